@@ -1,0 +1,72 @@
+# Every target sets up what it needs from the lock file and is quick when nothing changed.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+STAMPS := .make
+ENV := $(STAMPS)/env
+PROTO_FILES := $(wildcard proto/bigfleet/*/*.proto)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(ENV): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "make: Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV) \
+	  || { echo "make: $(PYTHON) cannot make a virtual environment; on Debian install python3-venv" >&2; exit 1; }
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@mkdir -p $(STAMPS) && touch $@
+
+.PHONY: env
+env: $(ENV) ## virtual environment with the locked dependencies
+
+.PHONY: test test-fast test-long
+test: $(ENV) ## the whole suite
+	$(PY) -m pytest -m "not long"
+
+test-fast: $(ENV) ## what needs neither sockets nor processes, in under four minutes
+	$(PY) -m pytest -m "not long and not integration"
+
+test-long: $(ENV) ## long properties and fault rounds
+	$(PY) -m pytest -m long
+
+.PHONY: check lint types imports seams proto-check docs-check
+check: lint types imports seams proto-check docs-check ## ruff, mypy strict, import contracts, seams, generated-code drift, buf, docs
+
+lint: $(ENV)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(ENV)
+	$(BIN)/mypy
+
+imports: $(ENV)
+	$(BIN)/lint-imports --no-cache
+
+seams: $(ENV)
+	$(PY) -m tests.architecture.seams
+
+.PHONY: format
+format: $(ENV) ## let ruff rewrite what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: lock
+lock: $(ENV) ## resolve the dependencies anew into the two hashed lock files (needs uv on the PATH)
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements-dev.lock
+	uv pip compile pyproject.toml --constraint requirements-dev.lock --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command "make lock" --quiet --output-file requirements.lock
+
+.PHONY: clean
+clean: ## remove everything that make made
+	rm -rf $(VENV) $(STAMPS) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,58 @@
+"""Many short texts in one buffer: ids, host references and wide labels, a few bytes each instead of an object each.
+
+Why: half a million small Python strings cost more memory than everything else about their machines.
+Called by: `bigfleet.model.inventory` alone, which keeps offset and length of each text in its columns.
+Must never: move or overwrite bytes that a snapshot may still read; growth and compaction make a new buffer.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_TEXT_BYTES = 65_534  # a length is kept in 16 bits, the largest number meaning "no text"
+NO_TEXT = 65_535
+
+
+class Arena:
+    """Append-only bytes; what is replaced or removed stays as waste until `compacted`."""
+
+    def __init__(self, reserve: int = 0) -> None:
+        self.buffer: NDArray[np.uint8] = np.empty(reserve, dtype=np.uint8)
+        self.used = 0
+
+    def append(self, text: bytes) -> int:
+        """Store one text and return its offset."""
+        return self.extend((text,))
+
+    def extend(self, texts: Sequence[bytes]) -> int:
+        """Store texts one behind the other and return the offset of the first."""
+        joined = b"".join(texts)
+        start, self.used = self.used, self.used + len(joined)
+        if self.used > self.buffer.size:
+            grown = np.empty(max(self.used, self.used + self.used // 8), dtype=np.uint8)
+            grown[:start] = self.buffer[:start]
+            self.buffer = grown
+        self.buffer[start : self.used] = np.frombuffer(joined, dtype=np.uint8)
+        return start
+
+    def text(self, offset: int, length: int) -> bytes:
+        """The bytes of one text."""
+        return self.buffer[offset : offset + length].tobytes()
+
+    def compacted(self, offsets: NDArray[np.uint32], lengths: NDArray[np.uint16]) -> NDArray[np.uint32]:
+        """Keep only the texts named here, in a new buffer, and return their new offsets."""
+        kept = np.where(lengths == NO_TEXT, 0, lengths).astype(np.int64)
+        ends = np.cumsum(kept)
+        starts = ends - kept
+        total = int(ends[-1]) if ends.size else 0
+        # One long gather: the position of every kept byte in the old buffer.
+        source = np.repeat(offsets.astype(np.int64) - starts, kept) + np.arange(total)
+        self.buffer = self.buffer[source]
+        self.used = total
+        return starts.astype(np.uint32)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return int(self.buffer.nbytes)

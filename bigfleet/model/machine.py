@@ -1,0 +1,206 @@
+"""The machine: one inventory record, from quota slot to serving host; its states, edges and invariants.
+
+Why: the shard acts on real machines, so a record that cannot be true must not enter, and a write that skips a step
+must be refused whoever attempts it.
+Called by: `bigfleet.wire` (records in), `bigfleet.model.inventory` (every write), the docs (the state diagram is drawn
+from TRANSITIONS).
+Rules: decision-engine 2.1, 2.2; Configuring needs a cluster (decision P3); prices are finite (decision E17).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from bigfleet.model.errors import IllegalTransitionError, InvalidFieldError, InvariantError
+from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from bigfleet.model.resources import Resources
+
+
+class MachineState(IntEnum):
+    """The eight states and the guard value, which is never legal; the numbers are the wire's."""
+
+    UNSPECIFIED = 0
+    SPECULATIVE = 1
+    CREATING = 2
+    IDLE = 3
+    CONFIGURING = 4
+    CONFIGURED = 5
+    DRAINING = 6
+    DELETING = 7
+    FAILED = 8
+
+    @property
+    def label(self) -> str:
+        """The state as documents, metrics and tables write it."""
+        return self.name.capitalize()
+
+
+S = MachineState
+
+TRANSITIONS: Mapping[MachineState, tuple[MachineState, ...]] = {
+    S.SPECULATIVE: (S.CREATING,),
+    S.CREATING: (S.IDLE, S.FAILED),
+    S.IDLE: (S.CONFIGURING, S.DELETING),
+    S.CONFIGURING: (S.CONFIGURED, S.FAILED, S.IDLE),  # Idle: rolled back before the provider was asked
+    S.CONFIGURED: (S.DRAINING,),
+    S.DRAINING: (S.IDLE, S.FAILED),
+    S.DELETING: (S.SPECULATIVE, S.FAILED),
+    S.FAILED: (),
+}
+
+STABLE_STATES = frozenset({S.SPECULATIVE, S.IDLE, S.CONFIGURED, S.FAILED})
+BOUND_STATES = frozenset({S.CONFIGURING, S.CONFIGURED})
+
+HOST_REQUIRED = frozenset({S.IDLE, S.CONFIGURING, S.CONFIGURED, S.DRAINING, S.DELETING})
+HOST_FORBIDDEN = frozenset({S.SPECULATIVE, S.CREATING})
+CLUSTER_REQUIRED = frozenset({S.CONFIGURING, S.CONFIGURED, S.DRAINING})
+CLUSTER_FORBIDDEN = frozenset({S.SPECULATIVE, S.CREATING})
+
+
+class CapacityType(IntEnum):
+    """What it costs to hold a machine that serves nobody; only the release rule looks at it."""
+
+    UNSPECIFIED = 0
+    BARE_METAL = 1
+    RESERVED = 2
+    ON_DEMAND = 3
+    SPOT = 4
+
+    @property
+    def label(self) -> str:
+        """The type as documents write it: BareMetal, OnDemand and so on."""
+        return self.name.title().replace("_", "")
+
+
+@dataclass(frozen=True, slots=True)
+class HostRef:
+    """The provider's name for the hardware behind a machine; empty when both parts are."""
+
+    provider: str = ""
+    ref: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.provider or self.ref)
+
+
+NO_HOST = HostRef()
+
+
+@dataclass(frozen=True)  # no slots: capacity is parsed once per shape, and shapes are shared
+class Shape:
+    """What a machine is, whoever it serves: type, zone, price, risk, size and labels."""
+
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: CapacityType = CapacityType.UNSPECIFIED
+    price_per_hour: float = 0.0
+    interruption_probability: float = 0.0
+    resources: FrozenMap[str] = NO_TEXTS
+    allocatable: FrozenMap[str] = NO_TEXTS
+    labels: FrozenMap[str] = NO_TEXTS
+
+    @cached_property
+    def capacity(self) -> Resources:
+        """What the machine offers: allocatable as a whole if it names anything, else resources (2.9)."""
+        return Resources.parse(self.allocatable or self.resources)
+
+    def label(self, key: str) -> str | None:
+        """The value a requirement on this key is judged by; None when the machine has none (section 3)."""
+        if key == INSTANCE_TYPE_KEY and self.instance_type:
+            return self.instance_type
+        if key == ZONE_KEY and self.zone:
+            return self.zone
+        return self.labels.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What the executor stamped on a machine: for whom and at what worth it was obtained."""
+
+    priority: int = 0
+    interruption_penalty: float = 0.0
+    reclamation_penalty: float = 0.0
+    fingerprint: str = ""
+    group: str = ""
+    cluster: str = ""  # destination of a Creating machine, which has no binding yet (decision E7)
+
+
+UNASSIGNED = Assignment()
+
+
+@dataclass(frozen=True, slots=True)
+class NeedRef:
+    """Which need a preempted machine drains for (decision E4)."""
+
+    cluster: str
+    fingerprint: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One inventory record; the same form in every state."""
+
+    id: str
+    state: MachineState
+    shape: Shape = Shape()
+    host: HostRef = NO_HOST
+    cluster: str = ""
+    assigned: Assignment = UNASSIGNED
+    last_error: str = ""
+    idle_since: float | None = None
+    draining_for: NeedRef | None = None
+    drain_grace_remaining_s: float = 0.0
+    metadata: FrozenMap[str] = NO_TEXTS
+    """The provider's copy of the assignment. Decoded when a record enters, then dropped: the inventory keeps none."""
+
+
+def check(machine: Machine) -> None:
+    """Refuse a record that breaks a rule of its state, naming the field."""
+    if not machine.id:
+        raise InvariantError("id", machine.id, "a text that is not empty")
+    check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
+    check_shape(machine.shape)
+
+
+def check_state(state: MachineState, has_host: bool, has_cluster: bool, has_error: bool) -> None:
+    """Refuse a combination of state, host, cluster and error text that cannot be true."""
+    if state not in TRANSITIONS:
+        raise InvariantError(
+            "state", state.label, f"one of {', '.join(known.label for known in TRANSITIONS)}"
+        )
+    if has_host and state in HOST_FORBIDDEN:
+        raise InvariantError("host", "a host", f"none while {state.label}")
+    if not has_host and state in HOST_REQUIRED:
+        raise InvariantError("host", "", f"a host while {state.label}")
+    if has_cluster and state in CLUSTER_FORBIDDEN:
+        raise InvariantError("cluster", "a cluster", f"none while {state.label}")
+    if not has_cluster and state in CLUSTER_REQUIRED:
+        raise InvariantError("cluster", "", f"a cluster while {state.label}")
+    if state is S.FAILED and not has_error:
+        raise InvariantError("last_error", "", "a text that is not empty while Failed")
+
+
+def check_shape(shape: Shape) -> None:
+    """Refuse a price, probability or quantity that would poison an order or a sum."""
+    if not (shape.price_per_hour >= 0 and math.isfinite(shape.price_per_hour)):
+        raise InvariantError("price_per_hour", shape.price_per_hour, "a finite number that is not negative")
+    if not 0 <= shape.interruption_probability <= 1:
+        raise InvariantError(
+            "interruption_probability", shape.interruption_probability, "a number from 0 to 1"
+        )
+    for name, texts in (("resources", shape.resources), ("allocatable", shape.allocatable)):
+        try:
+            Resources.parse(texts)
+        except InvalidFieldError as error:
+            raise InvariantError(f"{name}{error.field}", error.found, error.allowed) from None
+
+
+def check_transition(machine_id: str, before: MachineState, after: MachineState) -> None:
+    """Refuse a write that is not one of the thirteen edges; staying in a state is no transition."""
+    if before is not after and after not in TRANSITIONS[before]:
+        allowed = ", ".join(state.label for state in TRANSITIONS[before]) or "nothing"
+        raise IllegalTransitionError(machine_id, before.label, after.label, allowed)

@@ -1,0 +1,31 @@
+"""Does a machine meet a profile's requirements? One machine, one answer; amounts play no part.
+
+Why: the slow and obvious form of decision-engine section 3, which everything faster is tested against.
+Called by: the boundaries and tests one machine at a time; the engine answers per class of machines instead.
+Must never: judge "all in one domain" for Same; that is the engine's choice of a domain.
+"""
+
+from bigfleet.model.machine import Shape
+from bigfleet.model.profile import Operator, Profile, Requirement
+
+
+def matches(shape: Shape, profile: Profile) -> bool:
+    """Whether every requirement of the profile holds on a machine of this shape."""
+    return all(holds(requirement, shape.label(requirement.key)) for requirement in profile.requirements)
+
+
+def holds(requirement: Requirement, value: str | None) -> bool:
+    """Whether one requirement holds, given the machine's value for its key; None when the key is absent."""
+    if value is None:
+        return requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+    match requirement.operator:
+        case Operator.IN:
+            return value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return True
+        case Operator.SAME:
+            return not requirement.values or value in requirement.values
+        case _:
+            return False

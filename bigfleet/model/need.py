@@ -1,0 +1,48 @@
+"""The need: one row of one cluster's demand, and how rows of one kind add up.
+
+Why: it is the atom of the wire; everything the engine does answers one of these.
+Called by: `bigfleet.wire` (roll-ups in), `bigfleet.model.needs_table`, the operator's roll-up.
+Must never: count pods or machines; how many machines it takes is for the engine to find (ADR-0027).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from bigfleet.model.profile import Profile
+from bigfleet.model.resources import ZERO, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A cluster wants a resource total under constraints."""
+
+    cluster: str
+    profile: Profile
+    total: Resources = ZERO
+    unit: Resources = ZERO  # every machine counted for the need must hold this alone; zero = no floor
+    arrival_ns: int = 0  # 0 = unknown
+    group: str = ""  # identity of a gang; only ever compared for equality
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes two rows one row."""
+        return (self.cluster, self.profile.fingerprint, self.group)
+
+
+def aggregate(needs: Iterable[Need]) -> list[Need]:
+    """Add up rows of equal cluster, profile and group, in the order in which they were first seen."""
+    rows: dict[tuple[str, str, str], Need] = {}
+    for need in needs:
+        seen = rows.get(need.key)
+        rows[need.key] = need if seen is None else _combined(seen, need)
+    return list(rows.values())
+
+
+def _combined(first: Need, second: Need) -> Need:
+    arrivals = [arrival for arrival in (first.arrival_ns, second.arrival_ns) if arrival]
+    return replace(
+        first,
+        total=first.total + second.total,
+        unit=first.unit.maximum(second.unit),
+        arrival_ns=min(arrivals, default=0),
+    )
