@@ -19,23 +19,24 @@ class NeedsTable:
         self._rows: dict[str, tuple[Need, ...]] = {}
         self._sorted: tuple[Need, ...] | None = ()
         self.version = 0
-        """Rises with every change of content, so that a reader can tell that nothing changed."""
+        """Rises with every change, arrival times included, so that a reader can tell that nothing changed."""
 
     def replace(self, cluster: str, needs: Iterable[Need]) -> bool:
-        """Swap a cluster's whole contribution, an empty one removing it; tell whether anything changed."""
+        """Swap a cluster's whole contribution, an empty one removing it; tell whether the demand changed.
+
+        A roll-up that differs only in its time is the same demand: it takes its new place in the order, no more.
+        """
         rows = tuple(needs)
         foreign = next((need.cluster for need in rows if need.cluster != cluster), None)
         if foreign is not None:
             raise ValueError(f"a row of cluster {foreign!r} cannot stand among those of {cluster!r}")
-        if rows == self._rows.get(cluster, ()):
-            return False
+        before = self._rows.pop(cluster, ())
         if rows:
             self._rows[cluster] = rows
-        else:
-            del self._rows[cluster]
-        self._sorted = None
-        self.version += 1
-        return True
+        if rows != before:
+            self._sorted = None
+            self.version += 1
+        return len(rows) != len(before) or any(map(_differ, rows, before))
 
     def snapshot(self) -> tuple[Need, ...]:
         """All rows by priority descending, arrival ascending, cluster ascending, then as sent."""
@@ -60,3 +61,7 @@ class NeedsTable:
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
+
+
+def _differ(one: Need, other: Need) -> bool:
+    return (one.total, one.unit, one.group, one.profile) != (other.total, other.unit, other.group, other.profile)

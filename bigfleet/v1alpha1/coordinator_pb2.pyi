@@ -35,13 +35,13 @@ class _MovePhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MovePhase.V
     MOVE_PHASE_UNSPECIFIED: _MovePhase.ValueType  # 0
     """Sent by a coordinator that knows no phases."""
     MOVE_PHASE_OFFER: _MovePhase.ValueType  # 1
-    """The donor chooses machines and sets them aside."""
+    """The donor chooses machines, reserves them for five minutes and names them in its ack."""
     MOVE_PHASE_RELEASE: _MovePhase.ValueType  # 2
-    """The donor gives up the machines named."""
+    """The donor gives up the machines named, durably, and names those it let go."""
     MOVE_PHASE_ADOPT: _MovePhase.ValueType  # 3
-    """The taker makes the machines named its own."""
+    """The taker makes the machines named its own, durably. Sent only after the last owner acked the release."""
     MOVE_PHASE_CANCEL: _MovePhase.ValueType  # 4
-    """The donor keeps what it had set aside."""
+    """Reservations and marks of the machines named are dropped."""
 
 class MovePhase(_MovePhase, metaclass=_MovePhaseEnumTypeWrapper):
     """The steps of a move between shards."""
@@ -49,13 +49,13 @@ class MovePhase(_MovePhase, metaclass=_MovePhaseEnumTypeWrapper):
 MOVE_PHASE_UNSPECIFIED: MovePhase.ValueType  # 0
 """Sent by a coordinator that knows no phases."""
 MOVE_PHASE_OFFER: MovePhase.ValueType  # 1
-"""The donor chooses machines and sets them aside."""
+"""The donor chooses machines, reserves them for five minutes and names them in its ack."""
 MOVE_PHASE_RELEASE: MovePhase.ValueType  # 2
-"""The donor gives up the machines named."""
+"""The donor gives up the machines named, durably, and names those it let go."""
 MOVE_PHASE_ADOPT: MovePhase.ValueType  # 3
-"""The taker makes the machines named its own."""
+"""The taker makes the machines named its own, durably. Sent only after the last owner acked the release."""
 MOVE_PHASE_CANCEL: MovePhase.ValueType  # 4
-"""The donor keeps what it had set aside."""
+"""Reservations and marks of the machines named are dropped."""
 Global___MovePhase: _TypeAlias = MovePhase  # noqa: Y015
 
 @_typing.final
@@ -624,7 +624,9 @@ class MoveSelector(_message.Message):
     zone: _builtins.str
     """In this zone; empty means any."""
     requester_penalty_bucket: _capacity_pb2.PenaltyBucket.ValueType
-    """The interruption penalty of the demand that asks, for weighing it against what it would displace."""
+    """The interruption penalty of the demand that asks. For CrossShardDrain: only machines whose own interruption penalty
+    is lower may be drained.
+    """
     @_builtins.property
     def requirements(self) -> _containers.RepeatedCompositeFieldContainer[_capacity_pb2.NodeSelectorRequirement]:
         """Must all hold on each machine."""
@@ -667,10 +669,12 @@ class OwnershipView(_message.Message):
     RELEASED_FIELD_NUMBER: _builtins.int
     SETTLED_FIELD_NUMBER: _builtins.int
     settled: _builtins.bool
-    """The shard has nothing under way that would change this view."""
+    """The shard knows for certain what it holds: it has loaded its records, or has completed its first synchronisation
+    with the coordinator.
+    """
     @_builtins.property
     def domains(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssignDomain]:
-        """Domains that the shard takes for its own."""
+        """Domains that the shard takes for its own, those included that it is leaving but still has bound machines in."""
 
     @_builtins.property
     def adopted(self) -> _containers.RepeatedCompositeFieldContainer[Global___MoveMark]:
@@ -678,7 +682,7 @@ class OwnershipView(_message.Message):
 
     @_builtins.property
     def released(self) -> _containers.RepeatedCompositeFieldContainer[Global___MoveMark]:
-        """Machines of its own domains given away, with the move that took each."""
+        """Machines that are another's although they lie in a domain of the shard, with the move that took each."""
 
     def __init__(
         self,

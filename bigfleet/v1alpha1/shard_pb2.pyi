@@ -303,7 +303,7 @@ class ReclaimTarget(_message.Message):
     machine_id: _builtins.str
     """The machine."""
     provider_id: _builtins.str
-    """HostRef.ref of its host, the tail of the node's provider id."""
+    """HostRef.ref of its host: the node's spec.providerID, or the part of it after the last slash."""
     node_name: _builtins.str
     """Name of the Kubernetes node; empty if unknown."""
     def __init__(
@@ -332,7 +332,7 @@ class ReclaimAck(_message.Message):
     instruction_id: _builtins.str
     """As in the instruction."""
     nodes_started: _builtins.int
-    """How many nodes are being drained."""
+    """How many nodes were cordoned and are being drained now."""
     def __init__(
         self,
         *,

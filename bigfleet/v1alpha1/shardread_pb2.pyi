@@ -33,25 +33,27 @@ class _UnmetReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UnmetReas
     UNMET_REASON_UNSPECIFIED: _UnmetReason.ValueType  # 0
     """The need is satisfied, or the reason is not told."""
     UNMET_REASON_PRIORITY_STARVED: _UnmetReason.ValueType  # 1
-    """Matching machines exist, but needs of higher precedence hold them."""
+    """Matching machines exist, but others hold them."""
     UNMET_REASON_NO_MATCHING_SUPPLY: _UnmetReason.ValueType  # 2
-    """Nothing matches that could be claimed."""
+    """No machine that is Idle, Speculative or Configured matches, whoever holds it, and none was claimed."""
     UNMET_REASON_TOPOLOGY_UNSATISFIABLE: _UnmetReason.ValueType  # 3
-    """No single domain can hold the gang."""
+    """No single domain can hold the gang, or the gang is parked."""
     UNMET_REASON_PREEMPTION_EXHAUSTED: _UnmetReason.ValueType  # 4
     """Victims were picked and did not suffice."""
 
 class UnmetReason(_UnmetReason, metaclass=_UnmetReasonEnumTypeWrapper):
-    """Why a need is short."""
+    """Why a need is short; where several hold, TOPOLOGY_UNSATISFIABLE comes first, then NO_MATCHING_SUPPLY, then
+    PREEMPTION_EXHAUSTED.
+    """
 
 UNMET_REASON_UNSPECIFIED: UnmetReason.ValueType  # 0
 """The need is satisfied, or the reason is not told."""
 UNMET_REASON_PRIORITY_STARVED: UnmetReason.ValueType  # 1
-"""Matching machines exist, but needs of higher precedence hold them."""
+"""Matching machines exist, but others hold them."""
 UNMET_REASON_NO_MATCHING_SUPPLY: UnmetReason.ValueType  # 2
-"""Nothing matches that could be claimed."""
+"""No machine that is Idle, Speculative or Configured matches, whoever holds it, and none was claimed."""
 UNMET_REASON_TOPOLOGY_UNSATISFIABLE: UnmetReason.ValueType  # 3
-"""No single domain can hold the gang."""
+"""No single domain can hold the gang, or the gang is parked."""
 UNMET_REASON_PREEMPTION_EXHAUSTED: UnmetReason.ValueType  # 4
 """Victims were picked and did not suffice."""
 Global___UnmetReason: _TypeAlias = UnmetReason  # noqa: Y015
@@ -187,9 +189,9 @@ class NeedView(_message.Message):
     same_satisfiable: _builtins.bool
     """Some domain could cover the gang."""
     acquisition_parked: _builtins.bool
-    """The gang has stopped acquiring for a while, as no domain could cover it."""
+    """The gang has stopped acquiring for a while, as it made no progress and no domain could cover it."""
     parked_age_cycles: _builtins.int
-    """For how many cycles the gang has been watched for parking; only when parked and not satisfied."""
+    """For how many cycles the gang has made no progress; only when parked and not satisfied."""
     age_cycles_unmet: _builtins.int
     """For how many cycles in a row the need has been short; 0 when satisfied or about to be met by preemption."""
     unmet_reason: Global___UnmetReason.ValueType

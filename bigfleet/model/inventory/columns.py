@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Column = NDArray[Any]  # the element type differs by column; COLUMNS below states it
+Column = NDArray[Any]  # the element type differs by column, as the fill values say
 
 
 class Columns:
@@ -19,7 +19,9 @@ class Columns:
 
     def __init__(self, fills: Mapping[str, np.generic]) -> None:
         self._fills = dict(fills)
-        self._arrays: dict[str, Column] = {name: np.empty(0, dtype=fill.dtype) for name, fill in fills.items()}
+        self._arrays: dict[str, Column] = {
+            name: np.empty(0, dtype=fill.dtype) for name, fill in fills.items()
+        }
         self._shared: set[str] = set()
 
     def __getitem__(self, name: str) -> Column:
@@ -32,13 +34,18 @@ class Columns:
             self._shared.discard(name)
         return self._arrays[name]
 
+    def arrays(self) -> dict[str, Column]:
+        """All arrays as they are now, to be read before the next write."""
+        return self._arrays
+
     def shared(self) -> dict[str, Column]:
         """All arrays as they are now, safe to read for ever."""
         self._shared.update(self._arrays)
         return dict(self._arrays)
 
-    def add(self, name: str, fill: np.generic, rows: int) -> None:
+    def add(self, name: str, fill: np.generic) -> None:
         """Add a column, every row of it holding `fill`."""
+        rows = max((array.size for array in self._arrays.values()), default=0)
         self._fills[name] = fill
         self._arrays[name] = np.full(rows, fill, dtype=fill.dtype)
 

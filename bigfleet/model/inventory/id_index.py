@@ -42,7 +42,9 @@ class IdIndex:
         inside = places < self._hashes.size
         inside[inside] = self._hashes[places[inside]] == wanted[inside]
         for position in np.flatnonzero(inside).tolist():
-            found[position] = self._settle(machine_ids[position], int(wanted[position]), int(places[position]))
+            found[position] = self._settle(
+                machine_ids[position], int(wanted[position]), int(places[position])
+            )
         if self._recent:
             for position in np.flatnonzero(found == NOT_FOUND).tolist():
                 found[position] = self._recent.get(machine_ids[position], NOT_FOUND)

@@ -1,0 +1,32 @@
+"""What a command may touch of the world around it: streams, environment, clock.
+
+Why: `bigfleet.app` makes the real ones, tests make their own, and no command reaches past them.
+Called by: every command, as its second argument.
+Must never: import anything slow.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TextIO
+
+from bigfleet.cli.tree import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """The surroundings of one run of one program."""
+
+    program: Program
+    stdout: TextIO
+    stderr: TextIO
+    environ: Mapping[str, str]
+    now: Callable[[], datetime]  # aware, UTC
+
+    def print(self, text: str) -> None:
+        """Write a line to standard output."""
+        self.stdout.write(f"{text}\n")
+
+    def complain(self, text: str) -> None:
+        """Write the one line on standard error that tells why the command ends."""
+        self.stderr.write(f"{self.program.name}: {text}\n")

@@ -1,0 +1,75 @@
+"""Field types of settings: how a text becomes a value, how it is written back, what is allowed.
+
+Why: help page, error line, `--print-config` and reference page must say the same about a value.
+Called by: settings classes, as annotations; `bigfleet.cli.options` reads the same objects back.
+Must never: accept in a file what a flag would refuse.
+Rules: packaging 1.2, rules 1, 2 and 7.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic_core import core_schema
+
+from bigfleet.cli import values
+from bigfleet.cli.errors import UnreadableValueError
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.transport.address import ListenAddress, parse_http_listen, parse_listen
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of value that has a text form of its own."""
+
+    metavar: str
+    allowed: str
+    parse: Callable[[str], object]
+    format: Callable[[Any], str] = str  # Any: each kind writes its own type only
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def _read(self, value: object) -> object:
+        # A value that is not a text was built by code, which is typed; texts come from people.
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except InvalidFieldError as error:
+            raise UnreadableValueError(value, error.allowed) from None
+
+
+def _optional_path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _path_text(path: Path | None) -> str:
+    return "" if path is None else str(path)
+
+
+Duration = Annotated[float, Kind("DURATION", values.DURATION, values.parse_duration, values.format_duration)]
+ByteSize = Annotated[int, Kind("BYTES", values.BYTE_SIZE, values.parse_byte_size, values.format_byte_size)]
+Listen = Annotated[ListenAddress, Kind("ADDRESS", values.LISTEN_ADDRESS, parse_listen)]
+HttpListen = Annotated[
+    ListenAddress | None,
+    Kind("ADDRESS", values.HTTP_ADDRESS, parse_http_listen, values.format_http_address),
+]
+Dial = Annotated[str, Kind("ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
+OptionalPath = Annotated[Path | None, Kind("FILE", "a path, or empty for none", _optional_path, _path_text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """What a field's type cannot say about its place on the command line; put into `Annotated`."""
+
+    positional: bool = False
+    metavar: str = ""
+    short: str = ""
+    aliases: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()  # further variables, read after the field's own
+    in_environment: bool = True
+    in_file: bool = True
+    masked: bool = False
+    default: str = ""  # how the help words a default that depends on the surroundings

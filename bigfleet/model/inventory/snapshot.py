@@ -1,0 +1,167 @@
+"""One consistent, immutable view of the inventory: what the engine decides on.
+
+Why: all phases of a cycle must see the same machines, and nothing they see may change under them.
+Called by: `Inventory.snapshot` makes it, once per cycle; the engine and readers use it.
+Must never: keep a Python object per machine; a record is made when somebody asks for it.
+Rules: decision-engine 2.12 (the three orders).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigfleet.model.inventory.arena import NO_TEXT, Arena
+from bigfleet.model.inventory.columns import Column
+from bigfleet.model.inventory.interner import Interner
+from bigfleet.model.machine import (
+    NO_HOST,
+    Assignment,
+    HostRef,
+    Machine,
+    MachineState,
+    NeedRef,
+    Shape,
+)
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A column of texts: the buffer they lie in, and where each row's begins and how long it is."""
+
+    buffer: NDArray[np.uint8]
+    offsets: Column
+    lengths: Column
+
+    def get(self, row: int) -> str | None:
+        """The row's text, None when it has none."""
+        length = int(self.lengths[row])
+        if length == NO_TEXT:
+            return None
+        offset = int(self.offsets[row])
+        return self.buffer[offset : offset + length].tobytes().decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """What only a few machines have, by row."""
+
+    last_errors: Mapping[int, str]
+    draining_for: Mapping[int, NeedRef]
+    drain_graces: Mapping[int, float]
+
+
+class InventorySnapshot:
+    """Every machine as it was at one moment."""
+
+    def __init__(
+        self,
+        *,
+        columns: Mapping[str, Column],
+        ids: Texts,
+        host_refs: Texts,
+        wide: Mapping[str, Texts],
+        shapes: Interner[Shape],
+        assignments: Interner[Assignment],
+        clusters: Interner[str],
+        providers: Interner[str],
+        sparse: Sparse,
+        id_order: Rows,
+    ) -> None:
+        self.columns, self.shapes, self.assignments, self.clusters = columns, shapes, assignments, clusters
+        self._ids, self._host_refs, self.wide, self._providers = ids, host_refs, wide, providers
+        self._sparse, self.id_order = sparse, id_order
+        self._prices: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return int(self.id_order.size)
+
+    def machine(self, row: int) -> Machine:
+        """The record of one row, made now."""
+        columns, sparse = self.columns, self._sparse
+        provider, ref = self._providers[int(columns["provider"][row])], self._host_refs.get(row)
+        idle_since = float(columns["idle_since"][row])
+        return Machine(
+            id=self._ids.get(row) or "",
+            state=MachineState(int(columns["state"][row])),
+            shape=self._shape(row),
+            host=HostRef(provider, ref or "") if provider or ref else NO_HOST,
+            cluster=self.clusters[int(columns["cluster"][row])],
+            assigned=self.assignments[int(columns["assignment"][row])],
+            last_error=sparse.last_errors.get(row, ""),
+            idle_since=None if np.isnan(idle_since) else idle_since,
+            draining_for=sparse.draining_for.get(row),
+            drain_grace_remaining_s=sparse.drain_graces.get(row, 0.0),
+        )
+
+    def _shape(self, row: int) -> Shape:
+        shape = self.shapes[int(self.columns["shape"][row])]
+        own = {key: value for key, texts in self.wide.items() if (value := texts.get(row)) is not None}
+        return replace(shape, labels=shape.labels.merged(own)) if own else shape
+
+    def machines(self) -> Iterator[Machine]:
+        """Every record by id; for documents and tests, not for the hot path."""
+        return (self.machine(int(row)) for row in self.id_order)
+
+    def in_state(self, state: MachineState) -> Rows:
+        """Rows in a state by id."""
+        rows: Rows = self.id_order[self.columns["state"][self.id_order] == state]
+        return rows
+
+    def in_state_of_type(self, state: MachineState, instance_type: str) -> Rows:
+        """Rows in a state with an instance type, cheapest first, then by id."""
+        rows = self.in_state(state)
+        shapes = self.columns["shape"][rows]
+        of_type = np.fromiter(
+            (self.shapes[number].instance_type == instance_type for number in range(len(self.shapes))),
+            dtype=np.bool_,
+            count=len(self.shapes),
+        )
+        rows = rows[of_type[shapes]]
+        return rows[np.argsort(self._price(rows), kind="stable")]  # stable on rows that lie in id order
+
+    def of_cluster(self, cluster: str, state: MachineState) -> Rows:
+        """A cluster's rows in a state in keep order: price, then reclamation penalty descending, then id."""
+        number = self.clusters.number(cluster)
+        if number is None:
+            return np.empty(0, dtype=np.intp)
+        rows = self.in_state(state)
+        rows = rows[self.columns["cluster"][rows] == number]
+        penalties = np.fromiter(
+            (self.assignments[int(which)].reclamation_penalty for which in self.columns["assignment"][rows]),
+            dtype=np.float64,
+            count=rows.size,
+        )
+        kept: Rows = rows[np.lexsort((-penalties, self._price(rows)))]
+        return kept
+
+    def _price(self, rows: Rows) -> NDArray[Any]:
+        if self._prices is None:
+            self._prices = np.fromiter(
+                (self.shapes[number].price_per_hour for number in range(len(self.shapes))),
+                dtype=np.float64,
+                count=len(self.shapes),
+            )
+        return self._prices[self.columns["shape"][rows]]
+
+
+def sorted_by_id(arena: Arena, offsets: Column, lengths: Column, rows: Rows) -> Rows:
+    """Rows in the order of their ids' bytes, which for UTF-8 is the order of code points."""
+    lengths, offsets = lengths[rows].astype(np.int64), offsets[rows].astype(np.int64)
+    width = int(lengths.max(initial=1))
+    if width > 64:  # a matrix of long ids would be mostly padding
+        texts = [arena.text(int(at), int(size)) for at, size in zip(offsets, lengths, strict=True)]
+        return rows[np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.intp)]
+    padded = np.zeros((rows.size, width), dtype=np.uint8)
+    for column in range(
+        width
+    ):  # column by column, as the whole gather at once would need eight bytes per byte
+        has = np.flatnonzero(lengths > column)
+        padded[has, column] = arena.buffer[offsets[has] + column]
+    keys = padded.view(f"S{width}").ravel()
+    # NumPy takes trailing zero bytes for padding; the length tells such ids apart.
+    return rows[np.lexsort((lengths, keys))]

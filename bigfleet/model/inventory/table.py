@@ -1,0 +1,360 @@
+"""The shard's inventory: every machine it knows, in columns, checked on every write.
+
+Why: 500,000 machines must fit into memory and be walked by arithmetic, so no Python object per machine is kept;
+records are views made on demand (ADR-0093).
+Called by: the shard alone writes, through five operations: insert, apply, adopt, undo, remove; everybody else reads a
+snapshot.
+Must never: hold a record that breaks an invariant, let an ordinary write skip an edge, or change a snapshot.
+Rules: decision-engine 2.12; adopt and undo are decision S19.
+"""
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from bigfleet.model.errors import DuplicateMachineError, InvalidFieldError, UnknownMachineError
+from bigfleet.model.inventory.arena import MAX_TEXT_BYTES, NO_TEXT, Arena
+from bigfleet.model.inventory.columns import Column, Columns
+from bigfleet.model.inventory.id_index import NOT_FOUND, IdIndex
+from bigfleet.model.inventory.interner import Interner
+from bigfleet.model.inventory.rows import InventorySize, NewRows
+from bigfleet.model.inventory.snapshot import InventorySnapshot, Rows, Sparse, Texts, sorted_by_id
+from bigfleet.model.inventory.wide_labels import WideLabels
+from bigfleet.model.machine import (
+    UNASSIGNED,
+    Assignment,
+    Machine,
+    MachineState,
+    NeedRef,
+    Shape,
+    check,
+    check_transition,
+)
+
+T = TypeVar("T", bound=Hashable)
+V = TypeVar("V")
+
+MAX_ID_BYTES = 1024
+
+_FILLS: dict[str, np.generic] = {
+    "state": np.uint8(0),  # 0 marks a free row
+    "cluster": np.int32(0),
+    "shape": np.int32(0),
+    "assignment": np.int32(0),
+    "provider": np.uint16(0),
+    "idle_since": np.float64(np.nan),
+    "source_hash": np.int64(
+        0
+    ),  # of the provider's record this row was last read from; 0 = written here since
+    "id_offset": np.uint32(0),
+    "id_length": np.uint16(0),
+    "host_offset": np.uint32(0),
+    "host_length": np.uint16(NO_TEXT),
+}
+
+
+class Inventory:
+    """Machines by id; the one owner of their columns."""
+
+    def __init__(self) -> None:
+        self._columns = Columns(_FILLS)
+        self._rows = 0  # rows ever used; those beyond are room to grow
+        self._free: list[int] = []
+        self._ids, self._host_refs = Arena(), Arena()
+        self._index = IdIndex(self._id_of)
+        self.shapes: Interner[Shape] = Interner(Shape())
+        self.assignments: Interner[Assignment] = Interner(UNASSIGNED)
+        self.clusters: Interner[str] = Interner("")
+        self.providers: Interner[str] = Interner("")
+        self.wide = WideLabels(self._columns)
+        self._last_errors: dict[int, str] = {}
+        self._draining_for: dict[int, NeedRef] = {}
+        self._drain_graces: dict[int, float] = {}
+        self._id_order: Rows | None = None
+        self.generation = 0
+        """Rises when numbers of shapes or assignments, or the set of wide keys, change their meaning."""
+
+    # Reading
+
+    def __len__(self) -> int:
+        return self._rows - len(self._free)
+
+    def __contains__(self, machine_id: str) -> bool:
+        return self._index.find(machine_id) != NOT_FOUND
+
+    def get(self, machine_id: str) -> Machine:
+        """The record of one machine, made now."""
+        sparse = Sparse(self._last_errors, self._draining_for, self._drain_graces)
+        return self._view(self._columns.arrays(), sparse, _NO_ROWS).machine(self._row(machine_id))
+
+    def rows_of(self, machine_ids: list[str]) -> Rows:
+        """The row of each machine, -1 where there is none."""
+        return self._index.find_many(machine_ids).astype(np.intp)
+
+    def source_hashes(self, rows: Rows) -> Rows:
+        """For each row the hash of the provider's record it was last read from, 0 if it was written here since."""
+        return self._columns["source_hash"][rows]
+
+    def count_by_state(self) -> dict[MachineState, int]:
+        """How many machines are in each state."""
+        counts = np.bincount(self._columns["state"][: self._rows], minlength=len(MachineState))
+        return {state: int(counts[state]) for state in MachineState if state is not MachineState.UNSPECIFIED}
+
+    def snapshot(self) -> InventorySnapshot:
+        """One consistent view of everything, safe from later writes."""
+        sparse = Sparse(dict(self._last_errors), dict(self._draining_for), dict(self._drain_graces))
+        return self._view(self._columns.shared(), sparse, self.id_order())
+
+    def _view(self, arrays: Mapping[str, Column], sparse: Sparse, id_order: Rows) -> InventorySnapshot:
+        columns = self._columns
+        return InventorySnapshot(
+            columns=arrays,
+            ids=Texts(self._ids.buffer, columns["id_offset"], columns["id_length"]),
+            host_refs=Texts(self._host_refs.buffer, columns["host_offset"], columns["host_length"]),
+            wide=self.wide.texts(),
+            shapes=self.shapes,
+            assignments=self.assignments,
+            clusters=self.clusters,
+            providers=self.providers,
+            sparse=sparse,
+            id_order=id_order,
+        )
+
+    def id_order(self) -> Rows:
+        """Rows of all machines by id; kept until a machine comes or goes."""
+        if self._id_order is None:
+            rows = np.flatnonzero(self._columns["state"][: self._rows])
+            offsets, lengths = self._columns["id_offset"], self._columns["id_length"]
+            self._id_order = sorted_by_id(self._ids, offsets, lengths, rows)
+        return self._id_order
+
+    def size(self) -> InventorySize:
+        """Where the bytes are."""
+        order = 0 if self._id_order is None else self._id_order.nbytes
+        return InventorySize(
+            records=self._columns.nbytes,
+            texts=self._ids.nbytes + self._host_refs.nbytes + self.wide.nbytes,
+            index=self._index.nbytes + order,
+            machines=len(self),
+        )
+
+    # Writing
+
+    def insert(self, machine: Machine, now: float | None) -> None:
+        """Take in a machine that is not known yet; `now` stamps an Idle one that brings no stamp."""
+        check(machine)
+        check_sizes(machine)
+        if machine.id in self:
+            raise DuplicateMachineError(machine.id)
+        text = machine.id.encode()
+        row = self._free.pop() if self._free else self._rows
+        if row == self._rows:
+            self._columns.reserve(self._rows + 1)
+            self._rows += 1
+        self._columns.writable("id_offset")[row] = self._ids.append(text)
+        self._columns.writable("id_length")[row] = len(text)
+        self._write(row, machine)
+        idle_since = machine.idle_since if machine.idle_since is not None else now
+        self._stamp_idle(row, idle_since if machine.state is MachineState.IDLE else None)
+        self._index.add(machine.id, row)
+        self._id_order = None
+        self._settle()
+
+    def apply(self, machine: Machine, now: float) -> None:
+        """Replace a known record by an ordinary write, which must follow one of the thirteen edges."""
+        row = self._row(machine.id)
+        check_transition(machine.id, self._state(row), machine.state)
+        self._replace(row, machine, now)
+
+    def adopt(self, machine: Machine, now: float) -> None:
+        """Replace a known record by what the provider insists on, whatever the edge (decisions S1, S2)."""
+        self._replace(self._row(machine.id), machine, now)
+
+    def undo(self, machine: Machine, now: float) -> None:
+        """Put a known record back as it was before a call that was never sent (decision S19)."""
+        self._replace(self._row(machine.id), machine, now)
+
+    def remove(self, machine_id: str) -> None:
+        """Forget a machine."""
+        row = self._row(machine_id)
+        self._index.discard(machine_id)
+        self._columns.reset(row)
+        for entries in (self._last_errors, self._draining_for, self._drain_graces):
+            entries.pop(row, None)
+        self._free.append(row)
+        self._id_order = None
+
+    def insert_rows(self, rows: NewRows, now: float | None) -> None:
+        """Take in many machines at once; the reader has checked every record and that each id is new."""
+        if rows.generation != self.generation:
+            raise ValueError(
+                "the rows were numbered by another generation of this inventory; read them again"
+            )
+        count = len(rows)
+        if not count:
+            return
+        turned = self._settle()
+        first, self._rows = self._rows, self._rows + count
+        self._columns.reserve(self._rows)
+        self._write_texts("id", self._ids, first, [machine_id.encode() for machine_id in rows.ids])
+        self._write_texts("host", self._host_refs, first, rows.host_refs)
+        new = slice(first, self._rows)
+        if not all(rows.host_refs):
+            lengths = self._columns.writable("host_length")
+            lengths[new][lengths[new] == 0] = NO_TEXT
+        for name, values in (
+            ("state", rows.states),
+            ("cluster", rows.clusters),
+            ("shape", rows.shapes),
+            ("assignment", rows.assignments),
+            ("provider", rows.providers),
+            ("source_hash", rows.source_hashes),
+        ):
+            self._columns.writable(name)[new] = values
+        idle = self._columns["state"][new] == MachineState.IDLE
+        self._columns.writable("idle_since")[new] = np.where(idle, np.nan if now is None else now, np.nan)
+        self.wide.write_many(first, rows.wide)
+        for key in turned:
+            self._move_out(key)
+        self._last_errors.update((first + place, text) for place, text in rows.errors.items())
+        self._index.add_many(rows.ids, np.arange(first, self._rows, dtype=np.int32))
+        self._id_order = None
+
+    def note_source(self, machine_id: str, source_hash: int) -> None:
+        """Remember which record of the provider this machine now agrees with."""
+        self._columns.writable("source_hash")[self._row(machine_id)] = source_hash
+
+    def intern_shape(self, shape: Shape) -> int:
+        """The number of a shape whose labels hold no wide key; a key that turns wide raises the generation later."""
+        known = len(self.shapes)
+        number = self.shapes.intern(shape)
+        if number == known:
+            self.wide.observe(shape.labels)
+        return number
+
+    def compact(self) -> None:
+        """Drop shapes, assignments and texts that no machine uses any more."""
+        self.shapes = self._kept("shape", self.shapes)
+        self.assignments = self._kept("assignment", self.assignments)
+        used = slice(0, self._rows)
+        for name, arena in (("id", self._ids), ("host", self._host_refs)):
+            offsets = self._columns.writable(f"{name}_offset")
+            offsets[used] = arena.compacted(offsets[used], self._columns[f"{name}_length"][used])
+        self.wide.compact(self._rows)
+        self.generation += 1
+
+    def _kept(self, name: str, interner: Interner[T]) -> Interner[T]:
+        numbers = self._columns.writable(name)[: self._rows]
+        fresh, renumber = interner.kept(np.bincount(numbers, minlength=len(interner)) > 0)
+        numbers[:] = renumber[numbers]
+        return fresh
+
+    # How a record becomes a row
+
+    def _row(self, machine_id: str) -> int:
+        row = self._index.find(machine_id)
+        if row == NOT_FOUND:
+            raise UnknownMachineError(machine_id)
+        return row
+
+    def _id_of(self, row: int) -> str:
+        columns = self._columns
+        return self._ids.text(int(columns["id_offset"][row]), int(columns["id_length"][row])).decode()
+
+    def _state(self, row: int) -> MachineState:
+        return MachineState(int(self._columns["state"][row]))
+
+    def _replace(self, row: int, machine: Machine, now: float) -> None:
+        check(machine)
+        check_sizes(machine)
+        before = self._state(row)
+        self._write(row, machine)
+        if machine.state is not MachineState.IDLE:
+            self._stamp_idle(row, None)
+        elif before is not MachineState.IDLE:
+            self._stamp_idle(row, now)
+        self._settle()
+
+    def _write(self, row: int, machine: Machine) -> None:
+        labels = self.wide.write(row, machine.shape.labels)
+        shape = machine.shape if labels is machine.shape.labels else replace(machine.shape, labels=labels)
+        columns = self._columns
+        columns.writable("state")[row] = machine.state
+        columns.writable("cluster")[row] = self.clusters.intern(machine.cluster)
+        columns.writable("shape")[row] = self.intern_shape(shape)
+        columns.writable("assignment")[row] = self.assignments.intern(machine.assigned)
+        columns.writable("provider")[row] = self.providers.intern(machine.host.provider)
+        columns.writable("source_hash")[row] = 0
+        self._write_host(row, machine.host.ref.encode())
+        _put(self._last_errors, row, machine.last_error)
+        _put(self._draining_for, row, machine.draining_for)
+        _put(self._drain_graces, row, machine.drain_grace_remaining_s)
+
+    def _write_host(self, row: int, ref: bytes) -> None:
+        columns = self._columns
+        length = int(columns["host_length"][row])
+        if ref == (
+            b"" if length == NO_TEXT else self._host_refs.text(int(columns["host_offset"][row]), length)
+        ):
+            return  # most writes leave the host alone, and an arena never forgets
+        columns.writable("host_length")[row] = len(ref) if ref else NO_TEXT
+        if ref:
+            columns.writable("host_offset")[row] = self._host_refs.append(ref)
+
+    def _write_texts(self, name: str, arena: Arena, first: int, texts: list[bytes]) -> None:
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        ends = np.cumsum(lengths) + arena.extend(texts)
+        rows = slice(first, first + len(texts))
+        self._columns.writable(f"{name}_offset")[rows] = ends - lengths
+        self._columns.writable(f"{name}_length")[rows] = lengths
+
+    def _stamp_idle(self, row: int, idle_since: float | None) -> None:
+        self._columns.writable("idle_since")[row] = math.nan if idle_since is None else idle_since
+
+    def _settle(self) -> list[str]:
+        """Give every key that turned wide its column and move its labels there; return those keys."""
+        turned = self.wide.take_turned()
+        for key in turned:
+            self._move_out(key)
+            self.generation += 1
+        return turned
+
+    def _move_out(self, key: str) -> None:
+        shapes = [(number, self.shapes[number]) for number in range(len(self.shapes))]
+        values = {number: value for number, shape in shapes if (value := shape.labels.get(key)) is not None}
+        if not values:
+            return
+        used = self._columns["shape"][: self._rows]
+        self.wide.move_out(key, used, values)
+        renumber = np.arange(len(self.shapes), dtype=np.int32)
+        for number in values:
+            shape = self.shapes[number]
+            renumber[number] = self.intern_shape(replace(shape, labels=shape.labels.without(key)))
+        self._columns.writable("shape")[: self._rows] = renumber[used]
+
+
+_NO_ROWS: Rows = np.empty(0, dtype=np.intp)
+
+
+def check_sizes(machine: Machine) -> None:
+    """Refuse texts that would not fit into a column."""
+    check_size("id", machine.id, MAX_ID_BYTES)
+    check_size("host.ref", machine.host.ref, MAX_TEXT_BYTES)
+    for key, value in machine.shape.labels.items():
+        check_size(f"labels[{key[:64]}]", value, MAX_TEXT_BYTES)
+
+
+def check_size(field: str, text: str, limit: int) -> None:
+    """Refuse a text that is longer than its column allows."""
+    if len(text.encode()) > limit:
+        raise InvalidFieldError(field, f"{text[:40]}…", f"a text of at most {limit} bytes")
+
+
+def _put(entries: dict[int, V], row: int, value: V | None) -> None:
+    if value:
+        entries[row] = value
+    else:
+        entries.pop(row, None)

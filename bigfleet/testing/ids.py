@@ -1,0 +1,32 @@
+"""Ids that follow from a seed.
+
+Why: ids travel on the wire and into files, so two runs of one seed may not differ in them.
+Called by: tests and the simulator, one per simulated process.
+Must never: be used by a real process: whoever knows the seed knows every id.
+Rules: simulator 2.2 and 4.2.
+"""
+
+from bigfleet.aio.ids import ID_BYTES
+from bigfleet.aio.rng import Rng
+
+
+class SeededIds:
+    """Each kind of id has a stream of its own, so that one more request changes no operation's id."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+
+    def operation(self) -> str:
+        return self._fresh("operation")
+
+    def request(self) -> str:
+        return self._fresh("request")
+
+    def instruction(self) -> str:
+        return self._fresh("instruction")
+
+    def session(self) -> str:
+        return self._fresh("session")
+
+    def _fresh(self, kind: str) -> str:
+        return self._rng.stream(f"ids/{kind}").randbytes(ID_BYTES).hex()

@@ -1,0 +1,54 @@
+"""A process that only pretends to end.
+
+Why: exit codes and signals are part of the contract, and a test must be able to see the one and send the other.
+Called by: tests and the simulator, one per simulated process.
+Must never: touch the process the test runs in.
+Rules: simulator 2.2 and 3.4.
+"""
+
+import signal
+from typing import NoReturn
+
+from bigfleet.aio.proc import STOP_SIGNALS, StopLatch
+from bigfleet.model.errors import InvalidFieldError
+
+
+class ProcessExitedError(BaseException):
+    """The simulated process ended at once. No Exception, as a real exit could not be caught either."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the process exited at once with code {code}")
+        self.code = code
+
+
+class VirtualProc(StopLatch):
+    """Records what the process asked for and lets a test play the supervisor."""
+
+    def __init__(self, pid: int = 1) -> None:
+        super().__init__()
+        self._pid = pid
+        self._exited_with: int | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    @property
+    def exited_with(self) -> int | None:
+        """The code of an `exit_now`; None while the process has not ended that way."""
+        return self._exited_with
+
+    def request_stop(self, reason: str, code: int = 0) -> None:
+        self._note(reason, code)
+        self._stop.set()
+
+    def exit_now(self, code: int) -> NoReturn:
+        if self._exited_with is None:
+            self._exited_with = code
+        raise ProcessExitedError(code)
+
+    def raise_signal(self, number: signal.Signals) -> None:
+        """Deliver SIGTERM or SIGINT."""
+        if number not in STOP_SIGNALS:
+            raise InvalidFieldError("signal", number.name, "one of SIGTERM and SIGINT")
+        self._on_signal(number)

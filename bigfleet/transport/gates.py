@@ -1,0 +1,118 @@
+"""Role gates: decorators that say which identities a method of a service lets in.
+
+Why: who may call what is a table of the contract (wire 8); written on the method itself it cannot be forgotten
+elsewhere, and a reader of the service sees it.
+Called by: services of the shard and the coordinator. A decorator above a gate runs before it, as "not leader" must.
+Must never: look at an argument before the identity, except the id that the identity is compared with; check anything on
+plaintext, by design of the original; let one role pass as another.
+Rules: wire 8, coordinator 4.1 and 4.2, shard 10.1.
+"""
+
+import contextlib
+import functools
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+from bigfleet.aio.identity import SCHEME, Identity, Role
+from bigfleet.aio.net import Call, Code, IdentityRefusedError, Peer, RefusedError, ServerStream
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])  # Any: the shape of a handler depends on its RPC
+
+
+def require(peer: Peer, *allowed: Identity) -> None:
+    """Raise `IdentityRefusedError` unless the peer is one of those allowed, or the edge is plaintext."""
+    if not peer.secured or peer.identity in allowed:
+        return
+    presented = str(peer.identity) if peer.identity else peer.problem
+    raise IdentityRefusedError(f"this call is for {' or '.join(map(str, allowed))}; presented: {presented}")
+
+
+def allow(*identities: Identity) -> Callable[[Handler], Handler]:
+    """Let in exactly these identities. For every kind of method."""
+
+    def decorate(handler: Handler) -> Handler:
+        return _guarded(handler, lambda _request, call: require(call.peer, *identities))
+
+    return decorate
+
+
+def allow_exact(role: Role, id_of: Callable[[Any], str]) -> Callable[[Handler], Handler]:
+    """Let in exactly the holder of the id that the request names. For unary methods and server streams."""
+
+    def decorate(handler: Handler) -> Handler:
+        return _guarded(handler, lambda request, call: _require_holder(call.peer, role, id_of(request)))
+
+    return decorate
+
+
+def allow_exact_first(role: Role, id_of: Callable[[Any], str]) -> Callable[[Handler], Handler]:
+    """Let in exactly the holder of the id that the first frame names. For bidirectional streams.
+
+    The frame is handed on to the method. `id_of` raises `RefusedError` for a frame that must not come first.
+    """
+
+    def decorate(handler: Handler) -> Handler:
+        @functools.wraps(handler)
+        async def gate(self: object, stream: ServerStream[Any, Any], call: Call) -> None:
+            if call.peer.secured:
+                first = await stream.receive()
+                if first is None:
+                    raise RefusedError(Code.INVALID_ARGUMENT, "the stream ended before its first frame")
+                _require_holder(call.peer, role, id_of(first))
+                stream = _Replayed(first, stream)
+            await handler(self, stream, call)
+
+        return cast("Handler", gate)
+
+    return decorate
+
+
+def _require_holder(peer: Peer, role: Role, id_: str) -> None:
+    if not peer.secured:
+        return
+    if not id_:
+        raise RefusedError(Code.INVALID_ARGUMENT, f"the {role} id is empty")
+    # Compared part by part: the id comes from the request and may be one that no certificate can carry.
+    if peer.identity is None or (peer.identity.role, peer.identity.id) != (role, id_):
+        presented = str(peer.identity) if peer.identity else peer.problem
+        raise IdentityRefusedError(f"this call is for {SCHEME}{role}/{id_}; presented: {presented}")
+
+
+def _guarded(handler: Handler, check: Callable[[Any, Call], None]) -> Handler:
+    if inspect.isasyncgenfunction(handler):
+
+        @functools.wraps(handler)
+        async def stream_gate(self: object, request: object, call: Call) -> AsyncIterator[Any]:
+            check(request, call)
+            async with contextlib.aclosing(handler(self, request, call)) as answers:
+                async for answer in answers:
+                    yield answer
+
+        return cast("Handler", stream_gate)
+
+    @functools.wraps(handler)
+    async def gate(self: object, request: object, call: Call) -> object:
+        check(request, call)
+        return await cast("Awaitable[object]", handler(self, request, call))
+
+    return cast("Handler", gate)
+
+
+class _Replayed:
+    """A stream whose first frame has been read already, and is given once more."""
+
+    def __init__(self, first: object, rest: ServerStream[Any, Any]) -> None:
+        self._first: object | None = first
+        self._rest = rest
+
+    async def receive(self) -> Any:  # Any: whatever the stream underneath carries
+        first, self._first = self._first, None
+        return first if first is not None else await self._rest.receive()
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while (message := await self.receive()) is not None:
+            yield message
+
+    async def send(self, message: object) -> None:
+        await self._rest.send(message)

@@ -1,0 +1,36 @@
+"""The network of a real process: gRPC over TCP, inside mutual TLS where the process has certificates.
+
+Why: the system form of `bigfleet.aio.net.Net`.
+Called by: `bigfleet.app`, once per process, which hands it to everything that dials or serves.
+Must never: mix secured and plaintext edges; the TLS flags hold for every gRPC edge of a process (wire 8).
+"""
+
+from collections.abc import Sequence
+
+from bigfleet.aio.net import DialOptions, Hooks, ServeOptions
+from bigfleet.aio.service import BoundService
+from bigfleet.transport.address import parse_listen
+from bigfleet.transport.dispatch import Dispatcher, log_hooks
+from bigfleet.transport.grpc_channel import GrpcChannel
+from bigfleet.transport.grpc_server import GrpcServer, start_server
+from bigfleet.transport.tls import TlsStore
+
+_DIAL = DialOptions()
+_SERVE = ServeOptions()
+
+
+class GrpcNet:
+    """Dials and serves on gRPC; see `bigfleet.aio.net.Net`."""
+
+    def __init__(self, tls: TlsStore | None = None, hooks: Hooks | None = None) -> None:
+        self._tls = tls
+        self._hooks = hooks or log_hooks()
+
+    def dial(self, target: str, options: DialOptions = _DIAL) -> GrpcChannel:
+        return GrpcChannel(target, options, self._tls)
+
+    async def serve(
+        self, address: str, services: Sequence[BoundService], options: ServeOptions = _SERVE
+    ) -> GrpcServer:
+        dispatcher = Dispatcher(self._hooks, options.statuses)
+        return await start_server(parse_listen(address), services, options, dispatcher, self._tls)

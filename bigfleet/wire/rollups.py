@@ -1,0 +1,158 @@
+"""Roll-ups: a cluster's complete demand, as message and as needs.
+
+Why: a roll-up replaces everything its cluster asked for, so one bad row must refuse the whole, with nothing applied.
+Called by: the shard's roll-up lane reads; the operator writes.
+Must never: accept a row it cannot read in full, or demand in another cluster's name.
+Rules: wire 2.1 and 2.2; rows are remembered by their bytes, since a roll-up is resent whole every few seconds.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from bigfleet.model.buckets import checked_bucket
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.need import Need
+from bigfleet.model.profile import Profile
+from bigfleet.model.resources import Resources
+from bigfleet.v1alpha1 import capacity_pb2 as pb
+from bigfleet.wire.raw import twin_of
+from bigfleet.wire.requirements import (
+    requirement_from_proto,
+    requirements_to_proto,
+    spread_from_proto,
+    spreads_to_proto,
+)
+
+_REMEMBERED_ROWS = 4096  # many times the rows of one cluster; each session has its own reader
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """One cluster's whole demand at one moment."""
+
+    cluster: str
+    arrival_ns: int
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    profile: Profile
+    total: Resources
+    unit: Resources
+    group: str
+
+
+class RollupReader:
+    """Reads the roll-ups of one session; a row that was seen before costs a look-up."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._rows: dict[bytes, _Row] = {}
+
+    def read(self, data: bytes) -> Rollup:
+        """Make needs of an encoded roll-up, or refuse it whole, naming the row and field."""
+        try:
+            message = _RAW_ROLLUP.FromString(data)
+        except DecodeError:
+            raise InvalidFieldError(
+                "rollup", f"{len(data)} bytes", "an encoded ClusterCapacityNeeds"
+            ) from None
+        found = message.cluster_id  # type: ignore[attr-defined]  # a derived class has no stub
+        if found and found != self._cluster:
+            raise InvalidFieldError(
+                "cluster_id", found, f"empty or {self._cluster!r}, the cluster of this session"
+            )
+        arrival_ns: int = message.timestamp_unix_nanos  # type: ignore[attr-defined]
+        rows = self._read_rows(message.needs)  # type: ignore[attr-defined]
+        return Rollup(
+            self._cluster,
+            arrival_ns,
+            tuple(
+                Need(self._cluster, row.profile, row.total, row.unit, arrival_ns, row.group) for row in rows
+            ),
+        )
+
+    def _read_rows(self, encoded: Iterable[bytes]) -> list[_Row]:
+        rows = []
+        for place, data in enumerate(encoded):
+            row = self._rows.get(data)
+            if row is None:
+                row = _read_row(data, f"needs[{place}]")
+                if len(self._rows) >= _REMEMBERED_ROWS:
+                    self._rows.clear()
+                self._rows[data] = row
+            rows.append(row)
+        return rows
+
+
+_RAW_ROLLUP = twin_of(pb.ClusterCapacityNeeds.DESCRIPTOR)
+
+
+def _read_row(data: bytes, place: str) -> _Row:
+    try:
+        message = pb.CapacityNeed.FromString(data)
+    except DecodeError:
+        raise InvalidFieldError(place, f"{len(data)} bytes", "an encoded CapacityNeed") from None
+    try:
+        return _row_from_proto(message)
+    except InvalidFieldError as error:
+        raise error.under(place) from None
+
+
+def _row_from_proto(message: pb.CapacityNeed) -> _Row:
+    requirements = []
+    for place, item in enumerate(message.requirements):
+        try:
+            requirements.append(requirement_from_proto(item))
+        except InvalidFieldError as error:
+            raise error.under(f"requirements[{place}]") from None
+    profile = Profile(
+        requirements=tuple(requirements),
+        spreads=tuple(map(spread_from_proto, message.spread)),
+        priority=message.priority,
+        interruption_bucket=checked_bucket(
+            message.interruption_penalty_bucket, "interruption_penalty_bucket"
+        ),
+        reclamation_bucket=checked_bucket(message.reclamation_penalty_bucket, "reclamation_penalty_bucket"),
+    )
+    return _Row(
+        profile,
+        resources_from_texts(message.aggregate_resources, "aggregate_resources"),
+        resources_from_texts(message.min_unit, "min_unit"),
+        message.group,
+    )
+
+
+def resources_from_texts(texts: Mapping[str, str], field: str) -> Resources:
+    """Read a map of quantities, a refusal naming field and dimension, as `min_unit[cpu]`."""
+    try:
+        return Resources.parse(texts)
+    except InvalidFieldError as error:
+        raise error.under(field) from None
+
+
+def need_to_proto(need: Need) -> pb.CapacityNeed:
+    """Write one row of demand."""
+    profile = need.profile
+    return pb.CapacityNeed(
+        requirements=requirements_to_proto(profile.requirements),
+        aggregate_resources=need.total.texts(),
+        priority=profile.priority,
+        spread=spreads_to_proto(profile.spreads),
+        interruption_penalty_bucket=pb.PenaltyBucket.ValueType(profile.interruption_bucket),
+        reclamation_penalty_bucket=pb.PenaltyBucket.ValueType(profile.reclamation_bucket),
+        min_unit=need.unit.texts(),
+        group=need.group,
+    )
+
+
+def rollup_to_proto(rollup: Rollup) -> pb.ClusterCapacityNeeds:
+    """Write a cluster's complete demand."""
+    return pb.ClusterCapacityNeeds(
+        cluster_id=rollup.cluster,
+        timestamp_unix_nanos=rollup.arrival_ns,
+        needs=[need_to_proto(need) for need in rollup.needs],
+    )
