@@ -10,7 +10,6 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 STAMPS := .make
 ENV := $(STAMPS)/env
-PROTO_FILES := $(wildcard proto/bigfleet/*/*.proto)
 
 .PHONY: help
 help: ## list the targets
@@ -53,6 +52,32 @@ imports: $(ENV)
 
 seams: $(ENV)
 	$(PY) -m tests.architecture.seams
+
+.PHONY: proto
+proto: $(ENV) ## generate the stubs from proto/ and take additions into the image
+	$(PY) proto/generate.py
+	$(BIN)/buf breaking proto --against proto/image.binpb
+	$(BIN)/buf build proto --exclude-source-info -o proto/image.binpb
+
+proto-check: $(ENV)
+	$(PY) proto/generate.py --check
+	$(BIN)/buf lint proto
+	$(BIN)/buf format proto --diff --exit-code
+	$(BIN)/buf breaking proto --against proto/image.binpb
+	$(BIN)/buf breaking proto/image.binpb --against proto --config proto/buf.yaml
+
+.PHONY: docs
+docs: $(ENV) ## generate the reference pages and build the site strictly into site/
+	$(PY) -m docs.generate
+	$(BIN)/mkdocs build --strict --quiet
+
+docs-check: $(ENV)
+	$(PY) -m docs.generate --check
+	$(BIN)/mkdocs build --strict --quiet --site-dir $(STAMPS)/site
+
+.PHONY: bench
+bench: $(ENV) ## figures as ratios; fails when a bar that must be met is missed
+	$(PY) -m scaletest.bench
 
 .PHONY: format
 format: $(ENV) ## let ruff rewrite what it can

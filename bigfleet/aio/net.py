@@ -139,7 +139,7 @@ class ServerStream(Protocol[Out_contra, In_co]):
     """The server's half of a bidirectional stream; one reader and one writer may work at the same time."""
 
     async def receive(self) -> In_co | None:
-        """Return the next message in order, None after the peer's half-close."""
+        """Return the next message in order, None after the peer's half-close. Giving up the wait loses nothing."""
         ...
 
     def __aiter__(self) -> AsyncIterator[In_co]: ...
@@ -153,7 +153,10 @@ class Responses(Protocol[In_co]):
     """The client's half of a server stream. Leaving its context cancels what has not ended."""
 
     async def receive(self) -> In_co | None:
-        """Return the next message in order, None after a good end; any other end raises `RpcError`."""
+        """Return the next message in order, None after a good end; any other end raises `RpcError`.
+
+        Giving up the wait loses no message and leaves the call as it is.
+        """
         ...
 
     def __aiter__(self) -> AsyncIterator[In_co]: ...
@@ -177,7 +180,10 @@ class BidiStream(Responses[In_co], Protocol[Out_contra, In_co]):
     """The client's half of a bidirectional stream; one reader and one writer may work at the same time."""
 
     async def send(self, message: Out_contra) -> None:
-        """Hand over one message; waits while the peer does not read; raises the call's `RpcError` once it has ended."""
+        """Hand over one message; waits while the peer does not read; raises the call's `RpcError` once it has ended.
+
+        A send that is cancelled half way ends the call, as nobody could tell whether the message went.
+        """
         ...
 
     async def done_sending(self) -> None:

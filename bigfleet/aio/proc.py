@@ -25,9 +25,8 @@ class Proc(Protocol):
     def pid(self) -> int:
         """The process id."""
 
-    @property
-    def stopping(self) -> bool:
-        """Whether a stop was asked for; nothing new may start then."""
+    def is_stopping(self) -> bool:
+        """Return whether a stop was asked for; nothing new may start then."""
 
     @property
     def exit_code(self) -> int:
@@ -56,8 +55,7 @@ class StopLatch:
         self._reason: str | None = None
         self._signals = 0
 
-    @property
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         return self._reason is not None
 
     @property

@@ -23,6 +23,7 @@ from bigfleet.transport.address import ListenAddress, parse_http_listen, parse_l
 class Kind:
     """A type of value that has a text form of its own."""
 
+    types: tuple[type, ...]  # what a value is once it is read
     metavar: str
     allowed: str
     parse: Callable[[str], object]
@@ -32,8 +33,10 @@ class Kind:
         return core_schema.no_info_plain_validator_function(self._read)
 
     def _read(self, value: object) -> object:
-        # A value that is not a text was built by code, which is typed; texts come from people.
         if not isinstance(value, str):
+            # Built by code, as defaults are, or something a file can hold and a flag cannot, such as a list.
+            if isinstance(value, bool) or not isinstance(value, self.types):
+                raise UnreadableValueError(str(value), self.allowed)
             return value
         try:
             return self.parse(value)
@@ -49,15 +52,25 @@ def _path_text(path: Path | None) -> str:
     return "" if path is None else str(path)
 
 
-Duration = Annotated[float, Kind("DURATION", values.DURATION, values.parse_duration, values.format_duration)]
-ByteSize = Annotated[int, Kind("BYTES", values.BYTE_SIZE, values.parse_byte_size, values.format_byte_size)]
-Listen = Annotated[ListenAddress, Kind("ADDRESS", values.LISTEN_ADDRESS, parse_listen)]
+_NONE = type(None)
+
+Duration = Annotated[
+    float, Kind((int, float), "DURATION", values.DURATION, values.parse_duration, values.format_duration)
+]
+ByteSize = Annotated[
+    int, Kind((int,), "BYTES", values.BYTE_SIZE, values.parse_byte_size, values.format_byte_size)
+]
+Listen = Annotated[ListenAddress, Kind((ListenAddress,), "ADDRESS", values.LISTEN_ADDRESS, parse_listen)]
 HttpListen = Annotated[
     ListenAddress | None,
-    Kind("ADDRESS", values.HTTP_ADDRESS, parse_http_listen, values.format_http_address),
+    Kind(
+        (ListenAddress, _NONE), "ADDRESS", values.HTTP_ADDRESS, parse_http_listen, values.format_http_address
+    ),
 ]
-Dial = Annotated[str, Kind("ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
-OptionalPath = Annotated[Path | None, Kind("FILE", "a path, or empty for none", _optional_path, _path_text)]
+Dial = Annotated[str, Kind((), "ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
+OptionalPath = Annotated[
+    Path | None, Kind((Path, _NONE), "FILE", "a path, or empty for none", _optional_path, _path_text)
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,8 @@ def _prepared(option: Option, given: Given) -> object:
     if option.many:
         parts = value if isinstance(value, list) else [value]
         return tuple(piece for part in parts for piece in str(part).split(",") if piece)
+    if option.optional and value == "":
+        return None
     if not option.takes_value:
         if isinstance(value, bool):
             return value

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic.fields import FieldInfo
@@ -45,6 +45,7 @@ class Option:
     required: bool
     takes_value: bool
     many: bool
+    optional: bool  # None is a value of it, given as an empty text
     choices: tuple[str, ...]
     is_path: bool
     variable: str  # empty for none
@@ -73,10 +74,10 @@ class Option:
 
     def text(self, value: object) -> str:
         """Write a value as it would be given."""
+        if value is None and self.optional:
+            return ""
         if self.kind is not None:
             return self.kind.format(value)
-        if value is None:
-            return ""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, list | tuple):
@@ -110,9 +111,11 @@ def _declaring_group(settings: type[Flags], name: str) -> str:
 
 
 def _option(name: str, info: FieldInfo, settings: type[Flags], prefix: str) -> Option:
-    cli = next((mark for mark in info.metadata if isinstance(mark, Cli)), _NO_MARK)
-    kind = next((mark for mark in info.metadata if isinstance(mark, Kind)), None)
-    base, many = _unwrap(info.annotation)
+    base, many, optional, inner = _unwrap(info.annotation)
+    marks = (*info.metadata, *inner)
+    cli = next((mark for mark in marks if isinstance(mark, Cli)), _NO_MARK)
+    kind = next((mark for mark in marks if isinstance(mark, Kind)), None)
+    optional = optional and kind not in info.metadata  # such a kind reads and writes its own None
     choices = tuple(map(str, get_args(base))) if get_origin(base) is Literal else ()
     is_bool = base is bool
     metavar, allowed = _NAMES.get(base, ("VALUE", "a value"))
@@ -131,11 +134,12 @@ def _option(name: str, info: FieldInfo, settings: type[Flags], prefix: str) -> O
         group=_declaring_group(settings, name),
         help=info.description or "",
         metavar=metavar,
-        allowed=allowed + _bounds(info.metadata) + (", more than one with commas" if many else ""),
+        allowed=allowed + _bounds(marks) + (", more than one with commas" if many else ""),
         default="",
         required=info.is_required(),
         takes_value=not is_bool,
         many=many,
+        optional=optional,
         choices=choices,
         is_path=base is Path,
         variable=prefix + name.upper() if with_variable else "",
@@ -154,14 +158,18 @@ def _with_default(option: Option, info: FieldInfo) -> Option:
     return replace(option, default=option.cli.default or text)
 
 
-def _unwrap(annotation: Any) -> tuple[Any, bool]:  # Any: an annotation may be any type form
-    """Return the type of one value, without `| None`, and whether several may be given."""
-    arms = [arm for arm in get_args(annotation) if arm is not NoneType]
+def _unwrap(
+    annotation: Any,
+) -> tuple[Any, bool, bool, tuple[Any, ...]]:  # Any: any type form may be annotated
+    """Return the type of one value, whether several may be given, whether None may, and the inner marks."""
     if get_origin(annotation) is tuple:
-        return get_args(annotation)[0], True
-    if NoneType in get_args(annotation) and len(arms) == 1:
-        return arms[0], False
-    return annotation, False
+        return get_args(annotation)[0], True, False, ()
+    arms = [arm for arm in get_args(annotation) if arm is not NoneType]
+    optional = NoneType in get_args(annotation) and len(arms) == 1
+    base = arms[0] if optional else annotation
+    if get_origin(base) is Annotated:
+        return base.__origin__, False, optional, base.__metadata__
+    return base, False, optional, ()
 
 
 def _bounds(metadata: Iterable[object]) -> str:

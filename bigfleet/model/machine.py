@@ -9,7 +9,7 @@ Rules: decision-engine 2.1, 2.2; Configuring needs a cluster (decision P3); pric
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 
@@ -114,6 +114,10 @@ class Shape:
         if key == ZONE_KEY and self.zone:
             return self.zone
         return self.labels.get(key)
+
+    def with_labels(self, labels: FrozenMap[str]) -> "Shape":
+        """The same but for its labels."""
+        return self if labels is self.labels else replace(self, labels=labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,4 +64,9 @@ class NeedsTable:
 
 
 def _differ(one: Need, other: Need) -> bool:
-    return (one.total, one.unit, one.group, one.profile) != (other.total, other.unit, other.group, other.profile)
+    return (one.total, one.unit, one.group, one.profile) != (
+        other.total,
+        other.unit,
+        other.group,
+        other.profile,
+    )

@@ -9,15 +9,17 @@ Rules: wire 7, simulator 2.3.
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 from google.protobuf.message import DecodeError, Message
 
 from bigfleet.aio.net import Call, Code, Hooks, IdentityRefusedError, Peer, RpcError
-from bigfleet.aio.service import BoundMethod, encode
+from bigfleet.aio.service import BoundMethod, Method, encode
 from bigfleet.model.errors import BigFleetError
 from bigfleet.transport.status import GENERIC_DETAIL, STATUSES, status_of
+
+Answer = TypeVar("Answer")
 
 
 class RawStream(Protocol):
@@ -100,6 +102,14 @@ class UndecodableError(BigFleetError):
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}: the request cannot be decoded")
+
+
+def decode_answer(method: Method[Any, Answer], data: bytes) -> Answer:
+    """Read the answer to a call on its client's side."""
+    try:
+        return method.decode(data)
+    except DecodeError as error:
+        raise RpcError(Code.INTERNAL, f"{method.path}: the answer cannot be decoded") from error
 
 
 def log_hooks() -> Hooks:

@@ -16,10 +16,11 @@ from typing import Any, Generic, Self, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 
 from bigfleet.aio.net import ClosedError, Code, DialOptions, Metadata, Reply, RpcError
 from bigfleet.aio.service import BidiMethod, Method, ServerStreamMethod, UnaryMethod, encode
+from bigfleet.transport.dispatch import decode_answer
+from bigfleet.transport.pending import PendingRead
 from bigfleet.transport.tls import TlsPair, TlsStore
 
 Request = TypeVar("Request")
@@ -88,7 +89,7 @@ class GrpcChannel:
         with _translated():
             data = await call
             trailing = await call.trailing_metadata()
-        return Reply(_decode(method, data), _received(trailing))
+        return Reply(decode_answer(method, data), _received(trailing))
 
     def server_stream(
         self,
@@ -153,11 +154,16 @@ class _Responses(Generic[Response]):
         self, call: Any, method: Method[Any, Response]
     ) -> None:  # Any: two call types without a common base
         self._call, self._method = call, method
+        self._reading = PendingRead(self._read)
 
     async def receive(self) -> Response | None:
+        data = await self._reading.next()
+        return None if data is None else decode_answer(self._method, data)
+
+    async def _read(self) -> bytes | None:
         with _translated():
             data = await self._call.read()
-        return None if data is grpc.aio.EOF else _decode(self._method, data)
+        return data if isinstance(data, bytes) else None  # else the library's mark of the end
 
     async def __aiter__(self) -> AsyncIterator[Response]:
         while (message := await self.receive()) is not None:
@@ -234,13 +240,6 @@ def _translated() -> Iterator[None]:
         if task is not None and task.cancelling():
             raise
         raise RpcError(Code.CANCELLED, "the call was given up on this side") from None
-
-
-def _decode(method: Method[Any, Response], data: bytes) -> Response:
-    try:
-        return method.decode(data)
-    except DecodeError as error:
-        raise RpcError(Code.INTERNAL, f"{method.path}: the answer cannot be decoded") from error
 
 
 def _sent(metadata: Metadata) -> grpc.aio.Metadata:

@@ -24,6 +24,7 @@ from bigfleet.transport.address import ListenAddress, listen_problem
 from bigfleet.transport.dispatch import Dispatcher
 from bigfleet.transport.health import HEALTH, HealthService
 from bigfleet.transport.identity import peer_of_certificate
+from bigfleet.transport.pending import PendingRead
 from bigfleet.transport.tls import TlsStore
 
 KEEPALIVE_S: Final = 30
@@ -201,8 +202,15 @@ class _GrpcStream:
 
     def __init__(self, context: _Context) -> None:
         self._context = context
+        self._reading = PendingRead(self._read)
 
     async def receive(self) -> bytes | None:
+        return await self._reading.next()
+
+    def end(self) -> None:
+        self._reading.abandon()
+
+    async def _read(self) -> bytes | None:
         data = await self._context.read()
         return data if isinstance(data, bytes) else None  # else the library's mark of the end
 
@@ -210,7 +218,7 @@ class _GrpcStream:
         await self._context.write(data)
 
 
-def _handler(method: BoundMethod, dispatcher: Dispatcher, secured: bool) -> grpc.RpcMethodHandler[Any, Any]:
+def _handler(method: BoundMethod, dispatcher: Dispatcher, secured: bool) -> "grpc.RpcMethodHandler[Any, Any]":
     async def unary(data: bytes, context: _Context) -> bytes:
         call = _GrpcCall(method.path, context, secured)
         try:
@@ -228,11 +236,13 @@ def _handler(method: BoundMethod, dispatcher: Dispatcher, secured: bool) -> grpc
             await call.end(status)
 
     async def bidi(_requests: object, context: _Context) -> None:
-        call = _GrpcCall(method.path, context, secured)
+        call, stream = _GrpcCall(method.path, context, secured), _GrpcStream(context)
         try:
-            await dispatcher.bidi(method, _GrpcStream(context), call)
+            await dispatcher.bidi(method, stream, call)
         except RpcError as status:
             await call.end(status)
+        finally:
+            stream.end()
 
     # No (de)serialisers: bytes go to the dispatcher. Any: the library's types speak of its synchronous form.
     wrap: Callable[[Callable[..., Awaitable[Any]]], Any]

@@ -65,12 +65,13 @@ class HealthService:
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
         told: int | None = None
         while True:
-            changed = self._changed
+            # Both before the status is told, as things may change while a slow watcher takes it.
+            changed, stopping = self._changed, self._stopping
             status = self._statuses.get(request.service, _UNKNOWN)
             if status != told:
                 told = status
                 yield _Status(status=status)
-            if self._stopping:
+            if stopping:
                 return  # a watch never ends by itself, so it would use up the whole grace of a stop
             await changed.wait()
 

@@ -9,7 +9,6 @@ hash. New records are taken apart by `record_scan`, and each part that machines 
 record is decoded in full. The fast way and the full one give the same result; a property test holds that.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,16 +16,15 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.model.inventory import Inventory, NewRows, Rows
-from bigfleet.model.inventory.table import MAX_ID_BYTES, check_size, check_sizes
-from bigfleet.model.machine import Machine, check_shape
+from bigfleet.model.inventory import Inventory, NewRows, Placement, Rows
+from bigfleet.model.inventory.table import check_sizes
+from bigfleet.model.machine import Machine
 from bigfleet.v1alpha1 import provider_pb2 as pb
-from bigfleet.wire.machines import machine_from_proto, shape_from_proto
-from bigfleet.wire.metadata import assignment_from_metadata
+from bigfleet.wire.machines import machine_from_proto
 from bigfleet.wire.raw import twin_of
-from bigfleet.wire.record_scan import Scanned, scan, wide_mark
+from bigfleet.wire.record_memory import RecordMemory
+from bigfleet.wire.record_scan import leading_id, scan
 
-_REMEMBERED = 8192  # byte forms per kind; maps may be written in any order, so one shape can have several
 _RAW_LIST = twin_of(pb.MachineList.DESCRIPTOR)
 
 
@@ -58,14 +56,12 @@ class ListingReader:
 
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
-        self._order: Rows = np.empty(0, dtype=np.intp)  # rows in the order of the last listing
-        self._generation = inventory.generation
-        self._shapes: dict[bytes | tuple[bytes, ...], int] = {}
-        self._assignments: dict[bytes, int] = {}
-        self._wide_keys: dict[bytes, str] = {}
+        self._memory = RecordMemory(inventory)
+        self._order: Rows = np.empty(0, dtype=np.intp)  # rows in the order of the last full listing
+        self._placed: tuple[Placement, list[int]] = (Placement(), [])  # where its new machines stood and went
 
-    def read(self, data: bytes) -> Listing:
-        """Compare a listing with the inventory; full listings and deltas alike."""
+    def read(self, data: bytes, full: bool = True) -> Listing:
+        """Compare a listing with the inventory; `full` unless the provider was asked for changes only."""
         try:
             message = _RAW_LIST.FromString(data)
         except DecodeError:
@@ -73,150 +69,119 @@ class ListingReader:
         records: list[bytes] = list(message.machines)  # type: ignore[attr-defined]  # a derived class has no stub
         revision: bytes = message.revision  # type: ignore[attr-defined]
         del message
-        self._forget_if_renumbered()
+        self._memory.refresh()
         hashes = np.fromiter(map(hash, records), dtype=np.int64, count=len(records))
         listing = Listing(revision, len(records), NewRows(self._inventory.generation))
-        rows = self._unchanged_in_place(hashes)
-        remaining = np.flatnonzero(rows < 0)
+        reading = _Reading(records, hashes, self._unchanged_in_place(hashes), listing)
+        remaining = np.flatnonzero(reading.rows < 0)
         if remaining.size:
-            self._read_rest(records, hashes, rows, remaining, listing)
-        listing.seen = rows[rows >= 0]
-        if len(records) >= self._order.size:  # a delta says nothing about the order of full listings
-            self._order = rows
+            self._read_rest(reading, remaining)
+        listing.seen = reading.rows[reading.rows >= 0]
+        if full:
+            self._order, self._placed = reading.rows, (listing.new.placement, reading.new_places)
         return listing
-
-    def _forget_if_renumbered(self) -> None:
-        if self._generation != self._inventory.generation:
-            self._generation = self._inventory.generation
-            self._shapes.clear()
-            self._assignments.clear()
-        self._note_wide_keys()
-
-    def _note_wide_keys(self) -> None:
-        if len(self._wide_keys) != len(self._inventory.wide.keys):
-            self._wide_keys = {wide_mark(key): key for key in self._inventory.wide.keys}
 
     def _unchanged_in_place(self, hashes: NDArray[np.int64]) -> Rows:
         """The row of each record that stands where it stood and reads as it read; -1 for the others."""
+        placement, places = self._placed
+        if placement.first_row is not None:
+            self._order[places] = placement.first_row + np.arange(len(places))
+            self._placed = (Placement(), [])
         rows = np.full(hashes.size, -1, dtype=np.intp)
         common = min(hashes.size, self._order.size)
         before = self._order[:common]
-        known = before >= 0
-        same = known & (self._inventory.source_hashes(np.where(known, before, 0)) == hashes[:common])
+        same = self._inventory.reads_as(before, hashes[:common])
         rows[:common][same] = before[same]
         return rows
 
-    def _read_rest(
-        self, records: list[bytes], hashes: NDArray[np.int64], rows: Rows, remaining: Rows, listing: Listing
-    ) -> None:
-        ids = [_leading_id(records[place]) for place in remaining.tolist()]
-        found = self._inventory.rows_of([machine_id or "" for machine_id in ids])
-        unchanged = (found >= 0) & (self._inventory.source_hashes(np.maximum(found, 0)) == hashes[remaining])
-        rows[remaining] = found
-        marks = tuple(self._wide_keys)
-        new_ids: set[str] = set()
-        for at in np.flatnonzero(~unchanged).tolist():
-            place, record = int(remaining[at]), records[remaining[at]]
-            known, machine_id = int(found[at]), ids[at]
-            if known < 0 and machine_id is not None and machine_id not in new_ids:
-                scanned = scan(record, marks)
-                if scanned is not None and self._take_new(scanned, machine_id, int(hashes[place]), listing.new):
-                    new_ids.add(machine_id)
-                    if len(self._wide_keys) != len(self._inventory.wide.keys):
-                        self._note_wide_keys()
-                        marks = tuple(self._wide_keys)
-                    continue
-            self._take_in_full(record, place, int(hashes[place]), listing, rows, new_ids)
+    def _read_rest(self, reading: "_Reading", remaining: Rows) -> None:
+        places = remaining.tolist()
+        leading = [leading_id(reading.records[place]) for place in places]
+        ids = [known or _decoded_id(reading.records[at]) for known, at in zip(leading, places, strict=True)]
+        found = self._inventory.rows_of(ids)
+        reading.rows[remaining] = found
+        left = ~self._inventory.reads_as(found, reading.hashes[remaining])
+        left &= ~self._refuse_repeated(reading, remaining)
+        known = left & (found >= 0)
+        unknown = np.flatnonzero(left & (found < 0)).tolist()
+        if unknown:
+            self._read_new(reading, [(places[at], ids[at], leading[at] is not None) for at in unknown])
+        for at in np.flatnonzero(known).tolist():
+            machine = self._decode(reading, places[at], ids[at])
+            if machine is not None:
+                reading.listing.changed.append((machine, int(reading.hashes[places[at]])))
 
-    # The fast way: only for new machines in the usual form
+    def _refuse_repeated(self, reading: "_Reading", remaining: Rows) -> NDArray[np.bool_]:
+        """Refuse all but the first record of a known machine; tell which of the remaining ones that concerns."""
+        known = np.flatnonzero(reading.rows >= 0)
+        if known.size == 0 or np.bincount(reading.rows[known]).max() == 1:
+            return np.zeros(remaining.size, dtype=np.bool_)
+        repeated = np.ones(known.size, dtype=np.bool_)
+        repeated[np.unique(reading.rows[known], return_index=True)[1]] = False
+        for place in known[repeated].tolist():
+            machine_id = leading_id(reading.records[place]) or _decoded_id(reading.records[place])
+            reading.refuse(place, machine_id, _repeated(machine_id))
+        return np.isin(remaining, known[repeated])
 
-    def _take_new(self, scanned: Scanned, machine_id: str, source_hash: int, new: NewRows) -> bool:
-        shape = self._shapes.get(scanned.shape)
-        if shape is None:
-            shape = self._learn_shape(scanned.shape)
-        assignment = self._assignments.get(scanned.metadata)
-        if assignment is None:
-            assignment = self._learn_assignment(scanned.metadata)
-        if shape < 0 or assignment < 0 or not _is_plain(scanned):
-            return False
-        place = len(new.ids)
-        inventory = self._inventory
-        new.ids.append(machine_id)
-        new.states.append(scanned.state)
-        new.shapes.append(shape)
-        new.assignments.append(assignment)
-        new.clusters.append(inventory.clusters.intern(scanned.cluster.decode()))
-        new.providers.append(inventory.providers.intern(scanned.provider.decode()))
-        new.host_refs.append(scanned.ref)
-        new.source_hashes.append(source_hash)
-        wide = scanned.wide
-        for at in range(0, len(wide), 2):
-            new.wide.setdefault(self._wide_keys[wide[at]], []).append((place, wide[at + 1]))
-        return True
+    def _read_new(self, reading: "_Reading", unknown: list[tuple[int, str, bool]]) -> None:
+        """Take in what is new, the fast way where a record has the usual form."""
+        memory, records, new_ids = self._memory, reading.records, reading.new_ids
+        new = reading.listing.new
+        # Bound methods: a quarter of a million look-ups of each would show.
+        add_id, add_state, add_ref = new.ids.append, new.states.append, new.host_refs.append
+        add_shape, add_assignment = new.shapes.append, new.assignments.append
+        add_cluster, add_provider = new.clusters.append, new.providers.append
+        add_place = reading.new_places.append
+        for place, machine_id, usual in unknown:
+            if machine_id in new_ids:
+                reading.refuse(place, machine_id, _repeated(machine_id))
+                continue
+            new_ids.add(machine_id)
+            scanned = scan(records[place], memory.wide_marks) if usual else None
+            numbers = None if scanned is None else memory.numbers(scanned)
+            if scanned is None or numbers is None:
+                machine = self._decode(reading, place, machine_id)
+                if machine is not None:
+                    add_place(place)
+                    self._append_new(machine, new)
+                continue
+            state, _, ref, _, _, _, wide = scanned
+            for at in range(0, len(wide), 2):
+                new.add_wide(memory.wide_keys[wide[at]], len(new.ids), wide[at + 1])
+            shape, assignment, cluster, provider = numbers
+            add_place(place)
+            add_id(machine_id)
+            add_state(state)
+            add_ref(ref)
+            add_shape(shape)
+            add_assignment(assignment)
+            add_cluster(cluster)
+            add_provider(provider)
+        new.source_hashes = reading.hashes[reading.new_places].tolist()
 
-    def _learn_shape(self, encoded: bytes | tuple[bytes, ...]) -> int:
-        """Decode a run of shape bytes for the first time; -1 when it is not purely that."""
-        pieces = (encoded,) if isinstance(encoded, bytes) else encoded
+    def _decode(self, reading: "_Reading", place: int, machine_id: str) -> Machine | None:
+        """The full way; None when the record is refused."""
         try:
-            # Each piece by itself: only complete fields prove that the cuts were made at boundaries.
-            messages = [pb.Machine.FromString(piece) for piece in pieces]
-            message = pb.Machine.FromString(b"".join(pieces))
-            shape = shape_from_proto(message)
-            check_shape(shape)
-        except (DecodeError, InvalidFieldError):
-            return -1
-        if not all(map(_is_shape_only, messages)) or any(key in shape.labels for key in self._inventory.wide.keys):
-            return -1
-        number = self._inventory.intern_shape(shape)
-        _remember(self._shapes, encoded, number)
-        return number
-
-    def _learn_assignment(self, encoded: bytes) -> int:
-        try:
-            message = pb.Machine.FromString(encoded)
-        except DecodeError:
-            return -1
-        if any(name.name != "shard_metadata" for name, _ in message.ListFields()):
-            return -1
-        number = self._inventory.assignments.intern(assignment_from_metadata(message.shard_metadata)[0])
-        _remember(self._assignments, encoded, number)
-        return number
-
-    # The full way: everything else
-
-    def _take_in_full(
-        self, record: bytes, place: int, source_hash: int, listing: Listing, rows: Rows, new_ids: set[str]
-    ) -> None:
-        machine_id = ""
-        try:
-            message = pb.Machine.FromString(record)
-            machine_id = message.id
-            check_size("id", machine_id, MAX_ID_BYTES)
-            rows[place] = self._inventory.rows_of([machine_id])[0] if machine_id else -1
+            message = _decoded(reading.records[place])
+            if message.id != machine_id:
+                raise InvalidFieldError(
+                    "id", message.id, f"one id in a record, and it began with {machine_id!r}"
+                )
             machine = machine_from_proto(message)
             check_sizes(machine)
-            if machine_id in new_ids:
-                raise InvalidFieldError("id", machine_id, "an id that stands only once in a listing")
-        except DecodeError:
-            error = InvalidFieldError("record", f"{len(record)} bytes", "an encoded Machine")
-            listing.rejected.append(RejectedRecord(place, machine_id, error.under(f"machines[{place}]")))
         except InvalidFieldError as error:
-            listing.rejected.append(RejectedRecord(place, machine_id, error.under(f"machines[{place}]")))
-        else:
-            if rows[place] >= 0:
-                listing.changed.append((machine, source_hash))
-            else:
-                new_ids.add(machine_id)
-                self._append_new(machine, source_hash, listing.new)
+            reading.refuse(place, machine_id, error)
+            return None
+        return machine
 
-    def _append_new(self, machine: Machine, source_hash: int, new: NewRows) -> None:
+    def _append_new(self, machine: Machine, new: NewRows) -> None:
         inventory = self._inventory
         place = len(new.ids)
         labels = machine.shape.labels
         for key in inventory.wide.keys:
             value = labels.get(key)
             if value is not None:
-                new.wide.setdefault(key, []).append((place, value.encode()))
+                new.add_wide(key, place, value.encode())
                 labels = labels.without(key)
         new.ids.append(machine.id)
         new.states.append(int(machine.state))
@@ -225,41 +190,39 @@ class ListingReader:
         new.clusters.append(inventory.clusters.intern(machine.cluster))
         new.providers.append(inventory.providers.intern(machine.host.provider))
         new.host_refs.append(machine.host.ref.encode())
-        new.source_hashes.append(source_hash)
         if machine.last_error:
             new.errors[place] = machine.last_error
 
 
-_SHAPE_FIELDS = frozenset(
-    {
-        "instance_type", "zone", "capacity_type", "price_per_hour",
-        "interruption_probability", "resources", "labels", "allocatable",
-    }
-)  # fmt: skip
+@dataclass(slots=True)
+class _Reading:
+    """One listing while it is being read."""
+
+    records: list[bytes]
+    hashes: NDArray[np.int64]
+    rows: Rows
+    listing: Listing
+    new_ids: set[str] = field(default_factory=set)
+    new_places: list[int] = field(default_factory=list)
+
+    def refuse(self, place: int, machine_id: str, error: InvalidFieldError) -> None:
+        """Note a record that is not taken."""
+        self.listing.rejected.append(RejectedRecord(place, machine_id, error.under(f"machines[{place}]")))
 
 
-def _is_shape_only(message: pb.Machine) -> bool:
-    return all(descriptor.name in _SHAPE_FIELDS for descriptor, _ in message.ListFields())
-
-
-def _is_plain(scanned: Scanned) -> bool:
-    """Whether the texts that are taken as bytes need no further look, and the host fits the state."""
-    has_host = bool(scanned.provider or scanned.ref)
-    texts: Sequence[bytes] = (scanned.provider, scanned.ref, scanned.cluster, *scanned.wide)
-    return has_host == (scanned.state > 2) and all(map(bytes.isascii, texts))
-
-
-def _leading_id(record: bytes) -> str | None:
-    """The id of a record that begins with it, as encoders write it; None when it must be decoded to be sure."""
+def _decoded(record: bytes) -> pb.Machine:
     try:
-        if record[0] == 0x0A and 0 < record[1] < 0x80 and record[2 + record[1]] == 0x10:
-            return record[2 : 2 + record[1]].decode()
-    except (IndexError, UnicodeDecodeError):
-        pass
-    return None
+        return pb.Machine.FromString(record)
+    except DecodeError:
+        raise InvalidFieldError("record", f"{len(record)} bytes", "an encoded Machine") from None
 
 
-def _remember(memory: dict["K", int], encoded: "K", number: int) -> None:
-    if len(memory) >= _REMEMBERED:
-        memory.clear()
-    memory[encoded] = number
+def _decoded_id(record: bytes) -> str:
+    try:
+        return pb.Machine.FromString(record).id
+    except DecodeError:
+        return ""
+
+
+def _repeated(machine_id: str) -> InvalidFieldError:
+    return InvalidFieldError("id", machine_id, "an id that stands only once in a listing")

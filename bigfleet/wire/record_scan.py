@@ -10,7 +10,6 @@ a known boundary, it ends on a boundary, so whatever follows it is what it seems
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from bigfleet.model.machine import CLUSTER_REQUIRED, MachineState
 
@@ -19,59 +18,64 @@ _PROVIDER, _REF = 0x0A, 0x12
 _ONE_BYTE = 0x80  # lengths and tags below this take one byte
 
 _BOUND = frozenset(map(int, CLUSTER_REQUIRED))
-_PLAIN = frozenset(map(int, MachineState)) - {0, int(MachineState.FAILED)}  # Failed ones carry a text of their own
+_PLAIN = frozenset(map(int, MachineState)) - {
+    0,
+    int(MachineState.FAILED),
+}  # Failed ones carry a text of their own
 
 
-class Scanned(NamedTuple):
-    """The parts of a record; the runs of bytes are still encoded."""
+Scanned = tuple[int, bytes, bytes, "bytes | tuple[bytes, ...]", bytes, bytes, tuple[bytes, ...]]
+"""State, provider, host reference, shape bytes (in pieces where wide labels were cut out), cluster, metadata bytes, and
+the wide labels as mark, value, mark, value, … A plain tuple, as one is made per machine."""
 
-    id: bytes
-    state: int
-    provider: bytes
-    ref: bytes
-    shape: bytes | tuple[bytes, ...]
-    cluster: bytes
-    metadata: bytes
-    wide: tuple[bytes, ...]
+
+def leading_id(record: bytes) -> str | None:
+    """The id of a record that begins with it, as encoders write it; None when it must be decoded to be sure."""
+    try:
+        if record[0] == _ID and 0 < record[1] < _ONE_BYTE and record[2 + record[1]] == _STATE:
+            return record[2 : 2 + record[1]].decode()
+    except (IndexError, UnicodeDecodeError):
+        pass
+    return None
 
 
 def scan(record: bytes, wide_marks: Sequence[bytes] = ()) -> Scanned | None:
-    """Take a record apart, or None when it is not of the usual form; `wide_marks` as `wide_mark` makes them."""
+    """Take a record with a leading id apart; None when the rest is not of the usual form.
+
+    `wide_marks` are those of the keys to cut out, as `wide_mark` makes them.
+    """
     try:
-        return _scan(record, wide_marks)
+        at = 4 + record[1]
+        state = record[at - 1]
+        if state not in _PLAIN:
+            return None
+        size = end = len(record)
+        provider = ref = cluster = metadata = b""
+        if at < size and record[at] == _HOST:
+            behind = at + 2 + record[at + 1]
+            split = at + 4 + record[at + 3]
+            # Exactly a provider and a reference, which fill the message to its end.
+            if (
+                record[at + 2] != _PROVIDER
+                or record[split] != _REF
+                or split + 2 + record[split + 1] != behind
+            ):
+                return None
+            if record[at + 1] >= _ONE_BYTE or behind > size:
+                return None
+            provider, ref, at = record[at + 4 : split], record[split + 2 : behind], behind
+        if state in _BOUND:
+            end = _end_of_shape(record, at)
+            if end < 0 or record[end] != _CLUSTER or record[end + 1] >= _ONE_BYTE:
+                return None
+            behind = end + 2 + record[end + 1]
+            cluster, metadata = record[end + 2 : behind], record[behind:]
+        if not wide_marks:
+            return state, provider, ref, record[at:end], cluster, metadata, ()
+        pieces, wide = _split_wide(record, at, end, wide_marks)
     except IndexError:
         return None  # cut short; decoding in full will say where
-
-
-def _scan(record: bytes, wide_marks: Sequence[bytes]) -> Scanned | None:
-    at = 2 + record[1]
-    state = record[at + 1]
-    if record[0] != _ID or record[1] >= _ONE_BYTE or record[at] != _STATE or state not in _PLAIN:
-        return None
-    machine_id = record[2:at]
-    at += 2
-    provider = ref = b""
-    if at < len(record) and record[at] == _HOST:
-        end = at + 2 + record[at + 1]
-        split = at + 4 + record[at + 3]
-        # Exactly a provider and a reference, which fill the message to its end.
-        if record[at + 2] != _PROVIDER or record[split] != _REF or split + 2 + record[split + 1] != end:
-            return None
-        if record[at + 1] >= _ONE_BYTE or end > len(record):
-            return None
-        provider, ref, at = record[at + 4 : split], record[split + 2 : end], end
-    end = len(record)
-    cluster = metadata = b""
-    if state in _BOUND:
-        end = _end_of_shape(record, at)
-        if end < 0 or record[end] != _CLUSTER or record[end + 1] >= _ONE_BYTE:
-            return None
-        behind = end + 2 + record[end + 1]
-        cluster, metadata = record[end + 2 : behind], record[behind:]
-    if not wide_marks:
-        return Scanned(machine_id, state, provider, ref, record[at:end], cluster, metadata, ())
-    pieces, wide = _split_wide(record, at, end, wide_marks)
-    return Scanned(machine_id, state, provider, ref, pieces, cluster, metadata, wide)
+    return state, provider, ref, pieces, cluster, metadata, wide
 
 
 def _end_of_shape(record: bytes, at: int) -> int:

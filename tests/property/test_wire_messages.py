@@ -20,7 +20,7 @@ UNKNOWN = st.sampled_from(
 )
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-LONG = settings(QUICK, max_examples=2000)
+LONG = settings(QUICK, max_examples=400)
 
 every_message = pytest.mark.parametrize("name", sorted(NEW), ids=lambda name: name.rpartition(".")[2])
 every_old_message = pytest.mark.parametrize("name", sorted(OLD), ids=lambda name: name.rpartition(".")[2])

@@ -53,7 +53,7 @@ class IdIndex:
     def _settle(self, machine_id: str, wanted: int, place: int) -> int:
         while place < self._hashes.size and self._hashes[place] == wanted:
             row = int(self._rows[place])
-            if self._id_of(row) == machine_id:
+            if self._id_of(row) == machine_id:  # a free row has the empty id, which no machine has
                 return row
             place += 1
         return NOT_FOUND

@@ -9,6 +9,13 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
+class Placement:
+    """Where new machines went; told to whoever asked for it without keeping the machines themselves."""
+
+    first_row: int | None = None
+
+
+@dataclass(slots=True)
 class NewRows:
     """Machines the inventory does not hold yet; every list has one entry per machine unless said otherwise."""
 
@@ -22,13 +29,21 @@ class NewRows:
     providers: list[int] = field(default_factory=list)
     host_refs: list[bytes] = field(default_factory=list)
     source_hashes: list[int] = field(default_factory=list)
-    wide: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
-    """For each wide label key the machines that have it: place in the lists, value."""
+    wide: dict[str, tuple[list[int], list[bytes]]] = field(default_factory=dict)
+    """For each wide label key the places in the lists of the machines that have it, and their values."""
     errors: dict[int, str] = field(default_factory=dict)
     """Last error by place in the lists."""
+    placement: Placement = field(default_factory=Placement)
+    """Filled by the inventory when it takes the rows in, which it does in their order."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def add_wide(self, key: str, place: int, value: bytes) -> None:
+        """Give the machine at a place a wide label."""
+        places, values = self.wide.setdefault(key, ([], []))
+        places.append(place)
+        values.append(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Rules: decision-engine 2.12 (the three orders).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ class InventorySnapshot:
     def _shape(self, row: int) -> Shape:
         shape = self.shapes[int(self.columns["shape"][row])]
         own = {key: value for key, texts in self.wide.items() if (value := texts.get(row)) is not None}
-        return replace(shape, labels=shape.labels.merged(own)) if own else shape
+        return shape.with_labels(shape.labels.merged(own)) if own else shape
 
     def machines(self) -> Iterator[Machine]:
         """Every record by id; for documents and tests, not for the hot path."""

@@ -10,10 +10,10 @@ Rules: decision-engine 2.12; adopt and undo are decision S19.
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.model.errors import DuplicateMachineError, InvalidFieldError, UnknownMachineError
 from bigfleet.model.inventory.arena import MAX_TEXT_BYTES, NO_TEXT, Arena
@@ -44,7 +44,7 @@ _FILLS: dict[str, np.generic] = {
     "cluster": np.int32(0),
     "shape": np.int32(0),
     "assignment": np.int32(0),
-    "provider": np.uint16(0),
+    "provider": np.int32(0),
     "idle_since": np.float64(np.nan),
     "source_hash": np.int64(
         0
@@ -94,9 +94,13 @@ class Inventory:
         """The row of each machine, -1 where there is none."""
         return self._index.find_many(machine_ids).astype(np.intp)
 
-    def source_hashes(self, rows: Rows) -> Rows:
-        """For each row the hash of the provider's record it was last read from, 0 if it was written here since."""
-        return self._columns["source_hash"][rows]
+    def reads_as(self, rows: Rows, source_hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For each row, -1 being none, whether it still is what a provider's record of this hash said."""
+        if not self._rows:
+            return np.zeros(rows.size, dtype=np.bool_)
+        noted: NDArray[np.int64] = self._columns["source_hash"][np.maximum(rows, 0)]
+        same: NDArray[np.bool_] = (rows >= 0) & (noted == source_hashes) & (noted != 0)
+        return same
 
     def count_by_state(self) -> dict[MachineState, int]:
         """How many machines are in each state."""
@@ -222,6 +226,7 @@ class Inventory:
         self._last_errors.update((first + place, text) for place, text in rows.errors.items())
         self._index.add_many(rows.ids, np.arange(first, self._rows, dtype=np.int32))
         self._id_order = None
+        rows.placement.first_row = first
 
     def note_source(self, machine_id: str, source_hash: int) -> None:
         """Remember which record of the provider this machine now agrees with."""
@@ -280,7 +285,7 @@ class Inventory:
 
     def _write(self, row: int, machine: Machine) -> None:
         labels = self.wide.write(row, machine.shape.labels)
-        shape = machine.shape if labels is machine.shape.labels else replace(machine.shape, labels=labels)
+        shape = machine.shape.with_labels(labels)
         columns = self._columns
         columns.writable("state")[row] = machine.state
         columns.writable("cluster")[row] = self.clusters.intern(machine.cluster)
@@ -332,7 +337,7 @@ class Inventory:
         renumber = np.arange(len(self.shapes), dtype=np.int32)
         for number in values:
             shape = self.shapes[number]
-            renumber[number] = self.intern_shape(replace(shape, labels=shape.labels.without(key)))
+            renumber[number] = self.intern_shape(shape.with_labels(shape.labels.without(key)))
         self._columns.writable("shape")[: self._rows] = renumber[used]
 
 

@@ -6,14 +6,14 @@ Must never: lose or invent a label. A machine's labels are its shape's and its w
 a label lies in at the moment.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.inventory.arena import NO_TEXT, Arena
 from bigfleet.model.inventory.columns import Column, Columns
-from bigfleet.model.inventory.snapshot import Texts
+from bigfleet.model.inventory.snapshot import Rows, Texts
 
 MANY_VALUES = 2000
 """A key with more distinct values than this is wide."""
@@ -60,15 +60,15 @@ class WideLabels:
             elif value is None:
                 self._columns.writable(_length(key))[row] = NO_TEXT
             else:
-                self._put(key, [row], [value.encode()])
+                self._put(key, np.array([row]), [value.encode()])
             if value is not None:
                 labels = labels.without(key)
         return labels
 
-    def write_many(self, first: int, wide: Mapping[str, Sequence[tuple[int, bytes]]]) -> None:
+    def write_many(self, first: int, wide: Mapping[str, tuple[Sequence[int], Sequence[bytes]]]) -> None:
         """Put the wide labels of new rows, given by place behind `first`, into their columns."""
-        for key, entries in wide.items():
-            self._put(key, [first + place for place, _ in entries], [value for _, value in entries])
+        for key, (places, values) in wide.items():
+            self._put(key, np.asarray(places, dtype=np.intp) + first, values)
 
     def move_out(self, key: str, shape_of_row: Column, values: Mapping[int, str]) -> None:
         """Give every row of the shapes named in `values` its shape's value as a label of its own."""
@@ -83,12 +83,11 @@ class WideLabels:
         self._columns.writable(_offset(key))[rows] = offsets[places[rows]]
         self._columns.writable(_length(key))[rows] = lengths[places[rows]]
 
-    def _put(self, key: str, rows: Iterable[int], texts: Sequence[bytes]) -> None:
-        at = np.fromiter(rows, dtype=np.intp, count=len(texts))
+    def _put(self, key: str, rows: Rows, texts: Sequence[bytes]) -> None:
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         offsets = np.cumsum(lengths) - lengths + self._arenas[key].extend(texts)
-        self._columns.writable(_offset(key))[at] = offsets
-        self._columns.writable(_length(key))[at] = lengths
+        self._columns.writable(_offset(key))[rows] = offsets
+        self._columns.writable(_length(key))[rows] = lengths
 
     def _texts(self, key: str) -> Texts:
         return Texts(self._arenas[key].buffer, self._columns[_offset(key)], self._columns[_length(key)])

@@ -188,7 +188,7 @@ def test_all_files_are_proto3_of_one_package_and_no_field_is_marked_optional() -
         ] == []
 
 
-def test_a_message_that_the_original_has_uses_no_number_below_1000_that_is_not_written() -> None:
+def test_no_number_below_1000_is_used_that_is_not_written() -> None:
     for name, fields in COMPILED.messages.items():
         below = {number for number in fields if number < 1000}
         assert below <= WRITTEN.messages[name].keys(), name

@@ -1,0 +1,24 @@
+"""Samples how late the event loop wakes a sleeper.
+
+Why: one blocking call stalls sessions, heartbeats and probes alike, and nothing else shows it.
+Called by: the supervisor of each process, as one of its services.
+Must never: sleep less than a tick, or busy itself; it is there to notice work, not to add to it.
+Rules: packaging 4.3.
+"""
+
+from collections.abc import Callable
+
+from bigfleet.aio.clock import NANOSECONDS, Clock
+
+INTERVAL_S = 0.5
+
+
+async def sample_loop_lag(
+    clock: Clock, observe: Callable[[float], object], interval_s: float = INTERVAL_S
+) -> None:
+    """Observe the lag of each interval in seconds, until cancelled."""
+    while True:
+        asked = clock.monotonic_ns()
+        await clock.sleep(interval_s)
+        late = (clock.monotonic_ns() - asked) / NANOSECONDS - interval_s
+        observe(max(0.0, late))

@@ -1,0 +1,47 @@
+"""Which page is made by which generator, and the comparison with what is on the disk.
+
+Called by: `python -m docs.generate`, and the test that refuses drift.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from docs.generate import adr_index, cli, exit_codes, machine_states, metrics, settings, wire
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "adr/index.md": lambda: adr_index.page(DOCS / "adr"),
+    "reference/cli.md": cli.page,
+    "reference/exit-codes.md": exit_codes.page,
+    "reference/machine-states.md": machine_states.page,
+    "reference/machine-states.svg": machine_states.drawing,
+    "reference/metrics.md": metrics.page,
+    "reference/settings.md": settings.page,
+    "reference/wire.md": lambda: wire.page(ROOT / "proto"),
+}
+
+
+def write_pages() -> list[Path]:
+    """Write every page that differs, and return those."""
+    stale = drifted()
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(GENERATORS[path.relative_to(DOCS).as_posix()](), encoding="utf-8")
+    return stale
+
+
+def drifted() -> list[Path]:
+    """Return the pages whose text on the disk is not what the code says now, and those nobody makes."""
+    made = {DOCS / name: generate for name, generate in GENERATORS.items()}
+    differing = [
+        path for path, make in made.items() if not path.exists() or path.read_text(encoding="utf-8") != make()
+    ]
+    return sorted(differing)
+
+
+def unknown_pages() -> list[Path]:
+    """Return what lies in the reference folder and is made by no generator."""
+    made = {DOCS / name for name in GENERATORS}
+    return sorted(path for path in (DOCS / "reference").rglob("*") if path.is_file() and path not in made)

@@ -1,0 +1,136 @@
+"""Reading listings the fast way gives what decoding every record in full would give."""
+
+from unittest.mock import patch
+
+from google.protobuf.message import DecodeError
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.inventory import Inventory
+from bigfleet.model.machine import Machine, MachineState
+from bigfleet.testing.messages import messages
+from bigfleet.testing.records import machines
+from bigfleet.v1alpha1 import provider_pb2 as pb
+from bigfleet.wire.listing import Listing, ListingReader
+from bigfleet.wire.machines import machine_from_proto, machine_to_proto
+from bigfleet.wire.metadata import assignment_to_metadata
+from bigfleet.wire.record_scan import leading_id
+
+IDS = st.sampled_from([f"m-{number}" for number in range(8)])
+
+
+@st.composite
+def encoded_records(draw: st.DrawFn) -> bytes:
+    """A record as encoders write it, or with its fields in any order, or spoilt."""
+    machine = draw(machines(IDS))
+    message = machine_to_proto(machine)
+    if machine.cluster:
+        message.shard_metadata.update(assignment_to_metadata(machine.assigned, "s"))
+    kind = draw(st.sampled_from(["plain", "plain", "plain", "twice", "reversed", "cut", "wild"]))
+    data = message.SerializeToString(deterministic=True)
+    if kind == "twice":
+        return (
+            data
+            + draw(
+                st.sampled_from([pb.Machine(zone="zz"), pb.Machine(id="m-0"), pb.Machine(cluster="x")])
+            ).SerializeToString()
+        )
+    if kind == "reversed":
+        parts = [pb.Machine(id=message.id), pb.Machine(state=message.state)]
+        message.ClearField("id")
+        message.ClearField("state")
+        return message.SerializeToString() + b"".join(part.SerializeToString() for part in parts)
+    if kind == "cut":
+        return data[: draw(st.integers(0, len(data)))]
+    if kind == "wild":
+        return draw(messages(pb.Machine)).SerializeToString()
+    return data
+
+
+def listing_of(records: list[bytes]) -> bytes:
+    return b"".join(b"\x0a" + _varint(len(record)) + record for record in records)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def apply(listing: Listing, inventory: Inventory, now: float) -> None:
+    inventory.insert_rows(listing.new, now)
+    for machine, source_hash in listing.changed:
+        inventory.adopt(machine, now)
+        inventory.note_source(machine.id, source_hash)
+
+
+def expected_after(twin: dict[str, Machine], records: list[bytes]) -> tuple[dict[str, Machine], set[int]]:
+    """The naive reading: decode everything; only the first record of an id counts, and it has one id."""
+    after, rejected, seen = dict(twin), set(), set()
+    for place, record in enumerate(records):
+        begins_with = leading_id(record)
+        try:
+            message = pb.Machine.FromString(record)
+            machine_id = begins_with or message.id
+            if machine_id in seen or machine_id != message.id:
+                raise InvalidFieldError("id", message.id, "one record per id")
+            seen.add(machine_id)
+            after[machine_id] = machine_from_proto(message)
+        except (InvalidFieldError, DecodeError):
+            rejected.add(place)
+            seen.add(begins_with or "")
+    return after, rejected
+
+
+def without_stamps(machine: Machine) -> tuple[object, ...]:
+    return (
+        machine.id,
+        machine.state,
+        machine.shape,
+        machine.host,
+        machine.cluster,
+        machine.assigned,
+        machine.last_error,
+    )
+
+
+LISTINGS = st.lists(st.lists(encoded_records(), max_size=10), min_size=1, max_size=4)
+
+
+@given(LISTINGS)
+@example([[b"\x0a\x01m\x10\x01\x52\x08\x0a\x04host\x12\x00"]])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_the_fast_way_and_the_full_way_agree(listings: list[list[bytes]]) -> None:
+    with patch("bigfleet.model.inventory.wide_labels.MANY_VALUES", 2):
+        inventory = Inventory()
+        reader = ListingReader(inventory)
+        twin: dict[str, Machine] = {}
+        for now, records in enumerate(listings):
+            data = listing_of(records)
+            listing = reader.read(data)
+            twin, rejected = expected_after(twin, records)
+            assert {record.place for record in listing.rejected} == rejected
+            apply(listing, inventory, float(now))
+            assert len(inventory) == len(twin)
+            for machine_id, machine in twin.items():
+                assert without_stamps(inventory.get(machine_id)) == without_stamps(machine)
+            again = reader.read(data)
+            if len(records) == len(
+                twin
+            ):  # every record is about another machine, so a second look finds nothing
+                assert (len(again.new), again.changed) == (0, [])
+
+
+@given(st.lists(encoded_records(), max_size=10))
+@settings(max_examples=100, deadline=None)
+def test_a_refusal_names_record_and_field_and_the_rest_is_taken(records: list[bytes]) -> None:
+    inventory = Inventory()
+    listing = ListingReader(inventory).read(listing_of(records))
+    for refused in listing.rejected:
+        assert refused.error.field.startswith(f"machines[{refused.place}].")
+        assert refused.error.allowed
+    assert len(listing.new) + len(listing.rejected) == len(records)
+    assert all(1 <= state <= MachineState.FAILED for state in listing.new.states)

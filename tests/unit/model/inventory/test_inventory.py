@@ -1,0 +1,227 @@
+"""What the inventory accepts, what it refuses, and what a snapshot promises."""
+
+from dataclasses import replace
+
+import pytest
+
+from bigfleet.model.errors import (
+    DuplicateMachineError,
+    IllegalTransitionError,
+    InvalidFieldError,
+    InvariantError,
+    UnknownMachineError,
+)
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.inventory import Inventory, NewRows
+from bigfleet.model.inventory.wide_labels import MANY_VALUES
+from bigfleet.model.machine import NO_HOST, Machine, MachineState, NeedRef
+from bigfleet.testing.builders import assigned, machine, shape
+
+S = MachineState
+
+
+def holding(*machines: Machine, now: float = 0.0) -> Inventory:
+    inventory = Inventory()
+    for record in machines:
+        inventory.insert(record, now)
+    return inventory
+
+
+def ids(inventory: Inventory, state: MachineState) -> list[str]:
+    snapshot = inventory.snapshot()
+    return [snapshot.machine(int(row)).id for row in snapshot.in_state(state)]
+
+
+def test_a_record_comes_back_as_it_went_in() -> None:
+    record = machine(
+        "m-1",
+        S.DRAINING,
+        shape=shape(labels={"rack": "r1", "empty": ""}, allocatable={"cpu": "3900m"}),
+        assigned=assigned(7, 5, 1, fingerprint="p=7", group="g"),
+        draining_for=NeedRef("b", "p=9", "g2"),
+        drain_grace_remaining_s=12.5,
+        last_error="slow",
+    )
+    assert holding(record).get("m-1") == record
+
+
+def test_an_insert_refuses_a_known_id_and_a_broken_invariant_and_changes_nothing() -> None:
+    inventory = holding(machine("m-1", S.IDLE))
+    with pytest.raises(DuplicateMachineError, match="m-1"):
+        inventory.insert(machine("m-1", S.CONFIGURED), 0.0)
+    with pytest.raises(InvariantError, match="host"):
+        inventory.insert(machine("m-2", S.IDLE, host=NO_HOST), 0.0)
+    assert len(inventory) == 1
+    assert inventory.get("m-1").state is S.IDLE
+
+
+def test_apply_refuses_unknown_ids_broken_invariants_and_skipped_edges_and_changes_nothing() -> None:
+    inventory = holding(machine("m-1", S.IDLE), now=5.0)
+    before = inventory.get("m-1")
+    with pytest.raises(UnknownMachineError, match="m-2"):
+        inventory.apply(machine("m-2"), 9.0)
+    with pytest.raises(IllegalTransitionError, match="Idle to Configured"):
+        inventory.apply(machine("m-1", S.CONFIGURED), 9.0)
+    with pytest.raises(InvariantError, match="cluster"):
+        inventory.apply(machine("m-1", S.CONFIGURING, cluster=""), 9.0)
+    with pytest.raises(InvalidFieldError, match=r"host\.ref"):
+        inventory.apply(replace(before, host=replace(before.host, ref="x" * 70_000)), 9.0)
+    assert inventory.get("m-1") == before
+
+
+def test_adopt_and_undo_take_any_edge_but_no_broken_invariant() -> None:
+    inventory = holding(machine("m-1", S.CONFIGURED))
+    inventory.adopt(machine("m-1", S.FAILED), 1.0)
+    assert inventory.get("m-1").state is S.FAILED
+    inventory.undo(machine("m-1", S.IDLE), 2.0)
+    assert inventory.get("m-1").idle_since == 2.0
+    with pytest.raises(InvariantError):
+        inventory.adopt(machine("m-1", S.FAILED, last_error=""), 3.0)
+    with pytest.raises(UnknownMachineError):
+        inventory.undo(machine("m-2"), 3.0)
+
+
+def test_the_idle_stamp_is_set_on_entering_idle_kept_there_and_dropped_on_leaving() -> None:
+    inventory = holding(machine("m-1", S.IDLE), now=10.0)
+    assert inventory.get("m-1").idle_since == 10.0
+    inventory.apply(machine("m-1", S.IDLE, shape=shape(price=2.0)), 20.0)
+    assert inventory.get("m-1").idle_since == 10.0
+    inventory.apply(machine("m-1", S.CONFIGURING), 30.0)
+    assert inventory.get("m-1").idle_since is None
+    inventory.apply(machine("m-1", S.IDLE), 40.0)
+    assert inventory.get("m-1").idle_since == 40.0
+
+
+def test_a_stamp_that_a_record_brings_along_is_kept() -> None:
+    inventory = holding(machine("m-1", S.IDLE, idle_since=3.25), now=10.0)
+    assert inventory.get("m-1").idle_since == 3.25
+    unknown = Inventory()
+    unknown.insert(machine("m-1", S.IDLE), None)
+    assert unknown.get("m-1").idle_since is None
+
+
+def test_remove_forgets_the_machine_and_its_row_serves_another() -> None:
+    failed = machine("m-1", S.FAILED)
+    inventory = holding(failed, machine("m-2"))
+    inventory.remove("m-1")
+    with pytest.raises(UnknownMachineError):
+        inventory.remove("m-1")
+    assert "m-1" not in inventory
+    inventory.insert(machine("m-3", S.SPECULATIVE), 0.0)
+    assert inventory.get("m-3").last_error == ""
+    assert len(inventory) == 2
+    inventory.insert(failed, 0.0)
+    assert inventory.get("m-1") == failed
+
+
+def test_a_snapshot_never_changes() -> None:
+    inventory = holding(machine("m-1", S.IDLE), machine("m-2", S.FAILED), now=1.0)
+    snapshot = inventory.snapshot()
+    before = list(snapshot.machines())
+    inventory.apply(machine("m-1", S.CONFIGURING), 2.0)
+    inventory.remove("m-2")
+    inventory.insert(machine("m-3", S.IDLE), 3.0)
+    inventory.compact()
+    assert list(snapshot.machines()) == before
+    assert len(snapshot) == 2
+    assert [record.id for record in inventory.snapshot().machines()] == ["m-1", "m-3"]
+
+
+def test_machines_in_a_state_come_by_id_in_code_point_order() -> None:
+    names = ["b", "a", "a\x00", "aa", "Z", "é", "z" * 70, "gpu-10", "gpu-2"]
+    assert ids(holding(*map(machine, names)), S.IDLE) == sorted(names)
+    short = names[:6]
+    assert ids(holding(*map(machine, short)), S.IDLE) == sorted(short)
+
+
+def test_machines_of_a_type_come_by_price_then_id() -> None:
+    inventory = holding(
+        machine("c", shape=shape(price=1.0)),
+        machine("a", shape=shape(price=2.0)),
+        machine("b", shape=shape(price=1.0)),
+        machine("other", shape=shape("c5", price=0.1)),
+        machine("d", S.SPECULATIVE, shape=shape(price=0.5)),
+    )
+    snapshot = inventory.snapshot()
+    assert [snapshot.machine(int(row)).id for row in snapshot.in_state_of_type(S.IDLE, "m5")] == [
+        "b",
+        "c",
+        "a",
+    ]
+    assert snapshot.in_state_of_type(S.IDLE, "none").size == 0
+
+
+def test_machines_of_a_cluster_come_in_keep_order() -> None:
+    def bound(machine_id: str, price: float, penalty: float, cluster: str = "a") -> Machine:
+        stamp = assigned(1, 0, penalty)
+        return machine(machine_id, S.CONFIGURED, shape=shape(price=price), assigned=stamp, cluster=cluster)
+
+    inventory = holding(
+        bound("dear", 2.0, 100.0),
+        bound("cheap-low", 1.0, 0.0),
+        bound("cheap-pinned", 1.0, float("inf")),
+        bound("cheap-high-b", 1.0, 8.0),
+        bound("cheap-high-a", 1.0, 8.0),
+        bound("elsewhere", 0.5, 0.0, "b"),
+    )
+    snapshot = inventory.snapshot()
+    kept = [snapshot.machine(int(row)).id for row in snapshot.of_cluster("a", S.CONFIGURED)]
+    assert kept == ["cheap-pinned", "cheap-high-a", "cheap-high-b", "cheap-low", "dear"]
+    assert snapshot.of_cluster("nobody", S.CONFIGURED).size == 0
+
+
+def test_counts_by_state() -> None:
+    inventory = holding(machine("a"), machine("b"), machine("c", S.FAILED))
+    inventory.remove("b")
+    counts = inventory.count_by_state()
+    assert (counts[S.IDLE], counts[S.FAILED], counts[S.CREATING]) == (1, 1, 0)
+
+
+def test_a_label_with_a_value_for_every_machine_does_not_make_every_machine_a_shape() -> None:
+    def named(number: int) -> Machine:
+        return machine(f"m-{number}", shape=shape(labels={"host": f"h-{number}", "rack": f"r-{number % 3}"}))
+
+    inventory = Inventory()
+    count = MANY_VALUES + 50
+    for number in range(count):
+        inventory.insert(named(number), 0.0)
+    assert inventory.wide.keys == ("host",)
+    inventory.compact()
+    assert len(inventory.shapes) <= 4
+    assert all(inventory.get(f"m-{number}").shape == named(number).shape for number in range(count))
+    moved = machine("m-7", shape=shape(labels={"rack": "r-1"}))
+    inventory.apply(moved, 1.0)
+    assert inventory.get("m-7").shape.labels == FrozenMap({"rack": "r-1"})
+    inventory.apply(named(7), 1.0)
+    assert inventory.get("m-7").shape == named(7).shape
+
+
+def test_ids_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bigfleet.model.inventory.id_index.hash", lambda _: 42, raising=False)
+    inventory = Inventory()
+    for number in range(40):
+        inventory.insert(machine(f"m-{number}"), 0.0)
+    inventory.remove("m-3")
+    assert "m-3" not in inventory
+    assert [inventory.get(f"m-{number}").id for number in (0, 17, 39)] == ["m-0", "m-17", "m-39"]
+
+
+def test_rows_numbered_before_a_renumbering_are_refused() -> None:
+    inventory = Inventory()
+    rows = NewRows(inventory.generation, ids=["m"], states=[1], shapes=[0])
+    inventory.compact()
+    with pytest.raises(ValueError, match="read them again"):
+        inventory.insert_rows(rows, 0.0)
+
+
+def test_many_single_additions_and_removals_stay_findable() -> None:
+    inventory = Inventory()
+    for number in range(5000):
+        inventory.insert(machine(f"m-{number}"), 0.0)
+    for number in range(0, 5000, 2):
+        inventory.remove(f"m-{number}")
+    for number in range(0, 5000, 4):
+        inventory.insert(machine(f"m-{number}", S.SPECULATIVE), 0.0)
+    expected = {f"m-{number}" for number in range(5000) if number % 2 or number % 4 == 0}
+    assert {f"m-{number}" for number in range(5000) if f"m-{number}" in inventory} == expected
+    assert len(inventory) == len(expected)

@@ -1,0 +1,41 @@
+"""What a change of demand is, and what it is not."""
+
+import pytest
+
+from bigfleet.model.need import Need
+from bigfleet.model.needs_table import NeedsTable
+from bigfleet.model.profile import Profile
+from bigfleet.testing.builders import amounts
+
+
+def row(cpu: int, arrival_ns: int, cluster: str = "a") -> Need:
+    return Need(cluster, Profile(priority=1), amounts(cpu=cpu), arrival_ns=arrival_ns)
+
+
+def test_a_roll_up_that_differs_only_in_its_time_is_no_change_of_demand_but_takes_its_new_place() -> None:
+    table = NeedsTable()
+    assert table.replace("a", [row(1, 10)]) is True
+    assert table.replace("b", [row(1, 20, "b")]) is True
+    assert table.replace("a", [row(1, 30)]) is False
+    assert [need.cluster for need in table.snapshot()] == ["b", "a"]
+    assert table.replace("a", [row(2, 30)]) is True
+    assert table.replace("a", [row(2, 30), row(2, 30)]) is True
+    assert table.replace("a", []) is True
+    assert table.replace("a", []) is False
+
+
+def test_an_unchanged_table_hands_out_the_same_order_again() -> None:
+    table = NeedsTable()
+    table.replace("a", [row(1, 10)])
+    first, version = table.snapshot(), table.version
+    table.replace("a", [row(1, 10)])
+    assert table.snapshot() is first
+    assert table.version == version
+
+
+def test_a_row_of_another_cluster_is_refused_and_nothing_changes() -> None:
+    table = NeedsTable()
+    table.replace("a", [row(1, 10)])
+    with pytest.raises(ValueError, match="a row of cluster 'b' cannot stand among those of 'a'"):
+        table.replace("a", [row(2, 10), row(2, 10, "b")])
+    assert table.of_cluster("a") == (row(1, 10),)

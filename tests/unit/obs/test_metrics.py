@@ -1,0 +1,140 @@
+"""Collectors built from the catalogue."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from bigfleet.obs.catalogue import metrics_of
+from bigfleet.obs.exposition import CONTENT_TYPE, exposition
+from bigfleet.obs.metric import Component, Type
+from bigfleet.obs.metrics import MetricMisuseError, Metrics
+
+
+def build(component: Component = Component.SHARD) -> tuple[Metrics, CollectorRegistry]:
+    registry = CollectorRegistry()
+    return Metrics(component, registry, version="1.2.3", commit="abc"), registry
+
+
+def exported(registry: CollectorRegistry) -> dict[str, str]:
+    """Return name and type of every family in the text that is served."""
+    families = text_string_to_metric_families(exposition(registry).decode())
+    return {f"{f.name}_total" if f.type == "counter" else f.name: f.type for f in families}
+
+
+@pytest.mark.parametrize("component", Component)
+def test_what_is_served_is_what_the_catalogue_lists(component: Component) -> None:
+    _, registry = build(component)
+    ours = {name: kind for name, kind in exported(registry).items() if not name.startswith("process_")}
+    unasked = {m.name for m in metrics_of(component) if m.on_demand and not m.labels}
+    assert ours == {m.name: m.type.value for m in metrics_of(component) if m.name not in unasked}
+
+
+def test_process_metrics_are_served_too() -> None:
+    assert {
+        "process_cpu_seconds_total",
+        "process_start_time_seconds",
+        "process_resident_memory_bytes",
+    } <= set(exported(build()[1]))
+
+
+def test_series_with_fixed_labels_stand_at_0_from_the_start() -> None:
+    _, registry = build()
+    for kind in ("Bootstrap", "Provision", "Reclaim", "Preempt", "Delete"):
+        assert registry.get_sample_value("bigfleet_shard_actions_total", {"kind": kind}) == 0
+        labels = {"kind": kind, "outcome": "fenced"}
+        assert registry.get_sample_value("bigfleet_shard_action_execute_outcomes_total", labels) == 0
+    assert registry.get_sample_value("bigfleet_shard_shortfalls_aged", {"bucket": "300+"}) == 0
+    count = "bigfleet_shard_cycle_phase_duration_seconds_count"
+    assert registry.get_sample_value(count, {"phase": "phase1"}) == 0
+
+
+def test_build_info_says_which_build() -> None:
+    _, registry = build()
+    labels = {"component": "shard", "version": "1.2.3", "commit": "abc"}
+    assert registry.get_sample_value("bigfleet_build_info", labels) == 1
+
+
+def test_a_series_is_written_by_name_and_labels() -> None:
+    metrics, registry = build()
+    metrics.counter("bigfleet_shard_actions_total", kind="Delete").inc(3)
+    metrics.gauge("bigfleet_shard_shortfalls").set(7)
+    metrics.histogram("bigfleet_shard_cycle_duration_seconds").observe(0.3)
+    assert registry.get_sample_value("bigfleet_shard_actions_total", {"kind": "Delete"}) == 3
+    assert registry.get_sample_value("bigfleet_shard_shortfalls") == 7
+    assert registry.get_sample_value("bigfleet_shard_cycle_duration_seconds_bucket", {"le": "0.512"}) == 1
+    assert registry.get_sample_value("bigfleet_shard_cycle_duration_seconds_bucket", {"le": "0.256"}) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "told"),
+    [
+        ("bigfleet_shard_acions_total", {"kind": "Delete"}, "is no metric of the shard"),
+        ("bigfleet_coordinator_serving", {}, "is no metric of the shard"),
+        ("bigfleet_shard_actions_total", {}, "found labels none, allowed are kind"),
+        ("bigfleet_shard_actions_total", {"king": "Delete"}, "found labels king, allowed are kind"),
+        (
+            "bigfleet_shard_actions_total",
+            {"kind": "delete"},
+            "kind: found 'delete', allowed is one of Bootstrap",
+        ),
+        ("bigfleet_shard_shortfalls", {}, "is a gauge, not a counter"),
+    ],
+)
+def test_a_name_or_label_outside_the_catalogue_fails_loudly(
+    name: str, labels: dict[str, str], told: str
+) -> None:
+    with pytest.raises(MetricMisuseError, match=told):
+        build()[0].counter(name, **labels)
+
+
+def test_an_on_demand_metric_is_absent_until_it_is_written() -> None:
+    metrics, registry = build(Component.COORDINATOR)
+    name = "bigfleet_coordinator_snapshot_export_last_success_timestamp_seconds"
+    assert name not in exported(registry)
+    metrics.gauge(name).set(5)
+    assert registry.get_sample_value(name) == 5
+
+
+def test_series_of_what_is_gone_can_be_dropped() -> None:
+    metrics, registry = build(Component.COORDINATOR)
+    metrics.gauge("bigfleet_coordinator_pending_instructions", shard="shard-0").set(4)
+    metrics.forget("bigfleet_coordinator_pending_instructions", shard="shard-0")
+    metrics.forget("bigfleet_coordinator_pending_instructions", shard="never-seen")
+    assert (
+        registry.get_sample_value("bigfleet_coordinator_pending_instructions", {"shard": "shard-0"}) is None
+    )
+
+
+def test_a_metric_written_as_a_whole_can_be_cleared_first() -> None:
+    metrics, registry = build()
+    labels = {"state": "Idle", "capacity_type": "Spot", "interruption_penalty_bucket": "0"}
+    metrics.gauge("bigfleet_shard_inventory_machines", **labels).set(9)
+    metrics.clear("bigfleet_shard_inventory_machines")
+    assert registry.get_sample_value("bigfleet_shard_inventory_machines", labels) is None
+
+
+def test_two_processes_in_one_do_not_share_series() -> None:
+    shard, first = build()
+    _, second = build()
+    shard.gauge("bigfleet_shard_shortfalls").set(1)
+    assert first.get_sample_value("bigfleet_shard_shortfalls") == 1
+    assert second.get_sample_value("bigfleet_shard_shortfalls") == 0
+
+
+def test_the_text_has_no_series_that_nobody_asked_for() -> None:
+    assert b"_created" not in exposition(build()[1])
+    assert CONTENT_TYPE.startswith("text/plain; version=0.0.4")
+
+
+@pytest.mark.parametrize("component", Component)
+def test_buckets_are_served_as_the_catalogue_says(component: Component) -> None:
+    _, registry = build(component)
+    served: dict[str, set[float]] = {}
+    for family in text_string_to_metric_families(exposition(registry).decode()):
+        for sample in family.samples:
+            if sample.name.endswith("_bucket"):
+                served.setdefault(family.name, set()).add(float(sample.labels["le"]))
+    for metric in metrics_of(component):
+        if metric.type is Type.HISTOGRAM and metric.name in served:
+            assert metric.buckets is not None
+            assert served[metric.name] == {*metric.buckets.bounds, float("inf")}

@@ -1,0 +1,378 @@
+"""Faults of the in-memory network, on virtual time; what it shares with gRPC is held by the behaviour suite."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from bigfleet.aio.identity import READONLY, Identity, Role
+from bigfleet.aio.net import BidiStream, Call, Channel, Code, ListenError, RpcError, Server, ServerStream
+from bigfleet.aio.service import ServiceSpec
+from bigfleet.testing.loop import VirtualTimeLoop
+from bigfleet.testing.net import CONNECT_TIMEOUT_S, MemoryNet, Network
+from bigfleet.testing.net_links import SERVER_NOTICES_AFTER_S, RefusingLink, SteadyLink
+from bigfleet.transport.gates import allow_exact_first
+from bigfleet.v1alpha1 import provider_pb2, shard_pb2
+
+SHARD = ServiceSpec(shard_pb2.DESCRIPTOR.services_by_name["Shard"])
+SESSION = SHARD.bidi("Session", shard_pb2.OperatorMessage, shard_pb2.ShardMessage)
+PROVIDER = ServiceSpec(provider_pb2.DESCRIPTOR.services_by_name["CapacityProvider"])
+GET = PROVIDER.unary("Get", provider_pb2.MachineRef, provider_pb2.Machine)
+
+Session = BidiStream[shard_pb2.OperatorMessage, shard_pb2.ShardMessage]
+
+
+class Service:
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, float]] = []
+        self.frames: list[str] = []
+
+    async def get(self, request: provider_pb2.MachineRef, call: Call) -> provider_pb2.Machine:
+        await asyncio.sleep(float(request.id or 0))
+        return provider_pb2.Machine(id=request.id)
+
+    list = create = configure = drain = delete = get
+
+    async def session(
+        self, stream: ServerStream[shard_pb2.ShardMessage, shard_pb2.OperatorMessage], call: Call
+    ) -> None:
+        try:
+            async for frame in stream:
+                self.frames.append(frame.hello.cluster_id)
+                ack = shard_pb2.Acknowledgement(echo=frame.hello.cluster_id)
+                await stream.send(shard_pb2.ShardMessage(ack=ack))
+        except asyncio.CancelledError:
+            self.ended.append(("cancelled", now()))
+            raise
+
+
+class GatedService(Service):
+    @allow_exact_first(Role.CLUSTER, lambda frame: str(frame.hello.cluster_id))
+    async def session(
+        self, stream: ServerStream[shard_pb2.ShardMessage, shard_pb2.OperatorMessage], call: Call
+    ) -> None:
+        await super().session(stream, call)
+
+
+@dataclass
+class World:
+    network: Network
+    here: MemoryNet
+    there: MemoryNet
+    service: Service
+    server: Server
+    channel: Channel
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def make(network: Network | None = None, service: Service | None = None) -> World:
+    network, service = network or Network(), service or Service()
+    here, there = network.host("here", Identity.cluster("a")), network.host("there")
+    server = await there.serve(":7780", [SHARD.bind(service), PROVIDER.bind(service)])
+    return World(network, here, there, service, server, here.dial("there:7780"))
+
+
+def hello(cluster: str) -> shard_pb2.OperatorMessage:
+    return shard_pb2.OperatorMessage(hello=shard_pb2.Hello(cluster_id=cluster))
+
+
+async def echo(stream: Session, text: str) -> str:
+    await stream.send(hello(text))
+    answer = await stream.receive()
+    assert answer is not None
+    return answer.ack.echo
+
+
+async def get(channel: Channel, seconds: str = "", timeout_s: float = 5.0, *, wait: bool = False) -> Code:
+    try:
+        request = provider_pb2.MachineRef(id=seconds)
+        await channel.unary(GET, request, timeout_s=timeout_s, wait_for_ready=wait)
+    except RpcError as error:
+        return error.code
+    return Code.OK
+
+
+@pytest.fixture
+def virtual() -> asyncio.Runner:
+    return asyncio.Runner(loop_factory=VirtualTimeLoop)
+
+
+def test_a_delay_is_paid_once_for_the_connection_and_once_each_way(virtual: asyncio.Runner) -> None:
+    async def run() -> list[float]:
+        world = await make(Network(policy=SteadyLink(0.25)))
+        times = []
+        for _ in range(2):
+            assert await get(world.channel) is Code.OK
+            times.append(now())
+        return times
+
+    with virtual:
+        assert virtual.run(run()) == [1.0, 1.5]
+
+
+def test_the_deadline_counts_the_way(virtual: asyncio.Runner) -> None:
+    async def run() -> tuple[Code, float]:
+        world = await make(Network(policy=SteadyLink(0.25)))
+        return await get(world.channel, "0.2", timeout_s=1.1), now()
+
+    with virtual:
+        assert virtual.run(run()) == (Code.DEADLINE_EXCEEDED, 1.1)
+
+
+def test_frames_of_a_connection_keep_their_order_whatever_the_delays(virtual: asyncio.Runner) -> None:
+    class Shrinking(SteadyLink):
+        delays = iter(range(1000, 0, -1))
+
+        def delay_s(self, size: int) -> float:
+            return next(self.delays) / 1000
+
+    async def run() -> list[str]:
+        world = await make()
+        world.network.set_policy("here", "there", Shrinking())
+        async with world.channel.bidi(SESSION) as stream:
+            for number in range(50):
+                await stream.send(hello(str(number)))
+            await stream.done_sending()
+            return [frame.ack.echo async for frame in stream]
+
+    with virtual:
+        assert virtual.run(run()) == [str(number) for number in range(50)]
+
+
+def test_a_reset_ends_streams_on_both_sides_and_the_next_call_reconnects(virtual: asyncio.Runner) -> None:
+    async def run() -> None:
+        world = await make()
+        stream = world.channel.bidi(SESSION)
+        assert await echo(stream, "a") == "a"
+        world.network.reset("here", "there")
+        with pytest.raises(RpcError) as caught:
+            await stream.receive()
+        assert caught.value.code is Code.UNAVAILABLE
+        await asyncio.sleep(0)
+        assert world.service.ended == [("cancelled", 0.0)]
+        assert await get(world.channel) is Code.OK
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_a_policy_may_reset_in_the_middle_of_a_stream(virtual: asyncio.Runner) -> None:
+    class Fragile(SteadyLink):
+        def resets(self, size: int) -> bool:
+            return size > 1000
+
+    async def run() -> None:
+        world = await make()
+        world.network.set_policy("there", "here", Fragile())
+        stream = world.channel.bidi(SESSION)
+        assert await echo(stream, "small") == "small"
+        await stream.send(hello("x" * 2000))
+        with pytest.raises(RpcError) as caught:
+            await stream.receive()
+        assert caught.value.code is Code.UNAVAILABLE
+        assert world.service.frames[-1] == "x" * 2000  # the answer was lost after acceptance
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_silence_is_noticed_by_nobody_and_healed_without_loss(virtual: asyncio.Runner) -> None:
+    async def run() -> float:
+        world = await make()
+        stream = world.channel.bidi(SESSION)
+        assert await echo(stream, "a") == "a"
+        world.network.partition(["here"], ["there"])
+        asyncio.get_running_loop().call_later(SERVER_NOTICES_AFTER_S - 1, world.network.heal)
+        assert await echo(stream, "b") == "b"
+        assert world.service.ended == []
+        return now()
+
+    with virtual:
+        assert virtual.run(run()) == SERVER_NOTICES_AFTER_S - 1
+
+
+def test_a_long_silence_is_noticed_by_the_server_and_by_the_client_only_after_healing(
+    virtual: asyncio.Runner,
+) -> None:
+    async def run() -> None:
+        world = await make()
+        stream = world.channel.bidi(SESSION)
+        assert await echo(stream, "a") == "a"
+        world.network.partition(["here"], ["there"])
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1000):
+                await stream.receive()
+        assert world.service.ended == [("cancelled", SERVER_NOTICES_AFTER_S)]
+        world.network.heal()
+        with pytest.raises(RpcError) as caught:
+            await stream.receive()
+        assert caught.value.code is Code.UNAVAILABLE
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_one_direction_may_be_silent_alone(virtual: asyncio.Runner) -> None:
+    async def run() -> None:
+        world = await make()
+        stream = world.channel.bidi(SESSION)
+        assert await echo(stream, "a") == "a"
+        world.network.link("there", "here").silence()
+        await stream.send(hello("b"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await stream.receive()
+        assert world.service.frames == ["a", "b"]  # it arrived, only the answer did not
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_a_call_into_silence_ends_with_its_deadline(virtual: asyncio.Runner) -> None:
+    async def run() -> tuple[Code, float]:
+        world = await make()
+        assert await get(world.channel) is Code.OK
+        world.network.partition(["here"], ["there"])
+        return await get(world.channel, timeout_s=7), now()
+
+    with virtual:
+        assert virtual.run(run()) == (Code.DEADLINE_EXCEEDED, 7.0)
+
+
+def test_connecting_into_silence_times_out(virtual: asyncio.Runner) -> None:
+    async def run() -> tuple[Code, float]:
+        world = await make()
+        world.network.partition(["here"], ["there"])
+        return await get(world.channel, timeout_s=60), now()
+
+    with virtual:
+        assert virtual.run(run()) == (Code.UNAVAILABLE, CONNECT_TIMEOUT_S)
+
+
+def test_a_refusing_link_refuses_new_connections_and_keeps_the_old(virtual: asyncio.Runner) -> None:
+    async def run() -> None:
+        world = await make()
+        assert await get(world.channel) is Code.OK
+        world.network.set_policy("here", "there", RefusingLink())
+        assert await get(world.here.dial("there:7780")) is Code.UNAVAILABLE
+        assert await get(world.channel) is Code.OK
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_who_waits_for_ready_backs_off_until_the_server_comes(virtual: asyncio.Runner) -> None:
+    async def run() -> tuple[Code, float]:
+        network = Network()
+        channel = network.host("here").dial("there:7780")
+        calling = asyncio.create_task(get(channel, timeout_s=60, wait=True))
+        await asyncio.sleep(3)
+        await network.host("there").serve(":7780", [PROVIDER.bind(Service())])
+        return await calling, now()
+
+    with virtual:
+        assert virtual.run(run()) == (Code.OK, 3.5)  # tried at 0, 0.5, 1.5, 3.5
+
+
+def test_a_crashed_host_drops_its_calls_and_its_ports(virtual: asyncio.Runner) -> None:
+    async def run() -> None:
+        world = await make()
+        calling = asyncio.create_task(get(world.channel, "100", timeout_s=200))
+        await asyncio.sleep(1)
+        world.network.crash("there")
+        assert await calling is Code.UNAVAILABLE
+        assert now() == 1
+        assert await get(world.channel) is Code.UNAVAILABLE
+        await world.network.host("there").serve(":7780", [PROVIDER.bind(Service())])
+        assert await get(world.channel) is Code.OK
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_a_name_resolves_anew_for_each_connection(virtual: asyncio.Runner) -> None:
+    async def run() -> None:
+        world = await make()
+        channel = world.here.dial("shard.example:7780")
+        assert await get(channel) is Code.UNAVAILABLE
+        world.network.add_name("shard.example", "there")
+        assert await get(channel) is Code.OK
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_loopback_is_each_hosts_own(virtual: asyncio.Runner) -> None:
+    async def run() -> None:
+        world = await make()
+        assert await get(world.there.dial("127.0.0.1:7780")) is Code.OK
+        assert await get(world.here.dial("127.0.0.1:7780")) is Code.UNAVAILABLE
+
+    with virtual:
+        virtual.run(run())
+
+
+def test_two_listeners_of_a_host_need_two_ports(virtual: asyncio.Runner) -> None:
+    async def run() -> None:
+        world = await make()
+        with pytest.raises(ListenError, match="in use"):
+            await world.there.serve("127.0.0.1:7780", [])
+        first, second = await world.there.serve(":0", []), await world.there.serve(":0", [])
+        assert first.port != second.port
+        await world.server.stop(0)
+        await world.there.serve("127.0.0.1:7780", [])
+
+    with virtual:
+        virtual.run(run())
+
+
+@pytest.mark.parametrize(
+    ("secured", "identity", "code"),
+    [
+        pytest.param(True, Identity.cluster("a"), None, id="right identity"),
+        pytest.param(True, Identity.cluster("b"), Code.PERMISSION_DENIED, id="another cluster"),
+        pytest.param(True, READONLY, Code.PERMISSION_DENIED, id="another role"),
+        pytest.param(True, None, Code.PERMISSION_DENIED, id="no identity"),
+        pytest.param(False, None, None, id="plaintext"),
+        pytest.param(False, READONLY, None, id="plaintext carries no identity"),
+    ],
+)
+def test_the_dialling_host_is_who_it_was_made(
+    virtual: asyncio.Runner, secured: bool, identity: Identity | None, code: Code | None
+) -> None:
+    async def run() -> Code | None:
+        network = Network(secured=secured)
+        await make(network, GatedService())
+        stream = network.host("other", identity).dial("there:7780").bidi(SESSION)
+        try:
+            assert await echo(stream, "a") == "a"
+        except RpcError as error:
+            return error.code
+        return None
+
+    with virtual:
+        assert virtual.run(run()) is code
+
+
+def test_two_runs_are_the_same_run() -> None:
+    async def run() -> list[tuple[float, str]]:
+        world = await make(Network(policy=SteadyLink(0.01)))
+        story: list[tuple[float, str]] = []
+
+        async def talk(name: str) -> None:
+            async with world.here.dial("there:7780").bidi(SESSION) as stream:
+                for number in range(5):
+                    story.append((now(), await echo(stream, f"{name}-{number}")))
+
+        await asyncio.gather(*(talk(name) for name in "abc"))
+        return story
+
+    stories = []
+    for _ in range(2):
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            stories.append(runner.run(run()))
+    assert stories[0] == stories[1]
+    assert len(stories[0]) == 15
