@@ -99,10 +99,6 @@ async def timeout(clock: Clock, seconds: float | None) -> AsyncIterator[asyncio.
         def expire() -> None:
             scope.reschedule(float("-inf"))
 
-        if seconds <= 0:
-            expire()
-            yield scope
-            return
         timer = clock.call_later(seconds, expire)
         try:
             yield scope

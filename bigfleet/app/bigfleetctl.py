@@ -12,7 +12,7 @@ from bigfleet.cli.tree import Program, Row
 
 PROGRAM = Program(
     name="bigfleetctl",
-    summary="bigfleetctl looks at a running fleet's coordinator and changes what only a person may change.",
+    summary="bigfleetctl is the admin tool of a fleet's coordinator; its verbs come with the coordinator.",
     rows=(
         Row(
             "completion",

@@ -20,12 +20,21 @@ from bigfleet.version import __version__
 
 def dispatch(console: Console, argv: Sequence[str]) -> int:
     """Run what the arguments ask for and return the exit code."""
+    code = _ended(console, argv)
     try:
-        code = _dispatch(console, argv)
         console.stdout.flush()
-    except BrokenPipeError:
-        # The reader has seen enough (`bigfleet … | head`). What is still buffered can go nowhere.
+    except OSError as error:
         _drop_buffered(console)
+        if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
+            console.complain(_told(error))
+            return ExitCode.FAILURE
+    return code
+
+
+def _ended(console: Console, argv: Sequence[str]) -> int:
+    try:
+        return _dispatch(console, argv)
+    except BrokenPipeError:  # the reader has seen enough, as in `bigfleet … | head`
         return ExitCode.DONE
     except CommandError as error:
         console.complain(str(error))
@@ -34,7 +43,7 @@ def dispatch(console: Console, argv: Sequence[str]) -> int:
         console.complain(str(error))
         return ExitCode.USAGE
     except OSError as error:
-        console.complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        console.complain(_told(error))
         return ExitCode.FAILURE
     except BigFleetError as error:
         console.complain(str(error))
@@ -43,7 +52,11 @@ def dispatch(console: Console, argv: Sequence[str]) -> int:
         # A process that serves ends by its own signal handler, with 0; here a command was cut short.
         console.complain("interrupted before it was done")
         return ExitCode.FAILURE
-    return code
+
+
+def _told(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _dispatch(console: Console, argv: Sequence[str]) -> int:
@@ -121,7 +134,7 @@ def _drop_buffered(console: Console) -> None:
         descriptor = console.stdout.fileno()
     except (OSError, ValueError):  # not a file: nothing is flushed behind our back at exit
         return
-    # The interpreter flushes standard output once more at exit and would complain there.
+    # What is still buffered can go nowhere, yet the interpreter tries once more at exit and would complain there.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

@@ -18,6 +18,9 @@ from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.model.resources import Resources
 
+MAX_ID_BYTES = 1024
+MAX_TEXT_BYTES = 65_534  # of a host reference or a label; the inventory keeps lengths in 16 bits
+
 
 class MachineState(IntEnum):
     """The eight states and the guard value, which is never legal; the numbers are the wire's."""
@@ -107,6 +110,27 @@ class Shape:
         """What the machine offers: allocatable as a whole if it names anything, else resources (2.9)."""
         return Resources.parse(self.allocatable or self.resources)
 
+    @cached_property
+    def flaw(self) -> InvariantError | None:
+        """What makes the shape unfit for any machine; judged once, as shapes are shared."""
+        if not (self.price_per_hour >= 0 and math.isfinite(self.price_per_hour)):
+            return InvariantError(
+                "price_per_hour", self.price_per_hour, "a finite number that is not negative"
+            )
+        if not 0 <= self.interruption_probability <= 1:
+            return InvariantError(
+                "interruption_probability", self.interruption_probability, "a number from 0 to 1"
+            )
+        for name, texts in (("resources", self.resources), ("allocatable", self.allocatable)):
+            try:
+                Resources.parse(texts)
+            except InvalidFieldError as error:
+                return InvariantError(f"{name}{error.field}", error.found, error.allowed)
+        for key, value in self.labels.items():
+            if len(value.encode()) > MAX_TEXT_BYTES:
+                return _too_long(f"labels[{key[:64]}]", value, MAX_TEXT_BYTES)
+        return None
+
     def label(self, key: str) -> str | None:
         """The value a requirement on this key is judged by; None when the machine has none (section 3)."""
         if key == INSTANCE_TYPE_KEY and self.instance_type:
@@ -166,8 +190,14 @@ def check(machine: Machine) -> None:
     """Refuse a record that breaks a rule of its state, naming the field."""
     if not machine.id:
         raise InvariantError("id", machine.id, "a text that is not empty")
+    if len(machine.id.encode()) > MAX_ID_BYTES:
+        raise _too_long("id", machine.id, MAX_ID_BYTES)
+    if len(machine.host.ref.encode()) > MAX_TEXT_BYTES:
+        raise _too_long("host.ref", machine.host.ref, MAX_TEXT_BYTES)
     check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
-    check_shape(machine.shape)
+    flaw = machine.shape.flaw
+    if flaw is not None:
+        raise InvariantError(flaw.field, flaw.found, flaw.allowed)  # anew: a raised error keeps its traceback
 
 
 def check_state(state: MachineState, has_host: bool, has_cluster: bool, has_error: bool) -> None:
@@ -188,19 +218,8 @@ def check_state(state: MachineState, has_host: bool, has_cluster: bool, has_erro
         raise InvariantError("last_error", "", "a text that is not empty while Failed")
 
 
-def check_shape(shape: Shape) -> None:
-    """Refuse a price, probability or quantity that would poison an order or a sum."""
-    if not (shape.price_per_hour >= 0 and math.isfinite(shape.price_per_hour)):
-        raise InvariantError("price_per_hour", shape.price_per_hour, "a finite number that is not negative")
-    if not 0 <= shape.interruption_probability <= 1:
-        raise InvariantError(
-            "interruption_probability", shape.interruption_probability, "a number from 0 to 1"
-        )
-    for name, texts in (("resources", shape.resources), ("allocatable", shape.allocatable)):
-        try:
-            Resources.parse(texts)
-        except InvalidFieldError as error:
-            raise InvariantError(f"{name}{error.field}", error.found, error.allowed) from None
+def _too_long(field: str, text: str, limit: int) -> InvariantError:
+    return InvariantError(field, f"{text[:40]}…", f"a text of at most {limit} bytes")
 
 
 def check_transition(machine_id: str, before: MachineState, after: MachineState) -> None:

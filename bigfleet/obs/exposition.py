@@ -1,16 +1,14 @@
 """The text that `/metrics` answers with.
 
-Called by: `bigfleet.app` hands it to the HTTP probes of `bigfleet.transport`, which knows no metrics.
+Called by: `bigfleet.app` hands `metrics_text` to the HTTP probes of `bigfleet.transport`, which know no metrics.
 Must never: export the client library's `…_created` series, which are in no catalogue and double every small counter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
-
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _WithoutCreated(Collector):
@@ -25,8 +23,13 @@ class _WithoutCreated(Collector):
             yield family
 
 
-def exposition(registry: CollectorRegistry) -> bytes:
-    """Return every series of a registry in the Prometheus text format 0.0.4."""
+def metrics_text(registry: CollectorRegistry) -> Callable[[str], tuple[bytes, str]]:
+    """Return what answers a scrape: from its Accept header to body and content type."""
     view = CollectorRegistry(auto_describe=False)
     view.register(_WithoutCreated(registry))
-    return generate_latest(view)
+
+    def answer(accept: str) -> tuple[bytes, str]:
+        encode, content_type = choose_encoder(accept)
+        return encode(view), content_type
+
+    return answer

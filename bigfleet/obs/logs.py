@@ -5,12 +5,12 @@ Called by: `bigfleet.app`, once per process; rooms are handed the logger, with c
 Must never: print the value of a key that looks like a secret, or break a line in JSON, tracebacks included.
 Rules: packaging 1.2 rule 5; shard 22.1 (component, shard id and epoch on each line).
 
-    log = build_logger(level="info", form="json", stream=sys.stderr, now=utc_now, component="shard", shard="shard-0")
-    log.warning("rollup_held", cluster=cluster, rows=rows)
+    with process_logs(level="info", form=None, stream=sys.stderr, now=utc_now, component="shard", shard="shard-0") as log:
+        log.warning("rollup_held", cluster=cluster, rows=rows)
 """
 
 import logging
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, cast
@@ -35,20 +35,38 @@ def build_logger(
     *, level: Level, form: Form | None, stream: TextIO, now: Callable[[], datetime], **bound: str | int
 ) -> FilteringBoundLogger:
     """Return a logger that writes to a stream; without a form JSON, on a terminal console."""
-    form = form or ("console" if stream.isatty() else "json")
-    processors: list[Processor] = [
-        structlog.processors.add_log_level,
-        _stamper(now),
-        structlog.processors.format_exc_info,
-        mask_secrets,
-        _renderer(form, stream),
-    ]
     logger = structlog.wrap_logger(
         structlog.WriteLogger(stream),
-        processors=processors,
+        processors=_processors(form, stream, now),
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
     )
     return cast("FilteringBoundLogger", logger.bind(**bound))
+
+
+@contextmanager
+def process_logs(
+    *, level: Level, form: Form | None, stream: TextIO, now: Callable[[], datetime], **bound: str | int
+) -> Iterator[FilteringBoundLogger]:
+    """Make every line of this process one of ours while the block runs, and hand out the process's logger.
+
+    That is the lines of the logger it yields, of `structlog.get_logger()` anywhere in the rooms, of the standard
+    library's logging, and Python warnings. Inside of it nothing else may configure logging.
+    """
+    before = structlog.get_config() if structlog.is_configured() else None
+    structlog.configure(
+        processors=[_binder(bound), *_processors(form, stream, now)],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(stream),
+        cache_logger_on_first_use=False,
+    )
+    log = build_logger(level=level, form=form, stream=stream, now=now, **bound)
+    try:
+        with library_logs(log, level):
+            yield log
+    finally:
+        structlog.reset_defaults()
+        if before is not None:
+            structlog.configure(**before)
 
 
 @contextmanager
@@ -56,8 +74,7 @@ def library_logs(log: FilteringBoundLogger, level: Level) -> Iterator[None]:
     """Route the standard library's logging, and Python warnings, into a logger while the block runs."""
     root = logging.getLogger()
     handlers, root_level = root.handlers[:], root.level
-    handler = _Forwarder(log)
-    root.handlers[:] = [handler]
+    root.handlers[:] = [_Forwarder(log)]
     root.setLevel(_LEVELS[level])
     logging.captureWarnings(True)
     try:
@@ -84,6 +101,23 @@ class _Forwarder(logging.Handler):
             )
         except Exception:
             self.handleError(record)
+
+
+def _processors(form: Form | None, stream: TextIO, now: Callable[[], datetime]) -> list[Processor]:
+    return [
+        structlog.processors.add_log_level,
+        _stamper(now),
+        structlog.processors.format_exc_info,
+        mask_secrets,
+        _renderer(form or ("console" if stream.isatty() else "json"), stream),
+    ]
+
+
+def _binder(bound: Mapping[str, str | int]) -> Processor:
+    def bind(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        return {**bound, **line}
+
+    return bind
 
 
 def _stamper(now: Callable[[], datetime]) -> Processor:

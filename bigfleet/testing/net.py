@@ -57,6 +57,8 @@ CONNECT_TIMEOUT_S: Final = 20.0
 _FIRST_RETRY_S: Final = 0.5
 _LAST_RETRY_S: Final = 30.0
 _FIRST_FREE_PORT: Final = 40_000
+_DIAL: Final = DialOptions()
+_SERVE: Final = ServeOptions()
 _LOOPBACK: Final = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 Request = TypeVar("Request")
@@ -170,14 +172,14 @@ class MemoryNet:
     def __init__(self, network: Network, peer: Peer, hooks: Hooks) -> None:
         self._network, self._peer, self._hooks = network, peer, hooks
 
-    def dial(self, target: str, options: DialOptions = DialOptions()) -> "MemoryChannel":  # noqa: B008 - frozen
+    def dial(self, target: str, options: DialOptions = _DIAL) -> "MemoryChannel":
         return MemoryChannel(self._network, self._peer, target, options)
 
     async def serve(
         self,
         address: str,
         services: Sequence[BoundService],
-        options: ServeOptions = ServeOptions(),  # noqa: B008 - frozen
+        options: ServeOptions = _SERVE,
     ) -> "MemoryServer":
         place = parse_listen(address)
         dispatcher = Dispatcher(self._hooks, options.statuses, deterministic=True)

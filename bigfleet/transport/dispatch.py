@@ -19,6 +19,8 @@ from bigfleet.aio.service import BoundMethod, Method, encode
 from bigfleet.model.errors import BigFleetError
 from bigfleet.transport.status import GENERIC_DETAIL, STATUSES, status_of
 
+MAX_DETAIL: Final = 1000
+
 Answer = TypeVar("Answer")
 
 
@@ -94,7 +96,7 @@ class Dispatcher:
         if status is None:
             self._hooks.on_defect(call.method, error)
             return RpcError(Code.INTERNAL, GENERIC_DETAIL)
-        return status
+        return RpcError(status.code, _shortened(status.detail), status.trailing)
 
 
 class UndecodableError(BigFleetError):
@@ -125,6 +127,11 @@ def log_hooks() -> Hooks:
         log.error("rpc_defect", method=method, exc_info=error)
 
     return Hooks(on_identity_refused=refused, on_defect=defect)
+
+
+def _shortened(detail: str) -> str:
+    # The text travels in a header, and a header too large for the peer would replace the code by another.
+    return detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]} ..."
 
 
 def _decode(method: BoundMethod, data: bytes) -> Message:

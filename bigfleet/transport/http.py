@@ -43,6 +43,9 @@ class HttpTimeouts:
     write_s: float = WRITE_TIMEOUT_S
 
 
+_TIMEOUTS: Final = HttpTimeouts()
+
+
 @dataclass(frozen=True, slots=True)
 class _Answer:
     status: HTTPStatus
@@ -163,7 +166,7 @@ async def serve_http(
     address: str,
     metrics: MetricsText,
     not_ready: Reasons,
-    timeouts: HttpTimeouts = HttpTimeouts(),  # noqa: B008 - frozen
+    timeouts: HttpTimeouts = _TIMEOUTS,
 ) -> HttpProbes | None:
     """Listen and serve; None for the address `0`, `ListenError` when the address cannot be had."""
     place = parse_http_listen(address)

@@ -5,27 +5,32 @@ Called by: the provider client, which hands over the response undecoded; the sha
 the result. Nothing is written here but the numbers of new shapes and assignments.
 Must never: apply anything, or let one bad record spoil the listing: it is refused by itself, and its id counts as seen.
 How: a record whose bytes hash like those its row was last read from is unchanged, since any local write clears that
-hash. New records are taken apart by `record_scan`, and each part that machines share is decoded once. Every other
-record is decoded in full. The fast way and the full one give the same result; a property test holds that.
+hash. The others are taken apart by `record_scan`, and each part that machines share is decoded once. What has another
+form is decoded in full. The fast way and the full one give the same result; a property test holds that.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.frozen_map import NO_TEXTS
 from bigfleet.model.inventory import Inventory, NewRows, Placement, Rows
-from bigfleet.model.inventory.table import check_sizes
-from bigfleet.model.machine import Machine
+from bigfleet.model.machine import NO_HOST, HostRef, Machine, MachineState
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import machine_from_proto
 from bigfleet.wire.raw import twin_of
 from bigfleet.wire.record_memory import RecordMemory
-from bigfleet.wire.record_scan import leading_id, scan
+from bigfleet.wire.record_scan import UNUSUAL, ScannedParts, leading_id, scan
+
+T = TypeVar("T")
 
 _RAW_LIST = twin_of(pb.MachineList.DESCRIPTOR)
+_AT_ONCE = 8192  # ids looked up together; a whole listing of them would linger in the allocator
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,13 @@ class ListingReader:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._memory = RecordMemory(inventory)
-        self._order: Rows = np.empty(0, dtype=np.intp)  # rows in the order of the last full listing
-        self._placed: tuple[Placement, list[int]] = (Placement(), [])  # where its new machines stood and went
+        self._order: NDArray[np.int32] = np.empty(
+            0, dtype=np.int32
+        )  # rows as the last full listing named them
+        self._placed: tuple[Placement, NDArray[np.int32]] = (
+            Placement(),
+            self._order,
+        )  # where its new ones went
 
     def read(self, data: bytes, full: bool = True) -> Listing:
         """Compare a listing with the inventory; `full` unless the provider was asked for changes only."""
@@ -66,148 +76,187 @@ class ListingReader:
             message = _RAW_LIST.FromString(data)
         except DecodeError:
             raise InvalidFieldError("listing", f"{len(data)} bytes", "an encoded MachineList") from None
-        records: list[bytes] = list(message.machines)  # type: ignore[attr-defined]  # a derived class has no stub
+        records: Sequence[bytes] = message.machines  # type: ignore[attr-defined]  # a derived class has no stub
         revision: bytes = message.revision  # type: ignore[attr-defined]
-        del message
         self._memory.refresh()
         hashes = np.fromiter(map(hash, records), dtype=np.int64, count=len(records))
-        listing = Listing(revision, len(records), NewRows(self._inventory.generation))
-        reading = _Reading(records, hashes, self._unchanged_in_place(hashes), listing)
-        remaining = np.flatnonzero(reading.rows < 0)
-        if remaining.size:
-            self._read_rest(reading, remaining)
-        listing.seen = reading.rows[reading.rows >= 0]
+        rows = self._unchanged_in_place(hashes)
+        reading = _Reading(self._inventory, revision, records, hashes, rows)
+        self._take_all(reading)
+        if reading.names_a_machine_twice():
+            reading = _Reading(self._inventory, revision, records, hashes, rows)
+            self._take_one_by_one(reading)
+        listing = reading.listing
+        listing.seen = rows[rows >= 0]
         if full:
-            self._order, self._placed = reading.rows, (listing.new.placement, reading.new_places)
+            places = np.asarray(reading.new_places, dtype=np.int32)
+            self._order, self._placed = rows.astype(np.int32), (listing.new.placement, places)
         return listing
 
     def _unchanged_in_place(self, hashes: NDArray[np.int64]) -> Rows:
         """The row of each record that stands where it stood and reads as it read; -1 for the others."""
         placement, places = self._placed
         if placement.first_row is not None:
-            self._order[places] = placement.first_row + np.arange(len(places))
-            self._placed = (Placement(), [])
+            self._order[places] = placement.first_row + np.arange(places.size)
+            self._placed = (Placement(), places[:0])
         rows = np.full(hashes.size, -1, dtype=np.intp)
         common = min(hashes.size, self._order.size)
-        before = self._order[:common]
+        before = self._order[:common].astype(np.intp)
         same = self._inventory.reads_as(before, hashes[:common])
         rows[:common][same] = before[same]
         return rows
 
-    def _read_rest(self, reading: "_Reading", remaining: Rows) -> None:
-        places = remaining.tolist()
-        leading = [leading_id(reading.records[place]) for place in places]
-        ids = [known or _decoded_id(reading.records[at]) for known, at in zip(leading, places, strict=True)]
-        found = self._inventory.rows_of(ids)
-        reading.rows[remaining] = found
-        left = ~self._inventory.reads_as(found, reading.hashes[remaining])
-        left &= ~self._refuse_repeated(reading, remaining)
-        known = left & (found >= 0)
-        unknown = np.flatnonzero(left & (found < 0)).tolist()
-        if unknown:
-            self._read_new(reading, [(places[at], ids[at], leading[at] is not None) for at in unknown])
-        for at in np.flatnonzero(known).tolist():
-            machine = self._decode(reading, places[at], ids[at])
-            if machine is not None:
-                reading.listing.changed.append((machine, int(reading.hashes[places[at]])))
+    def _take_all(self, reading: "_Reading") -> None:
+        """Read every record that is not known to be unchanged, many at a time."""
+        left = np.flatnonzero(reading.rows < 0)
+        for start in range(0, left.size, _AT_ONCE):
+            places = left[start : start + _AT_ONCE]
+            records = [reading.records[place] for place in places.tolist()]
+            ids = list(map(_id_of, records))
+            rows = reading.rows[places] = self._inventory.rows_of(ids)
+            changed = np.flatnonzero(~self._inventory.reads_as(rows, reading.hashes[places]))
+            if changed.size:
+                places, rows, at = places[changed], rows[changed], changed.tolist()
+                self._take_some(reading, places, rows, _chosen(ids, at), _chosen(records, at))
 
-    def _refuse_repeated(self, reading: "_Reading", remaining: Rows) -> NDArray[np.bool_]:
-        """Refuse all but the first record of a known machine; tell which of the remaining ones that concerns."""
-        known = np.flatnonzero(reading.rows >= 0)
-        if known.size == 0 or np.bincount(reading.rows[known]).max() == 1:
-            return np.zeros(remaining.size, dtype=np.bool_)
-        repeated = np.ones(known.size, dtype=np.bool_)
-        repeated[np.unique(reading.rows[known], return_index=True)[1]] = False
-        for place in known[repeated].tolist():
-            machine_id = leading_id(reading.records[place]) or _decoded_id(reading.records[place])
-            reading.refuse(place, machine_id, _repeated(machine_id))
-        return np.isin(remaining, known[repeated])
+    def _take_some(
+        self, reading: "_Reading", places: Rows, rows: Rows, ids: Sequence[str], records: Sequence[bytes]
+    ) -> None:
+        parts, numbers = self._scan(records)
+        usual, known = (numbers >= 0).all(axis=0), rows >= 0
+        hashes = reading.hashes[places].tolist()
+        for at in np.flatnonzero(usual & known).tolist():
+            machine = self._machine(ids[at], parts, at, numbers[:, at].tolist())
+            reading.listing.changed.append((machine, hashes[at]))
+        taken = np.flatnonzero(usual & ~known)
+        if taken.size:
+            chosen, new = taken.tolist(), reading.listing.new
+            states, refs = _chosen(parts[0], chosen), _chosen(parts[2], chosen)
+            self._add_wide(new, _chosen(parts[6], chosen))
+            new.extend(_chosen(ids, chosen), states, numbers[:, taken], refs, _chosen(hashes, chosen))
+            reading.new_places.extend(places[taken].tolist())
+        for at in np.flatnonzero(~usual).tolist():
+            self._take_in_full(reading, int(places[at]), int(rows[at]))
 
-    def _read_new(self, reading: "_Reading", unknown: list[tuple[int, str, bool]]) -> None:
-        """Take in what is new, the fast way where a record has the usual form."""
-        memory, records, new_ids = self._memory, reading.records, reading.new_ids
-        new = reading.listing.new
-        # Bound methods: a quarter of a million look-ups of each would show.
-        add_id, add_state, add_ref = new.ids.append, new.states.append, new.host_refs.append
-        add_shape, add_assignment = new.shapes.append, new.assignments.append
-        add_cluster, add_provider = new.clusters.append, new.providers.append
-        add_place = reading.new_places.append
-        for place, machine_id, usual in unknown:
-            if machine_id in new_ids:
-                reading.refuse(place, machine_id, _repeated(machine_id))
-                continue
-            new_ids.add(machine_id)
-            scanned = scan(records[place], memory.wide_marks) if usual else None
-            numbers = None if scanned is None else memory.numbers(scanned)
-            if scanned is None or numbers is None:
-                machine = self._decode(reading, place, machine_id)
-                if machine is not None:
-                    add_place(place)
-                    self._append_new(machine, new)
-                continue
-            state, _, ref, _, _, _, wide = scanned
-            for at in range(0, len(wide), 2):
-                new.add_wide(memory.wide_keys[wide[at]], len(new.ids), wide[at + 1])
-            shape, assignment, cluster, provider = numbers
-            add_place(place)
-            add_id(machine_id)
-            add_state(state)
-            add_ref(ref)
-            add_shape(shape)
-            add_assignment(assignment)
-            add_cluster(cluster)
-            add_provider(provider)
-        new.source_hashes = reading.hashes[reading.new_places].tolist()
+    def _add_wide(self, new: NewRows, wide: Sequence[tuple[bytes, ...]]) -> None:
+        """Note the wide labels of machines that are added next."""
+        for mark in self._memory.wide_marks:
+            having = [place for place, labels in enumerate(wide) if mark in labels[::2]]
+            values = [wide[place][wide[place].index(mark) + 1] for place in having]
+            new.add_wide(self._memory.wide_keys[mark], [len(new) + place for place in having], values)
 
-    def _decode(self, reading: "_Reading", place: int, machine_id: str) -> Machine | None:
-        """The full way; None when the record is refused."""
+    def _scan(self, records: Sequence[bytes]) -> tuple[ScannedParts, NDArray[np.int32]]:
+        """Take records apart and number their parts, once more whenever a label among them turns out to be wide."""
+        memory = self._memory
+        while True:
+            marks = memory.wide_marks
+            parts: ScannedParts = tuple(
+                zip(*[scan(record, marks) or UNUSUAL for record in records], strict=True)
+            )  # type: ignore[assignment]  # zip forgets the types
+            numbers = memory.numbers(parts)
+            if marks == memory.wide_marks:
+                return parts, numbers
+
+    def _machine(self, machine_id: str, parts: ScannedParts, at: int, numbers: Sequence[int]) -> Machine:
+        """The record of a known machine from what the memory knows of its parts."""
+        state, ref, wide = parts[0][at], parts[2][at], parts[6][at]
+        inventory, (shape_number, assignment, cluster, provider) = self._inventory, numbers
+        shape = inventory.shapes[shape_number]
+        if wide:
+            keys = [self._memory.wide_keys[mark] for mark in wide[::2]]
+            values = [value.decode() for value in wide[1::2]]
+            shape = shape.with_labels(shape.labels.merged(dict(zip(keys, values, strict=True))))
+        return Machine(
+            id=machine_id,
+            state=MachineState(state),
+            shape=shape,
+            host=HostRef(inventory.providers[provider], ref.decode()) if provider or ref else NO_HOST,
+            cluster=inventory.clusters[cluster],
+            assigned=inventory.assignments[assignment],
+        )
+
+    def _take_in_full(self, reading: "_Reading", place: int, row: int) -> bool:
+        """Decode a record by the book; tell whether it is valid."""
+        record, source_hash = reading.records[place], int(reading.hashes[place])
+        machine_id = _id_of(record)
         try:
-            message = _decoded(reading.records[place])
+            message = _decoded(record)
             if message.id != machine_id:
                 raise InvalidFieldError(
                     "id", message.id, f"one id in a record, and it began with {machine_id!r}"
                 )
-            machine = machine_from_proto(message)
-            check_sizes(machine)
+            machine = replace(machine_from_proto(message), metadata=NO_TEXTS)
         except InvalidFieldError as error:
             reading.refuse(place, machine_id, error)
-            return None
-        return machine
-
-    def _append_new(self, machine: Machine, new: NewRows) -> None:
-        inventory = self._inventory
-        place = len(new.ids)
+            return False
+        if row >= 0:
+            reading.listing.changed.append((machine, source_hash))
+            return True
+        inventory, new = self._inventory, reading.listing.new
         labels = machine.shape.labels
         for key in inventory.wide.keys:
             value = labels.get(key)
             if value is not None:
-                new.add_wide(key, place, value.encode())
+                new.add_wide(key, [len(new)], [value.encode()])
                 labels = labels.without(key)
-        new.ids.append(machine.id)
-        new.states.append(int(machine.state))
-        new.shapes.append(inventory.intern_shape(machine.shape.with_labels(labels)))
-        new.assignments.append(inventory.assignments.intern(machine.assigned))
-        new.clusters.append(inventory.clusters.intern(machine.cluster))
-        new.providers.append(inventory.providers.intern(machine.host.provider))
-        new.host_refs.append(machine.host.ref.encode())
+        numbers = (
+            inventory.intern_shape(machine.shape.with_labels(labels)),
+            inventory.assignments.intern(machine.assigned),
+            inventory.clusters.intern(machine.cluster),
+            inventory.providers.intern(machine.host.provider),
+        )
         if machine.last_error:
-            new.errors[place] = machine.last_error
+            new.errors[len(new)] = machine.last_error
+        reading.new_places.append(place)
+        column = np.array([[number] for number in numbers], dtype=np.int32)
+        new.extend([machine_id], [int(machine.state)], column, [machine.host.ref.encode()], [source_hash])
+        return True
+
+    def _take_one_by_one(self, reading: "_Reading") -> None:
+        """Read a listing that names some machine twice: its first valid record counts, further ones are refused.
+
+        Slow and simple: a provider that does this has a defect, and it is shown which machine it is.
+        """
+        taken: set[str] = set()
+        same = self._inventory.reads_as(reading.rows, reading.hashes).tolist()
+        for place, record in enumerate(reading.records):
+            machine_id = _id_of(record)
+            if machine_id in taken:
+                repeated = InvalidFieldError("id", machine_id, "an id that stands only once in a listing")
+                reading.refuse(place, machine_id, repeated)
+            elif same[place] or self._take_in_full(reading, place, int(reading.rows[place])):
+                taken.add(machine_id)
 
 
-@dataclass(slots=True)
 class _Reading:
     """One listing while it is being read."""
 
-    records: list[bytes]
-    hashes: NDArray[np.int64]
-    rows: Rows
-    listing: Listing
-    new_ids: set[str] = field(default_factory=set)
-    new_places: list[int] = field(default_factory=list)
+    def __init__(
+        self,
+        inventory: Inventory,
+        revision: bytes,
+        records: Sequence[bytes],
+        hashes: NDArray[np.int64],
+        rows: Rows,
+    ) -> None:
+        self.records, self.hashes, self.rows = records, hashes, rows
+        self.listing = Listing(revision, len(records), NewRows(inventory.generation))
+        self.new_places: list[int] = []
 
     def refuse(self, place: int, machine_id: str, error: InvalidFieldError) -> None:
         """Note a record that is not taken."""
         self.listing.rejected.append(RejectedRecord(place, machine_id, error.under(f"machines[{place}]")))
+
+    def names_a_machine_twice(self) -> bool:
+        """Whether two records are, or may be, about one machine."""
+        known = self.rows[self.rows >= 0]
+        new = np.frombuffer(self.listing.new.id_hashes, dtype=np.int64)
+        return bool((known.size and np.bincount(known).max() > 1) or np.unique(new).size < new.size)
+
+
+def _chosen(values: Sequence[T], at: Sequence[int]) -> Sequence[T]:
+    """The values at these places; most often all of them."""
+    return values if len(at) == len(values) else [values[place] for place in at]
 
 
 def _decoded(record: bytes) -> pb.Machine:
@@ -217,12 +266,9 @@ def _decoded(record: bytes) -> pb.Machine:
         raise InvalidFieldError("record", f"{len(record)} bytes", "an encoded Machine") from None
 
 
-def _decoded_id(record: bytes) -> str:
+def _id_of(record: bytes) -> str:
+    """The id a record is about, by its first bytes where they show it; empty when it has none that can be read."""
     try:
-        return pb.Machine.FromString(record).id
+        return leading_id(record) or pb.Machine.FromString(record).id
     except DecodeError:
         return ""
-
-
-def _repeated(machine_id: str) -> InvalidFieldError:
-    return InvalidFieldError("id", machine_id, "an id that stands only once in a listing")

@@ -6,26 +6,29 @@ Must never: outgrow its bounds (maps may be written in any order, so one shape c
 run of bytes that has not proved to be complete fields of the expected kind.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 from typing import TypeVar
 
+import numpy as np
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
-from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.inventory import Inventory
-from bigfleet.model.machine import CLUSTER_REQUIRED, HOST_REQUIRED, check_shape
+from bigfleet.model.inventory.interner import Interner
+from bigfleet.model.machine import CLUSTER_REQUIRED, HOST_REQUIRED
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import shape_from_proto
 from bigfleet.wire.metadata import assignment_from_metadata
-from bigfleet.wire.record_scan import Scanned, wide_mark
+from bigfleet.wire.record_scan import ScannedParts, wide_mark
 
 K = TypeVar("K", bound=Hashable)
 
 _REMEMBERED = 8192  # per kind
 _UNUSUAL = -1
 
-_HOSTED = frozenset(map(int, HOST_REQUIRED))
-_BOUND = frozenset(map(int, CLUSTER_REQUIRED))
+_HOSTED = sorted(map(int, HOST_REQUIRED))
+_BOUND = sorted(map(int, CLUSTER_REQUIRED))
 _SHAPE_FIELDS = frozenset(
     {
         "instance_type", "zone", "capacity_type", "price_per_hour",
@@ -47,6 +50,7 @@ class RecordMemory:
         self.wide_keys: dict[bytes, str] = {}
         """The key behind each mark to cut out."""
         self.wide_marks: tuple[bytes, ...] = ()
+        self._marks_in_use = self.wide_marks
         self.refresh()
 
     def refresh(self) -> None:
@@ -57,30 +61,50 @@ class RecordMemory:
             self._assignments.clear()
         self._note_wide_keys()
 
-    def numbers(self, scanned: Scanned) -> tuple[int, int, int, int] | None:
-        """Shape, assignment, cluster and provider of a record; None when it must be decoded in full."""
-        state, provider_text, ref, shape_bytes, cluster_text, metadata, wide = scanned
-        shape = self._shapes.get(shape_bytes)
-        if shape is None:
-            shape = self._learn_shape(shape_bytes)
-        assignment = self._assignments.get(metadata)
-        if assignment is None:
-            assignment = self._learn_assignment(metadata)
-        cluster = self._clusters.get(cluster_text)
-        if cluster is None:
-            cluster = self._learn_text(self._clusters, cluster_text)
-        provider = self._providers.get(provider_text)
-        if provider is None:
-            provider = self._learn_text(self._providers, provider_text)
-        if shape < 0 or assignment < 0 or cluster < 0 or provider < 0:
-            return None
-        if bool(provider or ref) != (state in _HOSTED) or bool(cluster) != (state in _BOUND):
-            return None  # breaks an invariant; decoding in full will say which
-        if not ref.isascii() or (wide and not all(map(bytes.isascii, wide))):
-            return None  # taken over as bytes, so what is not plainly text is left to the decoder
-        return shape, assignment, cluster, provider
+    def numbers(self, parts: ScannedParts) -> NDArray[np.int32]:
+        """The inventory's numbers of many records: a column each, rows as `NewRows.extend` wants them.
+
+        A column that is not all from 0 up belongs to a record that must be decoded in full. Where `wide_marks` is
+        another afterwards, the records must be scanned anew.
+        """
+        states, providers, refs, shapes, clusters, metadata, wide = parts
+        self._marks_in_use = self.wide_marks
+        numbers = np.array(
+            [
+                self._known(self._shapes, shapes, self._learn_shape),
+                self._known(self._assignments, metadata, self._learn_assignment),
+                self._known(self._clusters, clusters, self._learn_cluster),
+                self._known(self._providers, providers, self._learn_provider),
+            ],
+            dtype=np.int32,
+        )
+        state = np.array(states)
+        has_host = (numbers[3] != 0) | np.fromiter(map(bool, refs), dtype=np.bool_, count=len(refs))
+        unfit = state == 0  # of another form
+        unfit |= has_host != np.isin(state, _HOSTED)  # breaks an invariant; decoding in full will say which
+        unfit |= (numbers[2] != 0) != np.isin(state, _BOUND)
+        # Taken over as bytes, so what is not plainly text is left to the decoder.
+        if not b"".join(refs).isascii():
+            unfit |= np.fromiter((not ref.isascii() for ref in refs), dtype=np.bool_, count=len(refs))
+        if self.wide_marks and not b"".join(chain.from_iterable(wide)).isascii():
+            odd = (not all(map(bytes.isascii, values)) for values in wide)
+            unfit |= np.fromiter(odd, dtype=np.bool_, count=len(wide))
+        numbers[0, unfit] = _UNUSUAL
+        return numbers
+
+    def _known(self, memory: dict[K, int], encoded: Sequence[K], learn: Callable[[K], int]) -> list[int]:
+        numbers = list(map(memory.get, encoded))
+        if None in numbers:
+            # Looked up once more: the same run of bytes may stand there many times, and is learnt the first time.
+            return [
+                known if known is not None else memory[text] if text in memory else learn(text)
+                for known, text in zip(numbers, encoded, strict=True)
+            ]
+        return numbers  # type: ignore[return-value]  # none of them is None
 
     def _learn_shape(self, encoded: bytes | tuple[bytes, ...]) -> int:
+        if self.wide_marks is not self._marks_in_use:
+            return _UNUSUAL  # a label has just turned wide: these records are about to be scanned anew
         pieces = (encoded,) if isinstance(encoded, bytes) else encoded
         try:
             # Each piece by itself: only complete fields prove that the cuts were made at boundaries.
@@ -88,12 +112,11 @@ class RecordMemory:
                 field.name for piece in pieces for field, _ in pb.Machine.FromString(piece).ListFields()
             ]
             shape = shape_from_proto(pb.Machine.FromString(b"".join(pieces)))
-            check_shape(shape)
-        except (DecodeError, InvalidFieldError):
+        except DecodeError:
             return _UNUSUAL
-        if not _SHAPE_FIELDS.issuperset(fields) or any(
-            key in shape.labels for key in self._inventory.wide.keys
-        ):
+        if shape.flaw is not None or not _SHAPE_FIELDS.issuperset(fields):
+            return _UNUSUAL
+        if any(key in shape.labels for key in self._inventory.wide.keys):
             return _UNUSUAL
         number = self._inventory.intern_shape(shape)
         self._note_wide_keys()  # this very shape may have been the one value too many of some label
@@ -109,13 +132,17 @@ class RecordMemory:
         assigned, _ = assignment_from_metadata(message.shard_metadata)
         return _remember(self._assignments, encoded, self._inventory.assignments.intern(assigned))
 
-    def _learn_text(self, memory: dict[bytes, int], encoded: bytes) -> int:
+    def _learn_cluster(self, encoded: bytes) -> int:
+        return self._learn_text(self._clusters, self._inventory.clusters, encoded)
+
+    def _learn_provider(self, encoded: bytes) -> int:
+        return self._learn_text(self._providers, self._inventory.providers, encoded)
+
+    def _learn_text(self, memory: dict[bytes, int], interner: Interner[str], encoded: bytes) -> int:
         try:
-            text = encoded.decode()
+            return _remember(memory, encoded, interner.intern(encoded.decode()))
         except UnicodeDecodeError:
             return _UNUSUAL
-        interner = self._inventory.clusters if memory is self._clusters else self._inventory.providers
-        return _remember(memory, encoded, interner.intern(text))
 
     def _note_wide_keys(self) -> None:
         keys = self._inventory.wide.keys

@@ -12,9 +12,11 @@ a known boundary, it ends on a boundary, so whatever follows it is what it seems
 from collections.abc import Sequence
 
 from bigfleet.model.machine import CLUSTER_REQUIRED, MachineState
+from bigfleet.wire.metadata import PREFIX
 
 _ID, _STATE, _HOST, _LABEL, _CLUSTER = 0x0A, 0x10, 0x1A, 0x52, 0x72  # tags: field number and wire type
-_PROVIDER, _REF = 0x0A, 0x12
+_PROVIDER, _REF, _METADATA = 0x0A, 0x12, 0x7A
+_CLUSTER_BYTE, _OURS = bytes((_CLUSTER,)), PREFIX.encode()
 _ONE_BYTE = 0x80  # lengths and tags below this take one byte
 
 _BOUND = frozenset(map(int, CLUSTER_REQUIRED))
@@ -28,6 +30,20 @@ Scanned = tuple[int, bytes, bytes, "bytes | tuple[bytes, ...]", bytes, bytes, tu
 """State, provider, host reference, shape bytes (in pieces where wide labels were cut out), cluster, metadata bytes, and
 the wide labels as mark, value, mark, value, … A plain tuple, as one is made per machine."""
 
+ScannedParts = tuple[
+    Sequence[int],
+    Sequence[bytes],
+    Sequence[bytes],
+    "Sequence[bytes | tuple[bytes, ...]]",
+    Sequence[bytes],
+    Sequence[bytes],
+    Sequence[tuple[bytes, ...]],
+]
+"""The same parts of many records, each kind together."""
+
+UNUSUAL: Scanned = (0, b"", b"", b"", b"", b"", ())
+"""Stands for a record of another form; no machine has state 0."""
+
 
 def leading_id(record: bytes) -> str | None:
     """The id of a record that begins with it, as encoders write it; None when it must be decoded to be sure."""
@@ -40,14 +56,14 @@ def leading_id(record: bytes) -> str | None:
 
 
 def scan(record: bytes, wide_marks: Sequence[bytes] = ()) -> Scanned | None:
-    """Take a record with a leading id apart; None when the rest is not of the usual form.
+    """Take a record apart; None when it is not of the usual form, which begins with id and state.
 
     `wide_marks` are those of the keys to cut out, as `wide_mark` makes them.
     """
     try:
         at = 4 + record[1]
         state = record[at - 1]
-        if state not in _PLAIN:
+        if state not in _PLAIN or record[0] != _ID or record[1] >= _ONE_BYTE or record[at - 2] != _STATE:
             return None
         size = end = len(record)
         provider = ref = cluster = metadata = b""
@@ -65,7 +81,9 @@ def scan(record: bytes, wide_marks: Sequence[bytes] = ()) -> Scanned | None:
                 return None
             provider, ref, at = record[at + 4 : split], record[split + 2 : behind], behind
         if state in _BOUND:
-            end = _end_of_shape(record, at)
+            end = _cluster_before_metadata(record, at)
+            if end < 0:
+                end = _end_of_shape(record, at)
             if end < 0 or record[end] != _CLUSTER or record[end + 1] >= _ONE_BYTE:
                 return None
             behind = end + 2 + record[end + 1]
@@ -76,6 +94,20 @@ def scan(record: bytes, wide_marks: Sequence[bytes] = ()) -> Scanned | None:
     except IndexError:
         return None  # cut short; decoding in full will say where
     return state, provider, ref, pieces, cluster, metadata, wide
+
+
+def _cluster_before_metadata(record: bytes, at: int) -> int:
+    """Where the cluster begins if metadata of ours follows it; -1 when that cannot be seen at a glance.
+
+    A guess, and a good one; the shape bytes before it, once they prove to be complete fields, make it a fact.
+    """
+    end = record.find(_OURS, at) - 4  # behind tag, length, key tag and key length of the first entry
+    if end < at or record[end] != _METADATA:
+        return -1
+    start = record.rfind(_CLUSTER_BYTE, at, end)
+    while start >= 0 and start + 2 + record[start + 1] != end:
+        start = record.rfind(_CLUSTER_BYTE, at, start)
+    return start
 
 
 def _end_of_shape(record: bytes, at: int) -> int:
@@ -116,7 +148,7 @@ def _split_wide(
 
     The pieces are handed on apart: only if each of them is complete fields was each cut made at a boundary.
     """
-    cuts = []
+    cuts: list[tuple[int, int, int, bytes]] = []
     for mark in marks:
         found = record.find(mark, at, end) if mark else -1
         if found < 0:
@@ -125,6 +157,9 @@ def _split_wide(
         behind = value + 1 + record[value]
         if record[found - 2] == _LABEL and record[found - 1] == behind - found < _ONE_BYTE and behind <= end:
             cuts.append((found - 2, value + 1, behind, mark))
+    if len(cuts) == 1:  # nearly always
+        start, value, behind, mark = cuts[0]
+        return (record[at:start], record[behind:end]), (mark, record[value:behind])
     cuts.sort()
     pieces, wide = [], []
     for start, value, behind, mark in cuts:

@@ -117,4 +117,4 @@ def drawing() -> str:
 def _rule(state: MachineState, required: frozenset[MachineState], forbidden: frozenset[MachineState]) -> str:
     if state in required:
         return "required"
-    return "none" if state in forbidden else "may be set"
+    return "none" if state in forbidden else "not checked"

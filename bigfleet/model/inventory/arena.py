@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_TEXT_BYTES = 65_534  # a length is kept in 16 bits, the largest number meaning "no text"
 NO_TEXT = 65_535
+"""The length that means "no text"; real ones stay below it."""
 
 
 class Arena:
@@ -21,16 +21,12 @@ class Arena:
         self.buffer: NDArray[np.uint8] = np.empty(reserve, dtype=np.uint8)
         self.used = 0
 
-    def append(self, text: bytes) -> int:
-        """Store one text and return its offset."""
-        return self.extend((text,))
-
-    def extend(self, texts: Sequence[bytes]) -> int:
-        """Store texts one behind the other and return the offset of the first."""
-        joined = b"".join(texts)
+    def extend(self, joined: bytes | bytearray) -> int:
+        """Store one text, or several one behind the other, and return the offset of the first."""
         start, self.used = self.used, self.used + len(joined)
         if self.used > self.buffer.size:
-            grown = np.empty(max(self.used, self.used + self.used // 8), dtype=np.uint8)
+            # The first time exactly what is asked for: a full listing comes in one piece.
+            grown = np.empty(self.used + (start >> 3), dtype=np.uint8)
             grown[:start] = self.buffer[:start]
             self.buffer = grown
         self.buffer[start : self.used] = np.frombuffer(joined, dtype=np.uint8)
@@ -39,6 +35,20 @@ class Arena:
     def text(self, offset: int, length: int) -> bytes:
         """The bytes of one text."""
         return self.buffer[offset : offset + length].tobytes()
+
+    def equal(
+        self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], texts: Sequence[bytes]
+    ) -> NDArray[np.bool_]:
+        """Whether each stored text, given by offset and length, is the text beside it."""
+        same: NDArray[np.bool_] = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)) == lengths
+        at = np.flatnonzero(same & (lengths > 0))
+        sizes = lengths[at]
+        starts = np.cumsum(sizes) - sizes
+        if at.size:
+            source = np.repeat(offsets[at] - starts, sizes) + np.arange(int(sizes.sum()))
+            wanted = np.frombuffer(b"".join([texts[place] for place in at.tolist()]), dtype=np.uint8)
+            same[at] = np.logical_and.reduceat(self.buffer[source] == wanted, starts)
+        return same
 
     def compacted(self, offsets: NDArray[np.uint32], lengths: NDArray[np.uint16]) -> NDArray[np.uint32]:
         """Keep only the texts named here, in a new buffer, and return their new offsets."""

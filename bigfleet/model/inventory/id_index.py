@@ -15,11 +15,16 @@ NOT_FOUND = -1
 _MERGE_AT = 1024
 
 
+HoldIds = Callable[[NDArray[np.intp], Sequence[str]], NDArray[np.bool_]]
+"""Whether each row holds the id beside it; many at a time."""
+
+
 class IdIndex:
     """Finds rows by id; single additions wait in a small dict until they are worth a merge."""
 
-    def __init__(self, id_of: Callable[[int], str]) -> None:
+    def __init__(self, id_of: Callable[[int], str], hold_ids: HoldIds) -> None:
         self._id_of = id_of  # "" for a row that is free
+        self._hold_ids = hold_ids
         self._hashes: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._rows: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self._recent: dict[str, int] = {}
@@ -34,14 +39,17 @@ class IdIndex:
         place = int(self._hashes.searchsorted(wanted))
         return self._settle(machine_id, wanted, place)
 
-    def find_many(self, machine_ids: Sequence[str]) -> NDArray[np.int32]:
+    def find_many(self, machine_ids: Sequence[str]) -> NDArray[np.intp]:
         """The row of each machine, NOT_FOUND where there is none."""
-        wanted = hashes_of(machine_ids)
+        wanted = _hashes_of(machine_ids)
         places = self._hashes.searchsorted(wanted)
-        found = np.full(len(machine_ids), NOT_FOUND, dtype=np.int32)
+        found = np.full(len(machine_ids), NOT_FOUND, dtype=np.intp)
         inside = places < self._hashes.size
         inside[inside] = self._hashes[places[inside]] == wanted[inside]
-        for position in np.flatnonzero(inside).tolist():
+        at = np.flatnonzero(inside)
+        found[at] = self._rows[places[at]]
+        doubtful = at[~self._hold_ids(found[at], [machine_ids[position] for position in at.tolist()])]
+        for position in doubtful.tolist():  # another id of that hash, or an entry that is out of date
             found[position] = self._settle(
                 machine_ids[position], int(wanted[position]), int(places[position])
             )
@@ -63,11 +71,11 @@ class IdIndex:
         self._recent[machine_id] = row
         if len(self._recent) >= max(_MERGE_AT, self._rows.size >> 6):
             recent, self._recent = self._recent, {}
-            self.add_many(list(recent), np.fromiter(recent.values(), dtype=np.int32, count=len(recent)))
+            rows = np.fromiter(recent.values(), dtype=np.int32, count=len(recent))
+            self.add_many(_hashes_of(list(recent)), rows)
 
-    def add_many(self, machine_ids: Sequence[str], rows: NDArray[np.int32]) -> None:
-        """Record many machines in one merge."""
-        hashes = hashes_of(machine_ids)
+    def add_many(self, hashes: NDArray[np.int64], rows: NDArray[np.int32]) -> None:
+        """Record many machines, given by the interpreter's hash of their ids, in one merge."""
         order = hashes.argsort(kind="stable")
         hashes, rows = hashes[order], rows[order]
         places = self._hashes.searchsorted(hashes)
@@ -84,7 +92,9 @@ class IdIndex:
     def _drop_void(self) -> None:
         ids = [self._id_of(row) for row in self._rows.tolist()]
         # A row can have been freed and taken again, so the hash must fit too.
-        valid = (hashes_of(ids) == self._hashes) & np.fromiter(map(bool, ids), dtype=np.bool_, count=len(ids))
+        valid = (_hashes_of(ids) == self._hashes) & np.fromiter(
+            map(bool, ids), dtype=np.bool_, count=len(ids)
+        )
         self._hashes, self._rows = self._hashes[valid], self._rows[valid]
         self._stale = 0
 
@@ -94,6 +104,6 @@ class IdIndex:
         return int(self._hashes.nbytes + self._rows.nbytes)
 
 
-def hashes_of(texts: Sequence[str] | Sequence[bytes]) -> NDArray[np.int64]:
-    """The interpreter's own hash of each text; good within one process, which is all that is asked of it."""
+def _hashes_of(texts: Sequence[str]) -> NDArray[np.int64]:
+    # The interpreter's own hash is good within one process, which is all that is asked of it.
     return np.fromiter(map(hash, texts), dtype=np.int64, count=len(texts))

@@ -9,14 +9,17 @@ Rules: decision-engine 2.12; adopt and undo are decision S19.
 """
 
 import math
-from collections.abc import Hashable, Mapping
+from array import array
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.model.errors import DuplicateMachineError, InvalidFieldError, UnknownMachineError
-from bigfleet.model.inventory.arena import MAX_TEXT_BYTES, NO_TEXT, Arena
+from bigfleet.model.errors import DuplicateMachineError, UnknownMachineError
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.inventory.arena import NO_TEXT, Arena
 from bigfleet.model.inventory.columns import Column, Columns
 from bigfleet.model.inventory.id_index import NOT_FOUND, IdIndex
 from bigfleet.model.inventory.interner import Interner
@@ -36,8 +39,6 @@ from bigfleet.model.machine import (
 
 T = TypeVar("T", bound=Hashable)
 V = TypeVar("V")
-
-MAX_ID_BYTES = 1024
 
 _FILLS: dict[str, np.generic] = {
     "state": np.uint8(0),  # 0 marks a free row
@@ -64,16 +65,17 @@ class Inventory:
         self._rows = 0  # rows ever used; those beyond are room to grow
         self._free: list[int] = []
         self._ids, self._host_refs = Arena(), Arena()
-        self._index = IdIndex(self._id_of)
+        self._index = IdIndex(self._id_of, self._hold_ids)
         self.shapes: Interner[Shape] = Interner(Shape())
         self.assignments: Interner[Assignment] = Interner(UNASSIGNED)
         self.clusters: Interner[str] = Interner("")
         self.providers: Interner[str] = Interner("")
         self.wide = WideLabels(self._columns)
+        self._parts: dict[FrozenMap[str], FrozenMap[str]] = {}
         self._last_errors: dict[int, str] = {}
         self._draining_for: dict[int, NeedRef] = {}
         self._drain_graces: dict[int, float] = {}
-        self._id_order: Rows | None = None
+        self._id_order: NDArray[np.int32] | None = None
         self.generation = 0
         """Rises when numbers of shapes or assignments, or the set of wide keys, change their meaning."""
 
@@ -92,7 +94,7 @@ class Inventory:
 
     def rows_of(self, machine_ids: list[str]) -> Rows:
         """The row of each machine, -1 where there is none."""
-        return self._index.find_many(machine_ids).astype(np.intp)
+        return self._index.find_many(machine_ids)
 
     def reads_as(self, rows: Rows, source_hashes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """For each row, -1 being none, whether it still is what a provider's record of this hash said."""
@@ -132,8 +134,8 @@ class Inventory:
         if self._id_order is None:
             rows = np.flatnonzero(self._columns["state"][: self._rows])
             offsets, lengths = self._columns["id_offset"], self._columns["id_length"]
-            self._id_order = sorted_by_id(self._ids, offsets, lengths, rows)
-        return self._id_order
+            self._id_order = sorted_by_id(self._ids, offsets, lengths, rows).astype(np.int32)
+        return self._id_order.astype(np.intp)
 
     def size(self) -> InventorySize:
         """Where the bytes are."""
@@ -150,7 +152,6 @@ class Inventory:
     def insert(self, machine: Machine, now: float | None) -> None:
         """Take in a machine that is not known yet; `now` stamps an Idle one that brings no stamp."""
         check(machine)
-        check_sizes(machine)
         if machine.id in self:
             raise DuplicateMachineError(machine.id)
         text = machine.id.encode()
@@ -158,14 +159,14 @@ class Inventory:
         if row == self._rows:
             self._columns.reserve(self._rows + 1)
             self._rows += 1
-        self._columns.writable("id_offset")[row] = self._ids.append(text)
+        self._columns.writable("id_offset")[row] = self._ids.extend(text)
         self._columns.writable("id_length")[row] = len(text)
         self._write(row, machine)
         idle_since = machine.idle_since if machine.idle_since is not None else now
         self._stamp_idle(row, idle_since if machine.state is MachineState.IDLE else None)
         self._index.add(machine.id, row)
         self._id_order = None
-        self._settle()
+        self._settle(self.wide.take_turned())
 
     def apply(self, machine: Machine, now: float) -> None:
         """Replace a known record by an ordinary write, which must follow one of the thirteen edges."""
@@ -173,9 +174,14 @@ class Inventory:
         check_transition(machine.id, self._state(row), machine.state)
         self._replace(row, machine, now)
 
-    def adopt(self, machine: Machine, now: float) -> None:
-        """Replace a known record by what the provider insists on, whatever the edge (decisions S1, S2)."""
-        self._replace(self._row(machine.id), machine, now)
+    def adopt(self, machine: Machine, now: float, source_hash: int = 0) -> None:
+        """Replace a known record by what the provider insists on, whatever the edge (decisions S1, S2).
+
+        `source_hash` is that of the provider's record if this is exactly what it says.
+        """
+        row = self._row(machine.id)
+        self._replace(row, machine, now)
+        self._columns.writable("source_hash")[row] = source_hash
 
     def undo(self, machine: Machine, now: float) -> None:
         """Put a known record back as it was before a call that was never sent (decision S19)."""
@@ -200,15 +206,14 @@ class Inventory:
         count = len(rows)
         if not count:
             return
-        turned = self._settle()
+        turned = self.wide.take_turned()
         first, self._rows = self._rows, self._rows + count
         self._columns.reserve(self._rows)
-        self._write_texts("id", self._ids, first, [machine_id.encode() for machine_id in rows.ids])
-        self._write_texts("host", self._host_refs, first, rows.host_refs)
         new = slice(first, self._rows)
-        if not all(rows.host_refs):
-            lengths = self._columns.writable("host_length")
-            lengths[new][lengths[new] == 0] = NO_TEXT
+        self._write_texts("id", self._ids, new, rows.ids, rows.id_lengths)
+        self._write_texts("host", self._host_refs, new, rows.host_refs, rows.host_lengths)
+        host_lengths = self._columns.writable("host_length")[new]
+        host_lengths[host_lengths == 0] = NO_TEXT
         for name, values in (
             ("state", rows.states),
             ("cluster", rows.clusters),
@@ -217,14 +222,15 @@ class Inventory:
             ("provider", rows.providers),
             ("source_hash", rows.source_hashes),
         ):
-            self._columns.writable(name)[new] = values
+            column = self._columns.writable(name)
+            column[new] = np.frombuffer(values, dtype=column.dtype)
         idle = self._columns["state"][new] == MachineState.IDLE
         self._columns.writable("idle_since")[new] = np.where(idle, np.nan if now is None else now, np.nan)
         self.wide.write_many(first, rows.wide)
-        for key in turned:
-            self._move_out(key)
+        self._settle(turned)
         self._last_errors.update((first + place, text) for place, text in rows.errors.items())
-        self._index.add_many(rows.ids, np.arange(first, self._rows, dtype=np.int32))
+        hashes = np.frombuffer(rows.id_hashes, dtype=np.int64)
+        self._index.add_many(hashes, np.arange(first, self._rows, dtype=np.int32))
         self._id_order = None
         rows.placement.first_row = first
 
@@ -234,11 +240,19 @@ class Inventory:
 
     def intern_shape(self, shape: Shape) -> int:
         """The number of a shape whose labels hold no wide key; a key that turns wide raises the generation later."""
-        known = len(self.shapes)
-        number = self.shapes.intern(shape)
-        if number == known:
-            self.wide.observe(shape.labels)
+        number = self.shapes.number(shape)
+        if number is None:
+            parts = (self._shared_part(part) for part in (shape.resources, shape.allocatable, shape.labels))
+            resources, allocatable, labels = parts
+            number = self.shapes.intern(
+                replace(shape, resources=resources, allocatable=allocatable, labels=labels)
+            )
+            self.wide.observe(labels)
         return number
+
+    def _shared_part(self, part: FrozenMap[str]) -> FrozenMap[str]:
+        """One object for equal maps: shapes differ in a label or two and share the rest."""
+        return self._parts.setdefault(part, part)
 
     def compact(self) -> None:
         """Drop shapes, assignments and texts that no machine uses any more."""
@@ -255,6 +269,7 @@ class Inventory:
         numbers = self._columns.writable(name)[: self._rows]
         fresh, renumber = interner.kept(np.bincount(numbers, minlength=len(interner)) > 0)
         numbers[:] = renumber[numbers]
+        self._parts.clear()  # what is still in use lives on in the shapes
         return fresh
 
     # How a record becomes a row
@@ -269,19 +284,23 @@ class Inventory:
         columns = self._columns
         return self._ids.text(int(columns["id_offset"][row]), int(columns["id_length"][row])).decode()
 
+    def _hold_ids(self, rows: Rows, ids: Sequence[str]) -> NDArray[np.bool_]:
+        offsets = self._columns["id_offset"][rows].astype(np.int64)
+        lengths = self._columns["id_length"][rows].astype(np.int64)
+        return self._ids.equal(offsets, lengths, [machine_id.encode() for machine_id in ids])
+
     def _state(self, row: int) -> MachineState:
         return MachineState(int(self._columns["state"][row]))
 
     def _replace(self, row: int, machine: Machine, now: float) -> None:
         check(machine)
-        check_sizes(machine)
         before = self._state(row)
         self._write(row, machine)
         if machine.state is not MachineState.IDLE:
             self._stamp_idle(row, None)
         elif before is not MachineState.IDLE:
             self._stamp_idle(row, now)
-        self._settle()
+        self._settle(self.wide.take_turned())
 
     def _write(self, row: int, machine: Machine) -> None:
         labels = self.wide.write(row, machine.shape.labels)
@@ -307,25 +326,25 @@ class Inventory:
             return  # most writes leave the host alone, and an arena never forgets
         columns.writable("host_length")[row] = len(ref) if ref else NO_TEXT
         if ref:
-            columns.writable("host_offset")[row] = self._host_refs.append(ref)
+            columns.writable("host_offset")[row] = self._host_refs.extend(ref)
 
-    def _write_texts(self, name: str, arena: Arena, first: int, texts: list[bytes]) -> None:
-        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        ends = np.cumsum(lengths) + arena.extend(texts)
-        rows = slice(first, first + len(texts))
-        self._columns.writable(f"{name}_offset")[rows] = ends - lengths
+    def _write_texts(
+        self, name: str, arena: Arena, rows: slice, joined: bytearray, sizes: "array[int]"
+    ) -> None:
+        lengths = np.asarray(sizes, dtype=np.int64)
+        self._columns.writable(f"{name}_offset")[rows] = np.cumsum(lengths) - lengths + arena.extend(joined)
         self._columns.writable(f"{name}_length")[rows] = lengths
 
     def _stamp_idle(self, row: int, idle_since: float | None) -> None:
         self._columns.writable("idle_since")[row] = math.nan if idle_since is None else idle_since
 
-    def _settle(self) -> list[str]:
-        """Give every key that turned wide its column and move its labels there; return those keys."""
-        turned = self.wide.take_turned()
+    def _settle(self, turned: list[str]) -> None:
+        """Move the labels of keys that turned wide out of the shapes, of which most then serve nobody."""
         for key in turned:
             self._move_out(key)
+        if turned:
+            self.shapes = self._kept("shape", self.shapes)
             self.generation += 1
-        return turned
 
     def _move_out(self, key: str) -> None:
         shapes = [(number, self.shapes[number]) for number in range(len(self.shapes))]
@@ -342,20 +361,6 @@ class Inventory:
 
 
 _NO_ROWS: Rows = np.empty(0, dtype=np.intp)
-
-
-def check_sizes(machine: Machine) -> None:
-    """Refuse texts that would not fit into a column."""
-    check_size("id", machine.id, MAX_ID_BYTES)
-    check_size("host.ref", machine.host.ref, MAX_TEXT_BYTES)
-    for key, value in machine.shape.labels.items():
-        check_size(f"labels[{key[:64]}]", value, MAX_TEXT_BYTES)
-
-
-def check_size(field: str, text: str, limit: int) -> None:
-    """Refuse a text that is longer than its column allows."""
-    if len(text.encode()) > limit:
-        raise InvalidFieldError(field, f"{text[:40]}…", f"a text of at most {limit} bytes")
 
 
 def _put(entries: dict[int, V], row: int, value: V | None) -> None:

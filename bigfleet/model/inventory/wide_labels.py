@@ -6,13 +6,15 @@ Must never: lose or invent a label. A machine's labels are its shape's and its w
 a label lies in at the moment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.inventory.arena import NO_TEXT, Arena
 from bigfleet.model.inventory.columns import Column, Columns
+from bigfleet.model.inventory.rows import WideValues
 from bigfleet.model.inventory.snapshot import Rows, Texts
 
 MANY_VALUES = 2000
@@ -60,32 +62,33 @@ class WideLabels:
             elif value is None:
                 self._columns.writable(_length(key))[row] = NO_TEXT
             else:
-                self._put(key, np.array([row]), [value.encode()])
+                encoded = value.encode()
+                self._put(key, np.array([row]), encoded, np.array([len(encoded)]))
             if value is not None:
                 labels = labels.without(key)
         return labels
 
-    def write_many(self, first: int, wide: Mapping[str, tuple[Sequence[int], Sequence[bytes]]]) -> None:
+    def write_many(self, first: int, wide: Mapping[str, WideValues]) -> None:
         """Put the wide labels of new rows, given by place behind `first`, into their columns."""
-        for key, (places, values) in wide.items():
-            self._put(key, np.asarray(places, dtype=np.intp) + first, values)
+        for key, values in wide.items():
+            rows = np.asarray(values.places, dtype=np.intp) + first
+            self._put(key, rows, values.texts, np.asarray(values.lengths, dtype=np.int64))
 
     def move_out(self, key: str, shape_of_row: Column, values: Mapping[int, str]) -> None:
         """Give every row of the shapes named in `values` its shape's value as a label of its own."""
         numbers = list(values)
         texts = [values[number].encode() for number in numbers]
-        place_of = np.full(int(shape_of_row.max(initial=0)) + max(numbers, default=0) + 1, -1, dtype=np.int64)
+        place_of = np.full(int(shape_of_row.max(initial=0)) + max(numbers) + 1, -1, dtype=np.int64)
         place_of[numbers] = np.arange(len(numbers))
         places = place_of[shape_of_row]
         rows = np.flatnonzero(places >= 0)
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        offsets = np.cumsum(lengths) - lengths + self._arenas[key].extend(texts)
+        offsets = np.cumsum(lengths) - lengths + self._arenas[key].extend(b"".join(texts))
         self._columns.writable(_offset(key))[rows] = offsets[places[rows]]
         self._columns.writable(_length(key))[rows] = lengths[places[rows]]
 
-    def _put(self, key: str, rows: Rows, texts: Sequence[bytes]) -> None:
-        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        offsets = np.cumsum(lengths) - lengths + self._arenas[key].extend(texts)
+    def _put(self, key: str, rows: Rows, joined: bytes | bytearray, lengths: NDArray[np.int64]) -> None:
+        offsets = np.cumsum(lengths) - lengths + self._arenas[key].extend(joined)
         self._columns.writable(_offset(key))[rows] = offsets
         self._columns.writable(_length(key))[rows] = lengths
 

@@ -84,6 +84,8 @@ class Service:
                 raise InvalidFieldError("machine.id", "", "not empty")
             case "unknown":
                 raise UnknownMachineError("m-1")
+            case "long":
+                raise InvalidFieldError("rows", "ü" * 100_000, "fewer")
             case "own":
                 raise OwnError("mine")
             case "defect":
@@ -225,7 +227,7 @@ async def test_a_unary_call_is_answered_with_a_copy(world: World) -> None:
     assert world.service.metadata["x-note"] == "hi"
     assert world.service.metadata["x-raw-bin"] == b"\x01"
     assert world.service.remaining is not None
-    assert 0 < world.service.remaining <= SOON_S
+    assert 0 < world.service.remaining <= SOON_S + 1  # the wire rounds a deadline up, by less than a second
 
 
 async def test_trailing_metadata_travels_with_a_good_answer(world: World) -> None:
@@ -254,6 +256,13 @@ async def test_foreseen_errors_become_their_codes(world: World, asked: str, code
     assert error.code is code
     assert text in error.detail
     assert world.defects == []
+
+
+async def test_a_long_text_does_not_cost_the_code(world: World) -> None:
+    error = await refused(await world.start(), "long")
+    assert error.code is Code.INVALID_ARGUMENT
+    assert error.detail.startswith("rows: found 'üü")
+    assert len(error.detail) < 1100
 
 
 @pytest.mark.parametrize("asked", ["defect", "relayed"])
@@ -615,3 +624,17 @@ async def test_a_port_in_use_is_one_clear_error(world: World) -> None:
     with pytest.raises(ListenError, match="in use") as caught:
         await world.serve(address=f"127.0.0.1:{server.port}")
     assert str(server.port) in str(caught.value)
+
+
+async def test_one_connection_is_held_to_its_number_of_concurrent_calls() -> None:
+    net, service = GrpcNet(), Service()  # not modelled in memory
+    server = await net.serve("127.0.0.1:0", [PROVIDER.bind(service)], ServeOptions(max_concurrent_streams=1))
+    channel = net.dial(f"127.0.0.1:{server.port}")
+    first = asyncio.create_task(get(channel, "wait"))
+    await happens(service.begun)
+    assert (await refused(channel, "second", timeout_s=0.3)).code is Code.DEADLINE_EXCEEDED
+    service.go_on.set()
+    assert await first == "wait"
+    assert await get(channel, "third") == "third"
+    await channel.close()
+    await server.stop(0)

@@ -143,6 +143,18 @@ def test_a_timeout_passes_an_outer_cancellation_on(on_each: Callable[[Check], No
     on_each(check)
 
 
+def test_a_timeout_that_was_not_needed_leaves_no_timer_behind(on_each: Callable[[Check], None]) -> None:
+    async def check(clock: Clock) -> None:
+        errors: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context))
+        async with timeout(clock, 0.002):
+            await clock.sleep(0)
+        await clock.sleep(0.004)
+        assert errors == []
+
+    on_each(check)
+
+
 def test_the_inner_of_two_timeouts_fires_alone() -> None:
     async def main() -> None:
         clock = VirtualClock()

@@ -8,9 +8,10 @@ from io import StringIO
 from typing import Any
 
 import pytest
+import structlog
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.obs.logs import Form, Level, build_logger, library_logs
+from bigfleet.obs.logs import Form, Level, build_logger, library_logs, process_logs
 
 NOON = datetime(2026, 11, 16, 13, 0, 0, 5, tzinfo=timezone(timedelta(hours=1)))
 
@@ -144,3 +145,26 @@ def test_a_clock_in_any_zone_is_written_in_utc() -> None:
     )
     log.info("tick")
     assert lines(stream)[0]["time"] == "2026-11-16T12:00:00.000005Z"
+
+
+def test_a_logger_that_a_room_made_before_belongs_to_the_process_while_it_runs() -> None:
+    early = structlog.get_logger("bigfleet.transport")
+    stream = StringIO()
+    with process_logs(level="info", form="json", stream=stream, now=lambda: NOON, component="shard") as log:
+        early.warning("tls_reload_failed", tls_key="hunter2", component="transport")
+        structlog.get_logger().debug("too fine")
+        log.info("started")
+        logging.getLogger("grpc").error("gone")
+    assert [(line["event"], line["component"]) for line in lines(stream)] == [
+        ("tls_reload_failed", "transport"),
+        ("started", "shard"),
+        ("library", "shard"),
+    ]
+    assert "hunter2" not in stream.getvalue()
+
+
+def test_the_configuration_of_structlog_is_left_as_it_was_found() -> None:
+    assert not structlog.is_configured()
+    with process_logs(level="info", form="json", stream=StringIO(), now=lambda: NOON):
+        assert structlog.is_configured()
+    assert not structlog.is_configured()

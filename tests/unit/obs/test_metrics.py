@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.obs.catalogue import metrics_of
-from bigfleet.obs.exposition import CONTENT_TYPE, exposition
+from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component, Type
 from bigfleet.obs.metrics import MetricMisuseError, Metrics
 
@@ -15,9 +15,15 @@ def build(component: Component = Component.SHARD) -> tuple[Metrics, CollectorReg
     return Metrics(component, registry, version="1.2.3", commit="abc"), registry
 
 
+def text(registry: CollectorRegistry) -> str:
+    body, content_type = metrics_text(registry)("")
+    assert content_type.startswith("text/plain; version=")
+    return body.decode()
+
+
 def exported(registry: CollectorRegistry) -> dict[str, str]:
     """Return name and type of every family in the text that is served."""
-    families = text_string_to_metric_families(exposition(registry).decode())
+    families = text_string_to_metric_families(text(registry))
     return {f"{f.name}_total" if f.type == "counter" else f.name: f.type for f in families}
 
 
@@ -95,6 +101,12 @@ def test_an_on_demand_metric_is_absent_until_it_is_written() -> None:
     assert registry.get_sample_value(name) == 5
 
 
+def test_series_on_demand_are_not_made_in_advance() -> None:
+    _, registry = build()
+    assert "bigfleet_shard_inventory_machines{" not in text(registry)
+    assert "bigfleet_tls_certificate_not_after_timestamp_seconds{" not in text(registry)
+
+
 def test_series_of_what_is_gone_can_be_dropped() -> None:
     metrics, registry = build(Component.COORDINATOR)
     metrics.gauge("bigfleet_coordinator_pending_instructions", shard="shard-0").set(4)
@@ -121,16 +133,19 @@ def test_two_processes_in_one_do_not_share_series() -> None:
     assert second.get_sample_value("bigfleet_shard_shortfalls") == 0
 
 
-def test_the_text_has_no_series_that_nobody_asked_for() -> None:
-    assert b"_created" not in exposition(build()[1])
-    assert CONTENT_TYPE.startswith("text/plain; version=0.0.4")
+@pytest.mark.parametrize("accept", ["", "text/plain", "application/openmetrics-text; version=1.0.0"])
+def test_the_text_has_no_series_that_nobody_asked_for(accept: str) -> None:
+    body, content_type = metrics_text(build()[1])(accept)
+    assert b"_created" not in body
+    assert b"bigfleet_shard_actions_total" in body
+    assert ("openmetrics" in content_type) == ("openmetrics" in accept)
 
 
 @pytest.mark.parametrize("component", Component)
 def test_buckets_are_served_as_the_catalogue_says(component: Component) -> None:
     _, registry = build(component)
     served: dict[str, set[float]] = {}
-    for family in text_string_to_metric_families(exposition(registry).decode()):
+    for family in text_string_to_metric_families(text(registry)):
         for sample in family.samples:
             if sample.name.endswith("_bucket"):
                 served.setdefault(family.name, set()).add(float(sample.labels["le"]))

@@ -107,6 +107,16 @@ def test_the_time_never_moves_to_a_cancelled_timer(virtual_time: asyncio.Runner)
     assert virtual_time.run(main()) == 10
 
 
+def test_a_cancelled_timer_counts_as_none_when_all_tasks_wait(virtual_time: asyncio.Runner) -> None:
+    async def main() -> None:
+        virtual_loop().call_later(5, print).cancel()
+        await asyncio.Event().wait()
+
+    with pytest.raises(AllTasksWaitError) as caught:
+        virtual_time.run(main())
+    assert caught.value.now_ns == 0
+
+
 def test_cancelled_timers_do_not_pile_up(virtual_time: asyncio.Runner) -> None:
     async def main() -> int:
         loop = virtual_loop()
@@ -129,6 +139,7 @@ def test_a_timer_cancelled_in_the_very_pass_it_is_due_does_not_run(virtual_time:
         def cancel_the_other() -> None:
             handles[0].cancel()
 
+        loop.set_exception_handler(lambda _loop, context: ran.append(str(context)))
         loop.call_later(1, cancel_the_other)
         handles.append(loop.call_later(1, ran.append, "cancelled"))
         await asyncio.sleep(2)

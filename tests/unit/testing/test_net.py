@@ -8,7 +8,7 @@ import pytest
 from bigfleet.aio.identity import READONLY, Identity, Role
 from bigfleet.aio.net import BidiStream, Call, Channel, Code, ListenError, RpcError, Server, ServerStream
 from bigfleet.aio.service import ServiceSpec
-from bigfleet.testing.loop import VirtualTimeLoop
+from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net import CONNECT_TIMEOUT_S, MemoryNet, Network
 from bigfleet.testing.net_links import SERVER_NOTICES_AFTER_S, RefusingLink, SteadyLink
 from bigfleet.transport.gates import allow_exact_first
@@ -95,12 +95,7 @@ async def get(channel: Channel, seconds: str = "", timeout_s: float = 5.0, *, wa
     return Code.OK
 
 
-@pytest.fixture
-def virtual() -> asyncio.Runner:
-    return asyncio.Runner(loop_factory=VirtualTimeLoop)
-
-
-def test_a_delay_is_paid_once_for_the_connection_and_once_each_way(virtual: asyncio.Runner) -> None:
+def test_a_delay_is_paid_once_for_the_connection_and_once_each_way() -> None:
     async def run() -> list[float]:
         world = await make(Network(policy=SteadyLink(0.25)))
         times = []
@@ -109,20 +104,18 @@ def test_a_delay_is_paid_once_for_the_connection_and_once_each_way(virtual: asyn
             times.append(now())
         return times
 
-    with virtual:
-        assert virtual.run(run()) == [1.0, 1.5]
+    assert run_virtual(run()) == [1.0, 1.5]
 
 
-def test_the_deadline_counts_the_way(virtual: asyncio.Runner) -> None:
+def test_the_deadline_counts_the_way() -> None:
     async def run() -> tuple[Code, float]:
         world = await make(Network(policy=SteadyLink(0.25)))
         return await get(world.channel, "0.2", timeout_s=1.1), now()
 
-    with virtual:
-        assert virtual.run(run()) == (Code.DEADLINE_EXCEEDED, 1.1)
+    assert run_virtual(run()) == (Code.DEADLINE_EXCEEDED, 1.1)
 
 
-def test_frames_of_a_connection_keep_their_order_whatever_the_delays(virtual: asyncio.Runner) -> None:
+def test_frames_of_a_connection_keep_their_order_whatever_the_delays() -> None:
     class Shrinking(SteadyLink):
         delays = iter(range(1000, 0, -1))
 
@@ -138,11 +131,10 @@ def test_frames_of_a_connection_keep_their_order_whatever_the_delays(virtual: as
             await stream.done_sending()
             return [frame.ack.echo async for frame in stream]
 
-    with virtual:
-        assert virtual.run(run()) == [str(number) for number in range(50)]
+    assert run_virtual(run()) == [str(number) for number in range(50)]
 
 
-def test_a_reset_ends_streams_on_both_sides_and_the_next_call_reconnects(virtual: asyncio.Runner) -> None:
+def test_a_reset_ends_streams_on_both_sides_and_the_next_call_reconnects() -> None:
     async def run() -> None:
         world = await make()
         stream = world.channel.bidi(SESSION)
@@ -155,11 +147,10 @@ def test_a_reset_ends_streams_on_both_sides_and_the_next_call_reconnects(virtual
         assert world.service.ended == [("cancelled", 0.0)]
         assert await get(world.channel) is Code.OK
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_a_policy_may_reset_in_the_middle_of_a_stream(virtual: asyncio.Runner) -> None:
+def test_a_policy_may_reset_in_the_middle_of_a_stream() -> None:
     class Fragile(SteadyLink):
         def resets(self, size: int) -> bool:
             return size > 1000
@@ -175,11 +166,10 @@ def test_a_policy_may_reset_in_the_middle_of_a_stream(virtual: asyncio.Runner) -
         assert caught.value.code is Code.UNAVAILABLE
         assert world.service.frames[-1] == "x" * 2000  # the answer was lost after acceptance
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_silence_is_noticed_by_nobody_and_healed_without_loss(virtual: asyncio.Runner) -> None:
+def test_silence_is_noticed_by_nobody_and_healed_without_loss() -> None:
     async def run() -> float:
         world = await make()
         stream = world.channel.bidi(SESSION)
@@ -190,13 +180,10 @@ def test_silence_is_noticed_by_nobody_and_healed_without_loss(virtual: asyncio.R
         assert world.service.ended == []
         return now()
 
-    with virtual:
-        assert virtual.run(run()) == SERVER_NOTICES_AFTER_S - 1
+    assert run_virtual(run()) == SERVER_NOTICES_AFTER_S - 1
 
 
-def test_a_long_silence_is_noticed_by_the_server_and_by_the_client_only_after_healing(
-    virtual: asyncio.Runner,
-) -> None:
+def test_a_long_silence_is_noticed_by_the_server_and_by_the_client_only_after_healing() -> None:
     async def run() -> None:
         world = await make()
         stream = world.channel.bidi(SESSION)
@@ -211,11 +198,10 @@ def test_a_long_silence_is_noticed_by_the_server_and_by_the_client_only_after_he
             await stream.receive()
         assert caught.value.code is Code.UNAVAILABLE
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_one_direction_may_be_silent_alone(virtual: asyncio.Runner) -> None:
+def test_one_direction_may_be_silent_alone() -> None:
     async def run() -> None:
         world = await make()
         stream = world.channel.bidi(SESSION)
@@ -227,32 +213,29 @@ def test_one_direction_may_be_silent_alone(virtual: asyncio.Runner) -> None:
                 await stream.receive()
         assert world.service.frames == ["a", "b"]  # it arrived, only the answer did not
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_a_call_into_silence_ends_with_its_deadline(virtual: asyncio.Runner) -> None:
+def test_a_call_into_silence_ends_with_its_deadline() -> None:
     async def run() -> tuple[Code, float]:
         world = await make()
         assert await get(world.channel) is Code.OK
         world.network.partition(["here"], ["there"])
         return await get(world.channel, timeout_s=7), now()
 
-    with virtual:
-        assert virtual.run(run()) == (Code.DEADLINE_EXCEEDED, 7.0)
+    assert run_virtual(run()) == (Code.DEADLINE_EXCEEDED, 7.0)
 
 
-def test_connecting_into_silence_times_out(virtual: asyncio.Runner) -> None:
+def test_connecting_into_silence_times_out() -> None:
     async def run() -> tuple[Code, float]:
         world = await make()
         world.network.partition(["here"], ["there"])
         return await get(world.channel, timeout_s=60), now()
 
-    with virtual:
-        assert virtual.run(run()) == (Code.UNAVAILABLE, CONNECT_TIMEOUT_S)
+    assert run_virtual(run()) == (Code.UNAVAILABLE, CONNECT_TIMEOUT_S)
 
 
-def test_a_refusing_link_refuses_new_connections_and_keeps_the_old(virtual: asyncio.Runner) -> None:
+def test_a_refusing_link_refuses_new_connections_and_keeps_the_old() -> None:
     async def run() -> None:
         world = await make()
         assert await get(world.channel) is Code.OK
@@ -260,11 +243,10 @@ def test_a_refusing_link_refuses_new_connections_and_keeps_the_old(virtual: asyn
         assert await get(world.here.dial("there:7780")) is Code.UNAVAILABLE
         assert await get(world.channel) is Code.OK
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_who_waits_for_ready_backs_off_until_the_server_comes(virtual: asyncio.Runner) -> None:
+def test_who_waits_for_ready_backs_off_until_the_server_comes() -> None:
     async def run() -> tuple[Code, float]:
         network = Network()
         channel = network.host("here").dial("there:7780")
@@ -273,11 +255,10 @@ def test_who_waits_for_ready_backs_off_until_the_server_comes(virtual: asyncio.R
         await network.host("there").serve(":7780", [PROVIDER.bind(Service())])
         return await calling, now()
 
-    with virtual:
-        assert virtual.run(run()) == (Code.OK, 3.5)  # tried at 0, 0.5, 1.5, 3.5
+    assert run_virtual(run()) == (Code.OK, 3.5)  # tried at 0, 0.5, 1.5, 3.5
 
 
-def test_a_crashed_host_drops_its_calls_and_its_ports(virtual: asyncio.Runner) -> None:
+def test_a_crashed_host_drops_its_calls_and_its_ports() -> None:
     async def run() -> None:
         world = await make()
         calling = asyncio.create_task(get(world.channel, "100", timeout_s=200))
@@ -289,11 +270,10 @@ def test_a_crashed_host_drops_its_calls_and_its_ports(virtual: asyncio.Runner) -
         await world.network.host("there").serve(":7780", [PROVIDER.bind(Service())])
         assert await get(world.channel) is Code.OK
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_a_name_resolves_anew_for_each_connection(virtual: asyncio.Runner) -> None:
+def test_a_name_resolves_anew_for_each_connection() -> None:
     async def run() -> None:
         world = await make()
         channel = world.here.dial("shard.example:7780")
@@ -301,21 +281,19 @@ def test_a_name_resolves_anew_for_each_connection(virtual: asyncio.Runner) -> No
         world.network.add_name("shard.example", "there")
         assert await get(channel) is Code.OK
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_loopback_is_each_hosts_own(virtual: asyncio.Runner) -> None:
+def test_loopback_is_each_hosts_own() -> None:
     async def run() -> None:
         world = await make()
         assert await get(world.there.dial("127.0.0.1:7780")) is Code.OK
         assert await get(world.here.dial("127.0.0.1:7780")) is Code.UNAVAILABLE
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
-def test_two_listeners_of_a_host_need_two_ports(virtual: asyncio.Runner) -> None:
+def test_two_listeners_of_a_host_need_two_ports() -> None:
     async def run() -> None:
         world = await make()
         with pytest.raises(ListenError, match="in use"):
@@ -325,8 +303,7 @@ def test_two_listeners_of_a_host_need_two_ports(virtual: asyncio.Runner) -> None
         await world.server.stop(0)
         await world.there.serve("127.0.0.1:7780", [])
 
-    with virtual:
-        virtual.run(run())
+    run_virtual(run())
 
 
 @pytest.mark.parametrize(
@@ -341,7 +318,7 @@ def test_two_listeners_of_a_host_need_two_ports(virtual: asyncio.Runner) -> None
     ],
 )
 def test_the_dialling_host_is_who_it_was_made(
-    virtual: asyncio.Runner, secured: bool, identity: Identity | None, code: Code | None
+    secured: bool, identity: Identity | None, code: Code | None
 ) -> None:
     async def run() -> Code | None:
         network = Network(secured=secured)
@@ -353,8 +330,7 @@ def test_the_dialling_host_is_who_it_was_made(
             return error.code
         return None
 
-    with virtual:
-        assert virtual.run(run()) is code
+    assert run_virtual(run()) is code
 
 
 def test_two_runs_are_the_same_run() -> None:
@@ -365,14 +341,12 @@ def test_two_runs_are_the_same_run() -> None:
         async def talk(name: str) -> None:
             async with world.here.dial("there:7780").bidi(SESSION) as stream:
                 for number in range(5):
-                    story.append((now(), await echo(stream, f"{name}-{number}")))
+                    heard = await echo(stream, f"{name}-{number}")
+                    story.append((now(), heard))
 
         await asyncio.gather(*(talk(name) for name in "abc"))
         return story
 
-    stories = []
-    for _ in range(2):
-        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            stories.append(runner.run(run()))
+    stories = [run_virtual(run()) for _ in range(2)]
     assert stories[0] == stories[1]
     assert len(stories[0]) == 15

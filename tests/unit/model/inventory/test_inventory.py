@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from bigfleet.model.errors import (
@@ -208,7 +209,8 @@ def test_ids_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -
 
 def test_rows_numbered_before_a_renumbering_are_refused() -> None:
     inventory = Inventory()
-    rows = NewRows(inventory.generation, ids=["m"], states=[1], shapes=[0])
+    rows = NewRows(inventory.generation)
+    rows.extend(["m"], [int(S.SPECULATIVE)], np.zeros((4, 1), dtype=np.int32), [b""], [1])
     inventory.compact()
     with pytest.raises(ValueError, match="read them again"):
         inventory.insert_rows(rows, 0.0)

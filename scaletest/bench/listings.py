@@ -1,0 +1,81 @@
+"""Provider listings for the inventory benchmarks: the size and variety of a real fleet, the same for every run.
+
+What it imitates (engine benchmarks, 225,000 machines): 15-byte ids, a 19-byte host reference on a third of the machines,
+four labels, 37 types in six zones and 30 racks, a third bound to one of 200 clusters and stamped for one of their needs.
+"""
+
+from bigfleet.model.buckets import PenaltyBucket
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.machine import Assignment, CapacityType, HostRef, Machine, MachineState, Shape
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Requirement
+from bigfleet.v1alpha1 import provider_pb2 as pb
+from bigfleet.wire.machines import machine_to_proto
+from bigfleet.wire.metadata import assignment_to_metadata
+
+MACHINES = 225_000
+
+
+def listing(count: int = MACHINES, unique_label: bool = False) -> pb.MachineList:
+    """A full listing; with `unique_label` every machine carries a host name of its own."""
+    return pb.MachineList(machines=[record(number, unique_label) for number in range(count)], revision=b"1")
+
+
+def delta(count: int, changed: int, unique_label: bool = False) -> pb.MachineList:
+    """The answer to "what changed": `count` machines, of which `changed` have moved on to their next state."""
+    records = [record(number * 200, unique_label) for number in range(count)]
+    for message in records[:changed]:
+        message.state = _NEXT[message.state]
+    return pb.MachineList(machines=records, revision=b"2")
+
+
+_NEXT = {
+    pb.MACHINE_STATE_SPECULATIVE: pb.MACHINE_STATE_CREATING,
+    pb.MACHINE_STATE_IDLE: pb.MACHINE_STATE_DELETING,
+    pb.MACHINE_STATE_CONFIGURED: pb.MACHINE_STATE_DRAINING,
+}
+
+
+def record(number: int, unique_label: bool = False) -> pb.Machine:
+    """One machine of the fleet, by its number."""
+    type_number = number % 37
+    bound, idle = number % 3 == 0, number % 50 == 1
+    state = MachineState.CONFIGURED if bound else MachineState.IDLE if idle else MachineState.SPECULATIVE
+    labels = {
+        "topology.bigfleet/rack": f"rack-{number % 30}",
+        "kubernetes.io/arch": "amd64",
+        "topology.kubernetes.io/region": "us-east-1",
+        "bigfleet/generation": str(type_number % 5),
+    }
+    if unique_label:
+        labels["kubernetes.io/hostname"] = f"ip-10-{number >> 16}-{number >> 8 & 255}-{number & 255}.internal"
+    machine = Machine(
+        id=f"mach-{number:010d}",
+        state=state,
+        shape=Shape(
+            instance_type=f"m{type_number}.large",
+            zone=f"us-east-1{'abcdef'[number % 6]}",
+            capacity_type=CapacityType.ON_DEMAND,
+            price_per_hour=0.1 * type_number,
+            interruption_probability=0.05,
+            resources=FrozenMap({"cpu": str(4 + type_number), "memory": f"{16 + type_number}Gi"}),
+            allocatable=FrozenMap(
+                {"cpu": f"{3900 + 1000 * type_number}m", "memory": f"{15 + type_number}Gi"}
+            ),
+            labels=FrozenMap(labels),
+        ),
+        host=HostRef("bench", f"i-{number:017x}") if bound or idle else HostRef(),
+        cluster=f"cluster-{number % 200:03d}" if bound else "",
+        metadata=FrozenMap(assignment_to_metadata(_assignment(number), "shard-0") if bound else {}),
+    )
+    return machine_to_proto(machine)
+
+
+def _assignment(number: int) -> Assignment:
+    kind = number % 37
+    profile = Profile(
+        requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.IN, (f"m{kind}.large",)),),
+        priority=1000 * (number % 7),
+        interruption_bucket=PenaltyBucket(13),
+        reclamation_bucket=PenaltyBucket(3),
+    )
+    return Assignment(profile.priority, 1024.0, 1.0, profile.fingerprint)
