@@ -1,5 +1,6 @@
 # Every target sets up what it needs from the lock file and is quick when nothing changed.
 SHELL := /bin/bash
+export NO_MKDOCS_2_WARNING := 1
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules

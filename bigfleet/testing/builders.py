@@ -8,6 +8,7 @@ from typing import Any
 
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import (
+    CLUSTER_REQUIRED,
     HOST_REQUIRED,
     Assignment,
     CapacityType,
@@ -16,7 +17,6 @@ from bigfleet.model.machine import (
     MachineState,
     Shape,
 )
-from bigfleet.model.machine import CLUSTER_REQUIRED as NEEDS_CLUSTER
 from bigfleet.model.resources import Resources
 
 
@@ -54,7 +54,7 @@ def machine(machine_id: str = "m-1", state: MachineState = MachineState.IDLE, **
     fields: dict[str, Any] = {"shape": shape()}
     if state in HOST_REQUIRED:
         fields["host"] = HostRef("rack", f"host-of-{machine_id}")
-    if state in NEEDS_CLUSTER:
+    if state in CLUSTER_REQUIRED:
         fields["cluster"] = "a"
     if state is MachineState.FAILED:
         fields["last_error"] = "it broke"

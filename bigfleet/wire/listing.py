@@ -30,7 +30,7 @@ from bigfleet.wire.record_scan import UNUSUAL, ScannedParts, leading_id, scan
 T = TypeVar("T")
 
 _RAW_LIST = twin_of(pb.MachineList.DESCRIPTOR)
-_AT_ONCE = 8192  # ids looked up together; a whole listing of them would linger in the allocator
+_AT_ONCE = 1024  # ids looked up together; a whole listing of them would linger in the allocator
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class RecordMemory:
         self.wide_keys: dict[bytes, str] = {}
         """The key behind each mark to cut out."""
         self.wide_marks: tuple[bytes, ...] = ()
-        self._marks_in_use = self.wide_marks
+        self._marks_in_use: tuple[bytes, ...] = ()
         self.refresh()
 
     def refresh(self) -> None:
