@@ -114,18 +114,18 @@ def _fields(info: "CertificateInfo") -> dict[str, object]:
 @contextmanager
 def _exit_codes() -> Iterator[None]:
     """Give a file that is missing, or in the way, the exit code of its kind."""
-    from bigfleet.transport.dev_ca import CertificateFileError  # noqa: PLC0415
+    from bigfleet.transport.dev_ca import CertificateFileError, CertificateFileExistsError  # noqa: PLC0415
 
     try:
         yield
+    except CertificateFileExistsError as error:
+        raise CommandError(str(error), ExitCode.EXISTS) from error
     except CertificateFileError as error:
         cause = error.__cause__
         if isinstance(cause, FileNotFoundError):
             code = ExitCode.NOT_FOUND
-        elif isinstance(cause, OSError) and not isinstance(cause, FileExistsError):
-            code = ExitCode.FAILURE
-        else:  # without a cause it is the refusal to overwrite; with another one the content is not what it should be
-            code = ExitCode.USAGE if cause is not None and not isinstance(cause, OSError) else ExitCode.EXISTS
+        else:  # the disk failed, or what is in the file is not what it should be
+            code = ExitCode.FAILURE if isinstance(cause, OSError) else ExitCode.USAGE
         raise CommandError(str(error), code) from error
 
 

@@ -29,7 +29,10 @@ def metrics_text(registry: CollectorRegistry) -> Callable[[str], tuple[bytes, st
     view.register(_WithoutCreated(registry))
 
     def answer(accept: str) -> tuple[bytes, str]:
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (ValueError, TypeError):  # a version that is no number; the scraper gets what everybody reads
+            encode, content_type = choose_encoder("")
         return encode(view), content_type
 
     return answer

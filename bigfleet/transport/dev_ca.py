@@ -45,6 +45,13 @@ class CertificateFileError(BigFleetError):
         self.path, self.problem = path, problem
 
 
+class CertificateFileExistsError(CertificateFileError):
+    """A file that would be written exists already; nothing was written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "exists already and is not overwritten")
+
+
 @dataclass(frozen=True, slots=True)
 class CertificateInfo:
     """What a person wants to know about a certificate; `problems` is empty when the fleet would accept it."""
@@ -286,12 +293,12 @@ def _write_all(directory: Path, files: dict[str, bytes]) -> None:
     for name in files:
         # Looked at beforehand, so that a refusal leaves nothing half written.
         if (directory / name).exists():
-            raise CertificateFileError(directory / name, "exists already and is not overwritten")
+            raise CertificateFileExistsError(directory / name)
     for name, content in files.items():
         try:
             descriptor = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError as error:
-            raise CertificateFileError(directory / name, "exists already and is not overwritten") from error
+            raise CertificateFileExistsError(directory / name) from error
         except OSError as error:
             raise CertificateFileError(directory / name, error.strerror or "cannot be written") from error
         with os.fdopen(descriptor, "wb") as file:

@@ -16,8 +16,6 @@ from http import HTTPStatus
 from typing import Final
 
 import structlog
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from bigfleet.aio.net import ListenError
 from bigfleet.transport.address import listen_problem, parse_http_listen
@@ -30,7 +28,7 @@ MAX_CONNECTIONS: Final = 64
 _TEXT: Final = "text/plain; charset=utf-8"
 
 MetricsText = Callable[[str], tuple[bytes, str]]
-"""Takes the Accept header, returns body and content type; see `negotiated`."""
+"""Takes the Accept header, returns body and content type; `bigfleet.obs.exposition` makes one."""
 Reasons = Callable[[], Sequence[str]]
 """Returns why the process is not ready, one short line each; nothing means ready."""
 
@@ -76,7 +74,7 @@ class HttpProbes:
         self._metrics, self._not_ready, self._timeouts = metrics, not_ready, timeouts
         self._log = structlog.get_logger("bigfleet.transport")
         self._server: asyncio.Server | None = None
-        self._running: set[asyncio.Task[None]] = set()  # never iterated into an output
+        self._running: dict[asyncio.Task[None], None] = {}  # a set in the order of arrival
 
     @property
     def port(self) -> int:
@@ -109,13 +107,13 @@ class HttpProbes:
         if task is None or len(self._running) >= MAX_CONNECTIONS:
             writer.transport.abort()
             return
-        self._running.add(task)
+        self._running[task] = None
         try:
             # A peer that goes away, or a stop of this server, ends a probe quietly: the next one comes soon.
             with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
-            self._running.discard(task)
+            self._running.pop(task, None)
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -175,19 +173,6 @@ async def serve_http(
     probes = HttpProbes(metrics, not_ready, timeouts)
     await probes.listen(place.host, place.port)
     return probes
-
-
-def negotiated(registry: CollectorRegistry) -> MetricsText:
-    """Return the metrics of a registry, as OpenMetrics or Prometheus text, whichever the scraper prefers."""
-
-    def text(accept: str) -> tuple[bytes, str]:
-        try:
-            encoder, content_type = choose_encoder(accept)
-        except (ValueError, TypeError):  # a version that is no number; the scraper gets what everybody reads
-            encoder, content_type = choose_encoder("")
-        return encoder(registry), content_type
-
-    return text
 
 
 async def _read_request(reader: asyncio.StreamReader) -> _Request:

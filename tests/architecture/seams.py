@@ -42,7 +42,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "transport/dev_ca.py": Adapter((Rule.DISK,), "writes and reads development certificates"),
     "transport/grpc_server.py": Adapter((Rule.NETWORK,), "the system network"),
     "transport/http.py": Adapter(
-        (Rule.NETWORK, Rule.CLOCK, Rule.ORDER), "probes over real sockets, with their deadlines"
+        (Rule.NETWORK, Rule.CLOCK), "probes over real sockets, with their deadlines"
     ),
     "transport/tls.py": Adapter(
         (Rule.DISK, Rule.THREADS), "certificate files, asked for on the threads of gRPC"

@@ -6,7 +6,8 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry, Counter
 
 from bigfleet.aio.net import ListenError
-from bigfleet.transport.http import MAX_CONNECTIONS, HttpProbes, HttpTimeouts, negotiated, serve_http
+from bigfleet.obs.exposition import metrics_text
+from bigfleet.transport.http import MAX_CONNECTIONS, HttpProbes, HttpTimeouts, serve_http
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -44,7 +45,7 @@ async def probes() -> AsyncGenerator[Probes, None]:
     Counter("bigfleet_test", "A counter.", registry=registry).inc(3)
     reasons: list[str] = []
     server = await serve_http(
-        "127.0.0.1:0", negotiated(registry), lambda: reasons, HttpTimeouts(header_s=0.3)
+        "127.0.0.1:0", metrics_text(registry), lambda: reasons, HttpTimeouts(header_s=0.3)
     )
     assert server is not None
     yield Probes(server, reasons)
@@ -144,19 +145,19 @@ async def test_more_connections_than_allowed_are_dropped_not_queued(probes: Prob
 
 
 async def test_the_address_0_serves_nothing() -> None:
-    assert await serve_http("0", negotiated(CollectorRegistry()), list) is None
+    assert await serve_http("0", metrics_text(CollectorRegistry()), list) is None
 
 
 async def test_a_port_in_use_is_one_clear_error(probes: Probes) -> None:
     with pytest.raises(ListenError, match="in use"):
-        await serve_http(f"127.0.0.1:{probes.server.port}", negotiated(CollectorRegistry()), list)
+        await serve_http(f"127.0.0.1:{probes.server.port}", metrics_text(CollectorRegistry()), list)
 
 
 async def test_a_failing_probe_is_an_internal_error_without_its_text() -> None:
     def broken() -> list[str]:
         raise ZeroDivisionError("the password is hunter2")
 
-    server = await serve_http("127.0.0.1:0", negotiated(CollectorRegistry()), broken)
+    server = await serve_http("127.0.0.1:0", metrics_text(CollectorRegistry()), broken)
     assert server is not None
     status, _, body = await Probes(server, []).get("/readyz")
     assert status == 500
