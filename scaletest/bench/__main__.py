@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -35,7 +36,7 @@ def main() -> int:
         "seed": 0,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "machine": f"{platform.machine()}, {platform.system()}",
+        "machine": _machine(),
         "commit": _commit(),
         "unit_ms": plain["unit_ms"],
         "results": _results(plain, "") + _results(unique, "_unique_label"),
@@ -86,6 +87,18 @@ def _results(measured: dict[str, Any], suffix: str) -> list[dict[str, Any]]:
         }
         for name, timing in measured["timings"].items()
     ]
+
+
+def _machine() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        "unknown processor",
+    )
+    return f"{os.cpu_count()} cores of {model}, {platform.machine()}, {platform.system()}"
 
 
 def _commit() -> str:
