@@ -2,11 +2,12 @@
 
 Why: a shard lists every few seconds and nearly nothing has changed; reading must cost what changed, not what exists.
 Called by: the provider client, which hands over the response undecoded; the shard's reconcile decides what to do with
-the result. Nothing is written here but the numbers of new shapes and assignments.
+the result. All that is written here are numbers of new shapes and assignments, and hashes of records seen.
 Must never: apply anything, or let one bad record spoil the listing: it is refused by itself, and its id counts as seen.
 How: a record whose bytes hash like those its row was last read from is unchanged, since any local write clears that
-hash. The others are taken apart by `record_scan`, and each part that machines share is decoded once. What has another
-form is decoded in full. The fast way and the full one give the same result; a property test holds that.
+hash. The others are taken apart by `record_scan`, and each part that machines share is decoded once; what then says
+just what is known, in other bytes, is unchanged too. What has another form is decoded in full. The fast way and the full
+one give the same result; a property test holds that.
 """
 
 from collections.abc import Sequence
@@ -125,7 +126,10 @@ class ListingReader:
         parts, numbers = self._scan(records)
         usual, known = (numbers >= 0).all(axis=0), rows >= 0
         hashes = reading.hashes[places].tolist()
-        for at in np.flatnonzero(usual & known).tolist():
+        changed = np.flatnonzero(usual & known)
+        if changed.size:
+            changed = changed[~self._says(rows[changed], parts, changed, numbers, reading.hashes[places])]
+        for at in changed.tolist():
             machine = self._machine(ids[at], parts, at, numbers[:, at].tolist())
             reading.listing.changed.append((machine, hashes[at]))
         taken = np.flatnonzero(usual & ~known)
@@ -137,6 +141,19 @@ class ListingReader:
             reading.new_places.extend(places[taken].tolist())
         for at in np.flatnonzero(~usual).tolist():
             self._take_in_full(reading, int(places[at]), int(rows[at]))
+
+    def _says(
+        self, rows: Rows, parts: ScannedParts, at: Rows, numbers: NDArray[np.int32], hashes: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether known machines are written in other bytes but say what is known, as with maps in another order."""
+        chosen = at.tolist()
+        inventory, refs = self._inventory, _chosen(parts[2], chosen)
+        same = inventory.says(rows, _chosen(parts[0], chosen), numbers[:, at], refs)
+        for mark, key in self._memory.wide_keys.items():
+            labels = [dict(zip(wide[::2], wide[1::2], strict=True)) for wide in _chosen(parts[6], chosen)]
+            same &= inventory.wide.says(key, rows, [label.get(mark) for label in labels])
+        inventory.note_sources(rows[same], hashes[at[same]])
+        return same
 
     def _add_wide(self, new: NewRows, wide: Sequence[tuple[bytes, ...]]) -> None:
         """Note the wide labels of machines that are added next."""

@@ -20,11 +20,11 @@ from bigfleet.model.machine import CLUSTER_REQUIRED, HOST_REQUIRED
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import shape_from_proto
 from bigfleet.wire.metadata import assignment_from_metadata
-from bigfleet.wire.record_scan import ScannedParts, wide_mark
+from bigfleet.wire.record_scan import ScannedParts, fields_of, wide_mark
 
 K = TypeVar("K", bound=Hashable)
 
-_REMEMBERED = 8192  # per kind
+_REMEMBERED = 32_768  # per kind; encoders without a fixed order of maps give each shape a dozen forms
 _UNUSUAL = -1
 
 _HOSTED = sorted(map(int, HOST_REQUIRED))
@@ -45,6 +45,9 @@ class RecordMemory:
         self._generation = inventory.generation
         self._shapes: dict[bytes | tuple[bytes, ...], int] = {}
         self._assignments: dict[bytes, int] = {}
+        # The same by the fields in sorted order: many encoders write maps in another order each time.
+        self._canonical_shapes: dict[tuple[bytes, ...], int] = {}
+        self._canonical_assignments: dict[tuple[bytes, ...], int] = {}
         self._clusters: dict[bytes, int] = {b"": 0}
         self._providers: dict[bytes, int] = {b"": 0}
         self.wide_keys: dict[bytes, str] = {}
@@ -57,8 +60,13 @@ class RecordMemory:
         """Forget what the inventory has renumbered since."""
         if self._generation != self._inventory.generation:
             self._generation = self._inventory.generation
-            self._shapes.clear()
-            self._assignments.clear()
+            for memory in (
+                self._shapes,
+                self._assignments,
+                self._canonical_shapes,
+                self._canonical_assignments,
+            ):
+                memory.clear()
         self._note_wide_keys()
 
     def numbers(self, parts: ScannedParts) -> NDArray[np.int32]:
@@ -106,6 +114,10 @@ class RecordMemory:
         if self.wide_marks is not self._marks_in_use:
             return _UNUSUAL  # a label has just turned wide: these records are about to be scanned anew
         pieces = (encoded,) if isinstance(encoded, bytes) else encoded
+        canonical = _canonical(pieces)
+        number = None if canonical is None else self._canonical_shapes.get(canonical)
+        if number is not None:
+            return _remember(self._shapes, encoded, number)
         try:
             # Each piece by itself: only complete fields prove that the cuts were made at boundaries.
             fields = [
@@ -120,9 +132,15 @@ class RecordMemory:
             return _UNUSUAL
         number = self._inventory.intern_shape(shape)
         self._note_wide_keys()  # this very shape may have been the one value too many of some label
+        if canonical is not None:
+            _remember(self._canonical_shapes, canonical, number)
         return _remember(self._shapes, encoded, number)
 
     def _learn_assignment(self, encoded: bytes) -> int:
+        canonical = _canonical((encoded,))
+        number = None if canonical is None else self._canonical_assignments.get(canonical)
+        if number is not None:
+            return _remember(self._assignments, encoded, number)
         try:
             message = pb.Machine.FromString(encoded)
         except DecodeError:
@@ -130,7 +148,10 @@ class RecordMemory:
         if any(field.name != "shard_metadata" for field, _ in message.ListFields()):
             return _UNUSUAL
         assigned, _ = assignment_from_metadata(message.shard_metadata)
-        return _remember(self._assignments, encoded, self._inventory.assignments.intern(assigned))
+        number = self._inventory.assignments.intern(assigned)
+        if canonical is not None:
+            _remember(self._canonical_assignments, canonical, number)
+        return _remember(self._assignments, encoded, number)
 
     def _learn_cluster(self, encoded: bytes) -> int:
         return self._learn_text(self._clusters, self._inventory.clusters, encoded)
@@ -149,6 +170,41 @@ class RecordMemory:
         if len(keys) != len(self.wide_marks):
             self.wide_marks = tuple(map(wide_mark, keys))
             self.wide_keys = dict(zip(self.wide_marks, keys, strict=True))
+
+
+_RESOURCES, _LABEL, _ALLOCATABLE, _METADATA, _ENTRY = 0x4A, 0x52, 0x6A, 0x7A, 0x0A  # tags
+
+
+def _canonical(pieces: Sequence[bytes]) -> tuple[bytes, ...] | None:
+    """Fields in sorted order, entries of nested maps too; None when that could change what they mean."""
+    fields: list[bytes] = []
+    for piece in pieces:
+        found = fields_of(piece)
+        if found is None:
+            return None
+        fields += found
+    for at, field in enumerate(fields):
+        if field[0] in (_RESOURCES, _ALLOCATABLE):
+            entries = fields_of(field[2:]) if field[1] < 0x80 else None  # else its length takes two bytes
+            if entries is None or not _may_be_sorted(entries, (_ENTRY,)):
+                return None
+            fields[at] = field[:2] + b"".join(sorted(entries))
+    return tuple(sorted(fields)) if _may_be_sorted(fields, (_LABEL, _METADATA)) else None
+
+
+def _may_be_sorted(fields: Sequence[bytes], map_tags: tuple[int, ...]) -> bool:
+    """Whether order means nothing: no field, and no key of a map, stands there twice, where the last one would win."""
+    seen = set()
+    for field in fields:
+        name = field[:1]
+        if field[0] in map_tags:
+            if len(field) < 4 or field[2] != _ENTRY or field[1] >= 0x80 or field[3] >= 0x80:
+                return False
+            name += field[4 : 4 + field[3]]
+        if name in seen:
+            return False
+        seen.add(name)
+    return True
 
 
 def _remember(memory: dict[K, int], encoded: K, number: int) -> int:

@@ -112,27 +112,41 @@ def _cluster_before_metadata(record: bytes, at: int) -> int:
 
 def _end_of_shape(record: bytes, at: int) -> int:
     """Step over fields until the first that is the cluster or comes behind it; -1 when the form is unusual."""
-    size = len(record)
-    while at < size:
-        tag = record[at]
-        if tag >= 0x70:
+    while 0 <= at < len(record):
+        if record[at] >= 0x70:
             return at
-        kind = tag & 7
+        at = _behind_field(record, at)
+    return -1
+
+
+def _behind_field(record: bytes, at: int) -> int:
+    """Where the field that begins here ends; -1 when it is not of a usual kind. May lie beyond the end."""
+    kind = record[at] & 7
+    try:
+        if record[at] >= _ONE_BYTE:
+            return -1
         if kind == 2:
             length = record[at + 1]
             if length < _ONE_BYTE:
-                at += 2 + length
-            elif record[at + 2] < _ONE_BYTE:
-                at += 3 + (length & 0x7F) + (record[at + 2] << 7)
-            else:
-                return -1
-        elif kind == 1:
-            at += 9
-        elif kind == 0 and record[at + 1] < _ONE_BYTE:
-            at += 2
-        else:
-            return -1
-    return -1
+                return at + 2 + length
+            return at + 3 + (length & 0x7F) + (record[at + 2] << 7) if record[at + 2] < _ONE_BYTE else -1
+        if kind == 1:
+            return at + 9
+        return at + 2 if kind == 0 and record[at + 1] < _ONE_BYTE else -1
+    except IndexError:
+        return -1
+
+
+def fields_of(run: bytes) -> list[bytes] | None:
+    """The fields of a run, each with its tag; None when it is not a sequence of fields of the usual kinds."""
+    fields, at = [], 0
+    while at < len(run):
+        end = _behind_field(run, at)
+        if end < 0 or end > len(run):
+            return None
+        fields.append(run[at:end])
+        at = end
+    return fields
 
 
 def wide_mark(key: str) -> bytes:

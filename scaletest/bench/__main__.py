@@ -15,7 +15,7 @@ import numpy as np
 
 from bigfleet.version import __version__
 from scaletest.bench.bars import judge
-from scaletest.bench.listings import MACHINES, delta, listing
+from scaletest.bench.listings import MACHINES, delta, in_other_order, listing
 
 
 def main() -> int:
@@ -52,10 +52,12 @@ def main() -> int:
 
 def _measure(machines: int, unique_label: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
-        full, changes = Path(directory, "full"), Path(directory, "delta")
-        full.write_bytes(listing(machines, unique_label).SerializeToString())
+        full, changes, other = (Path(directory, name) for name in ("full", "delta", "other"))
+        everything = listing(machines, unique_label)
+        full.write_bytes(everything.SerializeToString())
+        other.write_bytes(in_other_order(everything, seed=1))
         changes.write_bytes(delta(min(1000, machines // 200), 500, unique_label).SerializeToString())
-        command = [sys.executable, "-m", "scaletest.bench.inventory", str(full), str(changes)]
+        command = [sys.executable, "-m", "scaletest.bench.inventory", str(full), str(changes), str(other)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     result: dict[str, Any] = json.loads(done.stdout)
     return result

@@ -1,7 +1,7 @@
 """Bars 6 and 7: bytes per machine, and reading listings as multiples of a plain parse of the same bytes.
 
-Run in a process of its own per fleet, so that nothing else is in its memory: `python -m scaletest.bench.inventory FILE
-DELTA` prints one JSON object.
+Run in a process of its own per fleet, so that nothing else is in its memory: `python -m scaletest.bench.inventory FULL
+DELTA OTHER` prints one JSON object; OTHER is the full listing with its maps in another order.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from bigfleet.wire.listing import Listing, ListingReader
 from scaletest.bench.unit import Timing, one_unit, timed
 
 
-def measure(full: Path, delta: Path) -> dict[str, object]:
+def measure(full: Path, delta: Path, other: Path) -> dict[str, object]:
     """Memory first, while the process is fresh, then the ratios."""
     # Grown and used before the first reading, so that what is counted is the inventory's alone.
     warm = Inventory()
@@ -31,6 +31,7 @@ def measure(full: Path, delta: Path) -> dict[str, object]:
     resident = (_resident_bytes() - before) / count
     exact = inventory.size().bytes_per_machine
     timings = _timings(inventory, reader, full.read_bytes(), delta.read_bytes())
+    timings["ingest_other_order"] = _other_order(inventory, reader, full.read_bytes(), other.read_bytes())
     return {
         "machines": count,
         "memory": {"bytes_per_machine": round(resident, 1), "exact_bytes_per_machine": round(exact, 1)},
@@ -51,10 +52,6 @@ def _timings(inventory: Inventory, reader: ListingReader, full: bytes, delta: by
         fresh = Inventory()
         fresh.insert_rows(ListingReader(fresh).read(full).new, 0.0)
 
-    def apply(listing: Listing) -> None:
-        for machine, source_hash in listing.changed:
-            inventory.adopt(machine, 0.0, source_hash)
-
     def plain() -> None:
         pb.MachineList.FromString(full)
 
@@ -62,7 +59,8 @@ def _timings(inventory: Inventory, reader: ListingReader, full: bytes, delta: by
     timings["ingest_unchanged"] = timed(lambda: reader.read(full))
     # Undone before each repetition, so that half of the delta is new to the inventory every time.
     timings["ingest_delta"] = timed(
-        lambda: apply(reader.read(delta, full=False)), prepare=lambda: apply(reader.read(full))
+        lambda: _apply(inventory, reader.read(delta, full=False)),
+        prepare=lambda: _apply(inventory, reader.read(full)),
     )
     timings["ingest_first"] = timed(first)
     again = timed(plain)  # before and after, as other load on the machine comes and goes
@@ -70,6 +68,21 @@ def _timings(inventory: Inventory, reader: ListingReader, full: bytes, delta: by
         timings["plain_parse"].cpu_ms + again.cpu_ms, timings["plain_parse"].wall_ms + again.wall_ms
     )
     return timings
+
+
+def _other_order(inventory: Inventory, reader: ListingReader, full: bytes, other: bytes) -> Timing:
+    def read() -> None:
+        listing = reader.read(other)
+        if listing.changed or len(listing.new):
+            raise RuntimeError("another order of maps was taken for a change")
+
+    _apply(inventory, reader.read(full))
+    return timed(read, prepare=lambda: reader.read(full))
+
+
+def _apply(inventory: Inventory, listing: Listing) -> None:
+    for machine, source_hash in listing.changed:
+        inventory.adopt(machine, 0.0, source_hash)
 
 
 def _resident_bytes() -> int:
@@ -82,4 +95,4 @@ def _resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(Path(sys.argv[1]), Path(sys.argv[2]))))
+    print(json.dumps(measure(*map(Path, sys.argv[1:]))))

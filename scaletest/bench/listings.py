@@ -4,6 +4,8 @@ What it imitates (engine benchmarks, 225,000 machines): 15-byte ids, a 19-byte h
 four labels, 37 types in six zones and 30 racks, a third bound to one of 200 clusters and stamped for one of their needs.
 """
 
+import random
+
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import Assignment, CapacityType, HostRef, Machine, MachineState, Shape
@@ -11,6 +13,7 @@ from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Require
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import machine_to_proto
 from bigfleet.wire.metadata import assignment_to_metadata
+from bigfleet.wire.record_scan import fields_of
 
 MACHINES = 225_000
 
@@ -18,6 +21,34 @@ MACHINES = 225_000
 def listing(count: int = MACHINES, unique_label: bool = False) -> pb.MachineList:
     """A full listing; with `unique_label` every machine carries a host name of its own."""
     return pb.MachineList(machines=[record(number, unique_label) for number in range(count)], revision=b"1")
+
+
+def in_other_order(message: pb.MachineList, seed: int) -> bytes:
+    """The same listing from an encoder that begins each map at a random entry, as some languages' do."""
+    rng = random.Random(seed)
+    listing_fields = []
+    for machine in message.machines:
+        fields = fields_of(machine.SerializeToString()) or []
+        for at, field in enumerate(fields):
+            if field[0] in _NESTED_MAPS:
+                fields[at] = field[:2] + b"".join(_rotated(fields_of(field[2:]) or [], rng))
+        for tag in _MAPS:
+            places = [at for at, field in enumerate(fields) if field[0] == tag]
+            for at, field in zip(places, _rotated([fields[at] for at in places], rng), strict=True):
+                fields[at] = field
+        record_bytes = b"".join(fields)
+        size = len(record_bytes)
+        length = bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80, size >> 7])
+        listing_fields.append(b"\x0a" + length + record_bytes)
+    return b"".join(listing_fields)
+
+
+_NESTED_MAPS, _MAPS = (0x4A, 0x6A), (0x52, 0x7A)  # tags: resources and allocatable; labels and metadata
+
+
+def _rotated(entries: list[bytes], rng: random.Random) -> list[bytes]:
+    start = rng.randrange(max(1, len(entries)))
+    return entries[start:] + entries[:start]
 
 
 def delta(count: int, changed: int, unique_label: bool = False) -> pb.MachineList:

@@ -104,6 +104,25 @@ class Inventory:
         same: NDArray[np.bool_] = (rows >= 0) & (noted == source_hashes) & (noted != 0)
         return same
 
+    def says(
+        self, rows: Rows, states: Sequence[int], numbers: NDArray[np.int32], host_refs: Sequence[bytes]
+    ) -> NDArray[np.bool_]:
+        """For each row whether it was read from a provider's record and already says just this, wide labels aside."""
+        columns = self._columns
+        same: NDArray[np.bool_] = (columns["source_hash"][rows] != 0) & (
+            columns["state"][rows] == np.asarray(states)
+        )
+        for name, wanted in zip(("shape", "assignment", "cluster", "provider"), numbers, strict=True):
+            same &= columns[name][rows] == wanted
+        same &= ~np.isin(rows, list(self._last_errors))
+        lengths = columns["host_length"][rows].astype(np.int64)
+        lengths[lengths == NO_TEXT] = 0
+        return same & self._host_refs.equal(columns["host_offset"][rows].astype(np.int64), lengths, host_refs)
+
+    def note_sources(self, rows: Rows, source_hashes: NDArray[np.int64]) -> None:
+        """Remember that the provider's records of these hashes say what these rows say."""
+        self._columns.writable("source_hash")[rows] = source_hashes
+
     def count_by_state(self) -> dict[MachineState, int]:
         """How many machines are in each state."""
         counts = np.bincount(self._columns["state"][: self._rows], minlength=len(MachineState))
@@ -233,10 +252,6 @@ class Inventory:
         self._index.add_many(hashes, np.arange(first, self._rows, dtype=np.int32))
         self._id_order = None
         rows.placement.first_row = first
-
-    def note_source(self, machine_id: str, source_hash: int) -> None:
-        """Remember which record of the provider this machine now agrees with."""
-        self._columns.writable("source_hash")[self._row(machine_id)] = source_hash
 
     def intern_shape(self, shape: Shape) -> int:
         """The number of a shape whose labels hold no wide key; a key that turns wide raises the generation later."""

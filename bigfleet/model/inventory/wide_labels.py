@@ -6,7 +6,7 @@ Must never: lose or invent a label. A machine's labels are its shape's and its w
 a label lies in at the moment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,19 @@ class WideLabels:
         for key, values in wide.items():
             rows = np.asarray(values.places, dtype=np.intp) + first
             self._put(key, rows, values.texts, np.asarray(values.lengths, dtype=np.int64))
+
+    def says(self, key: str, rows: Rows, values: Sequence[bytes | None]) -> NDArray[np.bool_]:
+        """For each row whether it has just this value of a wide key, None meaning that it has none."""
+        if key not in self._arenas:  # turned wide just now; nothing has moved yet
+            return np.zeros(rows.size, dtype=np.bool_)
+        lengths = self._columns[_length(key)][rows].astype(np.int64)
+        absent = np.fromiter((value is None for value in values), dtype=np.bool_, count=len(values))
+        has_none: NDArray[np.bool_] = lengths == NO_TEXT
+        lengths[has_none] = 0
+        offsets = self._columns[_offset(key)][rows].astype(np.int64)
+        texts = [value or b"" for value in values]
+        same: NDArray[np.bool_] = (absent == has_none) & self._arenas[key].equal(offsets, lengths, texts)
+        return same
 
     def move_out(self, key: str, shape_of_row: Column, values: Mapping[int, str]) -> None:
         """Give every row of the shapes named in `values` its shape's value as a label of its own."""
