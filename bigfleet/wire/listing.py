@@ -268,7 +268,9 @@ class _Reading:
         """Whether two records are, or may be, about one machine."""
         known = self.rows[self.rows >= 0]
         new = np.frombuffer(self.listing.new.id_hashes, dtype=np.int64)
-        return bool((known.size and np.bincount(known).max() > 1) or np.unique(new).size < new.size)
+        if known.size > _AT_ONCE:  # counting costs what the inventory is large, sorting what the listing is
+            return bool(np.bincount(known).max() > 1 or np.unique(new).size < new.size)
+        return np.unique(known).size < known.size or np.unique(new).size < new.size
 
 
 def _chosen(values: Sequence[T], at: Sequence[int]) -> Sequence[T]:

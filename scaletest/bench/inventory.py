@@ -81,8 +81,7 @@ def _other_order(inventory: Inventory, reader: ListingReader, full: bytes, other
 
 
 def _apply(inventory: Inventory, listing: Listing) -> None:
-    for machine, source_hash in listing.changed:
-        inventory.adopt(machine, 0.0, source_hash)
+    inventory.adopt_many(listing.changed, 0.0)
 
 
 def _resident_bytes() -> int:

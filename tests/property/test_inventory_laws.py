@@ -60,6 +60,19 @@ class InventoryTwin(RuleBasedStateMachine):
             record, idle_since=stamp if record.state is MachineState.IDLE else None
         )
 
+    @rule(records=st.lists(machines(IDS), max_size=4, unique_by=lambda record: record.id))
+    def adopt_many(self, records: list[Machine]) -> None:
+        self.now += 1
+        known = [record for record in records if record.id in self.twin]
+        self.inventory.adopt_many([(record, 7) for record in known], self.now)
+        for record in known:
+            before = self.twin[record.id]
+            entered = record.state is MachineState.IDLE and before.state is not MachineState.IDLE
+            stamp = self.now if entered else before.idle_since
+            self.twin[record.id] = replace(
+                record, idle_since=stamp if record.state is MachineState.IDLE else None
+            )
+
     @rule(machine_id=IDS)
     def remove(self, machine_id: str) -> None:
         if self.twin.pop(machine_id, None):

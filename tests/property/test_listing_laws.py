@@ -92,8 +92,7 @@ def _varint(number: int) -> bytes:
 
 def apply(listing: Listing, inventory: Inventory, now: float) -> None:
     inventory.insert_rows(listing.new, now)
-    for machine, source_hash in listing.changed:
-        inventory.adopt(machine, now, source_hash)
+    inventory.adopt_many(listing.changed, now)
 
 
 def expected_after(twin: dict[str, Machine], records: list[bytes]) -> tuple[dict[str, Machine], set[int]]:

@@ -202,6 +202,29 @@ class Inventory:
         self._replace(row, machine, now)
         self._columns.writable("source_hash")[row] = source_hash
 
+    def adopt_many(self, changes: Sequence[tuple[Machine, int]], now: float) -> None:
+        """Adopt many records, each with the hash of what the provider said; all of them or, on a refusal, none."""
+        rows = self._index.find_many([machine.id for machine, _ in changes])
+        for (machine, _), row in zip(changes, rows.tolist(), strict=True):
+            check(machine)
+            if row == NOT_FOUND:
+                raise UnknownMachineError(machine.id)
+        machines = [machine for machine, _ in changes]
+        for machine, row in zip(machines, rows.tolist(), strict=True):
+            self._write_texts_of(row, machine)
+        was_idle = self._columns["state"][rows] == MachineState.IDLE
+        numbers = np.array([self._numbers(machine) for machine in machines], dtype=np.int64).reshape(-1, 5).T
+        for name, values in zip(
+            ("state", "cluster", "shape", "assignment", "provider"), numbers, strict=True
+        ):
+            self._columns.writable(name)[rows] = values
+        self._columns.writable("source_hash")[rows] = [source_hash for _, source_hash in changes]
+        is_idle = numbers[0] == MachineState.IDLE
+        stamps = self._columns.writable("idle_since")
+        stamps[rows[~is_idle]] = np.nan
+        stamps[rows[is_idle & ~was_idle]] = now
+        self._settle(self.wide.take_turned())
+
     def undo(self, machine: Machine, now: float) -> None:
         """Put a known record back as it was before a call that was never sent (decision S19)."""
         self._replace(self._row(machine.id), machine, now)
@@ -318,15 +341,29 @@ class Inventory:
         self._settle(self.wide.take_turned())
 
     def _write(self, row: int, machine: Machine) -> None:
-        labels = self.wide.write(row, machine.shape.labels)
-        shape = machine.shape.with_labels(labels)
+        self._write_texts_of(row, machine)
         columns = self._columns
-        columns.writable("state")[row] = machine.state
-        columns.writable("cluster")[row] = self.clusters.intern(machine.cluster)
-        columns.writable("shape")[row] = self.intern_shape(shape)
-        columns.writable("assignment")[row] = self.assignments.intern(machine.assigned)
-        columns.writable("provider")[row] = self.providers.intern(machine.host.provider)
+        for name, number in zip(
+            ("state", "cluster", "shape", "assignment", "provider"), self._numbers(machine), strict=True
+        ):
+            columns.writable(name)[row] = number
         columns.writable("source_hash")[row] = 0
+
+    def _numbers(self, machine: Machine) -> tuple[int, int, int, int, int]:
+        labels = machine.shape.labels
+        for key in self.wide.columns:
+            if key in labels:
+                labels = labels.without(key)
+        return (
+            machine.state,
+            self.clusters.intern(machine.cluster),
+            self.intern_shape(machine.shape.with_labels(labels)),
+            self.assignments.intern(machine.assigned),
+            self.providers.intern(machine.host.provider),
+        )
+
+    def _write_texts_of(self, row: int, machine: Machine) -> None:
+        self.wide.write(row, machine.shape.labels)
         self._write_host(row, machine.host.ref.encode())
         _put(self._last_errors, row, machine.last_error)
         _put(self._draining_for, row, machine.draining_for)

@@ -6,7 +6,7 @@ Must never: lose or invent a label. A machine's labels are its shape's and its w
 a label lies in at the moment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,20 +53,22 @@ class WideLabels:
             self._columns.add(_length(key), np.uint16(NO_TEXT))
         return turned
 
-    def write(self, row: int, labels: FrozenMap[str]) -> FrozenMap[str]:
-        """Put a machine's wide labels into its row and return the labels that are left for its shape."""
+    @property
+    def columns(self) -> Iterable[str]:
+        """Every wide key that has its column, so that its labels lie there and not in shapes."""
+        return self._arenas
+
+    def write(self, row: int, labels: FrozenMap[str]) -> None:
+        """Put a machine's wide labels into its row."""
         for key in self._arenas:
             value = labels.get(key)
             if value == self._texts(key).get(row):
-                pass  # most writes leave labels alone, and an arena never forgets
-            elif value is None:
+                continue  # most writes leave labels alone, and an arena never forgets
+            if value is None:
                 self._columns.writable(_length(key))[row] = NO_TEXT
             else:
                 encoded = value.encode()
                 self._put(key, np.array([row]), encoded, np.array([len(encoded)]))
-            if value is not None:
-                labels = labels.without(key)
-        return labels
 
     def write_many(self, first: int, wide: Mapping[str, WideValues]) -> None:
         """Put the wide labels of new rows, given by place behind `first`, into their columns."""

@@ -82,6 +82,19 @@ def test_adopt_and_undo_take_any_edge_but_no_broken_invariant() -> None:
         inventory.undo(machine("m-2"), 3.0)
 
 
+def test_adopting_many_is_all_or_nothing() -> None:
+    inventory = holding(machine("m-1"), machine("m-2"))
+    before = list(inventory.snapshot().machines())
+    with pytest.raises(UnknownMachineError, match="m-3"):
+        inventory.adopt_many([(machine("m-1", S.FAILED), 1), (machine("m-3"), 2)], 5.0)
+    with pytest.raises(InvariantError, match="host"):
+        inventory.adopt_many([(machine("m-1", S.FAILED), 1), (machine("m-2", host=NO_HOST), 2)], 5.0)
+    assert list(inventory.snapshot().machines()) == before
+    inventory.adopt_many([], 5.0)
+    inventory.adopt_many([(machine("m-1", S.FAILED), 1), (machine("m-2", S.DRAINING), 2)], 5.0)
+    assert [record.state for record in inventory.snapshot().machines()] == [S.FAILED, S.DRAINING]
+
+
 def test_the_idle_stamp_is_set_on_entering_idle_kept_there_and_dropped_on_leaving() -> None:
     inventory = holding(machine("m-1", S.IDLE), now=10.0)
     assert inventory.get("m-1").idle_since == 10.0
