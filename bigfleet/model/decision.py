@@ -1,0 +1,97 @@
+"""A decision: the actions of one cycle, and for every need how it fares and why.
+
+Why: the same form is acted on by the shard, printed by `bigfleet decide`, compared by what-if and shown to people.
+Called by: the engine makes it.
+Must never: be looked at by a later decision; verdicts are observation only.
+Rules: decision-engine 10.2 and 10.3, snapshot section 2.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bigfleet.model.action import Action
+from bigfleet.model.need import Need
+from bigfleet.model.resources import ZERO, Resources
+
+
+class Reason(StrEnum):
+    """Why a need is as it is; the first that applies."""
+
+    SATISFIED = "SATISFIED"
+    TOPOLOGY_UNSATISFIABLE = "TOPOLOGY_UNSATISFIABLE"
+    NO_MATCHING_SUPPLY = "NO_MATCHING_SUPPLY"
+    PREEMPTION_EXHAUSTED = "PREEMPTION_EXHAUSTED"
+    PRIORITY_STARVED = "PRIORITY_STARVED"
+
+
+SUPPLY_CAP = 256
+"""Where counting of matching machines stops: enough to tell none from some from plenty."""
+
+CANDIDATE_LIMIT = 6
+"""How many domains of a gang a verdict names."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingSupply:
+    """Machines anywhere, claimed or not, that match the need and cover its unit; each count stops at the cap."""
+
+    idle: int
+    speculative: int
+    configured: int
+
+    @property
+    def capped(self) -> bool:
+        """Whether some count stopped at the cap."""
+        return max(self.idle, self.speculative, self.configured) >= SUPPLY_CAP
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCoverage:
+    """How much of a gang one domain could hold, by its worst dimension."""
+
+    domain: str
+    coverage_per_mille: int
+    satisfiable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one need of the normalised demand fares after Phase 1."""
+
+    need: Need
+    folded_from: tuple[int, ...]
+    """Places in the demand as it was given; several when gangs were folded."""
+    deficit: Resources = ZERO
+    claimed: tuple[str, ...] = ()  # ids ascending, as in the two below
+    bootstrapped: tuple[str, ...] = ()
+    provisioned: tuple[str, ...] = ()
+    domain: str | None = None
+    structurally_satisfiable: bool = False
+    parked: bool = False
+    reason: Reason = Reason.SATISFIED
+    matching_supply: MatchingSupply | None = None  # only where the need is not satisfied
+    same_candidates: tuple[DomainCoverage, ...] = ()
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether Phase 1 covered the whole demand."""
+        return self.deficit.is_zero
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """What Phase 2 left of a need."""
+
+    need: int
+    deficit: Resources
+    victims: int = 0
+    freed: Resources = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Everything one cycle decided."""
+
+    actions: tuple[Action, ...]
+    verdicts: tuple[Verdict, ...]
+    unresolved: tuple[Unresolved, ...]
