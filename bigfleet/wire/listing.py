@@ -63,13 +63,9 @@ class ListingReader:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
         self._memory = RecordMemory(inventory)
-        self._order: NDArray[np.int32] = np.empty(
-            0, dtype=np.int32
-        )  # rows as the last full listing named them
-        self._placed: tuple[Placement, NDArray[np.int32]] = (
-            Placement(),
-            self._order,
-        )  # where its new ones went
+        # Rows as the last full listing named them, and where the machines went that were new in it.
+        self._order: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self._placed: tuple[Placement, NDArray[np.int32]] = (Placement(), self._order)
 
     def read(self, data: bytes, full: bool = True) -> Listing:
         """Compare a listing with the inventory; `full` unless the provider was asked for changes only."""
@@ -87,6 +83,8 @@ class ListingReader:
         if reading.names_a_machine_twice():
             reading = _Reading(self._inventory, revision, records, hashes, rows)
             self._take_one_by_one(reading)
+        for same_rows, same_hashes in reading.same:
+            self._inventory.note_sources(same_rows, same_hashes)
         listing = reading.listing
         listing.seen = rows[rows >= 0]
         if full:
@@ -128,7 +126,9 @@ class ListingReader:
         hashes = reading.hashes[places].tolist()
         changed = np.flatnonzero(usual & known)
         if changed.size:
-            changed = changed[~self._says(rows[changed], parts, changed, numbers, reading.hashes[places])]
+            same = self._says(rows[changed], parts, changed, numbers)
+            reading.same.append((rows[changed[same]], reading.hashes[places[changed[same]]]))
+            changed = changed[~same]
         for at in changed.tolist():
             machine = self._machine(ids[at], parts, at, numbers[:, at].tolist())
             reading.listing.changed.append((machine, hashes[at]))
@@ -143,7 +143,7 @@ class ListingReader:
             self._take_in_full(reading, int(places[at]), int(rows[at]))
 
     def _says(
-        self, rows: Rows, parts: ScannedParts, at: Rows, numbers: NDArray[np.int32], hashes: NDArray[np.int64]
+        self, rows: Rows, parts: ScannedParts, at: Rows, numbers: NDArray[np.int32]
     ) -> NDArray[np.bool_]:
         """Whether known machines are written in other bytes but say what is known, as with maps in another order."""
         chosen = at.tolist()
@@ -152,7 +152,6 @@ class ListingReader:
         for mark, key in self._memory.wide_keys.items():
             labels = [dict(zip(wide[::2], wide[1::2], strict=True)) for wide in _chosen(parts[6], chosen)]
             same &= inventory.wide.says(key, rows, [label.get(mark) for label in labels])
-        inventory.note_sources(rows[same], hashes[at[same]])
         return same
 
     def _add_wide(self, new: NewRows, wide: Sequence[tuple[bytes, ...]]) -> None:
@@ -167,9 +166,8 @@ class ListingReader:
         memory = self._memory
         while True:
             marks = memory.wide_marks
-            parts: ScannedParts = tuple(
-                zip(*[scan(record, marks) or UNUSUAL for record in records], strict=True)
-            )  # type: ignore[assignment]  # zip forgets the types
+            scanned = [scan(record, marks) or UNUSUAL for record in records]
+            parts: ScannedParts = tuple(zip(*scanned, strict=True))  # type: ignore[assignment]  # zip forgets the types
             numbers = memory.numbers(parts)
             if marks == memory.wide_marks:
                 return parts, numbers
@@ -257,8 +255,10 @@ class _Reading:
         rows: Rows,
     ) -> None:
         self.records, self.hashes, self.rows = records, hashes, rows
-        self.listing = Listing(revision, len(records), NewRows(inventory.generation))
+        self.listing = Listing(revision, len(records), NewRows(inventory.generation, inventory.population))
         self.new_places: list[int] = []
+        self.same: list[tuple[Rows, NDArray[np.int64]]] = []
+        """Rows whose records say in other bytes what is known, and the hashes of those."""
 
     def refuse(self, place: int, machine_id: str, error: InvalidFieldError) -> None:
         """Note a record that is not taken."""

@@ -153,6 +153,7 @@ LISTINGS = st.lists(st.lists(encoded_records(), max_size=10), min_size=1, max_si
 
 @given(LISTINGS)
 @example([[b"\x0a\x01m\x10\x01\x52\x08\x0a\x04host\x12\x00"]])
+@example([[b"\x0a\x01m\x10\x01\x22\x01a\x2a\x01b", b"\x0a\x01m\x10\x01\x2a\x01b\x22\x01a"]])
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_the_fast_way_and_the_full_way_agree(listings: list[list[bytes]]) -> None:
     with patch("bigfleet.model.inventory.wide_labels.MANY_VALUES", 2):

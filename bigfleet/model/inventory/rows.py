@@ -30,6 +30,8 @@ class NewRows:
 
     generation: int
     """The inventory's when the numbers below were drawn; they mean nothing in another one."""
+    population: int
+    """The inventory's when the machines were found to be new."""
     ids: bytearray = field(default_factory=bytearray)  # one behind the other
     id_lengths: "array[int]" = field(default_factory=lambda: array("H"))
     id_hashes: "array[int]" = field(default_factory=lambda: array("q"))

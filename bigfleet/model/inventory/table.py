@@ -47,14 +47,17 @@ _FILLS: dict[str, np.generic] = {
     "assignment": np.int32(0),
     "provider": np.int32(0),
     "idle_since": np.float64(np.nan),
-    "source_hash": np.int64(
-        0
-    ),  # of the provider's record this row was last read from; 0 = written here since
+    # Of the provider's record that this row was last read from; 0 once it was written here.
+    "source_hash": np.int64(0),
     "id_offset": np.uint32(0),
     "id_length": np.uint16(0),
     "host_offset": np.uint32(0),
     "host_length": np.uint16(NO_TEXT),
 }
+
+
+_NUMBERED = ("state", "cluster", "shape", "assignment", "provider")
+"""The columns that `_numbers` fills, in its order."""
 
 
 class Inventory:
@@ -78,6 +81,8 @@ class Inventory:
         self._id_order: NDArray[np.int32] | None = None
         self.generation = 0
         """Rises when numbers of shapes or assignments, or the set of wide keys, change their meaning."""
+        self.population = 0
+        """Rises when a machine comes or goes."""
 
     # Reading
 
@@ -184,7 +189,7 @@ class Inventory:
         idle_since = machine.idle_since if machine.idle_since is not None else now
         self._stamp_idle(row, idle_since if machine.state is MachineState.IDLE else None)
         self._index.add(machine.id, row)
-        self._id_order = None
+        self._note_population()
         self._settle(self.wide.take_turned())
 
     def apply(self, machine: Machine, now: float) -> None:
@@ -214,9 +219,7 @@ class Inventory:
             self._write_texts_of(row, machine)
         was_idle = self._columns["state"][rows] == MachineState.IDLE
         numbers = np.array([self._numbers(machine) for machine in machines], dtype=np.int64).reshape(-1, 5).T
-        for name, values in zip(
-            ("state", "cluster", "shape", "assignment", "provider"), numbers, strict=True
-        ):
+        for name, values in zip(_NUMBERED, numbers, strict=True):
             self._columns.writable(name)[rows] = values
         self._columns.writable("source_hash")[rows] = [source_hash for _, source_hash in changes]
         is_idle = numbers[0] == MachineState.IDLE
@@ -237,14 +240,12 @@ class Inventory:
         for entries in (self._last_errors, self._draining_for, self._drain_graces):
             entries.pop(row, None)
         self._free.append(row)
-        self._id_order = None
+        self._note_population()
 
     def insert_rows(self, rows: NewRows, now: float | None) -> None:
         """Take in many machines at once; the reader has checked every record and that each id is new."""
-        if rows.generation != self.generation:
-            raise ValueError(
-                "the rows were numbered by another generation of this inventory; read them again"
-            )
+        if (rows.generation, rows.population) != (self.generation, self.population):
+            raise ValueError("the inventory has changed since these rows were read; read them again")
         count = len(rows)
         if not count:
             return
@@ -273,7 +274,7 @@ class Inventory:
         self._last_errors.update((first + place, text) for place, text in rows.errors.items())
         hashes = np.frombuffer(rows.id_hashes, dtype=np.int64)
         self._index.add_many(hashes, np.arange(first, self._rows, dtype=np.int32))
-        self._id_order = None
+        self._note_population()
         rows.placement.first_row = first
 
     def intern_shape(self, shape: Shape) -> int:
@@ -343,9 +344,7 @@ class Inventory:
     def _write(self, row: int, machine: Machine) -> None:
         self._write_texts_of(row, machine)
         columns = self._columns
-        for name, number in zip(
-            ("state", "cluster", "shape", "assignment", "provider"), self._numbers(machine), strict=True
-        ):
+        for name, number in zip(_NUMBERED, self._numbers(machine), strict=True):
             columns.writable(name)[row] = number
         columns.writable("source_hash")[row] = 0
 
@@ -386,6 +385,10 @@ class Inventory:
         lengths = np.asarray(sizes, dtype=np.int64)
         self._columns.writable(f"{name}_offset")[rows] = np.cumsum(lengths) - lengths + arena.extend(joined)
         self._columns.writable(f"{name}_length")[rows] = lengths
+
+    def _note_population(self) -> None:
+        self._id_order = None
+        self.population += 1
 
     def _stamp_idle(self, row: int, idle_since: float | None) -> None:
         self._columns.writable("idle_since")[row] = math.nan if idle_since is None else idle_since

@@ -222,11 +222,21 @@ def test_ids_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -
 
 def test_rows_numbered_before_a_renumbering_are_refused() -> None:
     inventory = Inventory()
-    rows = NewRows(inventory.generation)
+    rows = NewRows(inventory.generation, inventory.population)
     rows.extend(["m"], [int(S.SPECULATIVE)], np.zeros((4, 1), dtype=np.int32), [b""], [1])
     inventory.compact()
     with pytest.raises(ValueError, match="read them again"):
         inventory.insert_rows(rows, 0.0)
+
+
+def test_rows_read_before_another_machine_came_are_refused_as_it_might_be_the_same() -> None:
+    inventory = Inventory()
+    rows = NewRows(inventory.generation, inventory.population)
+    rows.extend(["m"], [int(S.SPECULATIVE)], np.zeros((4, 1), dtype=np.int32), [b""], [1])
+    inventory.insert(machine("m"), 0.0)
+    with pytest.raises(ValueError, match="read them again"):
+        inventory.insert_rows(rows, 0.0)
+    assert len(inventory) == 1
 
 
 def test_many_single_additions_and_removals_stay_findable() -> None:
