@@ -29,6 +29,9 @@ PROGRAM = Program(
             "print a completion script for bash, zsh or fish",
             "bigfleet.cli.completion:BIGFLEET",
         ),
+        Row(
+            "decide", "decide on a saved snapshot and print what would be done", "bigfleet.cli.decide:DECIDE"
+        ),
         Row("version", "print version and build", "bigfleet.cli.version:BIGFLEET"),
     ),
     examples=(

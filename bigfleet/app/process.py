@@ -22,5 +22,6 @@ def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
         stderr=sys.stderr,
         environ=os.environ,
         now=lambda: datetime.now(UTC),
+        stdin=sys.stdin.buffer,
     )
     return dispatch(console, sys.argv[1:] if argv is None else argv)

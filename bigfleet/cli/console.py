@@ -6,9 +6,10 @@ Must never: import anything slow.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TextIO
+from io import BytesIO
+from typing import BinaryIO, TextIO
 
 from bigfleet.cli.tree import Program
 
@@ -22,6 +23,7 @@ class Console:
     stderr: TextIO
     environ: Mapping[str, str]
     now: Callable[[], datetime]  # aware, UTC
+    stdin: BinaryIO = field(default_factory=BytesIO)  # nothing, unless somebody hands something in
 
     def print(self, text: str) -> None:
         """Write a line to standard output."""

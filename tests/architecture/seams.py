@@ -54,6 +54,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "testing/net_calls.py": Adapter((Rule.CLOCK,), "the virtual network"),
     "testing/net_links.py": Adapter((Rule.CLOCK,), "the virtual network"),
     "cli/dispatch.py": Adapter((Rule.DISK,), "points standard output at nothing after a broken pipe"),
+    "cli/decide.py": Adapter((Rule.DISK,), "reads the document that its argument names"),
     "cli/load.py": Adapter((Rule.DISK,), "reads the file of --config, before there is any seam"),
     "app/process.py": Adapter((Rule.CLOCK, Rule.PROCESS), "the surroundings of a real program"),
 }

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 Column = NDArray[Any]  # the element type differs by column, as the fill values say
 
 
+_AT_LEAST = 16  # rows, so that a handful of machines does not grow every column with each of them
+
+
 class Columns:
     """Named arrays of one length, grown together and copied on the first write after a snapshot."""
 
@@ -53,7 +56,9 @@ class Columns:
         """Make room for this many rows; a little more than asked, so that single additions stay cheap."""
         for name, old in self._arrays.items():
             if rows > old.size:
-                grown = np.full(max(rows, old.size + (old.size >> 3)), self._fills[name], dtype=old.dtype)
+                grown = np.full(
+                    max(rows, old.size + (old.size >> 3), _AT_LEAST), self._fills[name], dtype=old.dtype
+                )
                 grown[: old.size] = old
                 self._arrays[name] = grown
                 self._shared.discard(name)

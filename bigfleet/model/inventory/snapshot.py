@@ -80,13 +80,25 @@ class InventorySnapshot:
     def __len__(self) -> int:
         return int(self.id_order.size)
 
+    def machine_id(self, row: int) -> str:
+        """The id of one row."""
+        return self._ids.get(row) or ""
+
+    def draining_for(self, row: int) -> NeedRef | None:
+        """The need for which a Draining machine was preempted, if that is why it drains."""
+        return self._sparse.draining_for.get(row)
+
+    def drain_grace_s(self, row: int) -> float:
+        """Seconds of drain grace that a machine has left."""
+        return self._sparse.drain_graces.get(row, 0.0)
+
     def machine(self, row: int) -> Machine:
         """The record of one row, made now."""
         columns, sparse = self.columns, self._sparse
         provider, ref = self._providers[int(columns["provider"][row])], self._host_refs.get(row)
         idle_since = float(columns["idle_since"][row])
         return Machine(
-            id=self._ids.get(row) or "",
+            id=self.machine_id(row),
             state=MachineState(int(columns["state"][row])),
             shape=self._shape(row),
             host=HostRef(provider, ref or "") if provider or ref else NO_HOST,

@@ -1,0 +1,54 @@
+"""JSON text in one way only: compact, in UTF-8, keys in the order of their form.
+
+Why: documents are compared byte by byte, by golden tests and by people with diff; one value must have one text.
+Called by: the writers of this room.
+Must never: write what the reader of this room would refuse to parse, such as an infinite number.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from bigfleet.document.errors import WHOLE, DocumentError
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def plain(number: float) -> int | float:
+    """A number as people write it: 600 and not 600.0; reading gives the same number either way."""
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def without_defaults(form: Mapping[str, object], values: Iterable[object]) -> dict[str, object]:
+    """Values in the order of their form, those left out that reading puts back."""
+    named = zip(form.items(), values, strict=True)
+    return {name: value for (name, default), value in named if value != default}
+
+
+def one_line(value: object) -> bytes:
+    """A value on one line, with its line end."""
+    return _encoded(f"{_text(value)}\n")
+
+
+def many_lines(fields: Mapping[str, object]) -> bytes:
+    """An object with one line per field, and per entry of those lists that hold objects."""
+    return _encoded("{\n" + ",\n".join(f"{_text(name)}: {_block(fields[name])}" for name in fields) + "\n}\n")
+
+
+def _block(value: object) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(map(_text, value)) + "\n]"
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:
+        raise DocumentError(WHOLE, "a number that is not finite", "finite numbers") from None
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise DocumentError(WHOLE, "a lone surrogate", "text without lone surrogates") from None

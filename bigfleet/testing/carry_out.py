@@ -1,0 +1,97 @@
+"""Carries a decision out on plain records, as an executor whose provider never fails.
+
+Why: what a cycle decides depends on what the former one left behind, stamps above all; scripts and laws over several
+cycles need that without a shard.
+Called by: `bigfleet.testing.engine_world`, property tests.
+Must never: carry out two actions on one machine; the first wins.
+Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 (`draining_for`), E7 (`assigned_cluster`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bigfleet.model.action import Action, ActionKind
+from bigfleet.model.buckets import upper_bound
+from bigfleet.model.decision import Decision
+from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, HostRef, Machine, MachineState, NeedRef
+from bigfleet.model.need import Need
+from bigfleet.model.situation import Situation
+
+S = MachineState
+
+
+def first_actions(actions: Iterable[Action]) -> dict[str, Action]:
+    """One action for each machine, so that a Preempt wins over a Reclaim (11.3)."""
+    chosen: dict[str, Action] = {}
+    for action in actions:
+        chosen.setdefault(action.machine_id, action)
+    return chosen
+
+
+def need_of(action: Action, decision: Decision) -> Need | None:
+    """The need an action is for; Phase 3 acts for nobody."""
+    return None if action.need is None else decision.verdicts[action.need].need
+
+
+def begun(machine: Machine, action: Action, need: Need | None) -> Machine:
+    """The machine while its action is under way."""
+    if action.kind is ActionKind.DELETE:
+        return replace(machine, state=S.DELETING, idle_since=None)
+    if action.kind is ActionKind.RECLAIM:
+        return replace(machine, state=S.DRAINING, drain_grace_remaining_s=action.grace_s or 0)
+    if need is None:
+        raise AssertionError(f"{action.kind} {machine.id} is for no need")
+    stamp = Assignment(fingerprint=need.profile.fingerprint, group=need.group)
+    if action.kind is ActionKind.PREEMPT:
+        reference, grace = NeedRef(*need.key), action.grace_s or 0
+        return replace(machine, state=S.DRAINING, draining_for=reference, drain_grace_remaining_s=grace)
+    if action.kind is ActionKind.PROVISION:
+        return replace(machine, state=S.CREATING, assigned=replace(stamp, cluster=need.cluster))
+    return replace(machine, state=S.CONFIGURING, cluster=need.cluster, assigned=stamp, idle_since=None)
+
+
+def finished(machine: Machine, now: float, need: Need | None = None) -> Machine:
+    """The machine after what is under way has come to its end; a Configuring one serves the need then."""
+    if machine.state is S.CREATING:
+        return replace(machine, state=S.IDLE, host=HostRef("rack", machine.id), idle_since=now)
+    if machine.state is S.DRAINING:
+        free = replace(machine, state=S.IDLE, cluster="", assigned=UNASSIGNED, idle_since=now)
+        return replace(free, draining_for=None, drain_grace_remaining_s=0.0)
+    if machine.state is S.DELETING:
+        return replace(machine, state=S.SPECULATIVE, host=NO_HOST, cluster="", assigned=UNASSIGNED)
+    if machine.state is S.CONFIGURING and need is not None:
+        return replace(machine, state=S.CONFIGURED, assigned=full_stamp(need))
+    raise AssertionError(f"{machine.id}: nothing is under way that could finish")
+
+
+def full_stamp(need: Need) -> Assignment:
+    """What a Configured machine carries of the need it serves."""
+    profile = need.profile
+    return Assignment(
+        priority=profile.priority,
+        interruption_penalty=upper_bound(profile.interruption_bucket),
+        reclamation_penalty=upper_bound(profile.reclamation_bucket),
+        fingerprint=profile.fingerprint,
+        group=need.group,
+    )
+
+
+def at_once(machine: Machine, action: Action, need: Need | None, now: float) -> Machine:
+    """The machine with its action wholly done; a provisioned one serves its need at the end."""
+    after = finished(begun(machine, action, need), now, need)
+    if action.kind is ActionKind.PROVISION and need is not None:
+        bootstrap = replace(action, kind=ActionKind.BOOTSTRAP)
+        after = finished(begun(after, bootstrap, need), now, need)
+    return after
+
+
+def carried_out(situation: Situation, decision: Decision) -> Situation:
+    """The situation after every action is done, at the same time and with the same demand."""
+    actions = first_actions(decision.actions)
+    machines = tuple(
+        at_once(machine, actions[machine.id], need_of(actions[machine.id], decision), situation.now)
+        if machine.id in actions
+        else machine
+        for machine in situation.machines
+    )
+    return replace(situation, machines=machines)

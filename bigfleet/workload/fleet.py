@@ -1,0 +1,143 @@
+"""Fleets: the machines that a world starts with, one at a time.
+
+Why: two million machines must be made without two million maps; shapes and stamps are shared, and nothing is held back.
+Called by: the fake provider, benchmarks and scale tests.
+Must never: hold more than one cluster's objects, or make a machine that `bigfleet.model.machine.check` refuses.
+Rules: scaletest 4.2 and 4.3. Sizes are drawn; type, zone and rack follow from the machine's place.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.machine import (
+    NO_HOST,
+    UNASSIGNED,
+    Assignment,
+    CapacityType,
+    HostRef,
+    Machine,
+    MachineState,
+    Shape,
+)
+from bigfleet.workload.archetype import ARCHETYPE_KEY, RACK_KEY, Archetype
+from bigfleet.workload.draws import Draws, DrawSource
+from bigfleet.workload.objects import WorkloadObject, objects_of
+from bigfleet.workload.profiles import ScaleProfile, cluster_name
+from bigfleet.workload.sizing import allocate
+from bigfleet.workload.stamps import Stamper
+
+PROVIDER = "workload"
+"""The provider that a seeded host belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """What all machines of one kind of supply have in common."""
+
+    name: str
+    state: MachineState
+    capacity_type: CapacityType
+    price_per_hour: float
+    interruption_probability: float
+
+
+IDLE = Tier("idle", MachineState.IDLE, CapacityType.BARE_METAL, 0.0, 0.0)
+SPECULATIVE = Tier("spec", MachineState.SPECULATIVE, CapacityType.ON_DEMAND, 1.0, 0.05)
+SPOT = Tier("spot", MachineState.SPECULATIVE, CapacityType.SPOT, 0.3, 0.30)
+CONFIGURED = Tier("conf", MachineState.CONFIGURED, CapacityType.BARE_METAL, 0.0, 0.0)
+
+
+def generate_fleet(profile: ScaleProfile, source: DrawSource, ordinal: int = 0) -> Iterator[Machine]:
+    """Every machine of one shard: cluster by cluster the Configured ones, then Idle, Speculative and spot.
+
+    Always the same for the same source; bound machines are stamped for the demand that the same source gives. Ids are
+    unique within the shard: `idle-0` exists in each.
+    """
+    counts = profile.seed_counts()
+    shapes = _Shapes(profile)
+    stamper = Stamper(profile)
+    bound = shapes.allocation(counts.configured_per_cluster)
+    for cluster in profile.clusters_of(ordinal) if any(bound) else ():
+        draws = source.child(f"workload/c{cluster}").stream("machines")
+        objects = _by_archetype(objects_of(profile, cluster, source))
+        stamps = [
+            stamp
+            for archetype, count in zip(profile.catalogue.steady, bound, strict=True)
+            for stamp in stamper.stamps(archetype, count, objects[archetype.name])
+        ]
+        prefix, name = f"conf-s{ordinal}-c{cluster}-i", cluster_name(cluster)
+        for number, shape in enumerate(shapes.of_tier(CONFIGURED, bound, draws)):
+            yield _machine(CONFIGURED, f"{prefix}{number}", shape, name, stamps[number])
+    for tier, machines in ((IDLE, counts.idle), (SPECULATIVE, counts.speculative), (SPOT, counts.spot)):
+        draws = source.child(f"workload/s{ordinal}").stream(tier.name)
+        prefix = f"{tier.name}-"
+        for number, shape in enumerate(shapes.of_tier(tier, shapes.allocation(machines), draws)):
+            yield _machine(tier, f"{prefix}{number}", shape)
+
+
+def fleet_size(profile: ScaleProfile, ordinal: int = 0) -> int:
+    """How many machines `generate_fleet` makes, without making them."""
+    counts, shapes = profile.seed_counts(), _Shapes(profile)
+    tiers = sum(sum(shapes.allocation(count)) for count in (counts.idle, counts.speculative, counts.spot))
+    return tiers + len(profile.clusters_of(ordinal)) * sum(shapes.allocation(counts.configured_per_cluster))
+
+
+def _machine(
+    tier: Tier, machine_id: str, shape: Shape, cluster: str = "", assigned: Assignment = UNASSIGNED
+) -> Machine:
+    host = NO_HOST if tier.state is MachineState.SPECULATIVE else HostRef(PROVIDER, f"host-{machine_id}")
+    return Machine(machine_id, tier.state, shape, host, cluster, assigned)
+
+
+def _by_archetype(objects: Iterator[WorkloadObject]) -> dict[str, list[WorkloadObject]]:
+    found: dict[str, list[WorkloadObject]] = defaultdict(list)
+    for item in objects:
+        found[item.archetype.name].append(item)
+    return found
+
+
+class _Shapes:
+    """The shapes of a profile's machines, each made once; there are some thousands, whatever the fleet's size."""
+
+    def __init__(self, profile: ScaleProfile) -> None:
+        self._catalogue, self._density = profile.catalogue, profile.density
+        self._made: dict[tuple[str, str, int, int, str], Shape] = {}
+
+    def allocation(self, machines: int) -> tuple[int, ...]:
+        return allocate(self._catalogue, machines, self._density)
+
+    def of_tier(self, tier: Tier, counts: Sequence[int], draws: Draws) -> Iterator[Shape]:
+        """The shapes of a tier's machines in order: archetype after archetype, `counts` of each."""
+        running = 0
+        for archetype, count in zip(self._catalogue.steady, counts, strict=True):
+            block, types = archetype.block, archetype.instance_types
+            for index in range(count):
+                size = archetype.size_wheel.draw(draws)
+                yield self._shape(tier, archetype, size, index // block, types[running % len(types)])
+                running += 1
+
+    def _shape(self, tier: Tier, archetype: Archetype, size: int, slot: int, instance_type: str) -> Shape:
+        # Zone and rack repeat with the slot: three zones and ten racks have no common factor, so all thirty occur.
+        zones, racks = self._catalogue.zones, self._catalogue.racks_per_zone
+        key = (tier.name, archetype.name, size, slot % (len(zones) * racks), instance_type)
+        known = self._made.get(key)
+        if known is None:
+            zone = zones[slot % len(zones)]
+            labels = {RACK_KEY: f"{zone}-rack-{slot % racks}"}
+            if tier is not CONFIGURED:
+                labels[ARCHETYPE_KEY] = archetype.name
+            pods = archetype.pods_per_machine(self._density)
+            capacity = FrozenMap(archetype.sizes[size].amounts.scaled(pods).texts())
+            known = self._made[key] = Shape(
+                instance_type=instance_type,
+                zone=zone,
+                capacity_type=tier.capacity_type,
+                price_per_hour=tier.price_per_hour,
+                interruption_probability=tier.interruption_probability,
+                resources=capacity,
+                allocatable=capacity,
+                labels=FrozenMap(labels),
+            )
+        return known

@@ -1,0 +1,27 @@
+"""Every script of the oracle, answered by every engine; the file's name begins with the row's id.
+
+With `--rewrite` the scripts take the answers of the reference model: commit a difference only if you can explain each
+line of it by the rules.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from bigfleet.engine.cycle import decide_situation
+from bigfleet.testing.engine_world import Engine, EngineWorld
+from bigfleet.testing.golden import replay
+from tests.reference.model import decide
+
+SCRIPTS = sorted((Path(__file__).parent / "engine").glob("*.txt"))
+ENGINES: dict[str, Engine] = {"reference": decide, "production": decide_situation}
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES.keys())
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_engine_answers_the_script(path: Path, engine: Engine, pytestconfig: pytest.Config) -> None:
+    expected = path.read_text(encoding="utf-8")
+    actual = replay(expected, EngineWorld(engine).command)
+    if pytestconfig.getoption("--rewrite") and engine is decide:
+        path.write_text(actual, encoding="utf-8")
+    assert actual == expected

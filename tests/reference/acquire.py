@@ -1,0 +1,89 @@
+"""Acquisition in Phase 1: fills what the pre-pass left from Idle, then Speculative machines.
+
+Called by: `tests.reference.model`, after the pre-pass.
+Must never: displace a claim, or take a machine outside of a gang's recorded domain.
+Rules: decision-engine 7.8 to 7.11; decisions E1 (one sorted pass), E8 (spread), E16 (gangs before ordinary needs).
+Read literally: the deficit of the fallback's choice is what is missing at that step, and the price that ranks its
+domains is the price per hour also where the pool is ordered by effective cost.
+"""
+
+from collections.abc import Iterable
+
+from bigfleet.model.machine import Machine
+from bigfleet.model.profile import Spread, WhenUnsatisfiable
+from bigfleet.model.resources import ZERO, Resources
+from tests.reference.board import Board, Row
+from tests.reference.prepass import value_of
+from tests.reference.spread import fill_evenly
+from tests.reference.supply import idle_pool, speculative_pool
+
+
+def acquire(board: Board) -> None:
+    """Serve needs one after the other by precedence, gangs before ordinary ones, then list order (7.8, E16)."""
+    for row in sorted(board.rows, key=in_precedence):
+        if board.deficit(row).is_zero:
+            continue
+        spread = strict_spread(row)
+        if row.is_gang:  # Same beats spread when both are present
+            fill_gang(board, row)
+        elif spread is not None:
+            fill_evenly(board, row, spread)
+        else:
+            fill(board, row, idle_pool(board.machines, row.need))
+            fill(board, row, speculative_pool(board.machines, row.need))
+
+
+def in_precedence(row: Row) -> tuple[int, int, int, bool, int]:
+    """Sort key: the triple descending, gangs first, list order."""
+    priority, interruption, reclamation = row.need.profile.precedence
+    return (-priority, -interruption, -reclamation, not row.is_gang, row.place)
+
+
+def strict_spread(row: Row) -> Spread | None:
+    """The one spread that is enforced: the first strict one in canonical order (7.11)."""
+    strict = WhenUnsatisfiable.DO_NOT_SCHEDULE
+    return next((item for item in row.need.profile.spreads if item.when_unsatisfiable is strict), None)
+
+
+def fill(board: Board, row: Row, pool: Iterable[Machine]) -> list[Machine]:
+    """Take unclaimed machines in pool order until the need is covered; return what was taken (7.9)."""
+    taken: list[Machine] = []
+    remaining = board.deficit(row)
+    for machine in pool:
+        if remaining.is_zero:
+            break
+        if board.is_free(machine):
+            board.claim(machine, row)
+            taken.append(machine)
+            remaining -= machine.shape.capacity
+    return taken
+
+
+def fill_gang(board: Board, row: Row) -> None:
+    """Fill a gang inside one domain: the recorded one, else the fallback's (7.10)."""
+    if row.parked:
+        return
+    domain = row.domain
+    for pool in (idle_pool(board.machines, row.need), speculative_pool(board.machines, row.need)):
+        if board.deficit(row).is_zero:
+            return
+        eligible = [machine for machine in pool if board.is_free(machine)]
+        here = fallback(eligible, row, board.deficit(row)) if domain is None else domain
+        taken = fill(board, row, (machine for machine in eligible if value_of(machine, row.need) == here))
+        if taken:
+            domain = here  # the Speculative step stays where the Idle one found something (Q-4)
+
+
+def fallback(eligible: Iterable[Machine], row: Row, deficit: Resources) -> str | None:
+    """The value a gang without a recorded domain takes from; None when nothing is eligible (7.10)."""
+    by_value: dict[str, list[Machine]] = {}
+    for machine in eligible:
+        by_value.setdefault(value_of(machine, row.need), []).append(machine)
+
+    def order(value: str) -> tuple[bool, int, float, str]:
+        members = by_value[value]
+        covers = sum((machine.shape.capacity for machine in members), ZERO).covers(deficit)
+        first_price = members[0].shape.price_per_hour
+        return (not covers, 0 if covers else -len(members), first_price, value)
+
+    return min(by_value, key=order, default=None)

@@ -1,0 +1,83 @@
+"""Normalising demand: a gang that fits on one machine needs no domain, so gangs of one kind fold into one need.
+
+Called by: `tests.reference.model`, before anything else.
+Rules: decision-engine 6; decision E6 (a machine on order for the folded class keeps the class folded).
+Read literally: a class is told by the exact value of the total. The total key of the rule, in thousandths rounded up,
+only sorts; totals that differ by less than a thousandth are put in order by their exact amounts.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from bigfleet.model.machine import BOUND_STATES, Machine, MachineState
+from bigfleet.model.matching import matches
+from bigfleet.model.need import Need
+from bigfleet.model.resources import Resources
+from tests.reference.supply import is_of_pinned_type
+
+
+@dataclass(frozen=True, slots=True)
+class NormalNeed:
+    """A need of the normalised demand, and the places of the given needs it stands for."""
+
+    need: Need
+    folded_from: tuple[int, ...]
+
+
+def normalise(machines: Iterable[Machine], needs: Sequence[Need]) -> list[NormalNeed]:
+    """Needs that pass through in their order, then one need per fold class in class order (6)."""
+    machines = list(machines)
+    passed: list[NormalNeed] = []
+    classes: dict[tuple[str, str, Resources], list[int]] = {}
+    for place, need in enumerate(needs):
+        if is_foldable(need, machines):
+            key = (need.cluster, need.profile.without_same().fingerprint, need.total)
+            classes.setdefault(key, []).append(place)
+        else:
+            passed.append(NormalNeed(need, (place,)))
+    in_order = sorted(classes, key=lambda key: (key[0], key[1], total_key(key[2]), tuple(key[2].items())))
+    return passed + [folded(needs, classes[key]) for key in in_order]
+
+
+def is_foldable(need: Need, machines: Iterable[Machine]) -> bool:
+    """Whether the need is a gang and one machine that it can count on holds all of it (6, E6)."""
+    if need.profile.same_key is None:
+        return False
+    return any(
+        matches(machine.shape, need.profile)
+        and machine.shape.capacity.covers(need.total)
+        and counts_for_folding(machine, need)
+        for machine in machines
+    )
+
+
+def counts_for_folding(machine: Machine, need: Need) -> bool:
+    """Bound to the cluster; free and of a pinned type; or on order for the cluster's folded class (6, E6)."""
+    if machine.state in BOUND_STATES:
+        return machine.cluster == need.cluster
+    if machine.state in (MachineState.IDLE, MachineState.SPECULATIVE):
+        return is_of_pinned_type(machine, need.profile)
+    if machine.state is MachineState.CREATING:
+        stripped = need.profile.without_same().fingerprint
+        return machine.assigned.fingerprint == stripped and machine.assigned.cluster == need.cluster
+    return False
+
+
+def folded(needs: Sequence[Need], members: Sequence[int]) -> NormalNeed:
+    """One need for all members of a class, which are equal in cluster, stripped profile and total (6)."""
+    first = needs[members[0]]
+    arrivals = [needs[place].arrival_ns for place in members if needs[place].arrival_ns]
+    need = replace(
+        first,
+        profile=first.profile.without_same(),
+        total=first.total.scaled(len(members)),
+        unit=first.total,
+        arrival_ns=min(arrivals, default=0),
+        group="",
+    )
+    return NormalNeed(need, tuple(members))
+
+
+def total_key(total: Resources) -> str:
+    """The text classes are sorted by: name=thousandths, each ended by a semicolon, names ascending (6)."""
+    return "".join(f"{name}={-(-amount // 10**6)};" for name, amount in sorted(total.items()))

@@ -1,0 +1,144 @@
+"""The pre-pass of Phase 1: credits what is there or on order, and chooses every gang's domain.
+
+Why: the only place where existing supply is attributed; Phase 3 reclaims exactly what it leaves unclaimed.
+Called by: `tests.reference.model`, once, before acquisition.
+Rules: decision-engine 7.2 to 7.7; decisions E7 (Creating counts for the cluster it was ordered for) and E16 (gangs first).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from bigfleet.model.machine import Machine, MachineState
+from bigfleet.model.need import Need
+from bigfleet.model.resources import Resources
+from tests.reference.board import Board, Row
+from tests.reference.domains import Domain, choose, summary
+from tests.reference.supply import bound_to, can_be_got_for, in_state, suits
+
+
+def prepass(board: Board) -> None:
+    """Visit needs by priority, gangs before ordinary ones, then list order; the buckets play no part (7.2, E16)."""
+    consumed: set[str] = set()  # virtual marks: seen by gangs of this pass only, then forgotten (7.6)
+    order = sorted(board.rows, key=lambda row: (-row.need.profile.priority, not row.is_gang, row.place))
+    for row in order:
+        if row.is_gang:
+            credit_gang(board, row, consumed)
+        else:
+            credit(board, row, on_hand(board, row.need))
+
+
+def credit(board: Board, row: Row, members: Iterable[Machine]) -> None:
+    """Claim members in their order until the total is covered, each at its whole capacity (7.2)."""
+    remaining = row.need.total
+    for machine in members:
+        if remaining.is_zero:
+            return
+        board.claim(machine, row)
+        remaining -= machine.shape.capacity
+
+
+def on_hand(board: Board, need: Need) -> list[Machine]:
+    """Unclaimed machines that count for a need without an action, in the order they are credited in (7.2, 7.3).
+
+    Configured, then Configuring, both in keep order, whatever their stamps; then Creating ones by id, which count
+    only for the cluster and profile they were ordered for, and for a gang only if ordered for that very gang.
+    """
+    found = [
+        *bound_to(board.machines, need.cluster, MachineState.CONFIGURED),
+        *bound_to(board.machines, need.cluster, MachineState.CONFIGURING),
+        *(
+            machine
+            for machine in in_state(board.machines, MachineState.CREATING)
+            if is_ordered(machine, need)
+        ),
+    ]
+    return [machine for machine in found if board.is_free(machine) and suits(machine, need)]
+
+
+def is_ordered(machine: Machine, need: Need) -> bool:
+    """Whether a Creating machine was ordered for this need (7.2, 7.3, E7)."""
+    stamp = machine.assigned
+    if not stamp.cluster or stamp.cluster != need.cluster:
+        return False
+    if need.profile.same_key is not None:
+        return is_own(machine, need)
+    return stamp.fingerprint == need.profile.fingerprint
+
+
+def is_own(machine: Machine, need: Need) -> bool:
+    """Whether the stamp names exactly this gang: fingerprint and group (7.3)."""
+    return machine.assigned.fingerprint == need.profile.fingerprint and machine.assigned.group == need.group
+
+
+def credit_gang(board: Board, row: Row, consumed: set[str]) -> None:
+    """Choose the gang's domain, credit what it has there, mark what it will get there (7.3)."""
+    need = row.need
+    creditable = on_hand(board, need)
+    acquirable: list[Machine] = []
+    if not row.parked:
+        acquirable = [machine for machine in free_members(board, need) if machine.id not in consumed]
+    domains = gather(need, creditable, acquirable)
+    chosen = choose(domains, need.total)
+    if chosen is None:
+        return  # no domain: nothing is credited, and the whole total goes to acquisition
+    row.domain = chosen.value
+    row.structurally_satisfiable = chosen.total.covers(need.total)
+    row.candidates = summary(domains, need.total)
+    members = [machine for machine in creditable if value_of(machine, need) == chosen.value]
+    # Incumbents first; the order of collection is kept inside both parts (7.5).
+    credit(board, row, sorted(members, key=lambda machine: not is_own(machine, need)))
+    if not row.parked:
+        there = (machine for machine in acquirable if value_of(machine, need) == chosen.value)
+        consumed.update(consumption(there, board.deficit(row)))
+
+
+def free_members(board: Board, need: Need) -> Iterator[Machine]:
+    """Idle, then Speculative machines in the order they are marked in, not that of acquisition (7.6, Q-14)."""
+    for state in (MachineState.IDLE, MachineState.SPECULATIVE):
+        pool = [
+            machine
+            for machine in in_state(board.machines, state)
+            if board.is_free(machine) and can_be_got_for(machine, need)
+        ]
+        if need.profile.pinned_types:
+            pool.sort(
+                key=lambda machine: (machine.shape.instance_type, machine.shape.price_per_hour, machine.id)
+            )
+        yield from pool
+
+
+def gather(need: Need, creditable: Iterable[Machine], acquirable: Iterable[Machine]) -> list[Domain]:
+    """Put every member into the domain of its value (7.3)."""
+    domains: dict[str, Domain] = {}
+
+    def joined(machine: Machine) -> Domain:
+        value = value_of(machine, need)
+        domain = domains.setdefault(value, Domain(value))
+        domain.count += 1
+        domain.total += machine.shape.capacity
+        return domain
+
+    for machine in creditable:
+        domain = joined(machine)
+        domain.creditable += machine.shape.capacity
+        if is_own(machine, need):
+            domain.own += machine.shape.capacity
+    for machine in acquirable:
+        joined(machine)
+    return list(domains.values())
+
+
+def value_of(machine: Machine, need: Need) -> str:
+    """The machine's value for the gang's Same key; whatever matches a gang has one (3)."""
+    value = machine.shape.label(need.profile.same_key or "")
+    if value is None:
+        raise AssertionError(f"{machine.id} matches a gang and has no value for {need.profile.same_key}")
+    return value
+
+
+def consumption(members: Iterable[Machine], remaining: Resources) -> Iterator[str]:
+    """Ids of the members that cover the remainder, the one that crosses zero included (7.6)."""
+    for machine in members:
+        if remaining.is_zero:
+            return
+        yield machine.id
+        remaining -= machine.shape.capacity

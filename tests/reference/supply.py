@@ -1,0 +1,72 @@
+"""Which machines a need may count on, and in what order they are walked.
+
+Why: the phases differ in what they do with a machine, hardly in which machines they look at; the filters and the orders
+of the rules stand here once, each with its number.
+Called by: every phase of `tests.reference.model`.
+Rules: decision-engine 2.12, 3, 7.8; decision E5.
+"""
+
+from collections.abc import Iterable
+
+from bigfleet.model.buckets import upper_bound
+from bigfleet.model.costs import effective_cost
+from bigfleet.model.machine import Machine, MachineState
+from bigfleet.model.matching import matches
+from bigfleet.model.need import Need
+from bigfleet.model.profile import Profile
+
+
+def in_state(machines: Iterable[Machine], state: MachineState) -> list[Machine]:
+    """Machines in a state by id (2.12)."""
+    return sorted((machine for machine in machines if machine.state is state), key=lambda machine: machine.id)
+
+
+def bound_to(machines: Iterable[Machine], cluster: str, state: MachineState) -> list[Machine]:
+    """A cluster's machines in a state in keep order (2.12): price, dearest to lose first, id."""
+
+    def keep_order(machine: Machine) -> tuple[float, float, str]:
+        return (machine.shape.price_per_hour, -machine.assigned.reclamation_penalty, machine.id)
+
+    return sorted(
+        (machine for machine in in_state(machines, state) if machine.cluster == cluster), key=keep_order
+    )
+
+
+def is_of_pinned_type(machine: Machine, profile: Profile) -> bool:
+    """Whether the instance-type field is one the profile is limited to, if it is limited at all (3, Q-6)."""
+    return not profile.pinned_types or machine.shape.instance_type in profile.pinned_types
+
+
+def suits(machine: Machine, need: Need) -> bool:
+    """Whether a machine matches the need's profile and covers its unit; asked of bound machines (7.2)."""
+    return matches(machine.shape, need.profile) and machine.shape.capacity.covers(need.unit)
+
+
+def can_be_got_for(machine: Machine, need: Need) -> bool:
+    """The same for machines that would have to be got, which pinned types restrict (3, 7.8)."""
+    return is_of_pinned_type(machine, need.profile) and suits(machine, need)
+
+
+def idle_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
+    """Idle machines a need could take, in the order of decision E5: price, least worth elsewhere, id."""
+
+    def idle_order(machine: Machine) -> tuple[float, float, str]:
+        return (machine.shape.price_per_hour, machine.assigned.reclamation_penalty, machine.id)
+
+    idle = in_state(machines, MachineState.IDLE)
+    return sorted((machine for machine in idle if can_be_got_for(machine, need)), key=idle_order)
+
+
+def speculative_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
+    """Speculative machines a need could buy, by effective cost for its profile, then id (7.8)."""
+    penalty = upper_bound(need.profile.interruption_bucket)
+
+    def speculative_order(machine: Machine) -> tuple[float, str]:
+        shape = machine.shape
+        cost = effective_cost(shape.price_per_hour, shape.interruption_probability, penalty)
+        return (cost, machine.id)
+
+    speculative = in_state(machines, MachineState.SPECULATIVE)
+    return sorted(
+        (machine for machine in speculative if can_be_got_for(machine, need)), key=speculative_order
+    )
