@@ -13,6 +13,7 @@ import numpy as np
 from bigfleet.engine.index import Flags, MachineIndex, Numbers
 from bigfleet.model.machine import BOUND_STATES, MachineState
 from bigfleet.model.need import Need
+from bigfleet.model.profile import Requirement
 from bigfleet.model.quantity import NANO
 from bigfleet.model.resources import Resources
 
@@ -34,7 +35,7 @@ def normalise(needs: Sequence[Need], index: MachineIndex) -> list[NormalisedNeed
     supply = _Supply(index)
     for place, need in enumerate(needs):
         if need.profile.same_key is not None and supply.holds_whole(need):
-            key = (need.cluster, need.profile.without_same().fingerprint, _total_key(need.total))
+            key = (need.cluster, need.profile.without_same.fingerprint, _total_key(need.total))
             classes.setdefault(key, []).append(place)
         else:
             passed.append(NormalisedNeed(need, (place,)))
@@ -47,7 +48,7 @@ def _folded(members: Sequence[Need], sources: Sequence[int]) -> NormalisedNeed:
     first = members[0]
     arrivals = [member.arrival_ns for member in members if member.arrival_ns]
     total = first.total.scaled(len(members))
-    need = Need(first.cluster, first.profile.without_same(), total, first.total, min(arrivals, default=0))
+    need = Need(first.cluster, first.profile.without_same, total, first.total, min(arrivals, default=0))
     return NormalisedNeed(need, tuple(sources))
 
 
@@ -61,34 +62,46 @@ class _Supply:
 
     def __init__(self, index: MachineIndex) -> None:
         self._index = index
-        self._anywhere = self._kinds(index.in_state(MachineState.IDLE, MachineState.SPECULATIVE))
-        self._bound: dict[str, Flags] = {}
+        self._anywhere = np.zeros(index.kinds, dtype=np.bool_)
+        self._anywhere[index.kind[index.in_state(MachineState.IDLE, MachineState.SPECULATIVE)]] = True
         bound = index.in_state(*BOUND_STATES)
-        clusters = index.cluster[bound]
-        for number in np.unique(clusters).tolist():
-            self._bound[index.cluster_name(number)] = self._kinds(bound[clusters == number])
-        self._on_order: dict[tuple[str, str], Flags] = {}
+        pairs = np.unique(index.cluster[bound] * np.int64(index.kinds) + index.kind[bound])
+        clusters, kinds = pairs // index.kinds, pairs % index.kinds
+        starts = np.flatnonzero(np.diff(clusters, prepend=-1))
+        self._bound: dict[str, Numbers] = {
+            index.cluster_name(int(clusters[start])): part
+            for start, part in zip(starts, np.split(kinds, starts[1:]), strict=bool(starts.size))
+        }
+        self._on_order: dict[tuple[str, str], list[int]] = {}
         for machine in index.in_state(MachineState.CREATING).tolist():
             stamp = index.assignments[index.assignment[machine]]
             if stamp.cluster:
-                none = np.zeros(index.kinds, dtype=np.bool_)
-                self._on_order.setdefault((stamp.cluster, stamp.fingerprint), none)[index.kind[machine]] = (
-                    True
+                self._on_order.setdefault((stamp.cluster, stamp.fingerprint), []).append(
+                    int(index.kind[machine])
                 )
-
-    def _kinds(self, machines: Numbers) -> Flags:
-        flags = np.zeros(self._index.kinds, dtype=np.bool_)
-        flags[self._index.kind[machines]] = True
-        return flags
+        self._free: dict[tuple[tuple[Requirement, ...], Resources], bool] = {}
+        self._held: dict[tuple[str, tuple[Requirement, ...], Resources], bool] = {}
 
     def holds_whole(self, need: Need) -> bool:
         """Whether some machine that matches the gang as it stands could hold all of it."""
-        index = self._index
-        fitting = index.matching(need) & index.covering(need.total)
-        if (fitting & index.pinned(need) & self._anywhere).any():
+        requirements = need.profile.requirements
+        free = self._free.get((requirements, need.total))
+        if free is None:
+            free = bool((self._fitting(need) & self._index.pinned(need) & self._anywhere).any())
+            self._free[(requirements, need.total)] = free
+        if free:
             return True
-        bound = self._bound.get(need.cluster)
-        if bound is not None and (fitting & bound).any():
-            return True
-        on_order = self._on_order.get((need.cluster, need.profile.without_same().fingerprint))
-        return on_order is not None and bool((fitting & on_order).any())
+        held = self._held.get((need.cluster, requirements, need.total))
+        if held is None:
+            held = bool(self._fitting(need)[self._bound.get(need.cluster, _NONE)].any())
+            self._held[(need.cluster, requirements, need.total)] = held
+        if held or not self._on_order:
+            return held
+        ordered = self._on_order.get((need.cluster, need.profile.without_same.fingerprint))
+        return ordered is not None and bool(self._fitting(need)[ordered].any())
+
+    def _fitting(self, need: Need) -> Flags:
+        return self._index.matching(need) & self._index.covering(need.total)
+
+
+_NONE: Numbers = np.empty(0, dtype=np.intp)

@@ -77,6 +77,8 @@ class MachineIndex:
         self.scale = Scale(_wanted(needs), offered, len(self.rows))
         self.capacity: Vector = self.scale.matrix(offered)[self._shape_of_kind]
         self._eligible: dict[tuple[tuple[Requirement, ...], Resources], Flags] = {}
+        self._matching: dict[tuple[Requirement, ...], Flags] = {}
+        self._covering: dict[Resources, Flags] = {}
         self._keys: dict[str, KeyValues] = {}
         self._in_state: dict[tuple[MachineState, ...], Numbers] = {}
         self._pinned: dict[tuple[str, ...], Flags] = {}
@@ -221,14 +223,21 @@ class MachineIndex:
 
     def matching(self, need: Need) -> Flags:
         """The kinds that meet every requirement."""
-        flags = np.ones(self.kinds, dtype=np.bool_)
-        for requirement in need.profile.requirements:
-            flags &= self.values(requirement.key).where(requirement)
-        return flags
+        requirements = need.profile.requirements
+        found = self._matching.get(requirements)
+        if found is None:
+            found = np.ones(self.kinds, dtype=np.bool_)
+            for requirement in requirements:
+                found &= self.values(requirement.key).where(requirement)
+            self._matching[requirements] = found
+        return found
 
     def covering(self, wanted: Resources) -> Flags:
         """The kinds that hold an amount alone."""
-        return all_of(self.capacity >= self.scale.vector(wanted))
+        found = self._covering.get(wanted)
+        if found is None:
+            found = self._covering[wanted] = all_of(self.capacity >= self.scale.vector(wanted))
+        return found
 
     def acquirable(self, need: Need) -> Flags:
         """The kinds a need may acquire or preempt: eligible, and of a pinned type if its types are pinned."""

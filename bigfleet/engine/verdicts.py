@@ -16,6 +16,8 @@ from bigfleet.model.decision import SUPPLY_CAP, MatchingSupply, Reason, Unresolv
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
 
+_IDLE, _SPECULATIVE = int(MachineState.IDLE), int(MachineState.SPECULATIVE)
+
 
 def verdicts(phase: Phase1, unresolved: Sequence[Unresolved]) -> tuple[Verdict, ...]:
     """One verdict per need, in list order."""
@@ -27,10 +29,9 @@ def verdicts(phase: Phase1, unresolved: Sequence[Unresolved]) -> tuple[Verdict, 
 def _verdict(phase: Phase1, supply: "_SupplyCounts", place: int, exhausted: bool) -> Verdict:
     index, item = phase.index, phase.needs[place]
     held = phase.broker.held[place]
-    by_state = {
-        state: [m for m in held if index.state[m] == state]
-        for state in (MachineState.IDLE, MachineState.SPECULATIVE)
-    }
+    states = index.state[held].tolist()
+    idle = [machine for machine, state in zip(held, states, strict=True) if state == _IDLE]
+    speculative = [machine for machine, state in zip(held, states, strict=True) if state == _SPECULATIVE]
     short = bool((phase.missing[place] > 0).any())
     counts = supply.of(item.need) if short else None
     key = item.need.profile.same_key
@@ -40,8 +41,8 @@ def _verdict(phase: Phase1, supply: "_SupplyCounts", place: int, exhausted: bool
         folded_from=item.sources,
         deficit=index.scale.resources(phase.missing[place]),
         claimed=index.ids(held),
-        bootstrapped=index.ids(by_state[MachineState.IDLE]),
-        provisioned=index.ids(by_state[MachineState.SPECULATIVE]),
+        bootstrapped=index.ids(idle),
+        provisioned=index.ids(speculative),
         domain=None if key is None or domain == NO_DOMAIN else index.values(key).values[domain],
         structurally_satisfiable=phase.structural[place],
         parked=phase.parked[place],

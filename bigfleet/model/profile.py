@@ -106,6 +106,7 @@ class Profile:
             return ()
         return tuple(dict.fromkeys(first.values))
 
+    @cached_property
     def without_same(self) -> "Profile":
         """The profile of a gang that fits on one machine, so no domain has to be chosen (ADR-0041)."""
         return replace(self, requirements=_kept(self.requirements))

@@ -159,7 +159,7 @@ class EngineWorld:
         if name := line.stamp or line.folded_stamp:
             cluster, _, group = name.partition("/")
             profile = self._named_need(name).profile
-            fingerprint = (profile if line.stamp else profile.without_same()).fingerprint
+            fingerprint = (profile if line.stamp else profile.without_same).fingerprint
             to = machine.assigned.cluster or (cluster if machine.state is MachineState.CREATING else "")
             stamp = replace(
                 machine.assigned, fingerprint=fingerprint, group=group, cluster="" if to == "-" else to

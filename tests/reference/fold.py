@@ -31,7 +31,7 @@ def normalise(machines: Iterable[Machine], needs: Sequence[Need]) -> list[Normal
     classes: dict[tuple[str, str, Resources], list[int]] = {}
     for place, need in enumerate(needs):
         if is_foldable(need, machines):
-            key = (need.cluster, need.profile.without_same().fingerprint, need.total)
+            key = (need.cluster, need.profile.without_same.fingerprint, need.total)
             classes.setdefault(key, []).append(place)
         else:
             passed.append(NormalNeed(need, (place,)))
@@ -58,7 +58,7 @@ def counts_for_folding(machine: Machine, need: Need) -> bool:
     if machine.state in (MachineState.IDLE, MachineState.SPECULATIVE):
         return is_of_pinned_type(machine, need.profile)
     if machine.state is MachineState.CREATING:
-        stripped = need.profile.without_same().fingerprint
+        stripped = need.profile.without_same.fingerprint
         return machine.assigned.fingerprint == stripped and machine.assigned.cluster == need.cluster
     return False
 
@@ -69,7 +69,7 @@ def folded(needs: Sequence[Need], members: Sequence[int]) -> NormalNeed:
     arrivals = [needs[place].arrival_ns for place in members if needs[place].arrival_ns]
     need = replace(
         first,
-        profile=first.profile.without_same(),
+        profile=first.profile.without_same,
         total=first.total.scaled(len(members)),
         unit=first.total,
         arrival_ns=min(arrivals, default=0),
