@@ -15,7 +15,8 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 def plain(number: float) -> int | float:
     """A number as people write it: 600 and not 600.0; reading gives the same number either way."""
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    value = float(number)  # an int passes for a float wherever one is asked for
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def without_defaults(form: Mapping[str, object], values: Iterable[object]) -> dict[str, object]:

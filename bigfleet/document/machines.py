@@ -17,7 +17,6 @@ from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import (
     NO_HOST,
     TRANSITIONS,
-    UNASSIGNED,
     Assignment,
     CapacityType,
     HostRef,
@@ -64,8 +63,8 @@ class MachineReader:
 
     def __init__(self) -> None:
         self._maps: dict[tuple[tuple[str, object], ...], FrozenMap[str]] = {(): NO_TEXTS}
-        self._shapes: dict[Shape, Shape] = {}
-        self._stamps: dict[Assignment, Assignment] = {UNASSIGNED: UNASSIGNED}
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._stamps: dict[tuple[object, ...], Assignment] = {}
 
     def read(self, fields: Fields) -> Machine:
         """Read one machine, or refuse it by field, naming the machine where a rule of its state is broken."""
@@ -90,30 +89,35 @@ class MachineReader:
         return machine
 
     def _shape(self, fields: Fields) -> Shape:
-        shape = Shape(
-            instance_type=fields.text("instance_type"),
-            zone=fields.text("zone"),
-            capacity_type=fields.choice("capacity_type", _CAPACITY_TYPES),
-            price_per_hour=fields.number("price_per_hour", low=0, allowed=_NOT_NEGATIVE),
-            interruption_probability=fields.number(
-                "interruption_probability", allowed="a number from 0 to 1"
-            ),
-            resources=self._texts(fields, "resources"),
-            allocatable=self._texts(fields, "allocatable"),
-            labels=self._texts(fields, "labels"),
+        # Looked up before it is made: there are far fewer shapes than machines.
+        key = (
+            fields.text("instance_type"),
+            fields.text("zone"),
+            fields.choice("capacity_type", _CAPACITY_TYPES),
+            fields.number("price_per_hour", low=0, allowed=_NOT_NEGATIVE),
+            fields.number("interruption_probability", allowed="a number from 0 to 1"),
+            self._texts(fields, "resources"),
+            self._texts(fields, "allocatable"),
+            self._texts(fields, "labels"),
         )
-        return self._shapes.setdefault(shape, shape)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = Shape(*key)
+        return shape
 
     def _assigned(self, fields: Fields) -> Assignment:
-        stamp = Assignment(
-            priority=fields.integer("assigned_priority", INT32),
-            interruption_penalty=fields.dollars("assigned_interruption_penalty"),
-            reclamation_penalty=fields.dollars("assigned_reclamation_penalty"),
-            fingerprint=fields.text("assigned_fingerprint"),
-            group=fields.text("assigned_group"),
-            cluster=fields.text("assigned_cluster"),
+        key = (
+            fields.integer("assigned_priority", INT32),
+            fields.dollars("assigned_interruption_penalty"),
+            fields.dollars("assigned_reclamation_penalty"),
+            fields.text("assigned_fingerprint"),
+            fields.text("assigned_group"),
+            fields.text("assigned_cluster"),
         )
-        return self._stamps.setdefault(stamp, stamp)
+        stamp = self._stamps.get(key)
+        if stamp is None:
+            stamp = self._stamps[key] = Assignment(*key)
+        return stamp
 
     def _texts(self, fields: Fields, name: str) -> FrozenMap[str]:
         raw = fields.mapping(name)

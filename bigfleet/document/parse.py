@@ -13,7 +13,6 @@ from bigfleet.document.errors import WHOLE, DocumentError, Unreadable
 
 _OBJECT = "one JSON object"
 _BOM = "\ufeff"
-_MAX_DIGITS = 400  # beyond 10³⁰⁸ nothing is a number to anybody
 
 
 class Repeated(dict[str, object]):
@@ -34,13 +33,20 @@ def parse_json(data: bytes | str) -> object:
     if not text or text.isspace():
         raise DocumentError(WHOLE, "nothing", _OBJECT)
     try:
-        return _PLAIN.decode(text)
+        return _value(text)
     except JSONDecodeError as error:
         raise _broken(error) from None
     except RecursionError:
         raise DocumentError(WHOLE, "objects or lists nested too deeply", _OBJECT) from None
+
+
+def _value(text: str) -> object:
+    try:
+        return _PLAIN.decode(text)
+    except JSONDecodeError:
+        raise
     except ValueError:
-        # A number with more digits than the interpreter turns into an integer; found again, now with its path.
+        # A number of more digits than the interpreter turns into an integer; met again, where its path is known.
         return _PATIENT.decode(text)
 
 
@@ -65,9 +71,10 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _integer(digits: str) -> int | Unreadable:
-    if len(digits) <= _MAX_DIGITS:
+    try:
         return int(digits)
-    return Unreadable(f"a number of {len(digits)} digits")
+    except ValueError:
+        return Unreadable(f"a number of {len(digits.lstrip('-'))} digits")
 
 
 _PLAIN = json.JSONDecoder(object_pairs_hook=_object, parse_constant=Unreadable)

@@ -22,8 +22,11 @@ _SAFE = 2**62
 class Scale:
     """The dimensions that demand names, and the unit of each."""
 
-    def __init__(self, wanted: Iterable[Resources], offered: Sequence[Resources], machines: int) -> None:
-        vectors = list(wanted)
+    def __init__(
+        self, wanted: Iterable[Resources], offered: Sequence[Resources], *, machines: int, rows: int
+    ) -> None:
+        """`machines` and `rows` of demand bound the sums that can be formed."""
+        vectors = list(dict.fromkeys(wanted))  # rows of demand repeat each other, and the scale does not care
         self.names: tuple[str, ...] = tuple(sorted({name for vector in vectors for name in vector}))
         everything = [*vectors, *offered]
         self._units = tuple(gcd(*(vector.amount(name) for vector in everything)) or 1 for name in self.names)
@@ -35,8 +38,8 @@ class Scale:
             ),
             default=0,
         )
-        # The largest thing ever formed is a sum over all machines, or a folded total of all needs.
-        self.dtype: type = np.int64 if largest * (machines + len(vectors) + 2) < _SAFE else object
+        # The largest thing ever formed is a sum over all machines, or a total folded from many rows.
+        self.dtype: type = np.int64 if largest * (machines + rows + 2) < _SAFE else object
 
     def vector(self, resources: Resources) -> Vector:
         """A row with one entry per dimension."""

@@ -74,7 +74,7 @@ class MachineIndex:
         self.kind, self._shape_of_kind, self._wide_codes = self._kinds(shape_of)
         self.shapes = shapes
         offered = [shape.capacity for shape in shapes]
-        self.scale = Scale(_wanted(needs), offered, len(self.rows))
+        self.scale = Scale(_wanted(needs), offered, machines=len(self.rows), rows=len(needs))
         self.capacity: Vector = self.scale.matrix(offered)[self._shape_of_kind]
         self._eligible: dict[tuple[tuple[Requirement, ...], Resources], Flags] = {}
         self._matching: dict[tuple[Requirement, ...], Flags] = {}
@@ -178,9 +178,9 @@ class MachineIndex:
         """The id behind a number."""
         return self._snapshot.machine_id(int(self.rows[machine]))
 
-    def ids(self, machines: Iterable[int]) -> tuple[str, ...]:
+    def ids(self, machines: Sequence[int]) -> tuple[str, ...]:
         """The ids behind numbers, ascending."""
-        return tuple(map(self.machine_id, sorted(machines)))
+        return self._snapshot.machine_ids(self.rows[sorted(machines)]) if machines else ()
 
     def in_state(self, *states: MachineState) -> Numbers:
         """Machines in one of these states, by id."""

@@ -88,7 +88,7 @@ def test_the_example_of_the_contract() -> None:
 
 @given(PROFILES)
 def test_stripping_same_leaves_everything_else(profile: Profile) -> None:
-    stripped = profile.without_same()
+    stripped = profile.without_same
     assert stripped.same_key is None
     assert [item for item in profile.requirements if item.operator is not Operator.SAME] == [
         *stripped.requirements

@@ -19,8 +19,12 @@ def pick_spread(phase: Phase1, place: int, spread: Spread, pool: Pool) -> None:
     queues: dict[int, list[int]] = {}
     for machines in (pool.idle, pool.speculative):
         free = phase.free(machines[codes[index.kind[machines]] >= 0])
-        for machine, code in zip(free.tolist(), codes[index.kind[free]].tolist(), strict=True):
-            queues.setdefault(code, []).append(machine)
+        here = codes[index.kind[free]]
+        by_value = np.argsort(here, kind="stable")  # keeps the pool's order inside each value
+        here, free = here[by_value], free[by_value]
+        starts = np.flatnonzero(np.diff(here, prepend=-1))
+        for start, part in zip(starts.tolist(), np.split(free, starts[1:]), strict=bool(starts.size)):
+            queues.setdefault(int(here[start]), []).extend(part.tolist())
     counts = dict.fromkeys(queues, 0)
     for machine in phase.broker.held[place]:
         code = int(codes[index.kind[machine]])

@@ -76,6 +76,7 @@ class InventorySnapshot:
         self._ids, self._host_refs, self.wide, self._providers = ids, host_refs, wide, providers
         self._sparse, self.id_order = sparse, id_order
         self._prices: NDArray[np.float64] | None = None
+        self._id_bytes: bytes | None = None  # slicing bytes is quicker than slicing an array
 
     def __len__(self) -> int:
         return int(self.id_order.size)
@@ -83,6 +84,14 @@ class InventorySnapshot:
     def machine_id(self, row: int) -> str:
         """The id of one row."""
         return self._ids.get(row) or ""
+
+    def machine_ids(self, rows: Rows) -> tuple[str, ...]:
+        """The ids of many rows."""
+        if self._id_bytes is None:
+            self._id_bytes = self._ids.buffer.tobytes()
+        starts, lengths = self._ids.offsets[rows].tolist(), self._ids.lengths[rows].tolist()
+        data = self._id_bytes
+        return tuple([data[at : at + size].decode() for at, size in zip(starts, lengths, strict=True)])
 
     def draining_for(self, row: int) -> NeedRef | None:
         """The need for which a Draining machine was preempted, if that is why it drains."""

@@ -40,6 +40,13 @@ TEXT_ROWS: list[tuple[bytes | str, str, str]] = [
     ('{"version":1,"version":1}', "version", "the key twice"),
     ('{"version":1,"now":' + "9" * 5000 + "}", "now", "a number of 5000 digits"),
     ('{"version":' + "9" * 5000 + "}", "version", "a number of 5000 digits"),
+    ('{"version":-' + "9" * 5000 + "}", "version", "a number of 5000 digits"),
+    (
+        '{"version":' + "9" * 5000 + "]",
+        "document",
+        "broken JSON at line 1 column 5012 (Expecting ',' delimiter)",
+    ),
+    ('{"version":' + "9" * 5000 + ',"x":' + "[" * 100_000, "document", "objects or lists nested too deeply"),
     ('{"version":1,"now":1e999}', "now", "Infinity"),
     ('{"version":1,"now":NaN}', "now", "NaN"),
     ('{"version":1,"now":-Infinity}', "now", "-Infinity"),

@@ -12,7 +12,7 @@ MACHINES = [amounts(cpu=4, memory="16Gi", disk=7), amounts(gpu=1)]
 
 @pytest.mark.parametrize("machines", [2, 10**18])
 def test_a_vector_comes_back_as_it_was_whatever_the_integers(machines: int) -> None:
-    scale = Scale(NEEDS, MACHINES, machines)
+    scale = Scale(NEEDS, MACHINES, machines=machines, rows=2)
     assert scale.names == ("cpu", "gpu", "memory")
     assert scale.dtype is (np.int64 if machines == 2 else object)
     for vector in NEEDS:
