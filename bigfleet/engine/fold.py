@@ -28,20 +28,30 @@ class NormalisedNeed:
 
 def normalise(needs: Sequence[Need], index: MachineIndex) -> list[NormalisedNeed]:
     """Pass ordinary needs and large gangs through, then one need per class of small gangs."""
-    passed: list[NormalisedNeed] = []
-    classes: dict[tuple[str, str, str], list[int]] = {}
     if all(need.profile.same_key is None for need in needs):
         return [NormalisedNeed(need, (place,)) for place, need in enumerate(needs)]
+    passed: list[NormalisedNeed] = []
+    classes: dict[tuple[str, str, Resources], list[int]] = {}
     supply = _Supply(index)
     for place, need in enumerate(needs):
         if need.profile.same_key is not None and supply.holds_whole(need):
-            key = (need.cluster, need.profile.without_same.fingerprint, _total_key(need.total))
-            classes.setdefault(key, []).append(place)
+            classes.setdefault((need.cluster, need.profile.without_same.fingerprint, need.total), []).append(
+                place
+            )
         else:
             passed.append(NormalisedNeed(need, (place,)))
-    return passed + [
-        _folded([needs[place] for place in classes[key]], classes[key]) for key in sorted(classes)
-    ]
+    in_order = sorted(classes, key=_class_order)
+    return passed + [_folded([needs[place] for place in classes[key]], classes[key]) for key in in_order]
+
+
+def _class_order(key: tuple[str, str, Resources]) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:
+    """By cluster, profile and total; totals as text in thousandths rounded up, which is part of the answer.
+
+    Totals that differ by less are put in order by their exact amounts.
+    """
+    cluster, fingerprint, total = key
+    text = "".join(f"{name}={-(-amount * 1000 // NANO)};" for name, amount in total.items())
+    return (cluster, fingerprint, text, tuple(total.items()))
 
 
 def _folded(members: Sequence[Need], sources: Sequence[int]) -> NormalisedNeed:
@@ -50,11 +60,6 @@ def _folded(members: Sequence[Need], sources: Sequence[int]) -> NormalisedNeed:
     total = first.total.scaled(len(members))
     need = Need(first.cluster, first.profile.without_same, total, first.total, min(arrivals, default=0))
     return NormalisedNeed(need, tuple(sources))
-
-
-def _total_key(total: Resources) -> str:
-    # In thousandths rounded up, as text: the order of classes is part of the answer.
-    return "".join(f"{name}={-(-amount * 1000 // NANO)};" for name, amount in total.items())
 
 
 class _Supply:

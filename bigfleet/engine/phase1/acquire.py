@@ -27,7 +27,7 @@ def run_acquisition(phase: Phase1) -> None:
         priority, interruption, reclamation = needs[place].profile.precedence
         return (-priority, -interruption, -reclamation, needs[place].profile.same_key is None, place)
 
-    pools = Pools(phase.index)
+    pools = Pools(phase)
     for place in sorted(open_needs, key=rank):
         need = needs[place]
         spread = strict_spread(need)
@@ -37,8 +37,9 @@ def run_acquisition(phase: Phase1) -> None:
             pick_spread(phase, place, spread, pools.of(need))
         else:
             pool = pools.of(need)
-            phase.take(place, phase.free(pool.idle))
-            phase.take(place, phase.free(pool.speculative))
+            phase.take(place, pool.idle())
+            if (phase.missing[place] > 0).any():
+                phase.take(place, pool.speculative())
 
 
 def strict_spread(need: Need) -> Spread | None:
@@ -59,7 +60,8 @@ def _acquire_gang(phase: Phase1, pools: Pools, place: int) -> None:
     pool = pools.of(need)
     domain = phase.domain[place]
     for machines in (pool.idle, pool.speculative):
-        free = phase.free(machines[codes[index.kind[machines]] >= 0])
+        free = machines()
+        free = free[codes[index.kind[free]] >= 0]
         here = codes[index.kind[free]]
         if domain == NO_DOMAIN and (phase.missing[place] > 0).any():
             chosen = _fallback_domain(index, free, here, phase.missing[place])
