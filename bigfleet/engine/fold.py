@@ -13,7 +13,6 @@ import numpy as np
 from bigfleet.engine.index import Flags, MachineIndex, Numbers
 from bigfleet.model.machine import BOUND_STATES, MachineState
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Requirement
 from bigfleet.model.quantity import NANO
 from bigfleet.model.resources import Resources
 
@@ -84,12 +83,12 @@ class _Supply:
                 self._on_order.setdefault((stamp.cluster, stamp.fingerprint), []).append(
                     int(index.kind[machine])
                 )
-        self._free: dict[tuple[tuple[Requirement, ...], Resources], bool] = {}
-        self._held: dict[tuple[str, tuple[Requirement, ...], Resources], bool] = {}
+        self._free: dict[tuple[str, Resources], bool] = {}
+        self._held: dict[tuple[str, str, Resources], bool] = {}
 
     def holds_whole(self, need: Need) -> bool:
         """Whether some machine that matches the gang as it stands could hold all of it."""
-        requirements = need.profile.requirements
+        requirements = need.profile.requirements_text
         free = self._free.get((requirements, need.total))
         if free is None:
             free = bool((self._fitting(need) & self._index.pinned(need) & self._anywhere).any())

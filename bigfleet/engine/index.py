@@ -76,8 +76,8 @@ class MachineIndex:
         offered = [shape.capacity for shape in shapes]
         self.scale = Scale(_wanted(needs), offered, machines=len(self.rows), rows=len(needs))
         self.capacity: Vector = self.scale.matrix(offered)[self._shape_of_kind]
-        self._eligible: dict[tuple[tuple[Requirement, ...], Resources], Flags] = {}
-        self._matching: dict[tuple[Requirement, ...], Flags] = {}
+        self._eligible: dict[tuple[str, Resources], Flags] = {}
+        self._matching: dict[str, Flags] = {}
         self._covering: dict[Resources, Flags] = {}
         self._keys: dict[str, KeyValues] = {}
         self._in_state: dict[tuple[MachineState, ...], Numbers] = {}
@@ -215,7 +215,7 @@ class MachineIndex:
 
     def eligible(self, need: Need) -> Flags:
         """The kinds that match a need's profile and cover its unit."""
-        key = (need.profile.requirements, need.unit)
+        key = (need.profile.requirements_text, need.unit)
         found = self._eligible.get(key)
         if found is None:
             found = self._eligible[key] = self.matching(need) & self.covering(need.unit)
@@ -223,13 +223,12 @@ class MachineIndex:
 
     def matching(self, need: Need) -> Flags:
         """The kinds that meet every requirement."""
-        requirements = need.profile.requirements
-        found = self._matching.get(requirements)
+        found = self._matching.get(need.profile.requirements_text)
         if found is None:
             found = np.ones(self.kinds, dtype=np.bool_)
-            for requirement in requirements:
+            for requirement in need.profile.requirements:
                 found &= self.values(requirement.key).where(requirement)
-            self._matching[requirements] = found
+            self._matching[need.profile.requirements_text] = found
         return found
 
     def covering(self, wanted: Resources) -> Flags:

@@ -76,16 +76,20 @@ class Profile:
     @cached_property
     def fingerprint(self) -> str:
         """A text that is equal exactly when the canonical profiles are equal."""
-        requirements = "".join(
-            f"{_escaped(item.key)}:{int(item.operator)}:{_joined(item.values)};" for item in self.requirements
-        )
         spreads = "".join(
             f"{_escaped(item.topology_key)}:{item.max_skew}:{int(item.when_unsatisfiable)};"
             for item in self.spreads
         )
         return (
             f"p={self.priority}|ipb={self.interruption_bucket}|rpb={self.reclamation_bucket}"
-            f"|reqs={requirements}|spr={spreads}"
+            f"|reqs={self.requirements_text}|spr={spreads}"
+        )
+
+    @cached_property
+    def requirements_text(self) -> str:
+        """The requirements' part of the fingerprint: equal exactly when the requirements are."""
+        return "".join(
+            f"{_escaped(item.key)}:{int(item.operator)}:{_joined(item.values)};" for item in self.requirements
         )
 
     @cached_property

@@ -18,6 +18,7 @@ from bigfleet.engine.index import Numbers
 from bigfleet.model.decision import CANDIDATE_LIMIT, DomainCoverage
 
 NO_DOMAIN = -1
+_SAFE_TO_SCALE = 2**52  # times a thousand this still fits into 64 bits
 _NEAR = 1e-9  # far more than the rounding of a handful of ratios, far less than any real difference
 
 
@@ -78,13 +79,16 @@ def _most(among: Numbers, amounts: Vector, wanted: Vector) -> Numbers:
 
 def candidates(supply: DomainSupply, wanted: Vector, values: Sequence[str]) -> tuple[DomainCoverage, ...]:
     """The domains that could hold most of the gang, best first, for people to see."""
-    fits = satisfiable(supply, wanted)
+    among = np.flatnonzero(supply.count > 0)
     dimensions = np.flatnonzero(wanted > 0)
-    found = []
-    for domain in np.flatnonzero(supply.count > 0).tolist():
-        shares = [
-            1000 * min(int(supply.total[domain, at]), int(wanted[at])) // int(wanted[at]) for at in dimensions
-        ]
-        found.append(DomainCoverage(values[domain], min(shares, default=1000), bool(fits[domain])))
-    found.sort(key=lambda coverage: (-coverage.coverage_per_mille, coverage.domain))
-    return tuple(found[:CANDIDATE_LIMIT])
+    parts = wanted[dimensions]
+    held = np.minimum(supply.total[among][:, dimensions], parts)
+    if parts.size and int(parts.max()) > _SAFE_TO_SCALE:
+        held, parts = held.astype(object), parts.astype(object)
+    shares = (held * 1000 // parts).min(axis=1) if parts.size else np.full(among.size, 1000)
+    best = np.lexsort((among, -shares.astype(np.int64)))[:CANDIDATE_LIMIT]
+    fits = satisfiable(supply, wanted)
+    return tuple(
+        DomainCoverage(values[domain], int(share), bool(fits[domain]))
+        for domain, share in zip(among[best].tolist(), shares[best].tolist(), strict=True)
+    )

@@ -14,7 +14,6 @@ from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.costs import effective_cost
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Requirement
 from bigfleet.model.resources import Resources
 
 
@@ -77,12 +76,12 @@ class Pools:
         self._idle = idle[np.lexsort((idle, index.reclamation_penalty[idle], price))]
         self._speculative = index.in_state(MachineState.SPECULATIVE)
         self._by_cost: dict[PenaltyBucket, Numbers] = {}
-        self._pools: dict[tuple[tuple[Requirement, ...], Resources, PenaltyBucket], Pool] = {}
+        self._pools: dict[tuple[str, Resources, PenaltyBucket], Pool] = {}
 
     def of(self, need: Need) -> Pool:
         """The pool of a need."""
         bucket = need.profile.interruption_bucket
-        name = (need.profile.requirements, need.unit, bucket)
+        name = (need.profile.requirements_text, need.unit, bucket)
         found = self._pools.get(name)
         if found is None:
             flags, kind = self._index.acquirable(need), self._index.kind

@@ -14,7 +14,6 @@ from bigfleet.engine.phase1.domains import NO_DOMAIN, DomainSupply, candidates, 
 from bigfleet.engine.phase1.state import Phase1
 from bigfleet.model.machine import BOUND_STATES, Assignment, MachineState
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Requirement
 from bigfleet.model.resources import Resources
 
 _NONE: Numbers = np.empty(0, dtype=np.intp)
@@ -163,7 +162,7 @@ class _GangPools:
 
     def __init__(self, index: MachineIndex) -> None:
         self._index = index
-        self._pools: dict[tuple[tuple[Requirement, ...], Resources, str], _Pool] = {}
+        self._pools: dict[tuple[str, Resources, str], _Pool] = {}
         self._consumed = np.zeros(len(index), dtype=np.bool_)
         self._log: list[int] = []
 
@@ -194,7 +193,7 @@ class _GangPools:
 
     def _pool(self, need: Need, key: str) -> _Pool:
         index = self._index
-        name = (need.profile.requirements, need.unit, key)
+        name = (need.profile.requirements_text, need.unit, key)
         pool = self._pools.get(name)
         if pool is None:
             values = index.values(key)

@@ -71,7 +71,7 @@ def test_the_other_program_has_its_own_script() -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_the_scripts_of_other_shells_are_well_formed(program: Program, shell: str) -> None:
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed here")
+        pytest.skip(f"{shell} is not installed here; on Debian: apt install {shell}")
     script = {"zsh": zsh_script, "fish": fish_script}[shell](program)
     done = subprocess.run(
         [shell, "-n"], input=script, capture_output=True, text=True, timeout=30, check=False
