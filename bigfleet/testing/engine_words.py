@@ -11,6 +11,11 @@ Rules: decision-engine 16.0 gives the standard machines GPU8 and CPU4 and the pr
     need a 3xG P2000                            three times gpu 8, priority 2000
     need a cpu=10 unit=cpu:2                    profile C, whose unit is cpu 1 unless said
     need x 2xG same=zone group=A spread=rack:1
+
+Of a machine also: rack= prob= type= type-label= (only as a label) allocatable=cpu:16,memory:32Gi penalties=5/1 (dollars,
+interruption and reclamation) idle-for= (seconds, or never) grace-left= folded-stamp= (without Same) fingerprint= to= (the
+cluster a Creating one was ordered for, `-` for none) draining-for= and a capacity type such as Spot.
+Of a need also: interruption= reclamation= (buckets) types=m5,t2 (or any) arrival= spread=zone:1:anyway (or none).
 """
 
 import re
@@ -18,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bigfleet.model.buckets import PenaltyBucket
-from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
+from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import (
     CLUSTER_REQUIRED,
     HOST_REQUIRED,
@@ -47,7 +52,7 @@ STATES = {state.label: state for state in MachineState if state}
 CAPACITY_TYPES = {kind.label: kind for kind in CapacityType}
 KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY}  # any other key stands for itself
 AMOUNTS = frozenset({"cpu", "memory", "gpu"})
-_RANGE = re.compile(r"(.*?)(\d+)\.\.(?:.*?)(\d+)")
+_RANGE = re.compile(r"(.*?)(\d+)\.\.\1(\d+)")
 
 
 def _texts(**texts: str) -> FrozenMap[str]:
@@ -177,7 +182,8 @@ def ids(text: str) -> Iterator[str]:
 
 def vector(text: str) -> FrozenMap[str]:
     """The map of `cpu:16,memory:32Gi`."""
-    return FrozenMap(tuple(part.split(":", 1)) for part in text.split(",")) if text else NO_TEXTS  # type: ignore[misc]
+    parts = (part.partition(":") for part in text.split(",")) if text else ()
+    return FrozenMap((name, amount) for name, _, amount in parts)
 
 
 def machine_lines(words: Sequence[str], now: float) -> list[MachineLine]:
@@ -229,6 +235,8 @@ def _shape(said: _Words, standard: Shape) -> Shape:
     labels = dict(standard.labels)
     if rack := said.option("rack"):
         labels["rack"] = rack
+    if label := said.option("type-label"):
+        labels[INSTANCE_TYPE_KEY] = label
     capacity_type = said.take(CAPACITY_TYPES)
     return replace(
         standard,

@@ -37,7 +37,7 @@ from bigfleet.model.profile import (
     Spread,
     WhenUnsatisfiable,
 )
-from bigfleet.model.resources import Resources
+from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
 
 T = TypeVar("T")
@@ -45,10 +45,13 @@ S = MachineState
 NOW = 1_700_000_000.0
 RACK_KEY = "rack"
 CLUSTERS = ("x", "x", "y", "z")
-PLACES = (*((zone, rack) for zone in ("za", "zb", "zc") for rack in ("r0", "r1", "")), ("", "r0"), ("", ""))
+PLACES = (
+    *(("za", "r0"), ("za", "r0"), ("za", "r1"), ("zb", "r0"), ("zb", "r0"), ("zb", "r1")),
+    *(("zc", "r2"), ("za", ""), ("", "r0"), ("", "")),
+)
 TYPES = ("a3", "a3", "m5", "")
 PRICES = (0.0, 1.0, 1.0, 2.5)
-PRIORITIES = (0, 100, 101, 1_000, 200_000, 1_000_000)
+PRIORITIES = (100, 100, 100, 1_000, 1_000_000, 0)
 BUCKETS = tuple(map(PenaltyBucket, (0, 1, 3, 6, 27)))
 SIZES: tuple[Mapping[str, str], ...] = (
     {"gpu": "8"},
@@ -75,8 +78,8 @@ MIXES = (
 class Kind:
     """What may occur in a situation."""
 
-    max_machines: int = 14
-    max_needs: int = 6
+    max_machines: int = 16
+    max_needs: int = 5
     gangs: bool = True
     spreads: bool = True
     sizes: Sequence[Mapping[str, str]] = SIZES
@@ -89,7 +92,7 @@ def situations(draw: st.DrawFn, kind: Kind | None = None) -> Situation:
     """A whole situation of a kind; by default of any."""
     kind = kind or Kind()
     shapes = draw(st.lists(_shapes(kind), min_size=1, max_size=3))
-    profiles = draw(st.lists(_profiles(kind), min_size=1, max_size=3))
+    profiles = draw(st.lists(_profiles(kind, shapes), min_size=1, max_size=3))
     needs = draw(_some(kind.max_needs, _needs(kind, profiles, shapes)))
     if kind.distinct_priorities:
         priorities = draw(st.permutations(range(100, 100 + 100 * len(needs), 100)))
@@ -109,8 +112,9 @@ def situations(draw: st.DrawFn, kind: Kind | None = None) -> Situation:
 
 
 def _some(most: int, items: SearchStrategy[T]) -> SearchStrategy[list[T]]:
-    """From none to most, each number as likely; lists left to themselves are short."""
-    return st.integers(0, most).flatmap(lambda count: st.lists(items, min_size=count, max_size=count))
+    """From none to most, often most; lists left to themselves are short."""
+    counts = st.sampled_from([most, most, most, most, most // 2, most // 2, 1, 0])
+    return counts.flatmap(lambda count: st.lists(items, min_size=count, max_size=count))
 
 
 def _at(need: Need, priority: int) -> Need:
@@ -123,7 +127,6 @@ def _named(machine: Machine, place: int) -> Machine:
     return replace(machine, id=machine_id, host=host)
 
 
-_TYPE_REQUIREMENTS = ((), ("a3",), ("a3",), ("m5",), ("a3", "m5"))
 _OTHER_REQUIREMENTS = (
     *(None, None, None, None, None),
     Requirement(ZONE_KEY, Operator.NOT_IN, ("zc",)),
@@ -137,9 +140,10 @@ _SPREADS = (
 
 
 @st.composite
-def _profiles(draw: st.DrawFn, kind: Kind) -> Profile:
+def _profiles(draw: st.DrawFn, kind: Kind, shapes: Sequence[Shape]) -> Profile:
     requirements: list[Requirement] = []
-    if types := draw(st.sampled_from(_TYPE_REQUIREMENTS)):
+    present = tuple(shape.instance_type for shape in shapes if shape.instance_type)
+    if types := draw(st.sampled_from([(), present, present[:1], present, ("a3", "m5"), ("m5",)])):
         requirements.append(Requirement(INSTANCE_TYPE_KEY, Operator.IN, types))
     if other := draw(st.sampled_from(_OTHER_REQUIREMENTS)):
         requirements.append(other)
@@ -160,8 +164,8 @@ def _profiles(draw: st.DrawFn, kind: Kind) -> Profile:
 def _needs(draw: st.DrawFn, kind: Kind, profiles: Sequence[Profile], shapes: Sequence[Shape]) -> Need:
     profile = draw(st.sampled_from(profiles))
     member = draw(st.sampled_from(shapes)).capacity
-    count = draw(st.integers(0, 5))
-    total = member.scaled(count) if count else Resources()
+    count = draw(st.sampled_from([2, 2, 2, 3, 3, 1, 5, 0]))
+    total = member.scaled(count) if count else ZERO
     if len(kind.sizes) > 1 and draw(st.integers(0, 3)) == 0:  # no whole number of machines of one size
         name = draw(st.sampled_from(["cpu", "memory", "gpu"]))
         total += Resources.parse({name: draw(st.sampled_from(AMOUNTS))})
