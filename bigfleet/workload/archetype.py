@@ -88,6 +88,11 @@ class Archetype:
         return Wheel(size.share for size in self.sizes)
 
     @cached_property
+    def main_size(self) -> Resources:
+        """The size drawn most often, the first of several; its machines are made for it."""
+        return max(self.sizes, key=lambda size: size.share).amounts
+
+    @cached_property
     def mean_replicas(self) -> Fraction:
         """Pods of one object in the mean; exact, as shares are split by it."""
         if self.gang is not None:
@@ -126,11 +131,9 @@ class Archetype:
         ]
         if self.gang is not None:
             requirements.append(Requirement(self.gang.topology_key, Operator.SAME))
-        strict = spread and self.spread is not None and self.spread.strict
+        rule = self.spread if spread and self.spread is not None and self.spread.strict else None
         spreads = (
-            (Spread(ZONE_KEY, self.spread.max_skew, WhenUnsatisfiable.DO_NOT_SCHEDULE),)
-            if strict and self.spread is not None
-            else ()
+            () if rule is None else (Spread(ZONE_KEY, rule.max_skew, WhenUnsatisfiable.DO_NOT_SCHEDULE),)
         )
         return Profile(
             requirements=tuple(requirements),

@@ -82,12 +82,12 @@ class ProfileBook:
     """The demand profiles of a catalogue, each made once and shared by all needs and stamps."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._profiles = {
-            (archetype.name, spread): archetype.demand_profile(catalogue.zones, spread=spread)
-            for archetype in catalogue.archetypes
-            for spread in (False, True)
-        }
-        self._folded = {key: profile.without_same() for key, profile in self._profiles.items()}
+        self._profiles: dict[tuple[str, bool], Profile] = {}
+        known: dict[str, Profile] = {}  # a spread that is not sent leaves the profile as it is without
+        for archetype in catalogue.archetypes:
+            for spread in (False, True):
+                profile = archetype.demand_profile(catalogue.zones, spread=spread)
+                self._profiles[archetype.name, spread] = known.setdefault(profile.fingerprint, profile)
 
     def of(self, item: WorkloadObject) -> Profile:
         """The constraints of an object's pods."""
@@ -95,4 +95,4 @@ class ProfileBook:
 
     def folded(self, item: WorkloadObject) -> Profile:
         """The same once the engine has folded a gang that fits on one machine."""
-        return self._folded[item.archetype.name, item.spread]
+        return self._profiles[item.archetype.name, item.spread].without_same

@@ -44,6 +44,7 @@ class Stamper:
                 fingerprint = self._profiles.folded(item).fingerprint
                 pods[fingerprint] = pods.get(fingerprint, 0) + item.replicas
         if gangs:
+            # Beside gangs that have to be seated, one that was cut to a single machine is left to the engine.
             return self._seated(archetype, machines, gangs)
         if not pods:
             return [self._stamp(archetype)] * machines

@@ -22,7 +22,7 @@ from bigfleet.testing.situations import NOW, SIZES, Kind, situations
 from tests.reference.domains import Domain, choose
 from tests.reference.model import decide
 
-EXAMPLES = settings(max_examples=80, deadline=None)
+EXAMPLES = settings(max_examples=40, deadline=None)
 SILENT_BY = 8  # cycles; of 3,000 random fleets the slowest was silent in the third
 
 engines = pytest.mark.parametrize("engine", [decide, decide_situation], ids=["reference", "production"])
