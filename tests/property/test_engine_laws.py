@@ -13,7 +13,7 @@ from tests.reference.model import decide as reference
 
 
 @given(situations())
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_production_and_reference_decide_alike(situation: Situation) -> None:
     assert decide_situation(situation) == reference(situation)
 
