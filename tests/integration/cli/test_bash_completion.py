@@ -32,7 +32,7 @@ def offers(program: Program, *words: str, cwd: Path | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ([""], ["--help", "--version", "-h", "certs", "completion", "version"]),
+        ([""], ["--help", "--version", "-h", "certs", "completion", "decide", "version"]),
         (["c"], ["certs", "completion"]),
         (["certs", ""], ["--help", "--version", "-h", "init", "issue", "show"]),
         (["certs", "is"], ["issue"]),
