@@ -15,7 +15,6 @@ PenaltyBucket = NewType("PenaltyBucket", int)
 
 UNSPECIFIED = PenaltyBucket(0)
 ZERO_DOLLARS = PenaltyBucket(1)
-HALF_DOLLAR = PenaltyBucket(2)
 PINNED = PenaltyBucket(27)
 
 _BOUNDS: tuple[float, ...] = (0.0, 0.0, 0.5, *(float(2**exponent) for exponent in range(24)), math.inf)
