@@ -27,21 +27,24 @@ def without_defaults(form: Mapping[str, object], values: Iterable[object]) -> di
 
 def one_line(value: object) -> bytes:
     """A value on one line, with its line end."""
-    return _encoded(f"{_text(value)}\n")
+    return _encoded(f"{text_of(value)}\n")
 
 
 def many_lines(fields: Mapping[str, object]) -> bytes:
     """An object with one line per field, and per entry of those lists that hold objects."""
-    return _encoded("{\n" + ",\n".join(f"{_text(name)}: {_block(fields[name])}" for name in fields) + "\n}\n")
+    return _encoded(
+        "{\n" + ",\n".join(f"{text_of(name)}: {_block(fields[name])}" for name in fields) + "\n}\n"
+    )
 
 
 def _block(value: object) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join(map(_text, value)) + "\n]"
-    return _text(value)
+        return "[\n" + ",\n".join(map(text_of, value)) + "\n]"
+    return text_of(value)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A value without its line end, for those who put lines together themselves."""
     try:
         return _ENCODER.encode(value)
     except ValueError:

@@ -149,11 +149,12 @@ def write_situation(situation: Situation, *, compact: bool = False) -> bytes:
 
 def write_document(document: SnapshotDocument, *, compact: bool = False) -> bytes:
     """Write a document that was read: needs in its own order, `x-` keys at their places."""
-    written = _object(document)
+    written = situation_object(document)
     return one_line(written) if compact else many_lines(written)
 
 
-def _object(document: SnapshotDocument) -> dict[str, object]:
+def situation_object(document: SnapshotDocument) -> dict[str, object]:
+    """A document as JSON has it, in the order of its form."""
     situation = document.situation
     by_place = dict(zip(document.places, situation.needs, strict=True))
     machines = [machine_object(machine) for machine in situation.machines]

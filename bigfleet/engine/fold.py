@@ -1,111 +1,112 @@
-"""Folding: gangs that fit on one machine become ordinary needs (ADR-0041).
+"""Folding: gangs that fit on one machine become ordinary needs (ADR-0041), cluster by cluster.
 
 Why: such a gang needs no choice of a domain, and a whole machine for each of many small gangs would overstate demand.
-Called by: the cycle, before Phase 1; every later step works on the list this returns.
+Called by: the planner, before Phase 1; every later step works on the needs this returns.
+Must never: look at another cluster's bound machines, so that a cluster's needs change only with its own or with supply.
 Rules: decision-engine section 6; a Creating machine on order for the class counts, decision E6.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
-import numpy as np
-
-from bigfleet.engine.index import Flags, MachineIndex, Numbers
-from bigfleet.model.machine import BOUND_STATES, MachineState
+from bigfleet.engine.amounts import Scale, Vector
+from bigfleet.engine.fleet import Fleet, Members
+from bigfleet.engine.kinds import Flags
+from bigfleet.model.demand import ClusterNeeds, GangGroup, ListKey, Turn
 from bigfleet.model.need import Need
-from bigfleet.model.quantity import NANO
 from bigfleet.model.resources import Resources
+from bigfleet.model.situation import GangRef
 
 
-@dataclass(frozen=True, slots=True)
-class NormalisedNeed:
-    """A need of the list that the phases work on, and which rows of the demand it stands for."""
+class PlannedNeed(NamedTuple):  # a tuple, as a full pass makes tens of thousands of them
+    """A need of the list that the phases work on."""
 
+    turn: Turn
+    """Where it stands in the order in which the pre-pass visits needs; gangs first among equals (E16)."""
     need: Need
-    sources: tuple[int, ...]
+    places: tuple[int, ...]
+    """Which of its cluster's rows it stands for."""
+    wanted: Vector
+    parked: bool
+
+    @property
+    def order(self) -> ListKey:
+        """Where it stands in list order: needs passed through first, then folded classes."""
+        return self.turn[2]
 
 
-def normalise(needs: Sequence[Need], index: MachineIndex) -> list[NormalisedNeed]:
-    """Pass ordinary needs and large gangs through, then one need per class of small gangs."""
-    if all(need.profile.same_key is None for need in needs):
-        return [NormalisedNeed(need, (place,)) for place, need in enumerate(needs)]
-    passed: list[NormalisedNeed] = []
-    classes: dict[tuple[str, str, Resources], list[int]] = {}
-    supply = _Supply(index)
-    for place, need in enumerate(needs):
-        if need.profile.same_key is not None and supply.holds_whole(need):
-            classes.setdefault((need.cluster, need.profile.without_same.fingerprint, need.total), []).append(
-                place
-            )
-        else:
-            passed.append(NormalisedNeed(need, (place,)))
-    in_order = sorted(classes, key=_class_order)
-    return passed + [_folded([needs[place] for place in classes[key]], classes[key]) for key in in_order]
+Folds = tuple[bool, ...]
+"""For each group of a cluster's gangs whether it folds."""
 
 
-def _class_order(key: tuple[str, str, Resources]) -> tuple[str, str, str, tuple[tuple[str, int], ...]]:
-    """By cluster, profile and total; totals as text in thousandths rounded up, which is part of the answer.
+class Folding:
+    """Which gangs fold, given the machines that exist."""
 
-    Totals that differ by less are put in order by their exact amounts.
-    """
-    cluster, fingerprint, total = key
-    text = "".join(f"{name}={-(-amount * 1000 // NANO)};" for name, amount in total.items())
-    return (cluster, fingerprint, text, tuple(total.items()))
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._in_supply = fleet.acquirable_counts() > 0
+        self._anywhere: dict[tuple[str, Resources], bool] = {}
 
+    def of(self, demand: ClusterNeeds) -> Folds:
+        """Decide it for every group of a cluster."""
+        members = self._fleet.members.get(demand.cluster)
+        return tuple(
+            self._anywhere_whole(group) or (members is not None and self._held_whole(group, members))
+            for alike in demand.gang_classes
+            for group in alike.groups
+        )
 
-def _folded(members: Sequence[Need], sources: Sequence[int]) -> NormalisedNeed:
-    first = members[0]
-    arrivals = [member.arrival_ns for member in members if member.arrival_ns]
-    total = first.total.scaled(len(members))
-    need = Need(first.cluster, first.profile.without_same, total, first.total, min(arrivals, default=0))
-    return NormalisedNeed(need, tuple(sources))
+    def _anywhere_whole(self, group: GangGroup) -> bool:
+        """Whether a machine that anybody may acquire could hold the whole gang."""
+        key = (group.profile.requirements_text, group.total)
+        found = self._anywhere.get(key)
+        if found is None:
+            fitting = self._fitting(group) & self._in_supply & self._fleet.kinds.pinned(group.profile)
+            found = self._anywhere[key] = bool(fitting.any())
+        return found
 
-
-class _Supply:
-    """Which kinds of machines exist where a gang could be held whole."""
-
-    def __init__(self, index: MachineIndex) -> None:
-        self._index = index
-        self._anywhere = np.zeros(index.kinds, dtype=np.bool_)
-        self._anywhere[index.kind[index.in_state(MachineState.IDLE, MachineState.SPECULATIVE)]] = True
-        bound = index.in_state(*BOUND_STATES)
-        pairs = np.unique(index.cluster[bound] * np.int64(index.kinds) + index.kind[bound])
-        clusters, kinds = pairs // index.kinds, pairs % index.kinds
-        starts = np.flatnonzero(np.diff(clusters, prepend=-1))
-        self._bound: dict[str, Numbers] = {
-            index.cluster_name(int(clusters[start])): part
-            for start, part in zip(starts, np.split(kinds, starts[1:]), strict=bool(starts.size))
-        }
-        self._on_order: dict[tuple[str, str], list[int]] = {}
-        for machine in index.in_state(MachineState.CREATING).tolist():
-            stamp = index.assignments[index.assignment[machine]]
-            if stamp.cluster:
-                self._on_order.setdefault((stamp.cluster, stamp.fingerprint), []).append(
-                    int(index.kind[machine])
-                )
-        self._free: dict[tuple[str, Resources], bool] = {}
-        self._held: dict[tuple[str, str, Resources], bool] = {}
-
-    def holds_whole(self, need: Need) -> bool:
-        """Whether some machine that matches the gang as it stands could hold all of it."""
-        requirements = need.profile.requirements_text
-        free = self._free.get((requirements, need.total))
-        if free is None:
-            free = bool((self._fitting(need) & self._index.pinned(need) & self._anywhere).any())
-            self._free[(requirements, need.total)] = free
-        if free:
+    def _held_whole(self, group: GangGroup, members: Members) -> bool:
+        """Whether a machine of the cluster could, or one that is on order for the class."""
+        fitting = self._fitting(group)
+        if fitting[members.kinds[: members.bound]].any():
             return True
-        held = self._held.get((need.cluster, requirements, need.total))
-        if held is None:
-            held = bool(self._fitting(need)[self._bound.get(need.cluster, _NONE)].any())
-            self._held[(need.cluster, requirements, need.total)] = held
-        if held or not self._on_order:
-            return held
-        ordered = self._on_order.get((need.cluster, need.profile.without_same.fingerprint))
-        return ordered is not None and bool(self._fitting(need)[ordered].any())
+        ordered = members.on_order.get(group.profile.without_same.fingerprint)
+        return ordered is not None and bool(fitting[members.kinds[ordered]].any())
 
-    def _fitting(self, need: Need) -> Flags:
-        return self._index.matching(need) & self._index.covering(need.total)
+    def _fitting(self, group: GangGroup) -> Flags:
+        """The kinds that match the gang as it stands and cover all of it."""
+        return self._fleet.kinds.eligible(group.profile, group.total)
 
 
-_NONE: Numbers = np.empty(0, dtype=np.intp)
+def planned_needs(
+    demand: ClusterNeeds, folds: Folds, parked: frozenset[GangRef], scale: Scale
+) -> tuple[PlannedNeed, ...]:
+    """A cluster's needs as the phases work on them, in the order in which the pre-pass visits them."""
+    vector, rows, turns = scale.vector, demand.rows, demand.turns
+    planned = [
+        PlannedNeed(turns[place], rows[place], (place,), vector(rows[place].total), False)
+        for place in demand.ordinary
+    ]
+    folded = iter(folds)
+    for alike in demand.gang_classes:
+        small = []
+        for group in alike.groups:
+            if next(folded):
+                small.append(group)
+                continue
+            wanted = vector(group.total)
+            planned += [
+                PlannedNeed(turns[place], rows[place], (place,), wanted, _is_parked(rows[place], parked))
+                for place in group.places
+            ]
+        if small:
+            whole = alike if len(small) == len(alike.groups) else demand.gang_class(small)
+            planned.append(
+                PlannedNeed(whole.turn, whole.folded, whole.places, vector(whole.folded.total), False)
+            )
+    planned.sort(key=itemgetter(0))
+    return tuple(planned)
+
+
+def _is_parked(need: Need, parked: frozenset[GangRef]) -> bool:
+    return bool(parked) and GangRef(need.cluster, need.group, need.profile.fingerprint) in parked

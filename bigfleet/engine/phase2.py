@@ -1,12 +1,12 @@
 """Phase 2: what Phase 1 left open is taken from workloads of strictly lower priority.
 
 Why: priority is the only throttle, so a machine held by less important work is supply of the last resort.
-Called by: the cycle, with Phase 1's outcome.
+Called by: the planner, with Phase 1's outcome.
 Must never: take a machine twice, one claimed this cycle by a need of equal or higher precedence (E3), or a Draining one.
 Rules: decision-engine section 8; capacity already draining for a need counts (E4); victim order (E11).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -14,15 +14,26 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.engine.amounts import Vector, first_covering
-from bigfleet.engine.index import Flags, MachineIndex, Numbers
-from bigfleet.engine.phase1.domains import NO_DOMAIN
-from bigfleet.engine.phase1.state import Phase1
+from bigfleet.engine.amounts import Vector
+from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.kinds import Flags, Numbers
+from bigfleet.engine.phase1.acquire import OpenNeed
+from bigfleet.engine.phase1.broker import Precedence
+from bigfleet.engine.reporter import Reporter, VictimNote
+from bigfleet.engine.reporting import in_order
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.costs import drain_grace_s
 from bigfleet.model.decision import Unresolved
 from bigfleet.model.machine import MachineState
 from bigfleet.model.resources import ZERO, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who holds a bound machine in this cycle: by row the place of its need's precedence, -1 where none does."""
+
+    rank: NDArray[np.int32]
+    places: Mapping[Precedence, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,114 +44,155 @@ class Phase2Result:
     unresolved: tuple[Unresolved, ...]
 
 
-def run_phase2(phase: Phase1) -> Phase2Result:
+def run_phase2(
+    fleet: Fleet,
+    open_needs: Sequence[OpenNeed],
+    holders: Callable[[], Holders],
+    reporter: Reporter | None = None,
+) -> Phase2Result:
     """Find victims for every need that is still short, the highest priority first."""
-    index = phase.index
-    needs = [item.need for item in phase.needs]
-    short = [place for place in range(len(needs)) if (phase.missing[place] > 0).any()]
-    short.sort(key=lambda place: (-needs[place].profile.priority, place))
-    victims = _Victims(phase)
-    draining = _Draining(index)
+    short = [item for item in open_needs if any(item.missing)]
+    if not short:
+        return Phase2Result((), ())
+    short.sort(key=lambda item: (-item.need.profile.priority, item.place))
+    victims = _Victims(fleet, holders)
+    draining = _Draining(fleet)
     actions: list[Action] = []
     unresolved: list[Unresolved] = []
-    for place in short:
-        need, missing = needs[place], phase.missing[place]
+    for item in short:
+        need, missing = item.need, item.missing
         gang = need.profile.same_key is not None
-        if phase.parked[place] or (gang and phase.domain[place] == NO_DOMAIN):
-            unresolved.append(Unresolved(place, index.scale.resources(missing)))
+        if item.plan.parked or (gang and item.domain is None):
+            unresolved.append(Unresolved(item.place, fleet.kinds.scale.resources(missing)))
             continue
-        usable = _usable_kinds(phase, place)
-        missing = draining.count_for(need.cluster, need.profile.fingerprint, need.group, usable, missing)
-        taken = victims.take(place, usable, missing) if (missing > 0).any() else []
-        for machine in taken:
-            priority = int(index.assigned_priority[machine])
-            actions.append(
-                Action(
-                    ActionKind.PREEMPT,
-                    index.machine_id(machine),
-                    cluster=index.cluster_name(int(index.cluster[machine])),
-                    need=place,
-                    grace_s=drain_grace_s(need.profile.priority, priority),
-                    preemptor_priority=need.profile.priority,
-                )
-            )
-        freed = index.capacity_of(np.array(taken, dtype=np.intp)).sum(axis=0)
-        left = np.maximum(missing - freed, 0)
-        if (left > 0).any():
-            unresolved.append(
-                Unresolved(place, index.scale.resources(left), len(taken), _freed(index, taken))
-            )
+        usable = _usable_kinds(fleet, item)
+        counted, missing = draining.count_for(item, usable, missing)
+        seen = (0, 0) if reporter is None else victims.seen(item, usable)
+        taken, left = victims.take(item, usable, missing) if any(missing) else (_NONE, missing)
+        if reporter is not None:
+            note = VictimNote(in_order(fleet, counted), *seen, in_order(fleet, taken))
+            reporter.victims(item.place, note)
+        actions += [_preempt(fleet, item, row) for row in taken.tolist()]
+        if any(left):
+            freed = _freed(fleet, taken)
+            unresolved.append(Unresolved(item.place, fleet.kinds.scale.resources(left), taken.size, freed))
     return Phase2Result(tuple(actions), tuple(unresolved))
 
 
-def _freed(index: MachineIndex, machines: Sequence[int]) -> Resources:
-    return reduce(add, (index.full_capacity(machine) for machine in machines), ZERO)
+def _preempt(fleet: Fleet, item: OpenNeed, row: int) -> Action:
+    priority = int(fleet.stamps.priority[fleet.assignment[row]])
+    return Action(
+        ActionKind.PREEMPT,
+        fleet.snapshot.machine_id(row),
+        cluster=fleet.snapshot.clusters[int(fleet.cluster[row])],
+        need=item.place,
+        grace_s=drain_grace_s(item.need.profile.priority, priority),
+        preemptor_priority=item.need.profile.priority,
+    )
 
 
-def _usable_kinds(phase: Phase1, place: int) -> Flags:
+def _freed(fleet: Fleet, rows: Numbers) -> Resources:
+    """All that the victims offer, dimensions included that no demand names."""
+    kinds = fleet.kind[rows].tolist()
+    return reduce(add, (fleet.kinds.shape(kind).capacity for kind in kinds), ZERO)
+
+
+def _usable_kinds(fleet: Fleet, item: OpenNeed) -> Flags:
     """Kinds that could serve the need: matching, of a pinned type, covering the unit, and in a gang's domain."""
-    index, need = phase.index, phase.needs[place].need
-    flags = index.acquirable(need)
-    if need.profile.same_key is not None:
-        flags = flags & (index.values(need.profile.same_key).codes == phase.domain[place])
+    profile = item.need.profile
+    flags = fleet.kinds.acquirable(profile, item.need.unit)
+    if profile.same_key is not None and item.domain is not None:
+        values = fleet.kinds.values(profile.same_key)
+        flags = flags & (values.codes == values.code(item.domain))
     return flags
 
 
 class _Victims:
     """Configured machines in the order in which they are given up, each at most once."""
 
-    def __init__(self, phase: Phase1) -> None:
-        self._phase, index = phase, phase.index
-        configured = index.in_state(MachineState.CONFIGURED)
-        costs = index.victim_costs(configured)
-        self._order: Numbers = configured[
-            np.lexsort((configured, index.assigned_priority[configured], costs))
-        ]
-        self._taken = np.zeros(len(index), dtype=np.bool_)
+    def __init__(self, fleet: Fleet, holders: Callable[[], Holders]) -> None:
+        self._fleet, self._who_holds = fleet, holders
+        self._holders: Holders | None = None
+        rows = np.flatnonzero(fleet.state == MachineState.CONFIGURED)
+        self._rows = rows
+        self._priority = fleet.stamps.priority[fleet.assignment[rows]]
+        self._kind = fleet.kind[rows]
+        self._taken = np.zeros(rows.size, dtype=np.bool_)
+        self._lowest = int(self._priority.min(initial=np.iinfo(np.int64).max))
+        self._costs = self._victim_costs(rows)
+        self._ordered: dict[tuple[str, Resources, str | None, int], Numbers] = {}
 
-    def take(self, place: int, usable: Flags, missing: Vector) -> list[int]:
-        index, need = self._phase.index, self._phase.needs[place].need
-        order = self._order
-        candidates = order[
-            usable[index.kind[order]]
-            & (index.assigned_priority[order] < need.profile.priority)
-            & ~self._taken[order]
-        ]
-        candidates = candidates[~self._protected(candidates, need.profile.precedence)]
-        taken = candidates[: first_covering(index.capacity_of(candidates), missing)]
-        self._taken[taken] = True
-        return [int(machine) for machine in taken]
+    def _victim_costs(self, rows: Numbers) -> NDArray[np.float64]:
+        """What taking each machine away would cost (decision E11), summed from left to right."""
+        fleet = self._fleet
+        costs = fleet.stamps.penalties[fleet.assignment[rows]]
+        graces = fleet.snapshot.drain_graces
+        if graces:
+            hours = np.array([graces.get(row, 0.0) for row in rows.tolist()], dtype=float) / 3600
+            costs = costs + hours * fleet.kinds.price[self._kind]
+        return costs
 
-    def _protected(self, machines: Numbers, mine: tuple[int, int, int]) -> NDArray[np.bool_]:
+    def take(self, item: OpenNeed, usable: Flags, missing: Vector) -> tuple[Numbers, Vector]:
+        """The victims for one need, and what is missing after them."""
+        if self._lowest >= item.need.profile.priority:
+            return _NONE, missing
+        candidates = self._candidates(item, usable)
+        free = candidates[~self._taken[candidates]]
+        free = free[~self._protected(free, item.need.profile.precedence)]
+        sizes = self._fleet.kinds.size[self._kind[free]]
+        count, left = self._fleet.kinds.sizes.cover(sizes, missing)
+        self._taken[free[:count]] = True
+        return self._rows[free[:count]], left
+
+    def seen(self, item: OpenNeed, usable: Flags) -> tuple[int, int]:
+        """How many machines of lower priority could serve a need now, and how many of them are protected."""
+        candidates = self._candidates(item, usable)
+        free = candidates[~self._taken[candidates]]
+        protected = self._protected(free, item.need.profile.precedence)
+        return free.size, int(np.count_nonzero(protected))
+
+    def _candidates(self, item: OpenNeed, usable: Flags) -> Numbers:
+        """Places of machines of lower priority that could serve, in the order in which they are given up."""
+        profile = item.need.profile
+        name = (profile.requirements_text, item.need.unit, item.domain, profile.priority)
+        found = self._ordered.get(name)
+        if found is None:
+            places = np.flatnonzero(usable[self._kind] & (self._priority < profile.priority))
+            ranks = self._fleet.rank[self._rows[places]]
+            order = np.lexsort((ranks, self._priority[places], self._costs[places]))
+            found = self._ordered[name] = places[order]
+        return found
+
+    def _protected(self, places: Numbers, mine: Precedence) -> Flags:
         """Which machines are claimed this cycle by a need that does not rank below the preemptor (E3)."""
-        owners = self._phase.broker.owner[machines].tolist()
-        needs = self._phase.needs
-        flags = (owner >= 0 and needs[owner].need.profile.precedence >= mine for owner in owners)
-        return np.fromiter(flags, dtype=np.bool_, count=machines.size)
+        if self._holders is None:
+            self._holders = self._who_holds()  # asked for only where somebody is short and could be served
+        flags: Flags = self._holders.rank[self._rows[places]] >= self._holders.places[mine]
+        return flags
 
 
 class _Draining:
     """Machines that drain because of an earlier preemption, each counted once for a need it was taken for (E4)."""
 
-    def __init__(self, index: MachineIndex) -> None:
-        self._index = index
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
         self._by_need: dict[tuple[str, str, str], list[int]] = {}
-        for machine in index.in_state(MachineState.DRAINING).tolist():
-            need = index.draining_for(machine)
+        for row in fleet.in_state(MachineState.DRAINING).tolist():
+            need = fleet.snapshot.draining_for(row)
             if need is not None:
-                self._by_need.setdefault((need.cluster, need.fingerprint, need.group), []).append(machine)
+                self._by_need.setdefault((need.cluster, need.fingerprint, need.group), []).append(row)
 
-    def count_for(self, cluster: str, fingerprint: str, group: str, usable: Flags, missing: Vector) -> Vector:
-        """What is still missing once machines on their way are counted, by id."""
-        waiting = self._by_need.get((cluster, fingerprint, group), [])
-        index = self._index
-        fitting = [machine for machine in waiting if usable[index.kind[machine]]]
-        count = first_covering(index.capacity_of(np.array(fitting, dtype=np.intp)), missing)
-        counted = fitting[:count]
-        self._by_need[(cluster, fingerprint, group)] = [
-            machine for machine in waiting if machine not in counted
-        ]
-        left: Vector = np.maximum(
-            missing - index.capacity_of(np.array(counted, dtype=np.intp)).sum(axis=0), 0
-        )
-        return left
+    def count_for(self, item: OpenNeed, usable: Flags, missing: Vector) -> tuple[Sequence[int], Vector]:
+        """Machines on their way, by id, until nothing is missing; and what is missing still."""
+        waiting = self._by_need.get(item.need.key)
+        if waiting is None:
+            return (), missing
+        fleet = self._fleet
+        fitting = [row for row in waiting if usable[fleet.kind[row]]]
+        count, left = fleet.kinds.sizes.cover(fleet.kinds.size[fleet.kind[fitting]], missing)
+        counted = set(fitting[:count])
+        self._by_need[item.need.key] = [row for row in waiting if row not in counted]
+        return fitting[:count], left
+
+
+_NONE: Numbers = np.empty(0, dtype=np.intp)

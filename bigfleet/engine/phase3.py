@@ -1,51 +1,69 @@
 """Phase 3: what nobody claimed is given back: Configured machines to the pool, idle bought ones to the provider.
 
-Called by: the cycle, last.
+Called by: the planner, last.
 Must never: touch a machine claimed in this cycle, or reclaim from a cluster that has not reported (ADR-0036).
 Rules: decision-engine section 9.
 """
 
-import numpy as np
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from bigfleet.engine.phase1.state import Phase1
+import numpy as np
+from numpy.typing import NDArray
+
+from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.kinds import Numbers
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.costs import RECLAIM_GRACE_S
-from bigfleet.model.machine import MachineState
+from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.model.situation import IdleHolds
 
 
-def run_phase3(
-    phase: Phase1, reported: frozenset[str] | None, holds: IdleHolds, now: float
-) -> tuple[Action, ...]:
-    """Reclaims by cluster in keep order, then deletes by id."""
-    return (*_reclaims(phase, reported), *_releases(phase, holds, now))
+def reclaims(
+    fleet: Fleet, excess: Mapping[str, Numbers], reported: frozenset[str] | None
+) -> Iterable[Action]:
+    """Machines that no need of their cluster holds, by cluster in keep order."""
+    for cluster in sorted(excess):
+        if reported is not None and cluster not in reported:
+            continue
+        for machine_id in fleet.snapshot.ids.many(excess[cluster]):
+            yield Action(
+                ActionKind.RECLAIM,
+                machine_id or "",
+                cluster=cluster,
+                grace_s=RECLAIM_GRACE_S,
+                preemptor_priority=0,
+            )
 
 
-def _reclaims(phase: Phase1, reported: frozenset[str] | None) -> list[Action]:
-    index = phase.index
-    excess = phase.free(index.in_state(MachineState.CONFIGURED))
-    names = [index.cluster_name(number) for number in index.cluster[excess].tolist()]
-    keyed = [
-        (name, float(index.price[index.kind[machine]]), -float(index.reclamation_penalty[machine]), machine)
-        for name, machine in zip(names, excess.tolist(), strict=True)
-        if reported is None or name in reported
-    ]
-    return [
-        Action(
-            ActionKind.RECLAIM,
-            index.machine_id(machine),
-            cluster=name,
-            grace_s=RECLAIM_GRACE_S,
-            preemptor_priority=0,
-        )
-        for name, _, _, machine in sorted(keyed)
-    ]
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """Machines that have idled for too long, and when the next one will have."""
+
+    actions: tuple[Action, ...]
+    next_due: float
 
 
-def _releases(phase: Phase1, holds: IdleHolds, now: float) -> list[Action]:
-    index = phase.index
-    idle = phase.free(index.in_state(MachineState.IDLE))
-    hold = index.of_kinds([holds.of(shape.capacity_type) for shape in index.shapes], float)[index.kind[idle]]
-    since = index.idle_since[idle]
-    due = idle[(hold > 0) & ~np.isnan(since) & (now - since >= hold)]
-    return [Action(ActionKind.DELETE, index.machine_id(machine), grace_s=0) for machine in due.tolist()]
+def releases(fleet: Fleet, taken: NDArray[np.bool_] | None, holds: IdleHolds, now: float) -> Releases:
+    """Idle machines that nobody took and whose hold is over, by id."""
+    idle = np.flatnonzero(fleet.state == MachineState.IDLE)
+    if taken is not None:
+        idle = idle[~taken[idle]]
+    hold_of = np.array([holds.of(capacity_type) for capacity_type in CapacityType], dtype=float)
+    hold = hold_of[fleet.kinds.capacity_type[fleet.kind[idle]]]
+    since = fleet.snapshot.columns["idle_since"][idle]
+    held = (hold > 0) & ~np.isnan(since)
+    idle, hold, since = idle[held], hold[held], since[held]
+    over = now - since >= hold
+    actions = tuple(Action(ActionKind.DELETE, machine_id, grace_s=0) for machine_id in fleet.ids(idle[over]))
+    return Releases(actions, next_due(since[~over], hold[~over]))
+
+
+def next_due(since: NDArray[np.float64], hold: NDArray[np.float64]) -> float:
+    """A moment before which no further hold ends.
+
+    What the comparison of `now` with the stamp says at that moment is what counts, so this lies earlier by what rounding
+    may amount to, and by no more: for the seconds since 1970 that is less than a microsecond.
+    """
+    rounding = 4 * np.spacing(np.maximum(np.abs(since), hold))
+    return float(np.min(since + hold - rounding, initial=np.inf))

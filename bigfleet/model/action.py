@@ -5,8 +5,8 @@ Called by: the engine makes them, the rails may leave some out, dispatch hands t
 Rules: decision-engine 10.1.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class ActionKind(StrEnum):
@@ -28,8 +28,7 @@ REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):  # a tuple, as a decision may have tens of thousands of them
     """One thing to do to one machine; what does not apply to its kind is None."""
 
     kind: ActionKind

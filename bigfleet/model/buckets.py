@@ -10,6 +10,7 @@ from bisect import bisect_left
 from typing import NewType
 
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.quantity import NANO
 
 PenaltyBucket = NewType("PenaltyBucket", int)
 
@@ -18,6 +19,7 @@ ZERO_DOLLARS = PenaltyBucket(1)
 PINNED = PenaltyBucket(27)
 
 _BOUNDS: tuple[float, ...] = (0.0, 0.0, 0.5, *(float(2**exponent) for exponent in range(24)), math.inf)
+_BOUNDS_NANO: tuple[int, ...] = (0, 0, NANO // 2, *(2**exponent * NANO for exponent in range(24)))
 ALL_BUCKETS: tuple[PenaltyBucket, ...] = tuple(PenaltyBucket(ordinal) for ordinal in range(len(_BOUNDS)))
 
 
@@ -26,6 +28,11 @@ def bucket_of(dollars: float) -> PenaltyBucket:
     if math.isnan(dollars):
         return PINNED
     return PenaltyBucket(bisect_left(_BOUNDS, dollars, lo=int(ZERO_DOLLARS), hi=int(PINNED)))
+
+
+def bucket_of_nano(nano: int) -> PenaltyBucket:
+    """Round an exact amount, in units of 10⁻⁹ dollars, up to its bucket; what is not positive costs nothing."""
+    return PenaltyBucket(bisect_left(_BOUNDS_NANO, nano, lo=int(ZERO_DOLLARS), hi=int(PINNED)))
 
 
 def upper_bound(bucket: PenaltyBucket) -> float:

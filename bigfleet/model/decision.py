@@ -6,8 +6,10 @@ Must never: be looked at by a later decision; verdicts are observation only.
 Rules: decision-engine 10.2 and 10.3, snapshot section 2.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar, overload
 
 from bigfleet.model.action import Action
 from bigfleet.model.need import Need
@@ -54,23 +56,69 @@ class DomainCoverage:
     satisfiable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+T = TypeVar("T")
+
+
+class Told(Sequence[T], Generic[T]):
+    """A sequence that is worked out when somebody looks at it.
+
+    A decision about half a million machines names most of them; who reads it wants to see a few.
+    """
+
+    __slots__ = ("_items", "_tell")
+
+    def __init__(self, tell: Callable[[], Sequence[T]]) -> None:
+        self._tell: Callable[[], Sequence[T]] | None = tell
+        self._items: tuple[T, ...] = ()
+
+    def _told(self) -> tuple[T, ...]:
+        tell = self._tell  # held: another thread may tell it at the same time, with the same words
+        if tell is not None:
+            self._items = tuple(tell())
+            self._tell = None
+        return self._items
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
+        return self._told()[at]
+
+    def __len__(self) -> int:
+        return len(self._told())
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._told())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Told):
+            return self._told() == other._told()
+        return self._told() == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def __repr__(self) -> str:
+        return repr(self._told())
+
+
+class Verdict(NamedTuple):  # a tuple, as a decision has tens of thousands of them
     """How one need of the normalised demand fares after Phase 1."""
 
     need: Need
-    folded_from: tuple[int, ...]
+    folded_from: Sequence[int]
     """Places in the demand as it was given; several when gangs were folded."""
     deficit: Resources = ZERO
-    claimed: tuple[str, ...] = ()  # ids ascending, as in the two below
-    bootstrapped: tuple[str, ...] = ()
-    provisioned: tuple[str, ...] = ()
+    claimed: Sequence[str] = ()  # ids ascending, as in the two below
+    bootstrapped: Sequence[str] = ()
+    provisioned: Sequence[str] = ()
     domain: str | None = None
     structurally_satisfiable: bool = False
     parked: bool = False
     reason: Reason = Reason.SATISFIED
     matching_supply: MatchingSupply | None = None  # only where the need is not satisfied
-    same_candidates: tuple[DomainCoverage, ...] = ()
+    same_candidates: Sequence[DomainCoverage] = ()
 
     @property
     def satisfied(self) -> bool:
@@ -93,5 +141,5 @@ class Decision:
     """Everything one cycle decided."""
 
     actions: tuple[Action, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     unresolved: tuple[Unresolved, ...]

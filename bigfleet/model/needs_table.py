@@ -1,14 +1,14 @@
 """All clusters' needs; a roll-up replaces its cluster's part as a whole.
 
 Why: demand is always stated in full, so nothing of an older statement may survive (full replacement).
-Called by: the shard's roll-up lane (`replace`), its cycle (`snapshot`).
-Must never: merge, drop or reorder rows within a cluster, or change a snapshot it has handed out.
+Called by: the shard's roll-up lane (`replace`), its cycle (`demand`).
+Must never: merge, drop or reorder rows within a cluster, or change demand it has handed out.
 Rules: decision-engine 2.11.
 """
 
 from collections.abc import Iterable
-from operator import itemgetter
 
+from bigfleet.model.demand import ClusterNeeds, Demand, ListKey
 from bigfleet.model.need import Need
 
 
@@ -16,57 +16,60 @@ class NeedsTable:
     """Demand by cluster, presented in one order."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[Need, ...]] = {}
-        self._sorted: tuple[Need, ...] | None = ()
+        self._parts: dict[str, ClusterNeeds] = {}
+        self._demand: Demand | None = None
         self.version = 0
-        """Rises with every change, arrival times included, so that a reader can tell that nothing changed."""
+        """Rises with every change, so that a reader can tell that nothing changed."""
 
     def replace(self, cluster: str, needs: Iterable[Need]) -> bool:
         """Swap a cluster's whole contribution, an empty one removing it; tell whether the demand changed.
 
-        A roll-up that differs only in its time is the same demand: it takes its new place in the order, no more.
+        A roll-up that differs only in its time is the same demand and changes nothing: it keeps the place in the order
+        that it has had since it was first stated (ADR-0110).
         """
         rows = tuple(needs)
         foreign = next((need.cluster for need in rows if need.cluster != cluster), None)
         if foreign is not None:
             raise ValueError(f"a row of cluster {foreign!r} cannot stand among those of {cluster!r}")
-        before = self._rows.pop(cluster, ())
+        before = self.of_cluster(cluster)
+        if len(rows) == len(before) and not any(map(_differ, rows, before)):
+            return False
+        self._parts.pop(cluster, None)
         if rows:
-            self._rows[cluster] = rows
-        if rows != before:
-            self._sorted = None
-            self.version += 1
-        return len(rows) != len(before) or any(map(_differ, rows, before))
+            self._parts[cluster] = ClusterNeeds(cluster, rows, _list_keys(cluster, rows))
+        self._demand = None
+        self.version += 1
+        return True
+
+    def demand(self) -> Demand:
+        """The demand as it stands now; the same object until something changes."""
+        if self._demand is None:
+            self._demand = Demand(dict(self._parts))
+        return self._demand
 
     def snapshot(self) -> tuple[Need, ...]:
         """All rows by priority descending, arrival ascending, cluster ascending, then as sent."""
-        if self._sorted is None:
-            keyed = [
-                (-need.profile.priority, need.arrival_ns, cluster, place, need)
-                for cluster, rows in self._rows.items()
-                for place, need in enumerate(rows)
-            ]
-            keyed.sort(key=itemgetter(0, 1, 2, 3))
-            self._sorted = tuple(row[4] for row in keyed)
-        return self._sorted
+        return self.demand().rows
 
     def of_cluster(self, cluster: str) -> tuple[Need, ...]:
         """A cluster's rows as it sent them."""
-        return self._rows.get(cluster, ())
+        part = self._parts.get(cluster)
+        return () if part is None else part.rows
 
     @property
     def clusters(self) -> tuple[str, ...]:
         """Every cluster with demand, in text order."""
-        return tuple(sorted(self._rows))
+        return tuple(sorted(self._parts))
 
     def __len__(self) -> int:
-        return sum(map(len, self._rows.values()))
+        return sum(len(part.rows) for part in self._parts.values())
+
+
+def _list_keys(cluster: str, rows: Iterable[Need]) -> list[ListKey]:
+    return [(-need.profile.priority, need.arrival_ns, cluster, place) for place, need in enumerate(rows)]
 
 
 def _differ(one: Need, other: Need) -> bool:
-    return (one.total, one.unit, one.group, one.profile) != (
-        other.total,
-        other.unit,
-        other.group,
-        other.profile,
-    )
+    if one.profile is not other.profile and one.profile != other.profile:
+        return True
+    return (one.total, one.unit, one.group) != (other.total, other.unit, other.group)

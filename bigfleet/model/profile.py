@@ -29,6 +29,16 @@ class Operator(IntEnum):
     SAME = 5
 
 
+OPERATOR_WORDS = {
+    Operator.IN: "In",
+    Operator.NOT_IN: "NotIn",
+    Operator.EXISTS: "Exists",
+    Operator.DOES_NOT_EXIST: "DoesNotExist",
+    Operator.SAME: "Same",
+}
+"""The operators as custom resources and bootstrap templates word them."""
+
+
 class WhenUnsatisfiable(IntEnum):
     """Whether a spread binds the engine; only DO_NOT_SCHEDULE does."""
 

@@ -15,7 +15,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.draws import DrawSource
-from bigfleet.workload.objects import ProfileBook, WorkloadObject, objects_of
+from bigfleet.workload.objects import ObjectsOf, ProfileBook, WorkloadObject, objects_of
 from bigfleet.workload.profiles import ScaleProfile, cluster_name
 
 
@@ -28,13 +28,17 @@ class ClusterDemand:
 
 
 def generate_demand(
-    profile: ScaleProfile, source: DrawSource, ordinal: int = 0, arrival_ns: int = 0
+    profile: ScaleProfile,
+    source: DrawSource,
+    ordinal: int = 0,
+    arrival_ns: int = 0,
+    objects: ObjectsOf = objects_of,
 ) -> Iterator[ClusterDemand]:
     """The demand of every cluster of one shard, cluster by cluster; always the same for the same source."""
     roll_up = RollUp(profile.catalogue)
     for number in profile.clusters_of(ordinal):
         cluster = cluster_name(number)
-        yield ClusterDemand(cluster, roll_up.rows(cluster, objects_of(profile, number, source), arrival_ns))
+        yield ClusterDemand(cluster, roll_up.rows(cluster, objects(profile, number, source), arrival_ns))
 
 
 class RollUp:

@@ -7,7 +7,7 @@ Must never: draw in another order. The order of draws is what a seed stands for:
 Rules: scaletest 4.1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bigfleet.model.profile import Profile
@@ -46,10 +46,28 @@ class WorkloadObject:
         return f"{NAMESPACE}\0{gang.topology_key}\0{GROUP_KEY}={self.name},;"
 
 
+ObjectsOf = Callable[[ScaleProfile, int, DrawSource], Iterable[WorkloadObject]]
+"""How a reader gets at the objects of a cluster: `objects_of`, or something that knows them already."""
+
+
 def objects_of(profile: ScaleProfile, cluster: int, source: DrawSource) -> Iterator[WorkloadObject]:
     """The objects of one cluster, by its number; always the same for the same source."""
     draws = source.child(f"workload/c{cluster}").stream("objects")
     return draw_objects(profile.catalogue, profile.pods_of(cluster), draws)
+
+
+class SharedDraws:
+    """Draws the objects of each cluster once for two readers, who need not come at the same time."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[int, list[WorkloadObject]] = {}
+
+    def __call__(self, profile: ScaleProfile, cluster: int, source: DrawSource) -> list[WorkloadObject]:
+        """The objects of one cluster; the second to ask takes them away."""
+        objects = self._drawn.pop(cluster, None)
+        if objects is None:
+            objects = self._drawn[cluster] = list(objects_of(profile, cluster, source))
+        return objects
 
 
 def draw_objects(catalogue: Catalogue, pods: int, draws: Draws) -> Iterator[WorkloadObject]:

@@ -159,8 +159,16 @@ _SPECIAL = (
     *_like(_5K, "rail-5k", "provider-lies-5k", "restart-storm-5k"),
     ScaleProfile("1m-sim", 1_000_000, shards=4),
 )
+_BENCH = (
+    # As many clusters as it takes for about 2,500 gangs that no single machine holds.
+    ScaleProfile("gang-heavy", 34_000, catalogue=GANG_HEAVY),
+    # The smallest world that has everything: three clusters, gangs, spreads, all tiers of supply.
+    replace(_DEV, name="tiny", machines=15, pods_per_cluster=500, geometry=Geometry.EFFECTIVE),
+)
 
-PROFILES: Mapping[str, ScaleProfile] = {profile.name: profile for profile in (*_LADDER, _DEV, *_SPECIAL)}
+PROFILES: Mapping[str, ScaleProfile] = {
+    profile.name: profile for profile in (*_LADDER, _DEV, *_SPECIAL, *_BENCH)
+}
 
 
 def profile_named(name: str) -> ScaleProfile:

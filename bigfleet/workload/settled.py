@@ -19,7 +19,7 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import UNASSIGNED, Assignment, HostRef, Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.situation import IdleHolds
-from bigfleet.workload.fleet import PROVIDER
+from bigfleet.workload.fleet import PROVIDER, host_ref
 
 _NEVER = IdleHolds(on_demand_s=0, spot_s=0)
 _LOSES = (ActionKind.RECLAIM, ActionKind.PREEMPT)
@@ -62,7 +62,7 @@ def _serving(machine: Machine, need: Need) -> Machine:
     return replace(
         machine,
         state=MachineState.CONFIGURED,
-        host=machine.host or HostRef(PROVIDER, f"host-{machine.id}"),
+        host=machine.host or HostRef(PROVIDER, host_ref(machine.id)),
         cluster=need.cluster,
         assigned=Assignment(
             profile.priority,

@@ -1,45 +1,72 @@
 """Acquisition: what existing machines leave open is filled from Idle, then from Speculative.
 
 Why: the second half of Phase 1; each claim made here becomes a Bootstrap or a Provision.
-Called by: the cycle, after the pre-pass.
+Called by: the planner, after the pre-pass, with the needs that miss something.
 Must never: depend on anything but precedence, gangs first among equals, and list order (decisions E1, E16).
 Rules: decision-engine 7.8 to 7.11; Idle order by decision E5, spread by E8.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from bigfleet.engine.index import MachineIndex, Numbers
-from bigfleet.engine.phase1.domains import NO_DOMAIN
-from bigfleet.engine.phase1.pools import Pools
-from bigfleet.engine.phase1.spread import pick_spread
-from bigfleet.engine.phase1.state import Phase1
+import numpy as np
+
+from bigfleet.engine.amounts import Vector
+from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.fold import PlannedNeed
+from bigfleet.engine.kinds import Flags, Numbers
+from bigfleet.engine.phase1.broker import Broker, Mode
+from bigfleet.engine.phase1.spread import FEW_VALUES, FewGroups, Groups, ManyGroups
+from bigfleet.engine.pools import Stream
+from bigfleet.engine.reporter import Reporter
+from bigfleet.engine.reporting import free_for, report_acquired
+from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Spread, WhenUnsatisfiable
 
+_STATES = (MachineState.IDLE, MachineState.SPECULATIVE)
+_LOOK = 32
 
-def run_acquisition(phase: Phase1) -> None:
+
+@dataclass(slots=True)
+class OpenNeed:
+    """A need that the pre-pass did not cover, while acquisition and Phase 2 work on it."""
+
+    place: int
+    """In list order."""
+    plan: PlannedNeed
+    domain: str | None
+    credited: Numbers
+    """Rows it holds already."""
+    missing: Vector
+    acquired: Sequence[int] = ()
+
+    @property
+    def need(self) -> Need:
+        """The need itself."""
+        return self.plan.need
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """By precedence, gangs first among equals, then list order."""
+        priority, interruption, reclamation = self.need.profile.precedence
+        return (-priority, -interruption, -reclamation, self.need.profile.same_key is None, self.place)
+
+
+def run_acquisition(fleet: Fleet, open_needs: Sequence[OpenNeed], reporter: Reporter | None = None) -> Broker:
     """Serve the needs that miss something, one after the other."""
-    needs = [item.need for item in phase.needs]
-    open_needs = [place for place in range(len(needs)) if (phase.missing[place] > 0).any()]
-
-    def rank(place: int) -> tuple[int, int, int, bool, int]:
-        priority, interruption, reclamation = needs[place].profile.precedence
-        return (-priority, -interruption, -reclamation, needs[place].profile.same_key is None, place)
-
-    pools = Pools(phase)
-    for place in sorted(open_needs, key=rank):
-        need = needs[place]
-        spread = strict_spread(need)
-        if need.profile.same_key is not None:
-            _acquire_gang(phase, pools, place)
-        elif spread is not None:
-            pick_spread(phase, place, spread, pools.of(need))
-        else:
-            pool = pools.of(need)
-            phase.take(place, pool.idle())
-            if (phase.missing[place] > 0).any():
-                phase.take(place, pool.speculative())
+    broker = Broker(fleet.state.size, [item.need.profile.precedence for item in open_needs])
+    pass_ = _Pass(fleet, broker)
+    for number, item in sorted(enumerate(open_needs), key=lambda pair: pair[1].rank):
+        if reporter is None:
+            pass_.serve(number, item)
+            continue
+        free = free_for(fleet, item.need, item.domain, broker.taken)
+        pass_.serve(number, item)
+        report_acquired(reporter, fleet, item.place, free, broker.held[number])
+    for number, item in enumerate(open_needs):
+        item.acquired = broker.held[number]
+    return broker
 
 
 def strict_spread(need: Need) -> Spread | None:
@@ -50,37 +77,116 @@ def strict_spread(need: Need) -> Spread | None:
     return next(strict, None)
 
 
-def _acquire_gang(phase: Phase1, pools: Pools, place: int) -> None:
-    if phase.parked[place]:
-        return
-    index, need = phase.index, phase.needs[place].need
-    key = need.profile.same_key
-    assert key is not None  # noqa: S101  the caller sorts gangs from ordinary needs
-    codes = index.values(key).codes
-    pool = pools.of(need)
-    domain = phase.domain[place]
-    for machines in (pool.idle, pool.speculative):
-        free = machines()
-        free = free[codes[index.kind[free]] >= 0]
-        here = codes[index.kind[free]]
-        if domain == NO_DOMAIN and (phase.missing[place] > 0).any():
-            chosen = _fallback_domain(index, free, here, phase.missing[place])
-            taken = phase.take(place, free[here == chosen])
-            # What Idle yielded binds the Speculative step (Q-4).
-            domain = chosen if taken.size else NO_DOMAIN
+class _Pass:
+    """One pass over open needs, with the streams they share."""
+
+    def __init__(self, fleet: Fleet, broker: Broker) -> None:
+        self._fleet, self._kinds, self._broker = fleet, fleet.kinds, broker
+        self._streams: dict[tuple[object, ...], Stream] = {}
+        self._groups: dict[tuple[object, ...], Groups] = {}
+
+    def serve(self, number: int, item: OpenNeed) -> None:
+        key = item.need.profile.same_key
+        spread = strict_spread(item.need)
+        if key is not None:
+            if not item.plan.parked:
+                self._serve_gang(number, item, key)
+        elif spread is not None:
+            item.missing = self._spread_groups(item.need, spread.topology_key).pick(
+                number, item.credited, item.missing, spread.max_skew
+            )
         else:
-            phase.take(place, free[here == domain])
+            for state in _STATES:
+                self._take(number, item, self._stream(item.need, state), Mode.INCREMENTAL)
 
+    def _take(self, number: int, item: OpenNeed, stream: Stream, mode: Mode) -> int:
+        """Claim from a stream until nothing is missing or it is dry; return how many were taken."""
+        look, taken = _LOOK, 0
+        while any(item.missing):
+            rows = stream.ahead(self._broker.taken, look)
+            if not rows.size:
+                break
+            count, item.missing = self._cover(rows[:look], item.missing)
+            self._broker.propose(number, rows[:count], mode)
+            taken += count
+            look *= 4
+        return taken
 
-def _fallback_domain(index: MachineIndex, free: Numbers, codes: Numbers, missing: NDArray[np.generic]) -> int:
-    """Where a gang without a domain looks: a value that covers it, cheapest first machine; else the fullest."""
-    best: tuple[object, ...] | None = None
-    chosen = NO_DOMAIN
-    for code in np.unique(codes).tolist():
-        machines = free[codes == code]
-        covers = bool((index.capacity_of(machines).sum(axis=0) >= missing).all())
-        price = float(index.price[index.kind[machines[0]]])
-        rank = (False, 0, price, code) if covers else (True, -machines.size, price, code)
-        if best is None or rank < best:
-            best, chosen = rank, code
-    return chosen
+    def _cover(self, rows: Numbers, missing: Vector) -> tuple[int, Vector]:
+        return self._kinds.sizes.cover(self._kinds.size[self._fleet.kind[rows]], missing)
+
+    def _serve_gang(self, number: int, item: OpenNeed, key: str) -> None:
+        values = self._kinds.values(key)
+        mode = Mode.INCREMENTAL if item.need.unit.covers(item.need.total) else Mode.ALL_OR_NOTHING
+        domain = item.domain
+        for state in _STATES:
+            chosen = domain
+            if chosen is None and any(item.missing):
+                chosen = self._fallback_domain(item, state, key)
+            if chosen is None:
+                continue
+            here = values.codes == values.code(chosen)
+            taken = self._take(number, item, self._stream(item.need, state, (key, chosen), here), mode)
+            if domain is None and taken:
+                domain = chosen  # what Idle yielded binds the Speculative step (Q-4)
+
+    def _fallback_domain(self, item: OpenNeed, state: MachineState, key: str) -> str | None:
+        """Where a gang without a domain looks: a value that covers it, cheapest first machine; else the fullest."""
+        values = self._kinds.values(key)
+        free = self._stream(item.need, state, (key,), values.present).everything(self._broker.taken)
+        codes = values.codes[self._fleet.kind[free]]
+        best: tuple[object, ...] | None = None
+        chosen: str | None = None
+        for code in np.unique(codes).tolist():
+            rows = free[codes == code]
+            covers = not any(self._cover(rows, item.missing)[1])
+            price = float(self._kinds.price[self._fleet.kind[rows[0]]])
+            rank = (False, 0, price, code) if covers else (True, -rows.size, price, code)
+            if best is None or rank < best:
+                best, chosen = rank, values.values[code]
+        return chosen
+
+    def _stream(
+        self, need: Need, state: MachineState, where: tuple[str, ...] = (), flags: Flags | None = None
+    ) -> Stream:
+        """The stream of machines in a state that a need may acquire, perhaps only where some label says so."""
+        bucket = need.profile.interruption_bucket if state is MachineState.SPECULATIVE else None
+        name = (state, need.profile.requirements_text, need.unit, bucket, where)
+        found = self._streams.get(name)
+        if found is None:
+            found = self._streams[name] = self._new_stream(need, state, flags)
+        return found
+
+    def _new_stream(self, need: Need, state: MachineState, flags: Flags | None) -> Stream:
+        wanted = self._kinds.acquirable(need.profile, need.unit)
+        wanted = wanted if flags is None else wanted & flags
+        if state is MachineState.IDLE:
+            order, tiers = self._kinds.by_price
+        else:
+            order, tiers = self._kinds.by_cost(need.profile.interruption_bucket)
+        kinds = order[wanted[order]]
+        second = self._fleet.reclamation_penalty if state is MachineState.IDLE else None
+        return Stream(self._fleet.pool(state), kinds, tiers[kinds], second)
+
+    def _spread_groups(self, need: Need, key: str) -> Groups:
+        name = (need.profile.requirements_text, need.unit, need.profile.interruption_bucket, key)
+        found = self._groups.get(name)
+        if found is None:
+            found = self._groups[name] = self._new_groups(need, key)
+        return found
+
+    def _new_groups(self, need: Need, key: str) -> Groups:
+        values = self._kinds.values(key)
+        if len(values.values) > FEW_VALUES:
+            idle, speculative = (
+                self._stream(need, state).everything(self._broker.taken) for state in _STATES
+            )
+            return ManyGroups(self._fleet, self._broker, key, idle, speculative)
+
+        def streams(value: str) -> tuple[Stream, Stream]:
+            here = values.codes == values.code(value)
+            # Not shared: needs of another penalty have queues of their own, and each queue reads its streams dry.
+            idle, speculative = (self._new_stream(need, state, here) for state in _STATES)
+            return idle, speculative
+
+        return FewGroups(self._fleet, self._broker, key, streams)

@@ -1,7 +1,7 @@
-"""The one place that gives machines to needs: a plan is looked at whole, then committed or not at all.
+"""The one place that gives shared machines to needs: a plan is looked at whole, then committed or not at all.
 
 Why: a machine has at most one claimant in a cycle, whoever proposes it and in whatever order proposals come.
-Called by: the pre-pass and acquisition.
+Called by: acquisition.
 Must never: take a machine from a claimant of equal or higher precedence.
 Rules: decision-engine 7.13, decision E1, ADR-0062.
 """
@@ -42,26 +42,33 @@ class Broker:
 
     def __init__(self, machines: int, precedences: Sequence[Precedence]) -> None:
         self.owner: NDArray[np.int32] = np.full(machines, NOBODY, dtype=np.int32)
+        self.taken: NDArray[np.bool_] = np.zeros(machines, dtype=np.bool_)
         self._precedences = precedences
         self.held: list[list[int]] = [[] for _ in precedences]
         """Machines by need, in the order in which they were committed."""
 
-    def propose(self, need: int, machines: Sequence[int], mode: Mode = Mode.INCREMENTAL) -> Commit:
+    def propose(
+        self, need: int, machines: Sequence[int] | NDArray[np.intp], mode: Mode = Mode.INCREMENTAL
+    ) -> Commit:
         """Commit what may be committed of a proposal."""
-        mine = self._precedences[need]
-        wanted: list[int] = []
+        rows = np.asarray(machines, dtype=np.intp)
         displaced: list[tuple[int, int]] = []
-        for machine in machines:
-            owner = int(self.owner[machine])
-            if owner == NOBODY:
-                wanted.append(machine)
-            elif self._precedences[owner] < mine:
-                wanted.append(machine)
-                displaced.append((owner, machine))
-            elif mode is Mode.ALL_OR_NOTHING:
+        if self.taken[rows].any():
+            owners = self.owner[rows].tolist()
+            mine = self._precedences[need]
+            held = [owner != NOBODY and self._precedences[owner] >= mine for owner in owners]
+            if any(held) and mode is Mode.ALL_OR_NOTHING:
                 return Commit(())
+            displaced = [
+                (owner, row)
+                for row, owner, blocked in zip(rows.tolist(), owners, held, strict=True)
+                if owner != NOBODY and not blocked
+            ]
+            rows = rows[~np.array(held, dtype=np.bool_)]
         for owner, machine in displaced:
             self.held[owner].remove(machine)
-        self.owner[wanted] = need
+        self.owner[rows] = need
+        self.taken[rows] = True
+        wanted = rows.tolist()
         self.held[need].extend(wanted)
         return Commit(tuple(wanted), tuple(displaced))

@@ -26,12 +26,15 @@ class Columns:
             name: np.empty(0, dtype=fill.dtype) for name, fill in fills.items()
         }
         self._shared: set[str] = set()
+        self.writes = 0
+        """Rises whenever somebody is given an array to write into."""
 
     def __getitem__(self, name: str) -> Column:
         return self._arrays[name]
 
     def writable(self, name: str) -> Column:
         """The array to write into; a snapshot keeps the one it has."""
+        self.writes += 1
         if name in self._shared:
             self._arrays[name] = self._arrays[name].copy()
             self._shared.discard(name)
@@ -49,6 +52,7 @@ class Columns:
     def add(self, name: str, fill: np.generic) -> None:
         """Add a column, every row of it holding `fill`."""
         rows = max((array.size for array in self._arrays.values()), default=0)
+        self.writes += 1
         self._fills[name] = fill
         self._arrays[name] = np.full(rows, fill, dtype=fill.dtype)
 

@@ -8,6 +8,7 @@ Rules: decision-engine 2.12 (the three orders).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ from bigfleet.model.machine import (
 )
 
 Rows = NDArray[np.intp]
+_STATES = {int(state): state for state in MachineState}
+_RECORDS_AT_A_TIME = 1000
+
+_WORTH_A_BYTE = 256
+"""So many bytes are decoded in one go in the time that one text more takes to be decoded by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,21 @@ class Texts:
             return None
         offset = int(self.offsets[row])
         return self.buffer[offset : offset + length].tobytes().decode()
+
+    def many(self, rows: Rows) -> list[str | None]:
+        """The texts of many rows."""
+        starts, lengths = self.offsets[rows].tolist(), self.lengths[rows].tolist()
+        if self.buffer.size < len(starts) * _WORTH_A_BYTE and (every := self.buffer.tobytes()).isascii():
+            text = every.decode("ascii")  # a byte a character, so what is decoded once can be cut to pieces
+            return [
+                None if size == NO_TEXT else text[at : at + size]
+                for at, size in zip(starts, lengths, strict=True)
+            ]
+        data = self.buffer.data  # slicing it is quicker than slicing an array
+        return [
+            None if size == NO_TEXT else str(data[at : at + size], "utf-8")
+            for at, size in zip(starts, lengths, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +97,6 @@ class InventorySnapshot:
         self._ids, self._host_refs, self.wide, self._providers = ids, host_refs, wide, providers
         self._sparse, self.id_order = sparse, id_order
         self._prices: NDArray[np.float64] | None = None
-        self._id_bytes: bytes | None = None  # slicing bytes is quicker than slicing an array
 
     def __len__(self) -> int:
         return int(self.id_order.size)
@@ -85,21 +105,19 @@ class InventorySnapshot:
         """The id of one row."""
         return self._ids.get(row) or ""
 
-    def machine_ids(self, rows: Rows) -> tuple[str, ...]:
-        """The ids of many rows."""
-        if self._id_bytes is None:
-            self._id_bytes = self._ids.buffer.tobytes()
-        starts, lengths = self._ids.offsets[rows].tolist(), self._ids.lengths[rows].tolist()
-        data = self._id_bytes
-        return tuple([data[at : at + size].decode() for at, size in zip(starts, lengths, strict=True)])
+    @property
+    def ids(self) -> Texts:
+        """The ids alone, which outlive this view at no cost."""
+        return self._ids
 
     def draining_for(self, row: int) -> NeedRef | None:
         """The need for which a Draining machine was preempted, if that is why it drains."""
         return self._sparse.draining_for.get(row)
 
-    def drain_grace_s(self, row: int) -> float:
-        """Seconds of drain grace that a machine has left."""
-        return self._sparse.drain_graces.get(row, 0.0)
+    @property
+    def drain_graces(self) -> Mapping[int, float]:
+        """Seconds of drain grace that machines have left, by row; the others have none."""
+        return self._sparse.drain_graces
 
     def machine(self, row: int) -> Machine:
         """The record of one row, made now."""
@@ -126,7 +144,33 @@ class InventorySnapshot:
 
     def machines(self) -> Iterator[Machine]:
         """Every record by id; for documents and tests, not for the hot path."""
-        return (self.machine(int(row)) for row in self.id_order)
+        for start in range(0, self.id_order.size, _RECORDS_AT_A_TIME):
+            yield from self._records(self.id_order[start : start + _RECORDS_AT_A_TIME])
+
+    def _records(self, rows: Rows) -> Iterator[Machine]:
+        """The records of many rows; column by column, which is several times quicker than row by row."""
+        columns, sparse = self.columns, self._sparse
+        numbers = (
+            columns[name][rows].tolist() for name in ("state", "shape", "provider", "cluster", "assignment")
+        )
+        texts = (self._ids.many(rows), self._host_refs.many(rows), columns["idle_since"][rows].tolist())
+        own_labels = bool(self.wide)
+        for row, state, shape, by, cluster, stamp, machine_id, ref, idle_since in zip(
+            rows.tolist(), *numbers, *texts, strict=True
+        ):
+            provider = self._providers[by]
+            yield Machine(
+                machine_id or "",
+                _STATES[state],
+                self._shape(row) if own_labels else self.shapes[shape],
+                HostRef(provider, ref or "") if provider or ref else NO_HOST,
+                self.clusters[cluster],
+                self.assignments[stamp],
+                sparse.last_errors.get(row, ""),
+                None if isnan(idle_since) else idle_since,
+                sparse.draining_for.get(row),
+                sparse.drain_graces.get(row, 0.0),
+            )
 
     def in_state(self, state: MachineState) -> Rows:
         """Rows in a state by id."""

@@ -10,9 +10,10 @@ Rules: decision-engine 2.12; adopt and undo are decision S19.
 
 import math
 from array import array
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,8 @@ class Inventory:
         self._draining_for: dict[int, NeedRef] = {}
         self._drain_graces: dict[int, float] = {}
         self._id_order: NDArray[np.int32] | None = None
+        self._last_snapshot: Callable[[], InventorySnapshot | None] = lambda: None
+        self._writes_seen = 0
         self.generation = 0
         """Rises when numbers of shapes or assignments, or the set of wide keys, change their meaning."""
         self.population = 0
@@ -94,8 +97,36 @@ class Inventory:
 
     def get(self, machine_id: str) -> Machine:
         """The record of one machine, made now."""
+        return self.records(np.array([self._row(machine_id)]))[0]
+
+    def records(self, rows: Rows) -> list[Machine]:
+        """The records of some rows, made now."""
         sparse = Sparse(self._last_errors, self._draining_for, self._drain_graces)
-        return self._view(self._columns.arrays(), sparse, _NO_ROWS).machine(self._row(machine_id))
+        view = self._view(self._columns.arrays(), sparse, _NO_ROWS)
+        return [view.machine(row) for row in rows.tolist()]
+
+    def state_of(self, machine_id: str) -> MachineState | None:
+        """The state of one machine, None when it is not known; cheaper than its record."""
+        row = self._index.find(machine_id)
+        return None if row == NOT_FOUND else self._state(row)
+
+    def bound_to(self, cluster: str) -> list[str]:
+        """The ids of all machines bound to a cluster, in whatever state, by row."""
+        number = self.clusters.number(cluster)
+        if not number:
+            return []
+        return self._ids_of(np.flatnonzero(self._columns["cluster"][: self._rows] == number))
+
+    def missing_from(self, seen: Rows) -> list[str]:
+        """The ids of all machines but those of some rows, by row."""
+        absent = self._columns["state"][: self._rows] != 0
+        absent[seen] = False
+        return self._ids_of(np.flatnonzero(absent))
+
+    def _ids_of(self, rows: Rows) -> list[str]:
+        columns = self._columns
+        ids = Texts(self._ids.buffer, columns["id_offset"], columns["id_length"])
+        return [machine_id or "" for machine_id in ids.many(rows)]
 
     def rows_of(self, machine_ids: list[str]) -> Rows:
         """The row of each machine, -1 where there is none."""
@@ -134,9 +165,15 @@ class Inventory:
         return {state: int(counts[state]) for state in MachineState if state is not MachineState.UNSPECIFIED}
 
     def snapshot(self) -> InventorySnapshot:
-        """One consistent view of everything, safe from later writes."""
+        """One consistent view of everything, safe from later writes; the same one until something is written."""
+        last = self._last_snapshot()
+        if last is not None and self._columns.writes == self._writes_seen:
+            return last
         sparse = Sparse(dict(self._last_errors), dict(self._draining_for), dict(self._drain_graces))
-        return self._view(self._columns.shared(), sparse, self.id_order())
+        view = self._view(self._columns.shared(), sparse, self.id_order())
+        # Weakly, as a view that nobody reads any more would only hold columns in memory.
+        self._last_snapshot, self._writes_seen = ref(view), self._columns.writes
+        return view
 
     def _view(self, arrays: Mapping[str, Column], sparse: Sparse, id_order: Rows) -> InventorySnapshot:
         columns = self._columns

@@ -12,12 +12,12 @@ def row(cpu: int, arrival_ns: int, cluster: str = "a") -> Need:
     return Need(cluster, Profile(priority=1), amounts(cpu=cpu), arrival_ns=arrival_ns)
 
 
-def test_a_roll_up_that_differs_only_in_its_time_is_no_change_of_demand_but_takes_its_new_place() -> None:
+def test_a_roll_up_that_differs_only_in_its_time_changes_nothing_and_keeps_its_place_adr_0110() -> None:
     table = NeedsTable()
     assert table.replace("a", [row(1, 10)]) is True
     assert table.replace("b", [row(1, 20, "b")]) is True
     assert table.replace("a", [row(1, 30)]) is False
-    assert [need.cluster for need in table.snapshot()] == ["b", "a"]
+    assert [(need.cluster, need.arrival_ns) for need in table.snapshot()] == [("a", 10), ("b", 20)]
     assert table.replace("a", [row(2, 30)]) is True
     assert table.replace("a", [row(2, 30), row(2, 30)]) is True
     assert table.replace("a", []) is True

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from bigfleet.aio.rng import SeededRng
-from bigfleet.engine.fold import normalise
-from bigfleet.engine.index import MachineIndex
+from bigfleet.engine.cycle import decide
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
+from bigfleet.model.situation import IdleHolds
 from bigfleet.testing.builders import amounts
 from bigfleet.wire.rollups import Rollup, RollupReader, rollup_to_proto
 from bigfleet.workload.catalogues import REALISTIC
@@ -43,7 +43,15 @@ def test_after_folding_a_cluster_has_as_many_needs_as_published(
     for demand in demand_5k:
         table.replace(demand.cluster, demand.needs)
     needs = table.snapshot()
-    normalised = normalise(needs, MachineIndex(inventory.snapshot(), needs))
+    decision = decide(
+        inventory.snapshot(),
+        needs,
+        parked=frozenset(),
+        reported_clusters=None,
+        holds=IdleHolds(),
+        now=0.0,
+    )
+    normalised = decision.verdicts
     assert len(normalised) / 20 == pytest.approx(14.7, abs=0.6)
     assert sum(1 for item in normalised if item.need.group) / 20 == pytest.approx(2.7, abs=0.6)
 

@@ -239,6 +239,14 @@ def test_rows_read_before_another_machine_came_are_refused_as_it_might_be_the_sa
     assert len(inventory) == 1
 
 
+@pytest.mark.parametrize("odd", ["", "ü", "Straße", "機械"])
+def test_ids_read_at_once_are_those_read_one_by_one_in_any_alphabet(odd: str) -> None:
+    names = [f"m-{number:03}{odd}" for number in range(50)]
+    snapshot = holding(*map(machine, names)).snapshot()
+    assert snapshot.ids.many(snapshot.id_order) == names
+    assert snapshot.ids.many(snapshot.id_order[:1]) == names[:1]
+
+
 def test_many_single_additions_and_removals_stay_findable() -> None:
     inventory = Inventory()
     for number in range(5000):

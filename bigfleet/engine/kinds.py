@@ -1,0 +1,330 @@
+"""Kinds: all machines that are alike in everything demand can ask about.
+
+Why: a question about half a million machines becomes one about a few hundred kinds and a look-up per machine. Labels
+nobody asks about do not split kinds; a label of which every machine has its own does, and costs arrays, not objects.
+Called by: the fleet keeps one table; all phases ask it.
+Must never: give a kind another number, or change once it is made: `grown` makes another table.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigfleet.engine.amounts import Scale, Sizes, all_of
+from bigfleet.engine.radix import dense_ranks
+from bigfleet.model.buckets import PenaltyBucket, upper_bound
+from bigfleet.model.demand import Amounts
+from bigfleet.model.inventory.interner import Interner
+from bigfleet.model.inventory.snapshot import Texts
+from bigfleet.model.machine import Shape
+from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.resources import Resources
+
+Numbers = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+
+
+class KeyValues:
+    """The value of one label key for every kind: a code, or -1 where the key is absent."""
+
+    def __init__(self, codes: Numbers, values: Sequence[str]) -> None:
+        self.codes, self.values = codes, values
+        self._sorted: KeyValues | None = None
+        self.present: Flags = codes >= 0
+
+    @cached_property
+    def _code_of(self) -> dict[str, int]:
+        """Made when somebody asks: of a key that tells every machine apart it is as large as the fleet."""
+        return dict(zip(self.values, range(len(self.values)), strict=True))
+
+    def code(self, value: str) -> int:
+        """The code of a value, -1 when no kind has it."""
+        return self._code_of.get(value, -1)
+
+    def in_text_order(self) -> "KeyValues":
+        """The same with codes in the order of their values."""
+        if self._sorted is None:
+            order = sorted(range(len(self.values)), key=self.values.__getitem__)
+            places = np.empty(len(order) + 1, dtype=np.intp)
+            places[order] = np.arange(len(order))
+            places[-1] = -1  # what code -1 looks at
+            self._sorted = KeyValues(places[self.codes], [self.values[code] for code in order])
+        return self._sorted
+
+    def where(self, requirement: Requirement) -> Flags:
+        """The kinds on which a requirement on this key holds."""
+        match requirement.operator:
+            case Operator.IN:
+                return self._inside(requirement.values)
+            case Operator.NOT_IN:
+                return ~self._inside(requirement.values)
+            case Operator.EXISTS:
+                return self.present
+            case Operator.DOES_NOT_EXIST:
+                return ~self.present
+            case Operator.SAME:
+                return self._inside(requirement.values) if requirement.values else self.present
+            case _:
+                return np.zeros(self.codes.size, dtype=np.bool_)
+
+    def _inside(self, values: Sequence[str]) -> Flags:
+        codes = [code for value in values if (code := self.code(value)) >= 0]
+        if len(codes) == 1:
+            one: Flags = self.codes == codes[0]  # quicker than a look-up, and it is what most name
+            return one
+        inside = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last is the place that code -1 looks at
+        inside[codes] = True
+        flags: Flags = inside[self.codes]
+        return flags
+
+
+class Kinds:
+    """Tables by kind, and the answers to questions about kinds, kept until kinds come."""
+
+    def __init__(self, shapes: Interner[Shape], named: frozenset[str], wanted: Amounts, terms: int) -> None:
+        """`named` are the label keys that demand asks about and that shapes tell."""
+        self.named = named
+        self._keys = tuple(sorted(named))
+        self._shapes = shapes
+        self._seen = 0
+        self._number: dict[tuple[Any, ...], int] = {}
+        self._of_shape: list[int] = []
+        self._first: list[Shape] = []  # by kind
+        self._size_number: dict[Resources, int] = {}
+        self._size_of: list[int] = []
+        self._take_shapes()
+        self.offered = Amounts.of(self._size_number)
+        self.scale = Scale(wanted, self.offered, terms)
+        self._tabulate()
+
+    def grown(self, wanted: Amounts, terms: int) -> "Kinds | None":
+        """A table with the shapes that have come since; None when the scale no longer serves.
+
+        A new one, as a decision may still read this one. Numbers of kinds and sizes mean the same in both.
+        """
+        if not self.outgrown:
+            return self if self.scale.serves(wanted, self.offered, terms) else None
+        table = copy(self)
+        table._number, table._size_number = dict(self._number), dict(self._size_number)
+        table._of_shape, table._first = list(self._of_shape), list(self._first)
+        table._size_of = list(self._size_of)
+        table._take_shapes()
+        table.offered = Amounts.of(table._size_number)
+        if not table.scale.serves(wanted, table.offered, terms):
+            return None
+        table._tabulate()
+        return table
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether shapes have come that are not in the tables."""
+        return len(self._shapes) > self._seen
+
+    def _take_shapes(self) -> None:
+        # Asked once: a shard decides off its event loop, where a further shape may be numbered at any moment.
+        count = len(self._shapes)
+        for number in range(self._seen, count):
+            shape = self._shapes[number]
+            key = (
+                shape.instance_type,
+                shape.capacity,
+                shape.price_per_hour,
+                shape.interruption_probability,
+                shape.capacity_type,
+                *[shape.label(name) for name in self._keys],
+            )
+            kind = self._number.setdefault(key, len(self._first))
+            if kind == len(self._first):
+                self._first.append(shape)
+                size = self._size_number.setdefault(shape.capacity, len(self._size_number))
+                self._size_of.append(size)
+            self._of_shape.append(kind)
+        self._seen = count
+
+    def _tabulate(self) -> None:
+        first = self._first
+        self.of_shape: Numbers = np.array(self._of_shape, dtype=np.intp)
+        self.sizes = Sizes(self.scale, tuple(self._size_number))
+        self._set_tables(
+            size=np.array(self._size_of, dtype=np.intp),
+            price=np.array([shape.price_per_hour for shape in first], dtype=float),
+            probability=np.array([shape.interruption_probability for shape in first], dtype=float),
+            capacity_type=np.array([shape.capacity_type for shape in first], dtype=np.intp),
+            plain=np.arange(len(first)),
+        )
+
+    def _set_tables(
+        self,
+        *,
+        size: Numbers,
+        price: NDArray[np.float64],
+        probability: NDArray[np.float64],
+        capacity_type: Numbers,
+        plain: Numbers,
+    ) -> None:
+        self.size, self.price, self.probability, self.capacity_type = size, price, probability, capacity_type
+        self._plain = plain  # the kind as the shapes alone tell it
+        self.price_rank, self.price_ranks = dense_ranks(price)
+        self.by_price: tuple[Numbers, Numbers] = (np.argsort(self.price_rank, kind="stable"), self.price_rank)
+        self._by_cost: dict[PenaltyBucket, tuple[Numbers, Numbers]] = {}
+        self._wide: dict[str, KeyValues] = {}
+        self._values: dict[str, KeyValues] = {}
+        self._met: dict[Requirement, Flags] = {}
+        self._matching: dict[str, Flags] = {}
+        self._covering: dict[Resources, Flags] = {}
+        self._eligible: dict[tuple[str, Resources], Flags] = {}
+        self._pinned: dict[tuple[str, ...], Flags] = {}
+        self._acquirable: dict[tuple[str, Resources], Flags] = {}
+        self._usable: dict[tuple[str, Resources, str], Flags] = {}
+
+    def split(self, of_row: NDArray[np.int32], wide: Mapping[str, Texts], live: Numbers) -> NDArray[np.int32]:
+        """Split kinds by labels that shapes do not tell; return the kind of every row."""
+        plain = of_row[live].astype(np.int64)
+        combined = plain
+        codes: dict[str, tuple[Numbers, list[str]]] = {}
+        for key, texts in wide.items():
+            codes[key] = found, values = _wide_codes(texts, live)
+            combined = combined * (len(values) + 1) + found + 1
+        first, inverse = _distinct(
+            combined, alone=any(len(values) == live.size for _, values in codes.values())
+        )
+        plain_of = plain[first].astype(np.intp)
+        self._set_tables(
+            size=self.size[plain_of],
+            price=self.price[plain_of],
+            probability=self.probability[plain_of],
+            capacity_type=self.capacity_type[plain_of],
+            plain=plain_of,
+        )
+        self._wide = {key: KeyValues(found[first], values) for key, (found, values) in codes.items()}
+        split = np.zeros_like(of_row)
+        split[live] = inverse
+        return split
+
+    def __len__(self) -> int:
+        return int(self.size.size)
+
+    def shape(self, kind: int) -> Shape:
+        """A shape of this kind; what demand can ask about is the same for all of them."""
+        return self._first[int(self._plain[kind])]
+
+    def values(self, key: str) -> KeyValues:
+        """The value of a label key for every kind, codes in text order."""
+        wide = self._wide.get(key)
+        return self._plain_values(key) if wide is None else wide.in_text_order()
+
+    def _plain_values(self, key: str) -> KeyValues:
+        found = self._values.get(key)
+        if found is None:
+            plain = [shape.label(key) for shape in self._first]
+            known = sorted({value for value in plain if value is not None})
+            code_of: dict[str | None, int] = {value: code for code, value in enumerate(known)}
+            codes = np.array([code_of.get(value, -1) for value in plain], dtype=np.intp)
+            found = self._values[key] = KeyValues(codes[self._plain], known)
+        return found
+
+    def matching(self, profile: Profile) -> Flags:
+        """The kinds that meet every requirement."""
+        found = self._matching.get(profile.requirements_text)
+        if found is None:
+            found = np.ones(len(self), dtype=np.bool_)
+            for requirement in profile.requirements:
+                found &= self._where(requirement)
+            self._matching[profile.requirements_text] = found
+        return found
+
+    def _where(self, requirement: Requirement) -> Flags:
+        wide = self._wide.get(requirement.key)
+        if wide is not None:
+            return wide.where(requirement)  # such a key is named with other values by everybody
+        found = self._met.get(requirement)
+        if found is None:
+            found = self._met[requirement] = self._plain_values(requirement.key).where(requirement)
+        return found
+
+    def covering(self, wanted: Resources) -> Flags:
+        """The kinds that hold an amount alone."""
+        found = self._covering.get(wanted)
+        if found is None:
+            goal = self.scale.matrix([self.scale.vector(wanted)])
+            found = self._covering[wanted] = all_of(self.sizes.matrix >= goal)[self.size]
+        return found
+
+    def eligible(self, profile: Profile, unit: Resources) -> Flags:
+        """The kinds that match a profile and cover a unit."""
+        key = (profile.requirements_text, unit)
+        found = self._eligible.get(key)
+        if found is None:
+            found = self._eligible[key] = self.matching(profile) & self.covering(unit)
+        return found
+
+    def acquirable(self, profile: Profile, unit: Resources) -> Flags:
+        """The kinds a need may acquire or preempt: eligible, and of a pinned type if its types are pinned."""
+        if not profile.pinned_types:
+            return self.eligible(profile, unit)
+        key = (profile.requirements_text, unit)
+        found = self._acquirable.get(key)
+        if found is None:
+            found = self._acquirable[key] = self.eligible(profile, unit) & self.pinned(profile)
+        return found
+
+    def usable(self, profile: Profile, unit: Resources, key: str) -> Flags:
+        """The kinds that may serve a gang which shares a value of `key`: eligible, and having one."""
+        name = (profile.requirements_text, unit, key)
+        found = self._usable.get(name)
+        if found is None:
+            found = self._usable[name] = self.eligible(profile, unit) & self.values(key).present
+        return found
+
+    def pinned(self, profile: Profile) -> Flags:
+        """The kinds whose instance-type field is one of the profile's pinned types; all if it pins none."""
+        types = profile.pinned_types
+        found = self._pinned.get(types)
+        if found is None:
+            wanted = np.array(
+                [not types or shape.instance_type in types for shape in self._first], dtype=np.bool_
+            )
+            found = self._pinned[types] = wanted[self._plain]
+        return found
+
+    def by_cost(self, bucket: PenaltyBucket) -> tuple[Numbers, Numbers]:
+        """Kinds by what they cost a workload of this bucket, and for each kind the place of its cost."""
+        found = self._by_cost.get(bucket)
+        if found is None:
+            # The formula of `bigfleet.model.costs`, for all kinds at once: no risk, no share of a boundless penalty.
+            risky = self.probability > 0
+            costs = self.price.copy()
+            costs[risky] += self.probability[risky] * max(0.0, upper_bound(bucket))
+            ranks, _ = dense_ranks(costs)
+            found = self._by_cost[bucket] = (np.argsort(ranks, kind="stable"), ranks)
+        return found
+
+    def type_ranks(self, types: Sequence[str]) -> Numbers:
+        """For each kind the place of its instance-type field among pinned types; of no meaning for other types."""
+        rank = {name: place for place, name in enumerate(types)}
+        ranks = np.array([rank.get(shape.instance_type, len(types)) for shape in self._first], dtype=np.intp)
+        return ranks[self._plain]
+
+
+def _wide_codes(texts: Texts, rows: Numbers) -> tuple[Numbers, list[str]]:
+    """A code per row, -1 where it has no text, and the texts in the order in which they were met."""
+    met = texts.many(rows)
+    values = [value for value in dict.fromkeys(met) if value is not None]
+    if len(values) == len(met):  # a text of its own for every row
+        return np.arange(len(met)), values
+    code_of: dict[str | None, int] = dict(zip(values, range(len(values)), strict=True))
+    code_of[None] = -1
+    return np.fromiter(map(code_of.__getitem__, met), dtype=np.intp, count=len(met)), values
+
+
+def _distinct(values: NDArray[np.int64], *, alone: bool) -> tuple[Numbers, Numbers]:
+    """Where each distinct value is first met, and for each value which of them it is."""
+    if alone:  # a label tells every machine from every other
+        everyone = np.arange(values.size)
+        return everyone, everyone
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    return first, inverse.ravel()

@@ -1,0 +1,286 @@
+"""The pre-pass of one cluster: its machines, and those on order for it, are credited to its needs.
+
+Why: existing machines serve their own cluster only, so clusters are independent of each other but for gangs that count
+on machines everybody may acquire. A run stops before each of those until it is that gang's turn among all clusters.
+Called by: `bigfleet.engine.phase1.prepass`, which says whose turn it is.
+Must never: credit a Creating machine that was not ordered for this need (E7), or change once it is finished.
+Rules: decision-engine 7.2 to 7.7; visiting order by decision E16.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from bigfleet.engine.amounts import Vector, all_of
+from bigfleet.engine.fleet import Fleet, Members
+from bigfleet.engine.fold import PlannedNeed
+from bigfleet.engine.kinds import Flags, Kinds, Numbers
+from bigfleet.engine.phase1.domains import NO_DOMAIN, DomainSupply, choose_domain, covers
+from bigfleet.engine.phase1.gang_supply import GangSupply
+
+_NONE: Numbers = np.empty(0, dtype=np.intp)
+
+
+class Outcome(NamedTuple):  # a tuple, as a full pass makes tens of thousands of them
+    """What the pre-pass did for one need."""
+
+    credited: Numbers
+    """Places among the cluster's members, in the order in which they were taken."""
+    missing: Vector
+    domain: str | None = None
+    structural: bool = False
+    waited: bool = False
+    """Whether the choice hung on machines that everybody may acquire."""
+
+
+class ClusterRun:
+    """One cluster's needs in visiting order, and who got what."""
+
+    def __init__(self, fleet: Fleet, cluster: str, plans: Sequence[PlannedNeed]) -> None:
+        self.kinds, self.stamps, self.plans = fleet.kinds, fleet.stamps, plans
+        self.members = fleet.members.get(cluster, _NO_MEMBERS)
+        self.outcomes: list[Outcome] = []
+        self.free: Flags = np.ones(self.members.rows.size, dtype=np.bool_)
+
+    def again(self, fleet: Fleet) -> "ClusterRun":
+        """A copy of a finished run, to be looked through and, from some gang on, done anew."""
+        run = ClusterRun(fleet, "", self.plans)
+        run.members, run.outcomes, run.free = self.members, list(self.outcomes), self.free.copy()
+        return run
+
+    @cached_property
+    def waits(self) -> bool:
+        """Of a finished run: whether some choice hung on shared supply, and is looked at again when that changes."""
+        return any(outcome.waited for outcome in self.outcomes)
+
+    @cached_property
+    def open_visits(self) -> tuple[int, ...]:
+        """Of a finished run: the needs that miss something."""
+        return tuple(visit for visit, outcome in enumerate(self.outcomes) if any(outcome.missing))
+
+    def steps(self, supply: GangSupply) -> Iterator[tuple[object, ...]]:
+        """Visit the needs that have no outcome yet; yield a gang's turn and go on when it has come."""
+        for place in range(len(self.outcomes), len(self.plans)):
+            plan = self.plans[place]
+            key = plan.need.profile.same_key
+            if key is None:
+                self.outcomes.append(self._ordinary(plan))
+                continue
+            outcome = self._served_by_its_own(plan, key)
+            if outcome is None:
+                gang = _Gang(self, plan, key, self.free)
+                outcome = gang.decided_alone()
+            if outcome is None:
+                yield plan.turn
+                outcome = gang.decided_with(supply)
+            self.outcomes.append(outcome)
+
+    def steps_again(self, supply: GangSupply) -> Iterator[tuple[object, ...]]:
+        """Look at the choices that hung on shared supply; from the first that is now another, start anew."""
+        for place, before in enumerate(self.outcomes):
+            if not before.waited:
+                continue
+            plan = self.plans[place]
+            yield plan.turn
+            gang = _Gang(self, plan, plan.need.profile.same_key or "", self._free_at(place))
+            domain, structural = gang.choice(supply)
+            if domain != before.domain:
+                self.free = self._free_at(place)
+                del self.outcomes[place:]
+                self.outcomes.append(gang.decided_with(supply))
+                yield from self.steps(supply)
+                return
+            if structural != before.structural:
+                self.outcomes[place] = before._replace(structural=structural)
+            gang.count_on(supply, before)
+
+    def _free_at(self, place: int) -> Flags:
+        """Which members were free when it was this need's turn."""
+        free = self.free.copy()
+        for outcome in self.outcomes[place:]:
+            free[outcome.credited] = True
+        return free
+
+    def domain_supply(self, place: int, key: str, kinds: Kinds) -> DomainSupply:
+        """What a gang's cluster held for it, by domain, when it was its turn; domains as `kinds` number them."""
+        run = copy(self)
+        run.kinds = kinds
+        return _Gang(run, self.plans[place], key, self._free_at(place)).creditable()
+
+    def creditable_count(self, place: int) -> int:
+        """How many members could be credited to a need when it was its turn."""
+        need, members, free = self.plans[place].need, self.members, self._free_at(place)
+        if need.profile.same_key is not None:
+            return int(self.domain_supply(place, need.profile.same_key, self.kinds).count.sum())
+        eligible = self.kinds.eligible(need.profile, need.unit)
+        bound = np.count_nonzero(eligible.take(members.kinds[: members.bound]) & free[: members.bound])
+        ordered = members.on_order.get(need.profile.fingerprint, ())
+        return int(bound) + sum(bool(free[at] and eligible[members.kinds[at]]) for at in ordered)
+
+    def excess(self) -> Numbers:
+        """Configured machines that no need holds, in keep order."""
+        configured = self.members.configured
+        left: Numbers = self.members.rows[:configured][self.free[:configured]].astype(np.intp)
+        return left
+
+    def rows(self, places: Numbers) -> Numbers:
+        """Members as rows of the inventory."""
+        return self.members.rows[places].astype(np.intp)
+
+    def _ordinary(self, plan: PlannedNeed) -> Outcome:
+        _, need, _, wanted, _ = plan
+        if not any(wanted):
+            return Outcome(_NONE, wanted)
+        members = self.members
+        eligible = self.kinds.eligible(need.profile, need.unit)
+        if not members.on_order:
+            flags = eligible.take(members.kinds)
+            flags &= self.free
+            return Outcome(*self.take(flags.nonzero()[0], wanted))
+        flags = eligible.take(members.kinds[: members.bound])
+        flags &= self.free[: members.bound]
+        taken, missing = self.take(flags.nonzero()[0], wanted)
+        ordered = members.on_order.get(need.profile.fingerprint)
+        if ordered is not None and any(missing):
+            fitting = [at for at in ordered if self.free[at] and eligible[members.kinds[at]]]
+            more, missing = self.take(np.array(fitting, dtype=np.intp), missing)
+            taken = np.concatenate([taken, more])
+        return Outcome(taken, missing)
+
+    def _served_by_its_own(self, plan: PlannedNeed, key: str) -> Outcome | None:
+        """The outcome of a gang whose own machines cover it and lie in one domain; nearly every gang at rest.
+
+        No other domain then comes before that one, whatever could be acquired there (7.4).
+        """
+        need, members = plan.need, self.members
+        stamps = self.stamps.own(need.profile.fingerprint, need.group)
+        if len(stamps) != 1 or members.on_order or plan.parked or not any(plan.wanted):
+            return None
+        own = members.stamps == stamps[0]
+        own &= self.free
+        places = own.nonzero()[0]
+        if not places.size:
+            return None
+        kinds = members.kinds.take(places)
+        usable = self.kinds.usable(need.profile, need.unit, key).take(kinds)
+        if not usable.all():
+            places, kinds = places[usable], kinds[usable]
+        values = self.kinds.values(key)
+        codes = values.codes.take(kinds)
+        if not places.size or not (codes == codes[0]).all():
+            return None
+        count, missing = self.kinds.sizes.cover(members.sizes.take(places), plan.wanted)
+        if any(missing):
+            return None
+        taken = places[:count]
+        self.free[taken] = False
+        return Outcome(taken, missing, values.values[codes[0]], structural=True)
+
+    def take(self, candidates: Numbers, missing: Vector) -> tuple[Numbers, Vector]:
+        """Claim members in this order until nothing is missing."""
+        count, missing = self.kinds.sizes.cover(self.members.sizes.take(candidates), missing)
+        taken = candidates[:count]
+        self.free[taken] = False
+        return taken, missing
+
+
+class _Gang:
+    """One gang at its turn, and the members that could be credited to it."""
+
+    def __init__(self, run: ClusterRun, plan: PlannedNeed, key: str, free: Flags) -> None:
+        self._run, self._plan, self._key = run, plan, key
+        self._creditable: DomainSupply | None = None
+        need, members, kinds = plan.need, run.members, run.kinds
+        fingerprint, group = need.profile.fingerprint, need.group
+        usable = kinds.usable(need.profile, need.unit, key)
+        found = (usable.take(members.kinds[: members.bound]) & free[: members.bound]).nonzero()[0]
+        stamps = run.stamps.own(fingerprint, group)
+        ordered = members.on_order.get(fingerprint) if members.on_order else None
+        if ordered is not None:
+            mine = [
+                at
+                for at in ordered
+                if free[at] and usable[members.kinds[at]] and int(members.stamps[at]) in stamps
+            ]
+            found = np.concatenate([found, np.array(mine, dtype=np.intp)])
+        self._members = found
+        self._values = kinds.values(key)
+        self._codes = self._values.codes.take(members.kinds.take(found))
+        at_stamps = members.stamps.take(found)
+        if len(stamps) == 1:
+            self._own: Flags = at_stamps == stamps[0]
+        else:
+            self._own = np.isin(at_stamps, stamps) if stamps else np.zeros(found.size, dtype=np.bool_)
+
+    def decided_alone(self) -> Outcome | None:
+        """The outcome if the cluster's own machines settle it, whatever else could be acquired.
+
+        They do if there is just one domain in which they cover the gang: no other then comes before it (7.4). And
+        parked gangs look no further.
+        """
+        if self._plan.parked:
+            supply = self.creditable()
+            domain = choose_domain(supply, self._plan.wanted)
+            if domain == NO_DOMAIN:
+                return Outcome(_NONE, self._plan.wanted)
+            return self._credited(domain, covers(supply.total[domain], self._plan.wanted), waited=False)
+        if not any(self._plan.wanted) or not self._members.size:
+            return None
+        held = self.creditable().creditable
+        covering = all_of(held >= np.array(self._plan.wanted, dtype=held.dtype)).nonzero()[0]
+        if covering.size != 1:
+            return None
+        return self._credited(int(covering[0]), structural=True, waited=False)
+
+    def choice(self, supply: GangSupply) -> tuple[str | None, bool]:
+        """The domain in which the gang gathers, and whether it could be held there."""
+        domain, structural = self._choice(supply)
+        return (None if domain == NO_DOMAIN else self._values.values[domain]), structural
+
+    def _choice(self, supply: GangSupply) -> tuple[int, bool]:
+        there = self.creditable().with_shared(supply.now(self._plan, self._key))
+        domain = choose_domain(there, self._plan.wanted)
+        return domain, domain != NO_DOMAIN and covers(there.total[domain], self._plan.wanted)
+
+    def decided_with(self, supply: GangSupply) -> Outcome:
+        """The outcome, counting what may be acquired."""
+        domain, structural = self._choice(supply)
+        if domain == NO_DOMAIN:
+            return Outcome(_NONE, self._plan.wanted, waited=True)
+        outcome = self._credited(domain, structural, waited=True)
+        self.count_on(supply, outcome)
+        return outcome
+
+    def count_on(self, supply: GangSupply, outcome: Outcome) -> None:
+        """Mark what the gang will acquire, so that no gang after it counts on the same machines."""
+        if outcome.domain is not None and any(outcome.missing):
+            supply.consume(self._plan, self._key, self._values.code(outcome.domain), outcome.missing)
+
+    def _credited(self, domain: int, structural: bool, *, waited: bool) -> Outcome:
+        here = self._codes == domain
+        ordered = np.concatenate([self._members[here & self._own], self._members[here & ~self._own]])  # 7.5
+        taken, missing = self._run.take(ordered, self._plan.wanted)
+        return Outcome(taken, missing, self._values.values[domain], structural, waited)
+
+    def creditable(self) -> DomainSupply:
+        """The members added up by domain."""
+        if self._creditable is None:
+            self._creditable = self._added_up()
+        return self._creditable
+
+    def _added_up(self) -> DomainSupply:
+        sizes = self._run.kinds.sizes.matrix
+        domains = len(self._values.values)
+        count = np.bincount(self._codes, minlength=domains)
+        held = np.zeros((domains, sizes.shape[1]), dtype=sizes.dtype)
+        own = np.zeros_like(held)
+        capacities = sizes.take(self._run.members.sizes.take(self._members), axis=0)
+        np.add.at(held, self._codes, capacities)
+        np.add.at(own, self._codes[self._own], capacities[self._own])
+        return DomainSupply(count, held, held, own)
+
+
+_NO_MEMBERS = Members(np.empty(0, dtype=np.int32), _NONE, _NONE, _NONE, 0, 0, {})

@@ -1,0 +1,271 @@
+"""The engine as a running shard uses it: cycle after cycle on inventory and demand that change a little.
+
+Why: a shard decides every few seconds about a fleet of which almost nothing changed. The order of the steps is part of
+the answer and stands here, together with what is kept from the last cycle and when it no longer holds. Nothing kept
+may change an answer: a planner that has seen a thousand cycles decides exactly as a fresh one does.
+Called by: the shard's cycle, benchmarks, and `bigfleet.engine.cycle` for a single decision.
+Rules: decision-engine section 5, action order 10.1; ADR-0030, ADR-0068, decision E10.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bigfleet.engine.fleet import Changes, Fleet
+from bigfleet.engine.fold import Folding, Folds, PlannedNeed, planned_needs
+from bigfleet.engine.kinds import Kinds
+from bigfleet.engine.phase1.acquire import OpenNeed, run_acquisition
+from bigfleet.engine.phase1.cluster_run import ClusterRun
+from bigfleet.engine.phase1.gang_supply import GangSupply
+from bigfleet.engine.phase1.prepass import Workers, one_after_the_other, run_prepass
+from bigfleet.engine.phase2 import Holders, run_phase2
+from bigfleet.engine.phase3 import reclaims, releases
+from bigfleet.engine.reporter import Reporter
+from bigfleet.engine.reporting import report_demand, report_excess, report_prepass
+from bigfleet.engine.verdicts import Verdicts, exhausted_needs
+from bigfleet.model.action import Action, ActionKind
+from bigfleet.model.decision import Decision, Verdict
+from bigfleet.model.demand import Amounts, ClusterNeeds, Demand
+from bigfleet.model.inventory import InventorySnapshot
+from bigfleet.model.situation import GangRef, IdleHolds
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a decision was about."""
+
+    snapshot: InventorySnapshot
+    demand: Demand
+    parked: frozenset[GangRef]
+    reported: frozenset[str] | None
+    holds: IdleHolds
+    now: float
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """What is kept of one cluster."""
+
+    demand: ClusterNeeds | None
+    folds: Folds
+    run: ClusterRun
+
+
+def _pass_by(_phase: str) -> None:
+    """Tell nobody."""
+
+
+class Planner:
+    """Decides again and again."""
+
+    def __init__(
+        self,
+        workers: Workers = one_after_the_other,
+        reporter: Reporter | None = None,
+        phase_ended: Callable[[str], None] = _pass_by,
+    ) -> None:
+        """`phase_ended` is told the name of each phase as it ends, for whoever measures; the engine asks no clock."""
+        self._workers, self._reporter, self._phase_ended = workers, reporter, phase_ended
+        self._fleet: Fleet | None = None
+        self._clusters: dict[str, _Cluster] = {}
+        self._wanted = Amounts(
+            {}, {}
+        )  # of all demand since kinds were made, so perhaps of more than there is
+        self._listed: list[tuple[tuple[object, ...], str, int]] = []
+        self._last: tuple[_Asked, Decision, float] | None = None
+
+    def decide(
+        self,
+        snapshot: InventorySnapshot,
+        demand: Demand,
+        *,
+        parked: frozenset[GangRef],
+        reported_clusters: frozenset[str] | None,
+        holds: IdleHolds,
+        now: float,
+    ) -> Decision:
+        """Decide what to do about this demand with these machines."""
+        asked = _Asked(snapshot, demand, parked, reported_clusters, holds, now)
+        # A listener is told of every need, so nothing that was kept is used.
+        last = self._last if self._reporter is None else None
+        if last is not None and _nothing_changed(last[0], asked, next_due=last[2]):
+            return last[1]
+        self._last = None  # should the decision fail half-way, nothing of it may be built upon
+        before = last[0] if last is not None else None
+        decision, next_due = self._decide(asked, before)
+        self._last = (asked, decision, next_due)
+        return decision
+
+    def _decide(self, asked: _Asked, before: _Asked | None) -> tuple[Decision, float]:
+        fleet, dirty, refold = self._follow(asked, before)
+        supply = GangSupply(fleet)
+        anew = self._plan_anew(fleet, asked, dirty, refold)
+        again = self._look_again(fleet, anew)
+        run_prepass(anew.values(), again.values(), supply, self._workers)
+        for name, run in (*anew.items(), *again.items()):
+            self._clusters[name].run = run
+        self._list_in_order(anew)
+        open_needs = self._open_needs()
+        reporter = self._reporter
+        if reporter is not None:
+            visits = ((self._clusters[name].run, visit) for _, name, visit in self._listed)
+            report_prepass(reporter, fleet, supply, visits)
+        broker = run_acquisition(fleet, open_needs, reporter) if open_needs else None
+        self._phase_ended("phase1")
+        second = run_phase2(fleet, open_needs, lambda: self._holders(fleet), reporter)
+        self._phase_ended("phase2")
+        exhausted = exhausted_needs(second.unresolved)
+        runs = {name: kept.run for name, kept in self._clusters.items()}
+        verdicts = Verdicts(
+            fleet,
+            asked.demand,
+            supply,
+            runs=runs,
+            listed=self._listed,
+            open_needs=open_needs,
+            exhausted=exhausted,
+        )
+        excess = {name: rows for name, run in runs.items() if (rows := run.excess()).size}
+        released = releases(fleet, None if broker is None else broker.taken, asked.holds, asked.now)
+        if reporter is not None:
+            report_demand(reporter, verdicts)
+            report_excess(reporter, fleet, excess, asked.reported)
+            reporter.released([action.machine_id for action in released.actions])
+        actions = (
+            *_acquisitions(open_needs, verdicts),
+            *second.actions,
+            *reclaims(fleet, excess, asked.reported),
+            *released.actions,
+        )
+        self._phase_ended("phase3")
+        return Decision(actions, verdicts, second.unresolved), released.next_due
+
+    # What still holds
+
+    def _follow(self, asked: _Asked, before: _Asked | None) -> tuple[Fleet, set[str], bool]:
+        """Bring the fleet up to date; tell which clusters have to be planned anew and whether all folds have to."""
+        demand, snapshot = asked.demand, asked.snapshot
+        new = demand.by_cluster
+        old = before.demand.by_cluster if before is not None else {}
+        came = [name for name, part in new.items() if old.get(name) is not part]
+        # Kinds that are kept serve all that was asked before, so what is new decides whether they still do.
+        named = frozenset().union(*(new[name].label_keys for name in came))
+        wanted = Amounts.union(new[name].amounts for name in came)
+        terms = len(snapshot) + len(demand)
+        fleet = self._fleet
+        kinds = None
+        if before is not None and fleet is not None and _tells_apart(fleet, snapshot, named):
+            self._wanted = Amounts.union((self._wanted, wanted))
+            kinds = fleet.kinds.grown(self._wanted, terms)
+        if before is None or fleet is None or kinds is None:
+            named = frozenset().union(*(part.label_keys for part in new.values()))
+            self._wanted = Amounts.union(part.amounts for part in new.values())
+            wide = tuple(sorted(named & snapshot.wide.keys()))
+            kinds = Kinds(snapshot.shapes, named.difference(wide), self._wanted, terms)
+            self._fleet = fleet = Fleet(snapshot, kinds, wide)
+            self._clusters, self._listed = {}, []
+            return fleet, {*demand.by_cluster, *fleet.members}, True
+        changes: Changes = fleet.advance(snapshot, kinds)
+        dirty = set(changes.clusters)
+        dirty |= set(came)
+        dirty |= old.keys() - new.keys()
+        if asked.parked != before.parked:
+            dirty |= {gang.cluster for gang in asked.parked ^ before.parked}
+        return fleet, dirty, changes.kinds_in_supply
+
+    def _plan_anew(self, fleet: Fleet, asked: _Asked, dirty: set[str], refold: bool) -> dict[str, ClusterRun]:
+        """Fresh runs for clusters whose machines, demand, parked gangs or folds are not what they were."""
+        folding = Folding(fleet)
+        by_cluster = asked.demand.by_cluster
+        anew: dict[str, ClusterRun] = {}
+        for name in sorted({*self._clusters, *dirty}) if refold else sorted(dirty):
+            part = by_cluster.get(name)
+            kept = self._clusters.get(name)
+            folds = () if part is None else folding.of(part)
+            if name not in dirty and kept is not None and kept.folds == folds:
+                continue
+            if part is None and name not in fleet.members:
+                self._clusters.pop(name, None)
+                continue
+            plans: Sequence[PlannedNeed] = ()
+            if part is not None:
+                plans = planned_needs(part, folds, asked.parked, fleet.kinds.scale)
+            anew[name] = run = ClusterRun(fleet, name, plans)
+            self._clusters[name] = _Cluster(part, folds, run)
+        return anew
+
+    def _look_again(self, fleet: Fleet, anew: dict[str, ClusterRun]) -> dict[str, ClusterRun]:
+        """Copies of runs that are still good but for gangs that counted on shared supply."""
+        return {
+            name: kept.run.again(fleet)
+            for name, kept in self._clusters.items()
+            if name not in anew and kept.run.waits
+        }
+
+    def _list_in_order(self, anew: dict[str, ClusterRun]) -> None:
+        """Keep all needs in list order: what stayed is in order already, so little is left to sort."""
+        gone = self._clusters
+        self._listed = [entry for entry in self._listed if entry[1] not in anew and entry[1] in gone]
+        self._listed += [
+            (plan.order, name, visit) for name, run in anew.items() for visit, plan in enumerate(run.plans)
+        ]
+        self._listed.sort()
+
+    # What the later phases want to know
+
+    def _open_needs(self) -> list[OpenNeed]:
+        """The needs that the pre-pass did not cover, in list order."""
+        found = []
+        for name, kept in self._clusters.items():
+            run = kept.run
+            for visit in run.open_visits:
+                plan, outcome = run.plans[visit], run.outcomes[visit]
+                place = bisect_left(self._listed, (plan.order, name, visit))
+                rows = run.rows(outcome.credited)
+                found.append(OpenNeed(place, plan, outcome.domain, rows, outcome.missing))
+        found.sort(key=lambda item: item.place)
+        return found
+
+    def _holders(self, fleet: Fleet) -> Holders:
+        runs = [kept.run for kept in self._clusters.values()]
+        precedences = sorted({plan.need.profile.precedence for run in runs for plan in run.plans})
+        places = {precedence: place for place, precedence in enumerate(precedences)}
+        rank = np.full(fleet.state.size, -1, dtype=np.int32)
+        for run in runs:
+            for plan, outcome in zip(run.plans, run.outcomes, strict=True):
+                rank[run.rows(outcome.credited)] = places[plan.need.profile.precedence]
+        return Holders(rank, places)
+
+
+def _tells_apart(fleet: Fleet, snapshot: InventorySnapshot, named: frozenset[str]) -> bool:
+    """Whether kinds as they are kept still tell apart all that demand asks about."""
+    return (
+        named <= fleet.kinds.named.union(fleet.named_wide)
+        and fleet.follows(snapshot)
+        and not (fleet.named_wide and fleet.kinds.outgrown)
+        and not any(key in snapshot.wide for key in fleet.kinds.named)
+    )
+
+
+def _nothing_changed(before: _Asked, now: _Asked, *, next_due: float) -> bool:
+    return (
+        before.snapshot is now.snapshot
+        and before.demand is now.demand
+        and before.parked == now.parked
+        and before.reported == now.reported
+        and before.holds == now.holds
+        and before.now <= now.now < next_due
+    )
+
+
+def _acquisitions(open_needs: Sequence[OpenNeed], verdicts: Sequence[Verdict]) -> Iterable[Action]:
+    for item in open_needs:
+        verdict, need = verdicts[item.place], item.need
+        for kind, ids in (
+            (ActionKind.BOOTSTRAP, verdict.bootstrapped),
+            (ActionKind.PROVISION, verdict.provisioned),
+        ):
+            for machine_id in ids:
+                yield Action(kind, machine_id, need.cluster, need.profile.fingerprint, need.group, item.place)

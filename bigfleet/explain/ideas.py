@@ -1,0 +1,204 @@
+"""Ideas: changes that might satisfy a need, in the form of edits, before anybody has tried them.
+
+Called by: `bigfleet.explain.changes`, which tries them in this order.
+Must never: be shown to anybody untried.
+Rules: dashboard 6.1, point 7.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bigfleet.explain.amounts import amounts_text
+from bigfleet.explain.case import Case, Group
+from bigfleet.explain.prices import price_idea
+from bigfleet.explain.standing import Judge, requirement_text, strict_spread
+from bigfleet.explain.templates import Template, templates_for
+from bigfleet.model.machine import MachineState
+from bigfleet.model.need import Need
+from bigfleet.model.resources import Resources
+
+EditObject = Mapping[str, object]
+
+_TEMPLATES = 3
+_MAX_PRIORITY = 2**31 - 1
+_MOST_MACHINES = 50_000
+_ONCE = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class Idea:
+    """Something that might help, in a number of sizes."""
+
+    words: Callable[[int], str]
+    edits: Callable[[int], Sequence[EditObject]]
+    amounts: tuple[int, ...] = _ONCE
+    """Rising; the first that does is proposed."""
+    between: bool = False
+    """Whether an amount between two of these is one too, so that the least can be looked for."""
+    ends: bool = False
+    """Whether nothing else is worth trying once it suffices."""
+    wants_machine: str = ""
+    """The machine that the need is to take; empty when the need is to be satisfied."""
+
+
+def ideas_for(case: Case, place: int) -> Iterator[Idea]:
+    """What to try for a need, in the order of trying."""
+    verdict, judge = case.verdict(place), Judge(case, place)
+    if verdict.satisfied:
+        cheaper = price_idea(case, place)
+        if cheaper is not None:
+            machine_id, price = cheaper
+            yield Idea(
+                lambda _: f"a price of ${price:g}/h for {machine_id}",
+                lambda _: [
+                    {"edit": "change_machines", "where": {"ids": machine_id}, "to": {"price_per_hour": price}}
+                ],
+                wants_machine=machine_id,
+            )
+        return
+    where = {"needs": list(case.numbers(place))}
+    if not verdict.parked:
+        yield from _ideas_of_a_short_need(case, judge, where)
+        return
+    unpark = {"edit": "unpark", "where": where}
+    yield Idea(lambda _: "let the parked gang try again", lambda _: [unpark], ends=True)
+    for idea in _ideas_of_a_short_need(case, judge, where):
+        yield _together(unpark, idea)
+
+
+def _together(unpark: EditObject, idea: Idea) -> Idea:
+    """A parked gang acquires nothing, so whatever is to help must let it try."""
+    return replace(
+        idea,
+        words=lambda amount: f"let it try again, and {idea.words(amount)}",
+        edits=lambda amount: [unpark, *idea.edits(amount)],
+    )
+
+
+def _ideas_of_a_short_need(case: Case, judge: Judge, where: EditObject) -> Iterator[Idea]:
+    place, verdict = judge.place, case.verdict(judge.place)
+    yield from _smaller(case, place, where)
+    more = [
+        _more_machines(template, verdict.need, verdict.deficit)
+        for template in templates_for(case, place)[:_TEMPLATES]
+    ]
+    # One idea of each sort first: on a large fleet there are few tries.
+    yield from more[:1]
+    yield from _higher_priority(case, judge, where)
+    yield from _fewer_constraints(verdict.need, where)
+    yield from more[1:]
+    yield from _smaller_unit(case, judge, where)
+
+
+def _smaller(case: Case, place: int, where: EditObject) -> Iterator[Idea]:
+    """Ask for what can be had."""
+    verdict, numbers = case.verdict(place), case.numbers(place)
+    if len(numbers) > 1:
+        unit = verdict.need.unit
+        members = max(
+            (
+                -(-amount // unit.amount(name))
+                for name, amount in verdict.deficit.items()
+                if unit.amount(name)
+            ),
+            default=0,
+        )
+        if 0 < members < len(numbers):
+            gone = list(numbers[-members:])
+            yield Idea(
+                lambda _: f"without {members} of the {len(numbers)} gangs that were folded",
+                lambda _: [{"edit": "remove_needs", "where": {"needs": gone}}],
+            )
+        return
+    kept = verdict.need.total - verdict.deficit
+    if not kept.is_zero:
+        yield Idea(
+            lambda _: f"a total of {amounts_text(kept)} instead of {amounts_text(verdict.need.total)}",
+            lambda _: [{"edit": "change_needs", "where": where, "to": {"total": kept.texts()}}],
+        )
+
+
+def _more_machines(template: Template, need: Need, deficit: Resources) -> Idea:
+    least, whole = template.count_for(deficit), template.count_for(need.total)
+    amounts = sorted(
+        {count for count in (least, whole, 2 * whole, 4 * whole, 16 * whole) if count <= _MOST_MACHINES}
+        or {least}
+    )
+
+    def words(count: int) -> str:
+        return f"{count} more {'machine' if count == 1 else 'machines'} {template.words}"
+
+    def edits(count: int) -> Sequence[EditObject]:
+        return [{"edit": "add_machines", "count": count, **template.edit}]
+
+    return Idea(words, edits, tuple(amounts), between=True)
+
+
+def _higher_priority(case: Case, judge: Judge, where: EditObject) -> Iterator[Idea]:
+    """Outrank those who hold what the need could use, or who could be asked to leave."""
+    mine = judge.need.profile.priority
+    levels: set[int] = set()
+    for group in case.groups:
+        if not judge.fits(group.first):
+            continue
+        levels |= _levels(case, group)
+    rising = tuple(sorted(level for level in levels if mine < level <= _MAX_PRIORITY))
+    if rising:
+        yield Idea(
+            lambda level: f"priority {level} instead of {mine}",
+            lambda level: [{"edit": "change_needs", "where": where, "to": {"priority": level}}],
+            _sampled(rising),
+        )
+
+
+def _levels(case: Case, group: Group) -> set[int]:
+    found: set[int] = set()
+    if group.holder >= 0:
+        holder = case.need(group.holder).profile.priority
+        found |= {holder, holder + 1}
+    if group.first.state is MachineState.CONFIGURED:
+        found.add(group.first.assigned.priority + 1)
+    return found
+
+
+def _sampled(levels: tuple[int, ...]) -> tuple[int, ...]:
+    """A few of many levels, the highest among them."""
+    most = 6
+    if len(levels) <= most:
+        return levels
+    return tuple(sorted({levels[(len(levels) - 1) * place // (most - 1)] for place in range(most)}))
+
+
+def _fewer_constraints(need: Need, where: EditObject) -> Iterator[Idea]:
+    profile = need.profile
+    if strict_spread(need) is not None:
+        yield Idea(
+            lambda _: "without the spread",
+            lambda _: [{"edit": "change_needs", "where": where, "to": {"topology_spread": []}}],
+        )
+    for key in dict.fromkeys(item.key for item in profile.requirements):
+        texts = "; ".join(requirement_text(item) for item in profile.requirements if item.key == key)
+        yield _without(key, texts, where)
+
+
+def _without(key: str, texts: str, where: EditObject) -> Idea:
+    return Idea(
+        lambda _: f"without the requirement {texts}",
+        lambda _: [{"edit": "change_needs", "where": where, "drop_requirements": [key]}],
+    )
+
+
+def _smaller_unit(case: Case, judge: Judge, where: EditObject) -> Iterator[Idea]:
+    """Be content with machines as large as there are."""
+    unit = judge.need.unit
+    largest = dict.fromkeys(unit, 0)
+    for group in case.groups:
+        if judge.matches(group.first):
+            for name in unit:
+                largest[name] = max(largest[name], group.first.shape.capacity.amount(name))
+    smaller = Resources({name: min(amount, largest[name]) for name, amount in unit.items()})
+    if smaller != unit:
+        yield Idea(
+            lambda _: f"a unit of {amounts_text(smaller)} instead of {amounts_text(unit)}",
+            lambda _: [{"edit": "change_needs", "where": where, "to": {"unit": smaller.texts()}}],
+        )

@@ -1,0 +1,48 @@
+"""Prices: how cheap the next best machine would have to be to be taken instead.
+
+Called by: `bigfleet.explain.ideas`.
+Rules: decision-engine 7.8; Idle machines are taken by price, Speculative ones by effective cost, Idle ones first.
+"""
+
+from bigfleet.explain.case import Case
+from bigfleet.explain.standing import Judge, Standing
+from bigfleet.model.buckets import upper_bound
+from bigfleet.model.machine import Machine, MachineState
+from bigfleet.model.need import Need
+
+S = MachineState
+_LESS = 0.01
+
+
+def price_idea(case: Case, place: int) -> tuple[str, float] | None:
+    """A machine that was not needed, and a price at which it should be; None when there is nothing to beat."""
+    judge = Judge(case, place)
+    for state in (S.SPECULATIVE, S.IDLE):
+        taken = [
+            case.machines[machine_id]
+            for machine_id in case.verdict(place).claimed
+            if case.machines[machine_id].state is state
+        ]
+        free = [
+            case.machines[group.ids[0]]
+            for group in case.groups
+            if group.first.state is state and judge.answer(group).standing is Standing.NOT_NEEDED
+        ]
+        if not taken or not free:
+            continue
+        dearest = max(_cost(machine, judge.need) for machine in taken)
+        other = min(free, key=lambda machine: (_cost(machine, judge.need), machine.id))
+        risk = _cost(other, judge.need) - other.shape.price_per_hour
+        price = round(dearest - risk - _LESS, 2)
+        if 0 <= price < other.shape.price_per_hour:
+            return other.id, price
+    return None
+
+
+def _cost(machine: Machine, need: Need) -> float:
+    shape = machine.shape
+    if machine.state is S.IDLE or not shape.interruption_probability:
+        return shape.price_per_hour
+    return shape.price_per_hour + shape.interruption_probability * upper_bound(
+        need.profile.interruption_bucket
+    )

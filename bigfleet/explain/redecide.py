@@ -1,0 +1,46 @@
+"""Decides on situations that are nearly the same, one after the other.
+
+Why: to try a change on a large fleet must not cost what it costs to read the fleet; most of a decision on plain records
+is to put them into columns.
+Called by: whoever proposes changes, or compares a situation with itself and an edit.
+Must never: answer otherwise than `bigfleet.engine.cycle.decide_situation`; machines are told apart by identity, so a changed
+record must be another object, as records are frozen.
+"""
+
+from bigfleet.engine.cycle import decide
+from bigfleet.engine.reporter import Reporter
+from bigfleet.model.decision import Decision
+from bigfleet.model.inventory import Inventory
+from bigfleet.model.machine import Machine
+from bigfleet.model.situation import Situation
+
+
+class Redecider:
+    """Holds the machines of the last situation in columns."""
+
+    def __init__(self) -> None:
+        self._inventory = Inventory()
+        self._held: dict[str, Machine] = {}
+
+    def __call__(self, situation: Situation, reporter: Reporter | None = None) -> Decision:
+        """Decide on a situation."""
+        self._follow({machine.id: machine for machine in situation.machines})
+        return decide(
+            self._inventory.snapshot(),
+            situation.needs,
+            parked=situation.parked,
+            reported_clusters=situation.reported_clusters,
+            holds=situation.holds,
+            now=situation.now,
+            reporter=reporter,
+        )
+
+    def _follow(self, wanted: dict[str, Machine]) -> None:
+        held = self._held
+        for machine_id, machine in held.items():
+            if wanted.get(machine_id) is not machine:
+                self._inventory.remove(machine_id)
+        for machine_id, machine in wanted.items():
+            if held.get(machine_id) is not machine:
+                self._inventory.insert(machine, None)
+        self._held = wanted

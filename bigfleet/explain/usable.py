@@ -1,0 +1,61 @@
+"""Which machines could serve a need where it stands, were they free; and which of those drain for it already.
+
+Called by: the explanations of this room.
+Rules: decision-engine section 8, steps 1 to 3; capacity in flight, decision E4.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from bigfleet.model.decision import Verdict
+from bigfleet.model.machine import Machine, MachineState, NeedRef
+from bigfleet.model.matching import matches
+
+
+class Usable:
+    """Whether a need could use a machine: of a pinned type, in its domain, large enough, matching."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._need = verdict.need
+        self._domain, self._key = verdict.domain, verdict.need.profile.same_key
+        self._pinned = frozenset(verdict.need.profile.pinned_types)
+
+    def __call__(self, machine: Machine) -> bool:
+        shape = machine.shape
+        return (
+            (not self._pinned or shape.instance_type in self._pinned)
+            and (self._key is None or shape.label(self._key) == self._domain)
+            and shape.capacity.covers(self._need.unit)
+            and matches(shape, self._need.profile)
+        )
+
+
+def never_preempts(verdict: Verdict) -> bool:
+    """Whether a need asks nobody to leave, however short it is: a parked gang, or one without a domain."""
+    gang = verdict.need.profile.same_key is not None
+    return verdict.parked or (gang and verdict.domain is None)
+
+
+def in_flight(machines: Mapping[str, Machine], verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Machines that drain because of an earlier preemption, each with the place of the need it counts for."""
+    waiting: dict[NeedRef, list[str]] = {}
+    for machine_id in sorted(machines):
+        machine = machines[machine_id]
+        if machine.state is MachineState.DRAINING and machine.draining_for is not None:
+            waiting.setdefault(machine.draining_for, []).append(machine_id)
+    counted: dict[str, int] = {}
+    if not waiting:
+        return counted
+    short = [place for place, verdict in enumerate(verdicts) if not verdict.satisfied]
+    for place in sorted(short, key=lambda place: (-verdicts[place].need.profile.priority, place)):
+        verdict = verdicts[place]
+        if never_preempts(verdict):
+            continue
+        usable, missing = Usable(verdict), verdict.deficit
+        for machine_id in waiting.get(NeedRef(*verdict.need.key), ()):
+            if missing.is_zero:
+                break
+            machine = machines[machine_id]
+            if machine_id not in counted and usable(machine):
+                counted[machine_id] = place
+                missing -= machine.shape.capacity
+    return counted

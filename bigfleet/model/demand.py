@@ -1,0 +1,169 @@
+"""Demand at one moment, cluster by cluster, sorted once into what the engine asks of it.
+
+Why: a cluster's roll-up changes rarely and is decided on every few seconds. What can be told from its rows alone, such
+as which gangs are alike, is told when they arrive; a cluster whose rows are the same object is unchanged.
+Called by: `bigfleet.model.needs_table` for a running shard, `Demand.listed` for documents; the engine reads it.
+Must never: change. Merge rows that a machine might tell apart.
+Rules: decision-engine 2.11 (list order) and 6 (which gangs could fold together).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from operator import itemgetter
+
+from bigfleet.model.need import Need
+from bigfleet.model.profile import Profile
+from bigfleet.model.quantity import NANO
+from bigfleet.model.resources import Resources
+
+ListKey = tuple[object, ...]
+"""Where a row stands in list order, the smaller the earlier; keys of one demand compare with each other."""
+
+Turn = tuple[int, bool, ListKey]
+"""In which order needs are visited: by priority, gangs first among equals, then as listed (decision E16)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangGroup:
+    """Gangs of a cluster with one profile and one total: they fold together or not at all."""
+
+    profile: Profile
+    total: Resources
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GangClass:
+    """Groups that become one need if they fold (ADR-0041)."""
+
+    groups: tuple[GangGroup, ...]
+    places: tuple[int, ...]
+    folded: Need
+    """The need that stands for all of them."""
+    turn: Turn
+
+
+class ClusterNeeds:
+    """One cluster's rows as it sent them."""
+
+    def __init__(self, cluster: str, rows: Sequence[Need], keys: Sequence[ListKey]) -> None:
+        self.cluster, self.rows, self.keys = cluster, tuple(rows), tuple(keys)
+        self.turns: tuple[Turn, ...] = tuple(
+            (-need.profile.priority, need.profile.same_key is None, (0, *key))
+            for need, key in zip(self.rows, self.keys, strict=True)
+        )
+        self.ordinary = tuple(place for place, turn in enumerate(self.turns) if turn[1])
+        self.gang_classes = self._classes()
+        profiles = {id(need.profile): need.profile for need in self.rows}.values()
+        self.label_keys = frozenset(
+            key
+            for profile in profiles
+            for key in (
+                *(item.key for item in profile.requirements),
+                *(item.topology_key for item in profile.spreads),
+            )
+        )
+        self.amounts = Amounts.of({vector for need in self.rows for vector in (need.total, need.unit)})
+
+    def _classes(self) -> tuple[GangClass, ...]:
+        groups: dict[tuple[str, Resources], list[int]] = {}
+        for place, need in enumerate(self.rows):
+            if need.profile.same_key is not None:
+                groups.setdefault((need.profile.fingerprint, need.total), []).append(place)
+        classes: dict[tuple[str, Resources], list[GangGroup]] = {}
+        for (_, total), places in groups.items():
+            profile = self.rows[places[0]].profile
+            classes.setdefault((profile.without_same.fingerprint, total), []).append(
+                GangGroup(profile, total, tuple(places))
+            )
+        return tuple(map(self.gang_class, classes.values()))
+
+    def gang_class(self, groups: Sequence[GangGroup]) -> GangClass:
+        """The ordinary need that stands for gangs which each fit on one machine, and where it is listed."""
+        places = tuple(place for group in groups for place in group.places)
+        arrivals = [arrival for place in places if (arrival := self.rows[place].arrival_ns)]
+        profile, total = groups[0].profile.without_same, groups[0].total
+        need = Need(self.cluster, profile, total.scaled(len(places)), total, min(arrivals, default=0))
+        order = (1, self.cluster, profile.fingerprint, *_total_order(total))
+        return GangClass(tuple(groups), places, need, (-profile.priority, True, order))
+
+
+def _total_order(total: Resources) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """Totals as text in thousandths rounded up, which is part of the answer; the exact amounts settle the rest."""
+    text = "".join(f"{name}={-(-amount * 1000 // NANO)};" for name, amount in total.items())
+    return (text, tuple(total.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What the amounts of each dimension have in common, and the largest of them."""
+
+    common: Mapping[str, int]
+    largest: Mapping[str, int]
+
+    @classmethod
+    def of(cls, vectors: Iterable[Resources]) -> "Amounts":
+        """Of some vectors."""
+        common: dict[str, int] = {}
+        largest: dict[str, int] = {}
+        for vector in vectors:
+            for name, amount in vector.items():
+                common[name] = gcd(common.get(name, 0), amount)
+                largest[name] = max(largest.get(name, 0), amount)
+        return cls(common, largest)
+
+    @classmethod
+    def union(cls, parts: Iterable["Amounts"]) -> "Amounts":
+        """Of all that the parts are about."""
+        common: dict[str, int] = {}
+        largest: dict[str, int] = {}
+        for part in parts:
+            for name, divisor in part.common.items():
+                common[name] = gcd(common.get(name, 0), divisor)
+                largest[name] = max(largest.get(name, 0), part.largest[name])
+        return cls(common, largest)
+
+
+@dataclass(frozen=True)  # no slots: the order of all rows is made once, if anybody asks
+class Demand:
+    """All clusters' needs as they stood at one moment."""
+
+    by_cluster: Mapping[str, ClusterNeeds]
+
+    @classmethod
+    def listed(cls, needs: Iterable[Need]) -> "Demand":
+        """Demand whose list order is the order in which it is given, as in a document."""
+        rows: dict[str, list[Need]] = {}
+        keys: dict[str, list[ListKey]] = {}
+        for place, need in enumerate(needs):
+            rows.setdefault(need.cluster, []).append(need)
+            keys.setdefault(need.cluster, []).append((place,))
+        return cls({name: ClusterNeeds(name, rows[name], keys[name]) for name in rows})
+
+    def __len__(self) -> int:
+        return sum(len(part.rows) for part in self.by_cluster.values())
+
+    @cached_property
+    def _ordered(self) -> tuple[tuple[str, int], ...]:
+        keyed = [
+            (key, name, place)
+            for name, part in self.by_cluster.items()
+            for place, key in enumerate(part.keys)
+        ]
+        keyed.sort(key=itemgetter(0))
+        return tuple((name, place) for _, name, place in keyed)
+
+    @cached_property
+    def rows(self) -> tuple[Need, ...]:
+        """All rows in list order."""
+        return tuple(self.by_cluster[name].rows[place] for name, place in self._ordered)
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, int], int]:
+        return {row: place for place, row in enumerate(self._ordered)}
+
+    def list_places(self, cluster: str, places: Iterable[int]) -> tuple[int, ...]:
+        """Where some of a cluster's rows stand in the whole list, ascending."""
+        return tuple(sorted(self._places[(cluster, place)] for place in places))

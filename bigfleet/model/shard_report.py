@@ -1,0 +1,78 @@
+"""The report of a shard to the coordinator: coarse inventory, shortfalls, acks.
+
+Why: it is the only steady-state call between the two, and both ends and the wire speak of the same thing.
+Called by: the shard's coordinator client builds reports, the coordinator keeps the last one of each shard.
+Must never: carry single machines, except those of the exceptions a sharing shard holds.
+Rules: wire 5.2 and 10, coordinator 3 and 8.3.
+"""
+
+from dataclasses import dataclass, field
+
+from bigfleet.model.buckets import UNSPECIFIED, PenaltyBucket
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.instruction import Ack, Domain
+from bigfleet.model.profile import Requirement
+from bigfleet.model.resources import ZERO, Resources
+
+MAX_SHORTFALLS = 100
+"""What a report carries and the coordinator keeps at most, per shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSummary:
+    """Coarse inventory of a shard; the counts by type and zone are over all machines, free or not."""
+
+    total_machines: int = 0
+    free_machines: int = 0
+    per_instance_type: FrozenMap[int] = field(default_factory=FrozenMap)
+    per_zone: FrozenMap[int] = field(default_factory=FrozenMap)
+    provider_address: str = ""
+    partition_key: str = ""
+    idle_machines: int = 0
+    speculative_machines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A profile that a shard could not serve in full, the deficits of its gangs added up."""
+
+    deficit: Resources = ZERO
+    priority: int = 0
+    age_cycles: int = 1
+    interruption_bucket: PenaltyBucket = UNSPECIFIED
+    requirements: tuple[Requirement, ...] = ()
+    min_unit: Resources = ZERO
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MoveMark:
+    """A machine that a shard holds or let go against its domains, with the number of the move."""
+
+    machine_id: str
+    move_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipView:
+    """What a shard that shares its provider holds."""
+
+    domains: tuple[Domain, ...] = ()
+    adopted: tuple[MoveMark, ...] = ()
+    released: tuple[MoveMark, ...] = ()
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """How a shard stands; `cycle` counts the reports of one shard process from 1, `shard_epoch` its starts."""
+
+    shard_id: str
+    cycle: int = 0
+    built_at_ns: int = 0
+    shard_epoch: int = 0
+    summary: ShardSummary | None = None
+    shortfalls: tuple[Shortfall, ...] = ()
+    acks: tuple[Ack, ...] = ()
+    address: str = ""
+    vanished_machine_ids: tuple[str, ...] = ()
+    ownership: OwnershipView | None = None

@@ -1,0 +1,321 @@
+"""Deliberate faults in the engine, one line each, and the test that must notice each of them.
+
+A suite that stays green whatever the code does proves nothing. Each fault here is a slip that somebody could make; it is
+put into the source in memory, and the test that is named beside it has to fail.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PLANNER_TESTS = "tests/unit/engine/test_planner.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A line of a module, what it is turned into, and who notices."""
+
+    what: str
+    module: str
+    line: str
+    instead: str
+    caught_by: str
+    """The beginning of a golden script's name, or the name of a test of the planner."""
+
+    @property
+    def source(self) -> str:
+        """The module's text with the fault in it."""
+        text = (ROOT / self.module).with_suffix(".py").read_text(encoding="utf-8")
+        if text.count(self.line) != 1:
+            raise ValueError(
+                f"{self.what}: {self.line!r} stands {text.count(self.line)} times in {self.module}"
+            )
+        return text.replace(self.line, self.instead)
+
+    @property
+    def module_name(self) -> str:
+        """The module as Python imports it."""
+        return self.module.replace("/", ".")
+
+
+_FOLD, _FLEET, _KINDS = "bigfleet/engine/fold", "bigfleet/engine/fleet", "bigfleet/engine/kinds"
+_RUN, _DOMAINS = "bigfleet/engine/phase1/cluster_run", "bigfleet/engine/phase1/domains"
+_GANGS, _ACQUIRE = "bigfleet/engine/phase1/gang_supply", "bigfleet/engine/phase1/acquire"
+_SPREAD, _PHASE2, _PHASE3 = (
+    "bigfleet/engine/phase1/spread",
+    "bigfleet/engine/phase2",
+    "bigfleet/engine/phase3",
+)
+_VERDICTS, _STAMPS = "bigfleet/engine/verdicts", "bigfleet/engine/stamps"
+_AMOUNTS, _DEMAND, _POOLS = "bigfleet/engine/amounts", "bigfleet/model/demand", "bigfleet/engine/pools"
+
+RULES: tuple[Fault, ...] = (
+    # Folding
+    Fault(
+        "a machine on order for the class makes nothing fold (E6)",
+        _FOLD,
+        "        return ordered is not None and bool(fitting[members.kinds[ordered]].any())",
+        "        return False",
+        "e-07",
+    ),
+    Fault(
+        "pinned types are forgotten when folding",
+        _FOLD,
+        " & self._fleet.kinds.pinned(group.profile)",
+        "",
+        "q-06",
+    ),
+    Fault(
+        "a folded class loses its members' unit",
+        _DEMAND,
+        "total.scaled(len(places)), total, min",
+        "total.scaled(len(places)), ZERO, min",
+        "e-03",
+    ),
+    # Crediting
+    Fault(
+        "gangs and ordinary needs of one priority are visited as listed (E16)",
+        _FOLD,
+        "planned.sort(key=itemgetter(0))",
+        "planned.sort(key=lambda item: (item.turn[0], item.turn[2]))",
+        "decision-e16",
+    ),
+    Fault(
+        "a machine on order without a cluster is credited to somebody (E7)",
+        _FLEET,
+        "            name = self.stamps[int(self.assignment[row])].cluster\n            if name:",
+        '            name = self.stamps[int(self.assignment[row])].cluster or "a"\n            if name:',
+        "c-22",
+    ),
+    Fault(
+        "Configuring machines are credited before Configured ones",
+        _FLEET,
+        "code = (self.state[bound] == MachineState.CONFIGURING) *",
+        "code = (self.state[bound] == MachineState.CONFIGURED) *",
+        "c-26",
+    ),
+    Fault(
+        "what is cheap to take is kept first",
+        _STAMPS,
+        "dense_ranks(-self.reclamation)",
+        "dense_ranks(self.reclamation)",
+        "h-04",
+    ),
+    Fault(
+        "machines that do not cover the unit are eligible",
+        _KINDS,
+        "self.matching(profile) & self.covering(unit)",
+        "self.matching(profile)",
+        "c-12",
+    ),
+    Fault(
+        "a gang's own machines are credited last",
+        _RUN,
+        "[self._members[here & self._own], self._members[here & ~self._own]]",
+        "[self._members[here & ~self._own], self._members[here & self._own]]",
+        "edge-01",
+    ),
+    Fault(
+        "a machine that has nothing of what is missing is passed over",
+        _AMOUNTS,
+        "                return available, less(missing, size, available)",
+        "                continue",
+        "c-16",
+    ),
+    # Domains
+    Fault(
+        "a gang gathers where there is most room instead of where it just fits",
+        _DOMAINS,
+        "_most(among, -supply.total[among], wanted)",
+        "_most(among, supply.total[among], wanted)",
+        "f-03",
+    ),
+    Fault(
+        "a look-alike's machines count as much as a gang's own",
+        _DOMAINS,
+        "        among = _most_covered(among, supply.own, goal, wanted)\n",
+        "",
+        "edge-02",
+    ),
+    Fault(
+        "a served gang leaves its machines for a tighter domain",
+        _DOMAINS,
+        "        among = among[fits]\n        among = _most_covered(among, supply.creditable, goal, wanted)",
+        "        among = among[fits]",
+        "f-06",
+    ),
+    Fault(
+        "a gang counts on machines that an earlier one will take",
+        _GANGS,
+        "                self._consumed[rows[:taken]] = True\n                self._log += kinds[:taken].tolist()",
+        "                self._log += []",
+        "f-19",
+    ),
+    # Acquisition
+    Fault(
+        "idle machines are taken without a look at their penalty (E5)",
+        _ACQUIRE,
+        "second = self._fleet.reclamation_penalty if state is MachineState.IDLE else None",
+        "second = None",
+        "decision-e05",
+    ),
+    Fault(
+        "penalty buckets play no part in precedence",
+        _ACQUIRE,
+        "return (-priority, -interruption, -reclamation,",
+        "return (-priority, 0, 0,",
+        "c-09",
+    ),
+    Fault(
+        "ordinary needs acquire before gangs of the same precedence (E16)",
+        _ACQUIRE,
+        "self.need.profile.same_key is None, self.place)",
+        "self.need.profile.same_key is not None, self.place)",
+        "decision-e16",
+    ),
+    Fault(
+        "the risk of losing a machine has no price",
+        _KINDS,
+        "costs[risky] += self.probability[risky] * max(0.0, upper_bound(bucket))",
+        "pass",
+        "c-03",
+    ),
+    Fault(
+        "Speculative machines are bought while Idle ones wait",
+        _ACQUIRE,
+        "_STATES = (MachineState.IDLE, MachineState.SPECULATIVE)",
+        "_STATES = (MachineState.SPECULATIVE, MachineState.IDLE)",
+        "c-05",
+    ),
+    Fault(
+        "what Idle yielded does not bind the Speculative step (Q-4)",
+        _ACQUIRE,
+        "            if domain is None and taken:",
+        "            if False:",
+        "q-04",
+    ),
+    Fault(
+        "a parked gang acquires",
+        _ACQUIRE,
+        "            if not item.plan.parked:",
+        "            if True:",
+        "f-27",
+    ),
+    Fault(
+        "machines of one price are taken in any order but that of ids",
+        _POOLS,
+        "            return np.sort(ranks)",
+        "            return np.sort(ranks)[::-1]",
+        "c-01",
+    ),
+    # Strict spread
+    Fault(
+        "what a need holds already does not count for its spread (E8)",
+        _SPREAD,
+        "        counts = dict.fromkeys(heads, 0)\n        for code in self._codes[self._fleet.kind[credited]].tolist():",
+        "        counts = dict.fromkeys(heads, 0)\n        for code in ():",
+        "decision-e08",
+    ),
+    Fault(
+        "the skew is one too wide (E8)",
+        _SPREAD,
+        "self._evenly if max_skew <= 1 else partial(self._within, max_skew - 1)",
+        "partial(self._within, max(1, max_skew))",
+        "d-01",
+    ),
+    Fault(
+        "a group's cheaper Speculative machine comes before an Idle one (E8)",
+        _SPREAD,
+        "return self._later, self._prices[self._next]",
+        "return False, self._prices[self._next]",
+        "decision-e08",
+    ),
+    Fault(
+        "values without machines are forgotten when the least is sought (E8)",
+        _SPREAD,
+        "            if len(round_) < len(behind):",
+        "            if not round_:",
+        "d-02",
+    ),
+    Fault(
+        "needs of different penalties read one queue dry",
+        _ACQUIRE,
+        "(self._new_stream(need, state, here) for state in _STATES)",
+        '(self._stream(need, state, ("spread", key, value), here) for state in _STATES)',
+        "edge-04",
+    ),
+    # Phase 2
+    Fault(
+        "a need preempts what one of its own rank claims (E3)",
+        _PHASE2,
+        "self._holders.rank[self._rows[places]] >= self._holders.places[mine]",
+        "self._holders.rank[self._rows[places]] > self._holders.places[mine]",
+        "g-12",
+    ),
+    Fault(
+        "machines that drain for a need already are not counted (E4)",
+        _PHASE2,
+        "        if waiting is None:",
+        "        if True:",
+        "decision-e04",
+    ),
+    Fault(
+        "drain grace costs nothing (E11)",
+        _PHASE2,
+        "costs = costs + hours * fleet.kinds.price[self._kind]",
+        "pass",
+        "g-11",
+    ),
+    Fault(
+        "the most expensive victim goes first (E11)",
+        _PHASE2,
+        "np.lexsort((ranks, self._priority[places], self._costs[places]))",
+        "np.lexsort((ranks, self._priority[places], -self._costs[places]))",
+        "g-03",
+    ),
+    Fault(
+        "equal priority can be preempted",
+        _PHASE2,
+        "(self._priority < profile.priority)",
+        "(self._priority <= profile.priority)",
+        "edge-03",
+    ),
+    Fault("one victim is taken twice", _PHASE2, "        self._taken[free[:count]] = True\n", "", "g-04"),
+    Fault(
+        "a gang preempts outside its domain",
+        _PHASE2,
+        "        flags = flags & (values.codes == values.code(item.domain))",
+        "        flags = flags & values.present",
+        "g-07",
+    ),
+    # Phase 3
+    Fault(
+        "clusters that have not reported lose their machines",
+        _PHASE3,
+        "        if reported is not None and cluster not in reported:",
+        "        if False:",
+        "h-07",
+    ),
+    Fault(
+        "an idle machine is released while its hold lasts",
+        _PHASE3,
+        "over = now - since >= hold",
+        "over = now - since >= 0",
+        "h-14",
+    ),
+    Fault(
+        "a machine that was just claimed is released",
+        _PHASE3,
+        "        idle = idle[~taken[idle]]",
+        "        pass",
+        "h-10",
+    ),
+    # Verdicts
+    Fault(
+        "supply is counted beyond the cap",
+        _VERDICTS,
+        "min(SUPPLY_CAP, int(fleet.counts[state][flags].sum()))",
+        "int(fleet.counts[state][flags].sum())",
+        "i-07",
+    ),
+)
