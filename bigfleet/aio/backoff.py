@@ -57,6 +57,10 @@ class Backoff:
         """Begin again with the first wait."""
         self._next_s = self.policy.first_s
 
+    def lengthen(self) -> None:
+        """Wait the longest from now on: what is wrong will not heal by asking soon."""
+        self._next_s = self.policy.ceiling_s
+
 
 class Attempt:
     """One session as seen by the loop that runs it."""

@@ -141,6 +141,15 @@ class Disk(Protocol):
     def fsync_directory(self, path: AnyPath) -> None:
         """Return once every name made, moved or removed in the directory is durable."""
 
+    def symlink(self, target: str, path: AnyPath) -> None:
+        """Make a name that stands for another, relative to its own directory; the name must not exist.
+
+        Only `read_link`, `rename`, `remove` and `list_names` are promised for it: who writes does not go through links.
+        """
+
+    def read_link(self, path: AnyPath) -> str:
+        """Return what a link stands for."""
+
     def lock(self, path: AnyPath) -> Lock:
         """Take the exclusive lock of a directory, or of a file that is never replaced; LOCKED at once if it is taken."""
 

@@ -63,6 +63,13 @@ class RpcError(BigFleetError):
         self.code, self.detail, self.trailing = code, detail, trailing
 
 
+class NotConnectedError(RpcError):
+    """A call ended because no connection could be made, so the peer cannot have heard of it; always UNAVAILABLE."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Code.UNAVAILABLE, detail)
+
+
 class RefusedError(BigFleetError):
     """A handler ends its call with a status; what a service raises.
 
@@ -276,6 +283,8 @@ class ServeOptions:
     max_message_bytes: int = MAX_MESSAGE_BYTES
     max_concurrent_streams: int = 4096
     """Per connection. One operator needs one; a dashboard a few; a limit keeps one peer from taking all memory."""
+    max_connection_idle_s: float | None = None
+    """After how long a connection without calls is closed; None keeps it, as pings tell whether the peer lives."""
     reflection: bool = False
     statuses: Mapping[type[BigFleetError], Code] = field(default_factory=dict)
     """Rows of the process's own errors, added to the table of `bigfleet.transport.status`."""

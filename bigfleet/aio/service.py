@@ -19,7 +19,7 @@ message it may give bytes that are encoded already.
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
@@ -84,7 +84,7 @@ class BoundMethod:
 
     path: str
     kind: Kind
-    decode: Callable[[bytes], Message]
+    decode: Callable[[bytes], Any]  # Any: a message, or what a reader of the room's own makes of the bytes
     handler: Callable[..., Any]  # Any: its arguments depend on the kind, which `bind` has checked
 
 
@@ -94,6 +94,11 @@ class BoundService:
 
     name: str
     methods: Mapping[str, BoundMethod]
+
+    def decoded_by(self, rpc: str, decode: Callable[[bytes], object]) -> "BoundService":
+        """Return the same service with the requests of one RPC read by another reader."""
+        method = replace(self.methods[rpc], decode=decode)
+        return BoundService(self.name, {**self.methods, rpc: method})
 
 
 @dataclass(frozen=True, slots=True)

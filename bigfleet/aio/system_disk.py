@@ -212,6 +212,19 @@ class SystemDisk:
             finally:
                 os.close(descriptor)
 
+    def symlink(self, target: str, path: AnyPath) -> None:
+        with _typed("symlink", path):
+            os.symlink(target, path)
+
+    def read_link(self, path: AnyPath) -> str:
+        try:
+            with _typed("read link", path):
+                return os.readlink(path)
+        except DiskError as error:
+            if os.path.lexists(path):  # the system only says that an argument was invalid
+                raise DiskError("read link", path, DiskCause.WRONG_KIND) from error
+            raise
+
     def lock(self, path: AnyPath) -> Lock:
         name = fspath(path)
         with _typed("lock", name):

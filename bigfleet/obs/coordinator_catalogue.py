@@ -143,13 +143,13 @@ COORDINATOR = (
     _metric(
         "bigfleet_coordinator_provider_conflict",
         Type.GAUGE,
-        "1 while two shards report the provider address without partition mode.",
+        "Live shards that use one provider without sharing it by one partition key; absent where there is no conflict.",
         labels=(Label("provider"),),
     ),
     _metric(
         "bigfleet_coordinator_partition_blocked_by",
         Type.GAUGE,
-        "1 while the shard keeps partition mode from being used.",
+        "1 while a shard (~ before a removed one), or relearn, keeps domains of shared providers from moving.",
         labels=(_SHARD,),
     ),
     _metric(

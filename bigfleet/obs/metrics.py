@@ -32,7 +32,8 @@ class Metrics:
     def __init__(
         self, component: Component, registry: CollectorRegistry, *, version: str, commit: str
     ) -> None:
-        self._registry = registry
+        self.registry = registry
+        """What a scrape of this process reads."""
         self._component = component
         self._metrics = {metric.name: metric for metric in metrics_of(component)}
         self._collectors: dict[str, _Collector] = {}
@@ -53,6 +54,25 @@ class Metrics:
     def histogram(self, name: str, **labels: str) -> Histogram:
         """Return one series of a histogram."""
         return self._series(name, labels, Histogram)
+
+    def value(self, name: str, **labels: str) -> float:
+        """What one series stands at, for those who show it elsewhere; 0 for one that was never written."""
+        self._check_labels(self._metric(name), labels)
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+    def totals(self, prefix: str) -> dict[str, int]:
+        """Every counter that begins so, all its series added up, by the rest of its name."""
+        found: dict[str, int] = {}
+        for name, collector in self._collectors.items():
+            if isinstance(collector, Counter) and name.startswith(prefix):
+                samples = [
+                    sample.value
+                    for family in collector.collect()
+                    for sample in family.samples
+                    if sample.name == name
+                ]
+                found[name.removeprefix(prefix).removesuffix("_total")] = int(sum(samples))
+        return dict(sorted(found.items()))
 
     def forget(self, name: str, **labels: str) -> None:
         """Drop one series, because what it names is gone; harmless when it was never written."""
@@ -97,13 +117,13 @@ class Metrics:
         collector: _Collector
         match metric.type:
             case Type.COUNTER:
-                collector = Counter(metric.name, metric.help, names, registry=self._registry)
+                collector = Counter(metric.name, metric.help, names, registry=self.registry)
             case Type.GAUGE:
-                collector = Gauge(metric.name, metric.help, names, registry=self._registry)
+                collector = Gauge(metric.name, metric.help, names, registry=self.registry)
             case Type.HISTOGRAM:
                 assert metric.buckets is not None  # noqa: S101  the catalogue row checks it
                 collector = Histogram(
-                    metric.name, metric.help, names, registry=self._registry, buckets=metric.buckets.bounds
+                    metric.name, metric.help, names, registry=self.registry, buckets=metric.buckets.bounds
                 )
         if not metric.on_demand:
             for values in metric.fixed_series():

@@ -33,6 +33,15 @@ OUTCOMES = (
     "missing_profile",
     "other",
 )
+INSTRUCTION_KINDS = (
+    "assign_domain",
+    "unassign_domain",
+    "reassign_speculative",
+    "cross_shard_drain",
+    "transfer_ownership",
+    "unknown",
+)
+INSTRUCTION_OUTCOMES = ("accepted", "repeated", "rejected_stale", "rejected_invalid", "failed")
 
 _KIND = Label("kind", ACTION_KINDS)
 _PENALTY = Label("interruption_penalty_bucket", PENALTY_BUCKETS)
@@ -208,5 +217,65 @@ SHARD = (
     ),
     _ours(
         "bigfleet_shard_audit_write_errors_total", Type.COUNTER, "Audit records that could not be written."
+    ),
+    _ours(
+        "bigfleet_shard_coordinator_reports_total",
+        Type.COUNTER,
+        "Reports to the coordinator: answered, answered by a leader that has been replaced, or failed.",
+        labels=(Label("outcome", ("answered", "stale", "failed")),),
+    ),
+    _ours(
+        "bigfleet_shard_coordinator_last_answer_timestamp_seconds",
+        Type.GAUGE,
+        "When the coordinator last answered a report, in seconds since 1970; absent before the first time.",
+        on_demand=True,
+    ),
+    _ours(
+        "bigfleet_shard_coordinator_term",
+        Type.GAUGE,
+        "Highest term of a coordinator seen; absent without a coordinator.",
+        on_demand=True,
+    ),
+    _ours(
+        "bigfleet_shard_coordinator_instructions_total",
+        Type.COUNTER,
+        "Instructions of the coordinator, by what became of them; repeated ones were carried out before.",
+        labels=(Label("kind", INSTRUCTION_KINDS), Label("outcome", INSTRUCTION_OUTCOMES)),
+        on_demand=True,
+    ),
+    _ours(
+        "bigfleet_shard_coordinator_client_restarts_total",
+        Type.COUNTER,
+        "How often the coordinator client died of a defect and was started anew.",
+    ),
+    _ours(
+        "bigfleet_shard_acquisitions_held_off_total",
+        Type.COUNTER,
+        "Acquisitions left out because the bootstrap blob of their cluster and profile failed a short while ago.",
+    ),
+    _ours(
+        "bigfleet_shard_session_overflows_total",
+        Type.COUNTER,
+        "Sessions ended because their operator did not read for too long.",
+    ),
+    _ours(
+        "bigfleet_shard_disputed_reports_total",
+        Type.COUNTER,
+        "Reports of the provider about states that no legal transition leads to, not believed yet.",
+    ),
+    _ours(
+        "bigfleet_shard_adopted_reports_total",
+        Type.COUNTER,
+        "Reports of the provider taken over although no legal transition leads there: losses at once, others the third time.",
+    ),
+    _ours(
+        "bigfleet_shard_listings_held",
+        Type.GAUGE,
+        "Full listings in a row whose removals are held because they lack too many machines.",
+    ),
+    _ours(
+        "bigfleet_shard_cycle_failures_total",
+        Type.COUNTER,
+        "Cycles that were abandoned because of a defect; several in a row end the process.",
     ),
 )

@@ -20,5 +20,8 @@ _NO_TLS_1_2_SUITE: Final = "ECDHE-PSK-CHACHA20-POLY1305"
 _in_time = "grpc" not in sys.modules or os.environ.get(_VARIABLE) == _NO_TLS_1_2_SUITE
 os.environ[_VARIABLE] = _NO_TLS_1_2_SUITE
 
+# The library's own notes on every connection that ends are no part of our logs; who wants them sets the variable.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
 TLS_FLOOR: Final = "TLS 1.3" if _in_time else "TLS 1.2 with AEAD suites"
 """What no handshake of this process goes below."""

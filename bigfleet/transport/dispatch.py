@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import structlog
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from bigfleet.aio.net import Call, Code, Hooks, IdentityRefusedError, Peer, RpcError
 from bigfleet.aio.service import BoundMethod, Method, encode
@@ -38,11 +38,11 @@ class MessageStream:
     def __init__(self, raw: RawStream, method: BoundMethod, *, deterministic: bool) -> None:
         self._raw, self._method, self._deterministic = raw, method, deterministic
 
-    async def receive(self) -> Message | None:
+    async def receive(self) -> Any:
         data = await self._raw.receive()
         return None if data is None else _decode(self._method, data)
 
-    async def __aiter__(self) -> AsyncIterator[Message]:
+    async def __aiter__(self) -> AsyncIterator[Any]:
         while (message := await self.receive()) is not None:
             yield message
 
@@ -134,7 +134,7 @@ def _shortened(detail: str) -> str:
     return detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]} ..."
 
 
-def _decode(method: BoundMethod, data: bytes) -> Message:
+def _decode(method: BoundMethod, data: bytes) -> Any:  # Any: what the method's own reader makes
     try:
         return method.decode(data)
     except DecodeError as error:

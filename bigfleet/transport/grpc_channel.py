@@ -17,7 +17,15 @@ from typing import Any, Generic, Self, TypeVar
 import grpc
 import grpc.aio
 
-from bigfleet.aio.net import ClosedError, Code, DialOptions, Metadata, Reply, RpcError
+from bigfleet.aio.net import (
+    ClosedError,
+    Code,
+    DialOptions,
+    Metadata,
+    NotConnectedError,
+    Reply,
+    RpcError,
+)
 from bigfleet.aio.service import BidiMethod, Method, ServerStreamMethod, UnaryMethod, encode
 from bigfleet.transport.dispatch import decode_answer
 from bigfleet.transport.pending import PendingRead
@@ -226,6 +234,10 @@ def _channel_options(options: DialOptions) -> list[tuple[str, Any]]:
     return chosen
 
 
+_NOT_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")
+"""How the library words the end of a call that it never handed to a connection; it has no other way of saying so."""
+
+
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
     """Turn the library's errors into ours."""
@@ -233,6 +245,8 @@ def _translated() -> Iterator[None]:
         yield
     except grpc.aio.AioRpcError as error:
         code = Code(error.code().value[0])
+        if code is Code.UNAVAILABLE and (error.details() or "").startswith(_NOT_CONNECTED):
+            raise NotConnectedError(error.details() or "") from None
         raise RpcError(code, error.details() or "", _received(error.trailing_metadata())) from None
     except asyncio.CancelledError:
         # The library raises this for a call that was given up here, too. Only a task that somebody cancelled may see it.

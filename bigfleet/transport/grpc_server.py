@@ -105,8 +105,15 @@ def _server_options(options: ServeOptions) -> list[tuple[str, Any]]:
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", _MIN_PING_INTERVAL_S * 1000),
+        ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_INTERVAL_S * 1000),
+        *_idle_close(options),
     ]
+
+
+def _idle_close(options: ServeOptions) -> list[tuple[str, int]]:
+    if options.max_connection_idle_s is None:
+        return []
+    return [("grpc.max_connection_idle_ms", round(options.max_connection_idle_s * 1000))]
 
 
 def _bind(server: grpc.aio.Server, address: ListenAddress, tls: TlsStore | None) -> int:

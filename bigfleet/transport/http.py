@@ -70,8 +70,17 @@ class _BadRequestError(Exception):
 class HttpProbes:
     """A listening HTTP server with the three paths."""
 
-    def __init__(self, metrics: MetricsText, not_ready: Reasons, timeouts: HttpTimeouts) -> None:
+    def __init__(
+        self,
+        metrics: MetricsText,
+        not_ready: Reasons,
+        timeouts: HttpTimeouts,
+        *,
+        remarks: Reasons = tuple,
+        not_alive: Reasons = tuple,
+    ) -> None:
         self._metrics, self._not_ready, self._timeouts = metrics, not_ready, timeouts
+        self._remarks, self._not_alive = remarks, not_alive
         self._log = structlog.get_logger("bigfleet.transport")
         self._server: asyncio.Server | None = None
         self._running: dict[asyncio.Task[None], None] = {}  # a set in the order of arrival
@@ -146,18 +155,19 @@ class HttpProbes:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"GET and HEAD only\n", allow="GET, HEAD")
         match request.path:
             case "/healthz":
-                return _Answer(HTTPStatus.OK, b"ok\n")
+                return _probe(self._not_alive())
             case "/readyz":
-                return self._readiness()
+                return _probe(self._not_ready(), self._remarks())
             case "/metrics":
                 return _Answer(HTTPStatus.OK, *self._metrics(request.accept))
         return _Answer(HTTPStatus.NOT_FOUND, b"/metrics, /healthz and /readyz are all there is\n")
 
-    def _readiness(self) -> _Answer:
-        reasons = [" ".join(reason.split()) for reason in self._not_ready()]
-        if not reasons:
-            return _Answer(HTTPStatus.OK, b"ok\n")
-        return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, "".join(f"{reason}\n" for reason in reasons).encode())
+
+def _probe(found: Sequence[str], remarks: Sequence[str] = ()) -> _Answer:
+    reasons, told = _lines(found), _lines(remarks)
+    if not reasons:
+        return _Answer(HTTPStatus.OK, f"ok\n{told}".encode())
+    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{reasons}{told}".encode())
 
 
 async def serve_http(
@@ -165,14 +175,25 @@ async def serve_http(
     metrics: MetricsText,
     not_ready: Reasons,
     timeouts: HttpTimeouts = _TIMEOUTS,
+    *,
+    remarks: Reasons = tuple,
+    not_alive: Reasons = tuple,
 ) -> HttpProbes | None:
-    """Listen and serve; None for the address `0`, `ListenError` when the address cannot be had."""
+    """Listen and serve; None for the address `0`, `ListenError` when the address cannot be had.
+
+    `remarks` are told behind the answer to `/readyz` and do not change it. `not_alive` is for what a process can only be
+    restarted for; the loop that answers is alive by answering.
+    """
     place = parse_http_listen(address)
     if place is None:
         return None
-    probes = HttpProbes(metrics, not_ready, timeouts)
+    probes = HttpProbes(metrics, not_ready, timeouts, remarks=remarks, not_alive=not_alive)
     await probes.listen(place.host, place.port)
     return probes
+
+
+def _lines(texts: Sequence[str]) -> str:
+    return "".join(f"{' '.join(text.split())}\n" for text in texts)
 
 
 async def _read_request(reader: asyncio.StreamReader) -> _Request:

@@ -10,7 +10,7 @@ just what is known, in other bytes, is unchanged too. What has another form is d
 one give the same result; a property test holds that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -31,6 +31,8 @@ from bigfleet.wire.record_scan import UNUSUAL, ScannedParts, leading_id, scan
 T = TypeVar("T")
 
 _RAW_LIST = twin_of(pb.MachineList.DESCRIPTOR)
+_PIECE_BYTES = 1 << 20
+_MACHINES_TAG, _REVISION_TAG = 0x0A, 0x12
 _AT_ONCE = 1024  # ids looked up together; a whole listing of them would linger in the allocator
 
 
@@ -69,14 +71,20 @@ class ListingReader:
 
     def read(self, data: bytes, full: bool = True) -> Listing:
         """Compare a listing with the inventory; `full` unless the provider was asked for changes only."""
-        try:
-            message = _RAW_LIST.FromString(data)
-        except DecodeError:
-            raise InvalidFieldError("listing", f"{len(data)} bytes", "an encoded MachineList") from None
-        records: Sequence[bytes] = message.machines  # type: ignore[attr-defined]  # a derived class has no stub
-        revision: bytes = message.revision  # type: ignore[attr-defined]
+        records: list[bytes] = []
+        revision = b""
+        piece_hashes: list[NDArray[np.int64]] = []
+        for piece in pieces(data):
+            try:
+                message = _RAW_LIST.FromString(piece)
+            except DecodeError:
+                raise InvalidFieldError("listing", f"{len(data)} bytes", "an encoded MachineList") from None
+            more: Sequence[bytes] = message.machines  # type: ignore[attr-defined]  # a derived class has no stub
+            piece_hashes.append(np.fromiter(map(hash, more), dtype=np.int64, count=len(more)))
+            records.extend(more)
+            revision = message.revision or revision  # type: ignore[attr-defined]
         self._memory.refresh()
-        hashes = np.fromiter(map(hash, records), dtype=np.int64, count=len(records))
+        hashes = np.concatenate(piece_hashes)
         rows = self._unchanged_in_place(hashes)
         reading = _Reading(self._inventory, revision, records, hashes, rows)
         self._take_all(reading)
@@ -271,6 +279,34 @@ class _Reading:
         if known.size > _AT_ONCE:  # counting costs what the inventory is large, sorting what the listing is
             return bool(np.bincount(known).max() > 1 or np.unique(new).size < new.size)
         return np.unique(known).size < known.size or np.unique(new).size < new.size
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """An encoded list, cut between two of its fields into pieces that each decode by themselves.
+
+    Decoding is one call into C during which no other thread runs; a listing of half a million records in one piece would
+    hold the event loop for the better part of a second.
+    """
+    start = at = 0
+    end = len(data)
+    while end - start > _PIECE_BYTES and at < end:
+        if data[at] not in (_MACHINES_TAG, _REVISION_TAG):
+            break  # not as we know it; the decoder may judge the rest as a whole
+        at += 1
+        size = shift = 0
+        while at < end and shift < 35:
+            byte = data[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        at += size
+        if at - start >= _PIECE_BYTES and at <= end:
+            yield data[start:at]
+            start = at
+    if start < end or not end:
+        yield data[start:]
 
 
 def _chosen(values: Sequence[T], at: Sequence[int]) -> Sequence[T]:

@@ -134,19 +134,25 @@ def resources_from_texts(texts: Mapping[str, str], field: str) -> Resources:
         raise error.under(field) from None
 
 
-def need_to_proto(need: Need) -> pb.CapacityNeed:
-    """Write one row of demand."""
-    profile = need.profile
+def row_to_proto(
+    profile: Profile, total: Mapping[str, str], unit: Mapping[str, str], group: str
+) -> pb.CapacityNeed:
+    """Write one row of demand from amounts that are texts already, as an operator words them."""
     return pb.CapacityNeed(
         requirements=requirements_to_proto(profile.requirements),
-        aggregate_resources=need.total.texts(),
+        aggregate_resources=total,
         priority=profile.priority,
         spread=spreads_to_proto(profile.spreads),
         interruption_penalty_bucket=pb.PenaltyBucket.ValueType(profile.interruption_bucket),
         reclamation_penalty_bucket=pb.PenaltyBucket.ValueType(profile.reclamation_bucket),
-        min_unit=need.unit.texts(),
-        group=need.group,
+        min_unit=unit,
+        group=group,
     )
+
+
+def need_to_proto(need: Need) -> pb.CapacityNeed:
+    """Write one row of demand."""
+    return row_to_proto(need.profile, need.total.texts(), need.unit.texts(), need.group)
 
 
 def rollup_to_proto(rollup: Rollup) -> pb.ClusterCapacityNeeds:

@@ -47,11 +47,10 @@ def buf(*arguments: object) -> subprocess.CompletedProcess[str]:
 def checkout(tmp_path: Path) -> Path:
     """Return a copy of what the generator and buf look at."""
     shutil.copytree(REPOSITORY / "proto", tmp_path / "proto", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(
-        REPOSITORY / "bigfleet/v1alpha1",
-        tmp_path / "bigfleet/v1alpha1",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
+    for package in ("bigfleet/v1alpha1", "bigfleet/insight"):
+        shutil.copytree(
+            REPOSITORY / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     return tmp_path
 
 
@@ -299,7 +298,7 @@ def test_generating_repairs_what_the_check_complains_about_and_nothing_else(chec
     (package / "shard_pb2.py").write_text("# edited by hand\n")
     (package / "quota_pb2_grpc.py").write_text("# its proto file is gone\n")
     (package / "notes.py").write_text("# not generated, so none of its business\n")
-    assert generator(checkout).stdout == "20 modules, 2 changed\n"
+    assert generator(checkout).stdout == "24 modules, 2 changed\n"
     assert generator(checkout, "--check").returncode == 0
     assert (package / "shard_pb2.py").read_bytes() == (
         REPOSITORY / "bigfleet/v1alpha1/shard_pb2.py"
@@ -309,13 +308,13 @@ def test_generating_repairs_what_the_check_complains_about_and_nothing_else(chec
 
 
 def test_a_further_package_is_found_without_a_change_to_the_generator(checkout: Path) -> None:
-    further = checkout / "proto/bigfleet/insight/v1/insight.proto"
+    further = checkout / "proto/bigfleet/other/v1/other.proto"
     further.parent.mkdir(parents=True)
-    further.write_text('syntax = "proto3";\npackage bigfleet.insight.v1;\nmessage Row { string text = 1; }\n')
-    assert generator(checkout, "--check").stderr.startswith("bigfleet/insight/v1/insight_pb2.py: missing\n")
+    further.write_text('syntax = "proto3";\npackage bigfleet.other.v1;\nmessage Row { string text = 1; }\n')
+    assert generator(checkout, "--check").stderr.startswith("bigfleet/other/v1/other_pb2.py: missing\n")
     assert generator(checkout).returncode == 0
-    made = sorted(path.name for path in (checkout / "bigfleet/insight/v1").iterdir())
-    assert made == ["insight_pb2.py", "insight_pb2.pyi", "insight_pb2_grpc.py", "insight_pb2_grpc.pyi"]
+    made = sorted(path.name for path in (checkout / "bigfleet/other/v1").iterdir())
+    assert made == ["other_pb2.py", "other_pb2.pyi", "other_pb2_grpc.py", "other_pb2_grpc.pyi"]
 
 
 def test_a_proto_file_that_does_not_compile_is_named_without_a_traceback(checkout: Path) -> None:

@@ -57,6 +57,21 @@ async def test_healthz_answers_while_the_loop_does(probes: Probes) -> None:
     assert (await probes.get("/healthz"))[0] == 200
 
 
+async def test_healthz_fails_for_what_only_a_restart_mends() -> None:
+    reasons: list[str] = []
+    server = await serve_http(
+        "127.0.0.1:0", metrics_text(CollectorRegistry()), tuple, not_alive=lambda: reasons
+    )
+    assert server is not None
+    probes = Probes(server, reasons)
+    assert (await probes.get("/healthz"))[0] == 200
+    reasons.append("the loop is wedged")
+    status, _, body = await probes.get("/healthz")
+    assert (status, body) == (503, "the loop is wedged\n")
+    assert (await probes.get("/readyz"))[0] == 200
+    await server.stop()
+
+
 async def test_readyz_gives_one_reason_per_line(probes: Probes) -> None:
     assert (await probes.get("/readyz"))[0] == 200
     probes.reasons += ["first reconcile has not succeeded", "self-paused:\nfenced three times"]

@@ -172,3 +172,11 @@ def test_a_policy_that_makes_no_sense_names_its_field(field: str, policy: type[B
     with pytest.raises(InvalidFieldError) as caught:
         policy()
     assert caught.value.field == field
+
+
+def test_a_wait_can_be_made_the_longest_at_once() -> None:
+    backoff = Backoff(stream(), PLAIN)
+    backoff.lengthen()
+    assert [backoff.next_s() for _ in range(2)] == [30, 30]
+    backoff.reset()
+    assert backoff.next_s() == 0.5

@@ -323,3 +323,26 @@ def test_ensure_directory_makes_all_parents_and_accepts_what_is_there(place: Pla
     with pytest.raises(DiskError) as caught:
         ensure_directory(place.disk, place.at("f"))
     assert cause_of(caught) is DiskCause.WRONG_KIND
+
+
+def test_a_link_can_be_made_read_moved_over_another_and_removed(place: Place) -> None:
+    disk, root = place.disk, place.root
+    disk.symlink("one", f"{root}/first")
+    disk.symlink("two", f"{root}/second")
+    with pytest.raises(DiskError) as refused:
+        disk.symlink("three", f"{root}/second")
+    assert refused.value.cause is DiskCause.EXISTS
+    disk.rename(f"{root}/second", f"{root}/first")
+    assert disk.read_link(f"{root}/first") == "two"
+    assert disk.list_names(root) == ("first",)
+    disk.remove(f"{root}/first")
+    with pytest.raises(DiskError) as missing:
+        disk.read_link(f"{root}/first")
+    assert missing.value.cause is DiskCause.MISSING
+
+
+def test_a_file_is_no_link(place: Place) -> None:
+    atomic_write(place.disk, f"{place.root}/file", b"bytes")
+    with pytest.raises(DiskError) as refused:
+        place.disk.read_link(f"{place.root}/file")
+    assert refused.value.cause is DiskCause.WRONG_KIND

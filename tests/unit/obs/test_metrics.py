@@ -153,3 +153,17 @@ def test_buckets_are_served_as_the_catalogue_says(component: Component) -> None:
         if metric.type is Type.HISTOGRAM and metric.name in served:
             assert metric.buckets is not None
             assert served[metric.name] == {*metric.buckets.bounds, float("inf")}
+
+
+def test_a_series_can_be_read_back_and_counters_added_up() -> None:
+    metrics, _ = build()
+    metrics.counter("bigfleet_shard_actions_total", kind="Bootstrap").inc(2)
+    metrics.counter("bigfleet_shard_actions_total", kind="Reclaim").inc()
+    metrics.gauge("bigfleet_shard_rollup_quarantined", cluster="a").set(2)
+    assert metrics.value("bigfleet_shard_rollup_quarantined", cluster="a") == 2
+    assert metrics.value("bigfleet_shard_rollup_quarantined", cluster="b") == 0
+    totals = metrics.totals("bigfleet_shard_")
+    assert (totals["actions"], totals["reclaims_capped"]) == (3, 0)
+    assert "rollup_quarantined" not in totals
+    with pytest.raises(MetricMisuseError):
+        metrics.value("bigfleet_shard_rollup_quarantined")

@@ -1,0 +1,59 @@
+"""An outbox of one stream: frames wait in order, and a newer one takes the place of those it supersedes.
+
+Why: a peer that stops reading must cost its own stream only. Putting a frame in never waits; one task takes frames out
+at the pace of the peer.
+Called by: a shard's session puts frames in, its sender takes them out.
+Must never: drop or overtake a frame that nothing supersedes, or grow without bound: of those only so many may wait.
+Rules: shard 10.6, decision S10; ADR-0075.
+"""
+
+import asyncio
+from collections import OrderedDict
+
+from bigfleet.model.errors import BigFleetError
+
+
+class OutboxFullError(BigFleetError):
+    """The peer has not read for so long that the stream has to end."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} frames that nothing supersedes wait for a peer that does not read")
+        self.limit = limit
+
+
+class Outbox:
+    """Frames on their way to one peer."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit` is for frames without a key; those with one are as many as there are keys."""
+        self._limit = limit
+        self._frames: OrderedDict[str | int, bytes] = OrderedDict()
+        self._number = 0
+        self._plain = 0
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def put(self, frame: bytes, supersedes: str = "") -> None:
+        """Append a frame; a waiting one that has the same key goes."""
+        if supersedes:
+            self._frames.pop(supersedes, None)
+            self._frames[supersedes] = frame
+        else:
+            if self._plain >= self._limit:
+                raise OutboxFullError(self._limit)
+            self._plain += 1
+            self._number += 1
+            self._frames[self._number] = frame
+        self._filled.set()
+
+    async def take(self) -> bytes:
+        """Wait for the oldest frame and take it out; for one task only."""
+        while not self._frames:
+            self._filled.clear()
+            await self._filled.wait()
+        key, frame = self._frames.popitem(last=False)
+        if isinstance(key, int):
+            self._plain -= 1
+        return frame

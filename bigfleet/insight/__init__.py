@@ -1,0 +1,7 @@
+"""Messages and stubs of the insight service, made from the files under `proto/bigfleet/insight/v1`.
+
+Why here: the generated modules are found by exactly this package name. It stands beside the wire contract and imports
+nothing of it, so that what is shown to people can grow without touching what peers agreed on.
+Called by: `bigfleet.wire` for messages; the shard and the command line for the service.
+Must never: be edited by hand. `python proto/generate.py` writes it, its `--check` refuses any difference.
+"""

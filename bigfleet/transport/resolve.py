@@ -1,0 +1,18 @@
+"""Names into addresses, afresh each time.
+
+Why: a pod that moved keeps its name and changes its address; only a look-up per attempt finds it (coordinator 6).
+Called by: `bigfleet.app` and `bigfleet.cli` hand it to `bigfleet.transport.leader`.
+Must never: raise for a name that does not resolve: nobody is there, which is an ordinary thing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+
+async def system_resolve(host: str, port: int) -> Sequence[str]:
+    """Return the IP addresses of a name as the system's resolver gives them, each once."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port)
+    except OSError:
+        return ()
+    return tuple(dict.fromkeys(str(place[0]) for *_, place in found))
