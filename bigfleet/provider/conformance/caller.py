@@ -1,0 +1,211 @@
+"""The six calls, each recorded; an error status is an answer here, not an exception.
+
+Why: behaviours compare codes, so a refusal has to be a value, and every call has to be in the story of the behaviour.
+Called by: `bigfleet.provider.conformance.lab`, one per connection.
+Must never: retry, or interpret an answer.
+Rules: wire 3.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from bigfleet.aio.net import Channel, Code, RpcError
+from bigfleet.aio.service import ServiceSpec, UnaryMethod
+from bigfleet.provider.conformance.calls import (
+    NO_TOKEN,
+    CallLog,
+    Token,
+    told_bytes,
+    told_code,
+    told_machine,
+)
+from bigfleet.provider.conformance.states import State, state_name
+from bigfleet.v1alpha1 import provider_pb2 as pb
+
+PROVIDER: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["CapacityProvider"])
+_CREATE: Final = PROVIDER.unary("Create", pb.CreateRequest, pb.TransitionAck)
+_CONFIGURE: Final = PROVIDER.unary("Configure", pb.ConfigureRequest, pb.TransitionAck)
+_DRAIN: Final = PROVIDER.unary("Drain", pb.DrainRequest, pb.TransitionAck)
+_DELETE: Final = PROVIDER.unary("Delete", pb.DeleteRequest, pb.TransitionAck)
+_GET: Final = PROVIDER.unary("Get", pb.MachineRef, pb.Machine)
+_LIST: Final = PROVIDER.unary("List", pb.ListFilter, pb.MachineList)
+
+BLOB: Final = b"# conformance"
+
+_Mutation = TypeVar("_Mutation", pb.CreateRequest, pb.ConfigureRequest, pb.DrainRequest, pb.DeleteRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The answer to a mutating call; without success the id is empty and the record blank."""
+
+    code: Code
+    detail: str
+    operation_id: str
+    machine: pb.Machine
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.OK
+
+    @property
+    def fenced(self) -> bool:
+        return self.code is Code.FAILED_PRECONDITION
+
+    def __str__(self) -> str:
+        return f"OK, operation {self.operation_id!r}" if self.ok else told_code(self.code, self.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The answer to Get."""
+
+    code: Code
+    detail: str
+    machine: pb.Machine
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.OK
+
+    def __str__(self) -> str:
+        return told_machine(self.machine) if self.ok else told_code(self.code, self.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The answer to List."""
+
+    code: Code
+    detail: str
+    machines: tuple[pb.Machine, ...]
+    revision: bytes
+
+    @property
+    def ok(self) -> bool:
+        return self.code is Code.OK
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids in the order of the answer, duplicates included."""
+        return tuple(machine.id for machine in self.machines)
+
+    def __str__(self) -> str:
+        if not self.ok:
+            return told_code(self.code, self.detail)
+        return f"{len(self.machines)} machines, revision {told_bytes(self.revision)}"
+
+
+class Caller:
+    """One connection to a provider, with the log that its calls go to."""
+
+    def __init__(self, channel: Channel, log: CallLog, deadline_s: float) -> None:
+        self._channel, self._log, self._deadline_s = channel, log, deadline_s
+
+    async def create(
+        self, machine_id: str, token: Token = NO_TOKEN, *, timeout_s: float | None = None
+    ) -> Ack:
+        request = pb.CreateRequest(
+            machine_id=machine_id,
+            shard_id=token.shard,
+            shard_epoch=token.epoch,
+            sequence_number=token.sequence,
+        )
+        return await self._mutate(_CREATE, request, f"Create {machine_id!r}, {token}", timeout_s)
+
+    async def configure(
+        self,
+        machine_id: str,
+        cluster: str,
+        token: Token = NO_TOKEN,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        blob: bytes = BLOB,
+    ) -> Ack:
+        request = pb.ConfigureRequest(
+            machine_id=machine_id,
+            cluster_id=cluster,
+            bootstrap_blob=blob,
+            shard_id=token.shard,
+            shard_epoch=token.epoch,
+            sequence_number=token.sequence,
+            shard_metadata=metadata or {},
+        )
+        size = f"{len(metadata or {})} metadata keys, blob of {len(blob)} bytes"
+        asked = f"Configure {machine_id!r} for cluster {cluster!r}, {size}, {token}"
+        return await self._mutate(_CONFIGURE, request, asked)
+
+    async def drain(self, machine_id: str, grace_s: int, token: Token = NO_TOKEN) -> Ack:
+        request = pb.DrainRequest(
+            machine_id=machine_id,
+            grace_period_seconds=grace_s,
+            shard_id=token.shard,
+            shard_epoch=token.epoch,
+            sequence_number=token.sequence,
+        )
+        return await self._mutate(_DRAIN, request, f"Drain {machine_id!r} with grace {grace_s}, {token}")
+
+    async def delete(self, machine_id: str, token: Token = NO_TOKEN) -> Ack:
+        request = pb.DeleteRequest(
+            machine_id=machine_id,
+            shard_id=token.shard,
+            shard_epoch=token.epoch,
+            sequence_number=token.sequence,
+        )
+        return await self._mutate(_DELETE, request, f"Delete {machine_id!r}, {token}")
+
+    async def get(self, machine_id: str, *, poll: bool = False) -> Sight:
+        record = self._log.begin(f"Get {machine_id!r}", poll=poll)
+        try:
+            reply = await self._channel.unary(_GET, pb.MachineRef(id=machine_id), timeout_s=self._deadline_s)
+        except RpcError as error:
+            sight = Sight(error.code, error.detail, pb.Machine())
+        else:
+            sight = Sight(Code.OK, "", reply.message)
+        self._log.end(record, str(sight))
+        return sight
+
+    async def list(
+        self,
+        states: Sequence[State] = (),
+        *,
+        max_results: int = 0,
+        since: bytes = b"",
+        poll: bool = False,
+    ) -> Listing:
+        asked = "List " + ("+".join(state_name(state) for state in states) or "all")
+        asked += f", at most {max_results}" if max_results else ""
+        asked += f", since {told_bytes(since)}" if since else ""
+        record = self._log.begin(asked, poll=poll)
+        request = pb.ListFilter(states=states, max_results=max_results, since_revision=since)
+        try:
+            reply = await self._channel.unary(_LIST, request, timeout_s=self._deadline_s)
+        except RpcError as error:
+            listing = Listing(error.code, error.detail, (), b"")
+        else:
+            listing = Listing(Code.OK, "", tuple(reply.message.machines), reply.message.revision)
+        self._log.end(record, str(listing))
+        return listing
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        await self._channel.close()
+
+    async def _mutate(
+        self,
+        method: UnaryMethod[_Mutation, pb.TransitionAck],
+        request: _Mutation,
+        asked: str,
+        timeout_s: float | None = None,
+    ) -> Ack:
+        record = self._log.begin(asked, poll=False)
+        try:
+            reply = await self._channel.unary(method, request, timeout_s=timeout_s or self._deadline_s)
+        except RpcError as error:
+            ack = Ack(error.code, error.detail, "", pb.Machine())
+            self._log.end(record, str(ack))
+        else:
+            ack = Ack(Code.OK, "", reply.message.operation_id, reply.message.machine)
+            self._log.end(record, f"{ack}, {told_machine(ack.machine)}")
+        return ack

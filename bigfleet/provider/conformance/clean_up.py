@@ -1,0 +1,51 @@
+"""Gives back what a behaviour took: drains what is bound, deletes what is idle.
+
+Why: a kit that empties the pool of the provider it tests can be run once; this one can be run every night.
+Called by: the runner, after each behaviour and after the probe.
+Must never: fail a behaviour, or touch a machine that the kit did not take.
+Rules: providers 2.4, trap 3.
+"""
+
+from bigfleet.provider.conformance.caller import Caller
+from bigfleet.provider.conformance.calls import told_machine
+from bigfleet.provider.conformance.lab import Lab
+from bigfleet.provider.conformance.states import TRANSITIONAL, C, I
+from bigfleet.v1alpha1 import provider_pb2 as pb
+
+
+async def clean_up(lab: Lab) -> None:
+    """Bring every machine of a lab back to where it was taken, and note those that do not go."""
+    if lab.bench.disposable:
+        return
+    calls = lab.bench.connect(lab.log)
+    try:
+        for machine_id in dict.fromkeys(lab.held):
+            problem = await _give_back(lab, calls, machine_id) if lab.settings.clean_up else "left as it was"
+            lab.bench.release(machine_id, problem)
+    finally:
+        await calls.close()
+
+
+async def _give_back(lab: Lab, calls: Caller, machine_id: str) -> str:
+    """Return an empty text when the machine can be used again, else how it was found last."""
+    machine = await _rest(lab, calls, machine_id)
+    if machine is None:
+        return "cannot be read"
+    if machine.state == C and (await calls.drain(machine_id, 0)).ok:
+        machine = await _rest(lab, calls, machine_id) or machine
+    may_delete = lab.capabilities.delete and not lab.bare_metal
+    if machine.state == I and may_delete and (await calls.delete(machine_id)).ok:
+        machine = await _rest(lab, calls, machine_id) or machine
+    return "" if machine.state == lab.bench.start_state else told_machine(machine)
+
+
+async def _rest(lab: Lab, calls: Caller, machine_id: str) -> pb.Machine | None:
+    """Wait until a machine is at rest, within bounds, and return it."""
+    end_s = lab.now_s() + lab.timings.clean_up_s
+    while True:
+        sight = await calls.get(machine_id, poll=True)
+        if not sight.ok:
+            return None
+        if sight.machine.state not in TRANSITIONAL or lab.now_s() >= end_s:
+            return sight.machine
+        await lab.pause(lab.timings.poll_s)

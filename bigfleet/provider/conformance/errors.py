@@ -1,0 +1,58 @@
+"""What can end a behaviour, and what can end a whole run.
+
+    BigFleetError
+    ├── ConformanceError        the run itself cannot go on; exit 2
+    │   ├── TargetError         nobody answers at the target
+    │   ├── DeclinedError       the person at the terminal said no
+    │   └── LaunchError         the process under test did not come up, or did not end
+    ├── ViolationError          a provider did what the contract forbids: the behaviour failed
+    ├── SkippedError            the provider does not offer what the behaviour is about
+    ├── NotRunError             the kit was not given what the behaviour needs
+    └── NoMachineError          there was no machine to work on, so nothing was tested
+
+Called by: every module of this package.
+Must never: carry a bootstrap blob or key material in its text, since the text is printed and written to reports.
+"""
+
+from bigfleet.model.errors import BigFleetError
+
+
+class ConformanceError(BigFleetError):
+    """The run cannot go on; this says nothing about the provider."""
+
+
+class TargetError(ConformanceError):
+    """Nobody answers at the target."""
+
+    def __init__(self, target: str, problem: str) -> None:
+        super().__init__(f"no provider answers at {target}: {problem}")
+        self.target, self.problem = target, problem
+
+
+class DeclinedError(ConformanceError):
+    """Nobody allowed the kit to change machines."""
+
+
+class LaunchError(ConformanceError):
+    """A process that the kit was to own did not come up, or did not end."""
+
+
+class ViolationError(BigFleetError):
+    """A provider did what the contract forbids."""
+
+
+class SkippedError(BigFleetError):
+    """The provider does not offer what the behaviour is about, which is its right."""
+
+
+class NotRunError(BigFleetError):
+    """The kit was not given what the behaviour needs, so nothing was tested."""
+
+
+class NoMachineError(BigFleetError):
+    """No machine was found to work on, so nothing was tested."""
+
+    def __init__(self, wanted: int, found: int, state: str, machines: str) -> None:
+        which = "" if machines == "*" else f" among the machines that match {machines!r}"
+        super().__init__(f"needs {wanted} {state} machine(s){which}, found {found}")
+        self.wanted, self.found = wanted, found

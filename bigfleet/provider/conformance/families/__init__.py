@@ -1,0 +1,1 @@
+"""The behaviours, by family; `bigfleet.provider.conformance.catalogue` puts them in order."""

@@ -1,0 +1,183 @@
+"""The six calls as callers of the fake meet them: recorded, delayed, disturbed, lied to, and only then answered.
+
+Why: what happens on the way to a provider is as much a part of failure as what happens in it; the kit below stays honest.
+Called by: the network, in place of the kit's service; it survives restarts of the kit.
+Must never: record a blob, or hold a full listing longer than it takes to send it.
+Rules: providers 5.2 to 5.4; cursors 5.1.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from bigfleet.aio.clock import Clock
+from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.provider.contract import Kind
+from bigfleet.provider.fake.conditions import Conditions, What
+from bigfleet.provider.fake.events import EventLog, SeenCall
+from bigfleet.provider.fake.lies.liar import Liar, with_revision
+from bigfleet.provider.fake.lies.lie import Asked
+from bigfleet.provider.kit.kit import ProviderKit
+from bigfleet.v1alpha1 import provider_pb2 as pb
+
+_CALL_KINDS: Final = {"Get": "get", "List": "list", **{kind.call: f"{kind.value}-call" for kind in Kind}}
+
+
+class Front:
+    """Stands in for the kit's service; see `bigfleet.provider.kit.service.ProviderService`."""
+
+    def __init__(
+        self,
+        kit: Callable[[], ProviderKit],
+        *,
+        clock: Clock,
+        conditions: Conditions,
+        liar: Liar,
+        events: EventLog,
+        cursor: str,
+        reset_connections: Callable[[], None],
+    ) -> None:
+        self._kit, self._clock, self._conditions = kit, clock, conditions
+        self._liar, self._events, self._cursor = liar, events, cursor
+        self._reset_connections = reset_connections
+        self._revision_before = b""
+        self._hidden: dict[str, None] = {}  # a set in the order of arrival
+
+    # The handlers, as `bigfleet.aio.service` wants them.
+
+    async def create(self, request: pb.CreateRequest, call: Call) -> bytes:
+        return await self._recorded(Asked("Create", request, call))
+
+    async def configure(self, request: pb.ConfigureRequest, call: Call) -> bytes:
+        return await self._recorded(Asked("Configure", request, call))
+
+    async def drain(self, request: pb.DrainRequest, call: Call) -> bytes:
+        return await self._recorded(Asked("Drain", request, call))
+
+    async def delete(self, request: pb.DeleteRequest, call: Call) -> bytes:
+        return await self._recorded(Asked("Delete", request, call))
+
+    async def get(self, request: pb.MachineRef, call: Call) -> bytes:
+        return await self._recorded(Asked("Get", request, call))
+
+    async def list(self, request: pb.ListFilter, call: Call) -> bytes:
+        return await self._recorded(Asked("List", request, call))
+
+    # For the verbs.
+
+    def hide(self, machine_id: str) -> None:
+        """Let a machine vanish without a trace: not listed, not found."""
+        self._hidden[machine_id] = None
+
+    def begin_anew(self) -> None:
+        """Forget what belonged to the life of the provider that has just ended."""
+        self._hidden.clear()
+        self._revision_before = b""
+
+    # From outside to inside.
+
+    async def _recorded(self, asked: Asked) -> bytes:
+        seen = self._events.call_began(_seen(asked))
+        code, detail, answer = Code.CANCELLED, "", b""
+        try:
+            answer = await self._disturbed(asked)
+            code = Code.OK
+        except RefusedError as error:
+            code, detail = error.code, error.detail
+            raise
+        finally:
+            operation_id = pb.TransitionAck.FromString(answer).operation_id if asked.mutating else ""
+            self._events.call_ended(seen, code.name, detail, operation_id)
+        return answer
+
+    async def _disturbed(self, asked: Asked) -> bytes:
+        rpc, conditions = asked.rpc, self._conditions
+        wait_s = conditions.paused_s(rpc) + conditions.wait_s(_CALL_KINDS[rpc])
+        if wait_s > 0:
+            await self._clock.sleep(wait_s)
+        refused = conditions.befalls(What.REFUSE, rpc)
+        if refused is not None:
+            raise RefusedError(refused.code, refused.message)
+        answer = await self._liar.answer(asked, self._honest)
+        if conditions.befalls(What.RESET, rpc) is not None:
+            self._reset_connections()
+            await _never()
+        if conditions.befalls(What.LOSE_ANSWER, rpc) is not None:
+            await _never()
+        return answer
+
+    async def _honest(self, asked: Asked) -> bytes:
+        service = self._kit().service
+        if asked.machine_id in self._hidden:
+            raise RefusedError(Code.NOT_FOUND, f"{asked.rpc} {asked.machine_id}: no such machine")
+        match asked.rpc:
+            case "Create":
+                return await service.create(asked.request, asked.call)
+            case "Configure":
+                return await service.configure(asked.request, asked.call)
+            case "Drain":
+                return await service.drain(asked.request, asked.call)
+            case "Delete":
+                return await service.delete(asked.request, asked.call)
+            case "Get":
+                return await service.get(asked.request, asked.call)
+        return await self._list(asked)
+
+    async def _list(self, asked: Asked) -> bytes:
+        request: pb.ListFilter = asked.request
+        if self._cursor == "none" and request.since_revision:
+            request = _without_cursor(request)
+        answer = await self._kit().service.list(request, asked.call)
+        if self._hidden:
+            answer = _without(answer, self._hidden)
+        if self._cursor == "none":
+            return with_revision(answer, b"")
+        if self._cursor == "stale":
+            # The revision of the listing before: what it yields is old news, and never too little.
+            revision = self._kit().book.revision()
+            before, self._revision_before = self._revision_before or revision, revision
+            return with_revision(answer, before)
+        return answer
+
+
+async def _never() -> None:
+    """Wait until the caller has gone."""
+    await asyncio.get_running_loop().create_future()
+
+
+def _without_cursor(request: pb.ListFilter) -> pb.ListFilter:
+    bare = pb.ListFilter()
+    bare.CopyFrom(request)
+    bare.since_revision = b""
+    return bare
+
+
+def _without(answer: bytes, hidden: dict[str, None]) -> bytes:
+    listing = pb.MachineList.FromString(answer)
+    kept = pb.MachineList(
+        machines=[machine for machine in listing.machines if machine.id not in hidden],
+        revision=listing.revision,
+    )
+    return kept.SerializeToString(deterministic=True)
+
+
+def _seen(asked: Asked) -> SeenCall:
+    request: Any = asked.request  # one of six messages, as `rpc` says
+    seen = SeenCall(0, 0.0, asked.rpc, asked.machine_id)
+    if asked.mutating:
+        seen.shard_id, seen.epoch, seen.sequence = (
+            request.shard_id,
+            request.shard_epoch,
+            request.sequence_number,
+        )
+    match asked.rpc:
+        case "Configure":
+            blob, keys = len(request.bootstrap_blob), len(request.shard_metadata)
+            seen.arguments = f"cluster={request.cluster_id} blob={blob}B metadata={keys}"
+        case "Drain":
+            seen.arguments = f"grace={request.grace_period_seconds}s"
+        case "List":
+            states = ",".join(str(int(state)) for state in request.states)
+            since = request.since_revision[:32].decode("ascii", "replace")
+            seen.arguments = f"states={states} since={since} max={request.max_results}"
+    return seen

@@ -1,0 +1,137 @@
+"""Lies about single records: prices, bindings, states and hosts that cannot be true.
+
+Called by: `bigfleet.provider.fake.lies.registry`.
+Rules: providers 5.4.
+"""
+
+import math
+from typing import Final
+
+from bigfleet.aio.rng import RandomStream
+from bigfleet.model.machine import MachineState as S
+from bigfleet.provider.contract import BOUND_STATES
+from bigfleet.provider.fake.lies.lie import Asked, Lie, Truth
+from bigfleet.v1alpha1 import provider_pb2 as pb
+
+ALIEN: Final = 42
+SHARED_HOST: Final = "host-shared-by-all"
+LEAK_LABEL: Final = "fake.bigfleet/blob"
+
+
+class NanPrice(Lie):
+    """Prices are no number."""
+
+    name, on_records = "nan-price", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        machine.price_per_hour = math.nan
+
+
+class BadProbability(Lie):
+    """Interruption probabilities are above one."""
+
+    name, on_records = "bad-probability", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        machine.interruption_probability = 1.5
+
+
+class BoundWithoutCluster(Lie):
+    """Bound machines name no cluster."""
+
+    name, on_records = "bound-without-cluster", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        if int(machine.state) in BOUND_STATES:
+            machine.cluster = ""
+
+
+class ForgetMetadata(Lie):
+    """The shard's map is forgotten."""
+
+    name, on_records = "forget-metadata", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        machine.shard_metadata.clear()
+
+
+class MangleMetadata(Lie):
+    """The values of the shard's map come back changed."""
+
+    name, on_records = "mangle-metadata", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        for key in sorted(machine.shard_metadata):
+            machine.shard_metadata[key] = f"{machine.shard_metadata[key][::-1]}?"
+
+
+class AlienState(Lie):
+    """Machines are in a state that does not exist."""
+
+    name, on_records = "alien-state", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        machine.state = pb.MachineState.ValueType(ALIEN)
+
+
+class TwoHosts(Lie):
+    """All machines claim the same host."""
+
+    name, on_records = "two-hosts", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        if machine.HasField("host"):
+            machine.host.ref = SHARED_HOST
+
+
+class HostEarly(Lie):
+    """A machine that is only being created has a host."""
+
+    name, on_records = "host-early", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        if int(machine.state) == S.CREATING:
+            machine.host.provider, machine.host.ref = "fake", f"host-{machine.id}-too-early"
+
+
+class LateCluster(Lie):
+    """The binding shows only at Configured, not while Configuring."""
+
+    name, on_records = "late-cluster", True
+
+    def record(self, machine: pb.Machine, /) -> None:
+        if int(machine.state) == S.CONFIGURING:
+            machine.cluster = ""
+            machine.shard_metadata.clear()
+
+
+class LeakBlob(Lie):
+    """The bootstrap blob is shown as a label, for everybody to read."""
+
+    name, on_records = "leak-blob", True
+
+    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
+        super().__init__(share, stream, truth)
+        self._blobs: dict[str, str] = {}
+
+    def before(self, asked: Asked, /) -> None:
+        if asked.rpc == "Configure":
+            self._blobs[asked.machine_id] = asked.request.bootstrap_blob.decode("utf-8", "replace")
+
+    def record(self, machine: pb.Machine, /) -> None:
+        if machine.id in self._blobs:
+            machine.labels[LEAK_LABEL] = self._blobs[machine.id]
+
+
+RECORD_LIES: Final[tuple[type[Lie], ...]] = (
+    NanPrice,
+    BadProbability,
+    BoundWithoutCluster,
+    ForgetMetadata,
+    MangleMetadata,
+    AlienState,
+    TwoHosts,
+    HostEarly,
+    LateCluster,
+    LeakBlob,
+)

@@ -1,0 +1,318 @@
+"""The fake provider with its verbs: everything that can be done to it while it runs.
+
+Why: a test in process, a script, the control over HTTP and its page must be able to do the same things.
+Called by: tests and the simulator directly; `bigfleet.provider.fake.control` for all others.
+Must never: answer before what was asked for is true.
+Rules: providers 5.2; each row of 5.3 is reachable from here.
+
+    async with FakeProvider(FakeOptions(seed=7), lambda: slots_of(pools), clock=clock, ids=ids, net=net) as fake:
+        server = await fake.listen(":9000")
+        fake.hold(kind="configure")
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+from bigfleet.aio.identity import Identity
+from bigfleet.aio.net import Code, RefusedError
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.machine import MachineState
+from bigfleet.provider.contract import SERVICE, Kind
+from bigfleet.provider.errors import NoSuchMachineError
+from bigfleet.provider.fake.conditions import Disturbance, Fate, How, NextFailure, What
+from bigfleet.provider.fake.events import SeenCall
+from bigfleet.provider.fake.inventory import Pool, slots_of
+from bigfleet.provider.fake.latency import parse_latency
+from bigfleet.provider.fake.life import FakeLife
+from bigfleet.provider.fake.nodes import Joining
+from bigfleet.provider.fake.selector import Selector
+from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockOut, known, rpc_named
+from bigfleet.provider.kit.core.fence import NO_TOKEN, Token
+from bigfleet.provider.kit.core.transitions import Lost, Priced
+from bigfleet.provider.kit.core.values import Machine
+from bigfleet.transport.inside import InsideCall
+from bigfleet.v1alpha1 import provider_pb2 as pb
+
+FORCED: Final = "forced to fail"
+REMOVED: Final = "taken away"
+ALL_MACHINES: Final = Selector()
+
+
+class FakeProvider(FakeLife):
+    """A fake provider; see the life it inherits for start, listen and stop."""
+
+    # Looking.
+
+    def machines(self, selector: Selector = ALL_MACHINES) -> list[Machine]:
+        """Return records as they really are."""
+        return list(selector.machines(self.kit.book))
+
+    def stats(self) -> dict[str, object]:
+        """Return numbers and everything that is wrong at present."""
+        book = self.kit.book
+        return {
+            "machines": {state.label: count for state, count in book.table.counts.items()},
+            "revision": book.head,
+            "working": self.kit.tasks,
+            "lives": self.lives,
+            "calls": self.events.called,
+            "codes": dict(sorted(Counter(call.code or "RUNNING" for call in self.events.calls).items())),
+            "lies": self.liar.told,
+            **self.conditions.told(),
+        }
+
+    def calls(self, *, rpc: str = "", machine_id: str = "", last: int = 0) -> list[SeenCall]:
+        """Return the calls that came in, the oldest first."""
+        found = [
+            call
+            for call in self.events.calls
+            if rpc in ("", call.rpc) and machine_id in ("", call.machine_id)
+        ]
+        return found[-last:] if last else found
+
+    def log(self) -> str:
+        """Return what happened, one JSON object per line."""
+        return self.events.text
+
+    # Operations.
+
+    def fail_next(
+        self,
+        machine_id: str = "",
+        kind: str = "",
+        *,
+        times: int = 1,
+        message: str = "injected failure",
+        how: How = How.FAIL,
+    ) -> None:
+        """Let the next operations of a machine, a kind or both go wrong after they were accepted."""
+        if kind:
+            known(kind, STEPS, "kind")
+        if times < 1:
+            raise InvalidFieldError("times", times, "1 or more")
+        self._note("fail-next", id=machine_id, kind=kind, times=times, how=how.value)
+        self.conditions.next.append(NextFailure(Fate(how, message), machine_id, kind, times))
+
+    async def fail(self, selector: Selector, reason: str = FORCED) -> list[str]:
+        """Let machines fail at once, whatever they are doing; return those that did."""
+        self._note("fail", reason=reason)
+        ids = selector.ids(self.kit.book)
+        return [machine_id for machine_id in ids if await self.kit.happened(Lost(machine_id, reason))]
+
+    def hold(self, machine_id: str = "", kind: str = "") -> None:
+        """Let operations stand still before they end."""
+        if kind:
+            known(kind, STEPS, "kind")
+        if not machine_id and not kind:
+            raise InvalidFieldError("hold", "nothing", "a machine's id, a kind, or both")
+        self._note("hold", id=machine_id, kind=kind)
+        self.conditions.hold(machine_id, kind)
+
+    def release(self, machine_id: str = "", kind: str = "") -> int:
+        """Let operations go on; without arguments all of them. Returns how many holds ended."""
+        self._note("release", id=machine_id, kind=kind)
+        return self.conditions.release(machine_id, kind)
+
+    def joining(self, cluster: str = "") -> list[Joining]:
+        """Return the machines that were configured and whose nodes are awaited, with their blobs; the oldest first."""
+        return [joining for joining in self.nodes.joining if cluster in ("", joining.cluster)]
+
+    def joined(self, machine_id: str) -> bool:
+        """Say that the node of a machine is Ready in its cluster; False when nobody waits for it (any more)."""
+        self._known("joined", machine_id)
+        return self.nodes.joined(machine_id)
+
+    def emptied(self, machine_id: str) -> None:
+        """Say that nothing runs any more on the node of a machine that drains (decision O4)."""
+        self._known("emptied", machine_id)
+        self.nodes.emptied(machine_id)
+
+    def latency(self, kind: str, spec: str) -> None:
+        """Let a step or a call take this long from now on."""
+        known(kind, LATENCY_KINDS, "kind")
+        self.conditions.latencies[kind] = parse_latency(spec, "spec")
+        self._note("latency", kind=kind, spec=spec)
+
+    def stockout(
+        self, instance_type: str = ANY, zone: str = ANY, *, seconds: float = 0.0, over: bool = False
+    ) -> None:
+        """Run out of stock from now on, for so long or for good; `over` ends every stock-out of that type and zone."""
+        self._note("stockout", type=instance_type, zone=zone, seconds=seconds, over=over)
+        if over:
+            kept = [row for row in self.conditions.stockouts if not _covers(row, instance_type, zone)]
+            self.conditions.stockouts = kept
+        else:
+            now_s = self.events.now_s()
+            end_s = now_s + seconds if seconds else None
+            self.conditions.stockouts.append(StockOut(instance_type, zone, now_s, end_s))
+
+    # The substrate.
+
+    async def price(
+        self, selector: Selector, *, price: float | None = None, probability: float | None = None
+    ) -> int:
+        """Change what machines cost and how likely they are interrupted; return how many really changed."""
+        self._note("price", price=price, probability=probability)
+        changed = 0
+        for machine_id in selector.ids(self.kit.book):
+            changed += await self.kit.happened(Priced(machine_id, price, probability))
+        return changed
+
+    async def add(self, pools: Iterable[Pool]) -> int:
+        """Let the substrate have more machines; return how many were new."""
+        slots = list(slots_of(pools))
+        self._note("add", machines=len(slots))
+        return await self.add_slots(slots)
+
+    async def remove(self, machine_id: str, *, without_trace: bool = False) -> bool:
+        """Take a machine away, bound or not: it leaves a tombstone, or is gone as if it had never been."""
+        self._note("remove", id=machine_id, without_trace=without_trace)
+        if without_trace:
+            self.front.hide(machine_id)
+            return self.kit.machine(machine_id) is not None
+        return await self.kit.happened(Lost(machine_id, REMOVED, gone=True))
+
+    async def shed(self, fraction: float) -> int:
+        """Lose a share of the quota: so many of the Speculative slots go; return how many."""
+        if not 0 <= fraction <= 1:
+            raise InvalidFieldError("fraction", fraction, "a number from 0 to 1")
+        ids = sorted(Selector(states=(MachineState.SPECULATIVE,)).ids(self.kit.book))
+        self._note("shed", fraction=fraction, of=len(ids))
+        chosen = self._rng.stream("shed").sample(ids, round(len(ids) * fraction))
+        gone = [await self.kit.happened(Lost(machine_id, "shed", gone=True)) for machine_id in chosen]
+        return sum(gone)
+
+    async def repair(self, machine_id: str, to: MachineState) -> None:
+        """Bring a Failed machine back, as a person would."""
+        await self.kit.repair(machine_id, to, "fake control")
+
+    # The wire.
+
+    def lie(self, name: str, share: float | None = None) -> None:
+        """Tell a lie from now on."""
+        self.liar.tell(name, share)
+        self._note("lie", name=name, share=self.liar.told[name])
+
+    def honest(self, name: str = "") -> None:
+        """Tell the truth again, about one thing or about everything."""
+        self._note("honest", name=name)
+        self.liar.stop(name)
+
+    def pause_rpc(self, rpc: str, seconds: float) -> None:
+        """Let calls wait until so much time has passed from now."""
+        self._note("pause-rpc", rpc=rpc, seconds=seconds)
+        self.conditions.pause(rpc_named(rpc), seconds)
+
+    def refuse(
+        self,
+        rpc: str = ANY,
+        *,
+        code: Code = Code.INTERNAL,
+        message: str = "injected refusal",
+        probability: float = 1.0,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Refuse calls before anything happens: so many, for so long, or until `reset`."""
+        self._disturb(Disturbance(What.REFUSE, rpc, probability, times, code=code, message=message), seconds)
+
+    def lose_answer(
+        self,
+        rpc: str = ANY,
+        *,
+        probability: float = 1.0,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Do what calls ask for and never answer them."""
+        self._disturb(Disturbance(What.LOSE_ANSWER, rpc, probability, times), seconds)
+
+    def reset_during(
+        self,
+        rpc: str = ANY,
+        *,
+        probability: float = 1.0,
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Do what calls ask for and break every connection instead of answering."""
+        self._disturb(Disturbance(What.RESET, rpc, probability, times), seconds)
+
+    async def call(
+        self,
+        rpc: str,
+        machine_id: str,
+        token: Token = NO_TOKEN,
+        *,
+        cluster: str = "",
+        grace_s: int = 0,
+    ) -> tuple[Code, str]:
+        """Make a mutating call in the name of some other shard; return the code, and operation id or refusal."""
+        kind = Kind(known(rpc.lower(), [kind.value for kind in Kind], "rpc"))
+        fields: dict[str, Any] = {  # Any: texts and numbers, as the message has them
+            "machine_id": machine_id,
+            "shard_id": token.shard_id,
+            "shard_epoch": token.epoch,
+            "sequence_number": token.sequence,
+        }
+        shard = Identity.shard(token.shard_id) if token.shard_id else None
+        here = InsideCall(f"/{SERVICE}/{kind.call}", shard)
+        try:
+            match kind:
+                case Kind.CREATE:
+                    answer = await self.front.create(pb.CreateRequest(**fields), here)
+                case Kind.CONFIGURE:
+                    request = pb.ConfigureRequest(**fields, cluster_id=cluster)
+                    answer = await self.front.configure(request, here)
+                case Kind.DRAIN:
+                    answer = await self.front.drain(
+                        pb.DrainRequest(**fields, grace_period_seconds=grace_s), here
+                    )
+                case Kind.DELETE:
+                    answer = await self.front.delete(pb.DeleteRequest(**fields), here)
+        except RefusedError as error:
+            return error.code, error.detail
+        return Code.OK, pb.TransitionAck.FromString(answer).operation_id
+
+    # Everything.
+
+    async def restart(self, *, forget: bool = False) -> None:
+        """End as a killed process would and start again: on the state, or with `forget` on nothing."""
+        self._note("restart", forget=forget)
+        await self.again(forget=forget)
+
+    async def reset(self) -> None:
+        """Begin anew: no state, no faults but those of the options, the machines of the start."""
+        self._note("reset")
+        self.conditions.clear()
+        self.liar.stop()
+        await self.again(forget=True)
+        for name, share in self.options.lies.items():
+            self.liar.tell(name, share)
+
+    def _disturb(self, planned: Disturbance, seconds: float | None) -> None:
+        planned.rpc = rpc_named(planned.rpc)
+        planned.from_s = self.events.now_s()
+        planned.to_s = None if seconds is None else planned.from_s + seconds
+        self._note(
+            planned.what.value,
+            rpc=planned.rpc,
+            probability=planned.probability,
+            times=planned.times,
+            seconds=seconds,
+            code=planned.code.name,
+        )
+        self.conditions.disturb(planned)
+
+    def _known(self, verb: str, machine_id: str) -> None:
+        if self.kit.machine(machine_id) is None:
+            raise NoSuchMachineError(verb, machine_id, "no such machine")
+        self._note(verb, id=machine_id)
+
+    def _note(self, verb: str, **fields: object) -> None:
+        self.events.add("verb", verb=verb, **fields)
+
+
+def _covers(row: StockOut, instance_type: str, zone: str) -> bool:
+    return instance_type in (ANY, row.instance_type) and zone in (ANY, row.zone)

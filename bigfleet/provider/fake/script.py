@@ -1,0 +1,79 @@
+"""Verbs at their times, from a file: so every fault that the control can cause can also be caused by a flag.
+
+Why: a run that is to be repeated must not hang on somebody pressing a button.
+Called by: the program (`--script`); tests, on the virtual clock.
+Must never: go on in silence after a step that could not be done.
+Rules: providers 5.3 (each row by flag and by control).
+
+    - {at: 10m, do: fail, zone: zone-a, capacity_type: Spot}
+    - {at: 12m, do: price, selector: {instance_type: m6i.large}, price: 9.5}
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.document.errors import DocumentError, from_model, shown
+from bigfleet.model.errors import BigFleetError, InvalidFieldError
+from bigfleet.provider.fake.control import VERBS
+from bigfleet.provider.fake.inventory import parse_yaml, read_form
+from bigfleet.provider.fake.latency import parse_duration
+from bigfleet.provider.fake.provider import FakeProvider
+
+_OWN: Final = ("at", "do")
+
+
+class ScriptError(BigFleetError):
+    """A step of a script could not be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One verb at one time, in seconds since the start."""
+
+    at_s: float
+    verb: str
+    body: dict[str, object] = field(default_factory=dict)
+
+
+def read_script(data: bytes) -> tuple[Step, ...]:
+    """Read a file of `--script`; `DocumentError` names the path of whatever is wrong."""
+    document = parse_yaml(data)
+    if document is None:
+        return ()
+    if not isinstance(document, list):
+        raise DocumentError("document", shown(document), "a list of steps")
+    steps = []
+    for place, raw in enumerate(document):
+        try:
+            steps.append(_step(raw))
+        except InvalidFieldError as error:
+            raise from_model(error).under(f"[{place}]") from None
+    return tuple(sorted(steps, key=lambda step: step.at_s))
+
+
+async def play(steps: Sequence[Step], fake: FakeProvider, clock: Clock) -> None:
+    """Do everything at its time; returns after the last step."""
+    start_s = monotonic_s(clock)
+    for step in steps:
+        left_s = start_s + step.at_s - monotonic_s(clock)
+        if left_s > 0:
+            await clock.sleep(left_s)
+        try:
+            await VERBS[step.verb](fake, step.body)
+        except BigFleetError as error:
+            raise ScriptError(f"script at {step.at_s:g} s: {step.verb}: {error}") from error
+
+
+def _step(raw: object) -> Step:
+    if not isinstance(raw, dict):
+        raise DocumentError("", shown(raw), "an object with at, do and the fields of the verb")
+    verb = raw.get("do")
+    if not isinstance(verb, str) or verb not in VERBS or not VERBS[verb].changes:
+        allowed = ", ".join(name for name, known in VERBS.items() if known.changes)
+        raise DocumentError("do", shown(verb), f"one of {allowed}")
+    body = {name: value for name, value in raw.items() if name not in _OWN}
+    read_form(body, VERBS[verb].form)  # a misspelt field is told at the start, not after ten minutes
+    at = raw.get("at", "0")
+    return Step(parse_duration(str(at), "at"), verb, body)

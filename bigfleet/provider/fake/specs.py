@@ -1,0 +1,138 @@
+"""The texts of the fake's flags, read into values.
+
+Why: `create=lognormal:30s,p99=4m`, `configure=0.01:image pull failed` and `m6i.large@zone-a=5m-10m` are little languages; the
+control's verbs take the same texts.
+Called by: the program's settings and the control.
+Must never: guess. A kind, a code or a lie that nobody knows is refused with the ones that exist.
+Rules: providers 5.1.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.provider.contract import CALLS, Kind
+from bigfleet.provider.fake.latency import Latency, parse_duration, parse_latency
+
+ANY: Final = "*"
+"""Stands for every type, every zone or every call."""
+
+READY: Final = "ready"
+STEPS: Final = (Kind.CREATE.value, Kind.CONFIGURE.value, READY, Kind.DRAIN.value, Kind.DELETE.value)
+"""What the substrate does: the four operations, and the node getting Ready between Configure's end and Configured."""
+CALL_KINDS: Final = ("get", "list", *(f"{kind.value}-call" for kind in Kind))
+"""What the answer itself may take: the two reads, and the four calls that are else answered at once."""
+LATENCY_KINDS: Final = (*STEPS, *CALL_KINDS)
+CURSORS: Final = ("honest", "none", "stale")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How often operations of a kind fail, and what they say then."""
+
+    probability: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StockOut:
+    """Which Creates fail for want of stock, and when, in seconds since the start; no end means for good."""
+
+    instance_type: str = ANY
+    zone: str = ANY
+    from_s: float = 0.0
+    to_s: float | None = None
+
+    def hits(self, instance_type: str, zone: str, now_s: float) -> bool:
+        """Tell whether a Create of such a machine fails now."""
+        return (
+            self.instance_type in (ANY, instance_type)
+            and self.zone in (ANY, zone)
+            and self.from_s <= now_s
+            and (self.to_s is None or now_s < self.to_s)
+        )
+
+
+def parse_latencies(texts: Sequence[str]) -> dict[str, Latency]:
+    """Read `KIND=SPEC` texts; the last word on a kind counts."""
+    found: dict[str, Latency] = {}
+    for text in rejoined(texts, LATENCY_KINDS):
+        kind, _, spec = text.partition("=")
+        found[known(kind, LATENCY_KINDS, "latency")] = parse_latency(spec, f"latency {kind}")
+    return found
+
+
+def parse_failures(texts: Sequence[str]) -> dict[str, Failure]:
+    """Read `KIND=P` and `KIND=P:message` texts."""
+    found: dict[str, Failure] = {}
+    for text in rejoined(texts, STEPS):
+        kind, _, rest = text.partition("=")
+        share, _, message = rest.partition(":")
+        probability = parse_share(share, f"fail {known(kind, STEPS, 'fail')}")
+        found[kind] = Failure(probability, message or "injected failure")
+    return found
+
+
+def parse_stockout(text: str) -> StockOut:
+    """Read `TYPE[@ZONE][=FROM-TO]`; `*` stands for all of them."""
+    place, window, times = text.partition("=")
+    instance_type, _, zone = place.partition("@")
+    if not instance_type:
+        raise InvalidFieldError("stockout", text, "TYPE[@ZONE][=FROM-TO], * for any type or zone")
+    if not window:
+        return StockOut(instance_type, zone or ANY)
+    begin, dash, end = times.partition("-")
+    if not dash:
+        raise InvalidFieldError("stockout", text, "a window FROM-TO such as 5m-10m")
+    from_s, to_s = parse_duration(begin, "stockout"), parse_duration(end, "stockout")
+    if to_s <= from_s:
+        raise InvalidFieldError("stockout", text, "a window that ends after it begins")
+    return StockOut(instance_type, zone or ANY, from_s, to_s)
+
+
+def parse_share(text: str, field: str) -> float:
+    """Read a probability."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise InvalidFieldError(field, text, "a number from 0 to 1")
+    return share
+
+
+def known(name: str, names: Iterable[str], field: str) -> str:
+    """Return a name that is one of these."""
+    allowed = tuple(names)
+    if name not in allowed:
+        raise InvalidFieldError(field, name, f"one of {', '.join(allowed)}")
+    return name
+
+
+def rpc_named(name: str, field: str = "rpc") -> str:
+    """Return the name of a call, written in any case, or `*`."""
+    if name == ANY:
+        return ANY
+    return known(name.capitalize(), CALLS, field)
+
+
+def rejoined(pieces: Sequence[str], kinds: Iterable[str]) -> list[str]:
+    """Put values together again that a list cut at its commas: what begins with no kind belongs to the one before."""
+    heads = tuple(f"{kind}=" for kind in kinds)
+    found: list[str] = []
+    for piece in pieces:
+        if found and not piece.startswith(heads) and "=" in found[-1]:
+            # A key that nobody knows must be refused by its own name; a tail such as `p99=4m` is no key.
+            if _looks_like_a_kind(piece):
+                found.append(piece)
+            else:
+                found[-1] += f",{piece}"
+        else:
+            found.append(piece)
+    return found
+
+
+def _looks_like_a_kind(piece: str) -> bool:
+    head, equals, _ = piece.partition("=")
+    return bool(equals) and head.replace("-", "").isalpha()

@@ -1,0 +1,99 @@
+"""Where a fake keeps its state over restarts, and how it is told to forget it.
+
+Why: "restart with and without state" is a row of the failure matrix; the kit knows stores, not how to begin a second one.
+Called by: `bigfleet.provider.fake.provider.FakeProvider` at each start.
+Must never: delete anything but the files of its own journal.
+Rules: providers 5.1 (`--state`), 5.2 (`/restart`, `/reset`).
+"""
+
+from collections.abc import Callable
+from os import fspath
+from typing import Final, Protocol
+
+from bigfleet.aio.clock import Clock
+from bigfleet.aio.disk import AnyPath, Disk
+from bigfleet.aio.rng import Rng
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.provider.kit.journal import Journal
+from bigfleet.provider.kit.store import Store, Volatile
+
+_SNAPSHOT: Final = "snapshot"
+_JOURNAL_FILES: Final = ("journal.", _SNAPSHOT, f".{_SNAPSHOT}")
+
+
+class State(Protocol):
+    """A place for one provider's state."""
+
+    def open(self) -> Store:
+        """Return a store on what is there."""
+        ...
+
+    def forget(self) -> None:
+        """Make the next store an empty one; only while none is open."""
+        ...
+
+    @property
+    def kept(self) -> bool:
+        """Whether a store opened now would find something; only while none is open."""
+        ...
+
+
+class NoState:
+    """Memory only: every start is the first one."""
+
+    def open(self) -> Store:
+        return Volatile()
+
+    def forget(self) -> None:
+        """There is nothing."""
+
+    @property
+    def kept(self) -> bool:
+        return False
+
+
+class KeptState:
+    """A store that outlives its kits and may be opened as often as wanted, such as the one in memory that tests use."""
+
+    def __init__(self, make: Callable[[], Store]) -> None:
+        self._make = make
+        self._store = make()
+
+    def open(self) -> Store:
+        return self._store
+
+    def forget(self) -> None:
+        self._store = self._make()
+
+    @property
+    def kept(self) -> bool:
+        return next(self._store.open(), None) is not None
+
+
+class JournalState:
+    """The kit's journal in a directory."""
+
+    def __init__(
+        self,
+        directory: AnyPath,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+    ) -> None:
+        self._directory, self._disk = directory, disk or SystemDisk()
+        self._clock, self._rng = clock, rng
+
+    def open(self) -> Store:
+        return Journal(self._directory, disk=self._disk, clock=self._clock, rng=self._rng)
+
+    def forget(self) -> None:
+        root = fspath(self._directory)
+        for name in sorted(self._disk.list_names(root)):
+            if name.startswith(_JOURNAL_FILES):
+                self._disk.remove(f"{root}/{name}")
+        self._disk.fsync_directory(root)
+
+    @property
+    def kept(self) -> bool:
+        return self._disk.exists(self._directory) and _SNAPSHOT in self._disk.list_names(self._directory)

@@ -1,0 +1,129 @@
+"""A substrate whose failures are called by name: the cluster that a machine is configured for says what goes wrong.
+
+Why: conformance behaviours about failing, hanging and late substrates need one that does so on command, the same in every
+language; whoever offers these triggers can be certified for fault.
+Called by: the provider kit; `fault_options` says how the kit around it is set up.
+Must never: fail without a trigger, or let a trigger act beyond its machine.
+Rules: providers 6 (a convention of the original).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from bigfleet.aio.clock import Clock
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.machine import CapacityType, Shape
+from bigfleet.provider.kit.backend import Op, Permanent
+from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.kit.limits import Limits
+
+CREATE_LABEL: Final = "conformance.fault/create"
+CREATE_ERROR: Final = "error"
+SLOTS_THAT_FAIL: Final = 8
+
+ERROR: Final = "fault-error"
+TIMEOUT: Final = "fault-timeout"
+SLOW_OK: Final = "fault-slow-ok"
+DRAIN_ERROR: Final = "fault-drain-error"
+NEVER_READY: Final = "fault-readiness-block"
+TRIGGERS: Final = (ERROR, TIMEOUT, SLOW_OK, DRAIN_ERROR, NEVER_READY)
+
+LATE_S: Final = 1.0
+READY_POLL_S: Final = 0.1
+MOST_SLOTS: Final = 1_000_000
+
+_SIZE: Final = FrozenMap({"cpu": "4", "memory": "16Gi"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultOptions:
+    """One fault provider."""
+
+    provider: str = "fault"
+    seed_count: int = 64
+    transition_timeout_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed_count <= MOST_SLOTS:
+            raise InvalidFieldError("seed_count", self.seed_count, f"0 to {MOST_SLOTS}")
+        if not self.transition_timeout_s > 0:
+            raise InvalidFieldError("transition_timeout", self.transition_timeout_s, "a duration above 0")
+
+    def limits(self) -> Limits:
+        """Return the kit's numbers: one timeout for everything, and a fixed inventory."""
+        seconds = self.transition_timeout_s
+        return Limits(
+            create=seconds,
+            configure=seconds,
+            drain=seconds,
+            delete=seconds,
+            ready_poll=min(READY_POLL_S, seconds),
+            refresh=0.0,
+        )
+
+
+class FaultBackend:
+    """Succeeds at once, unless a trigger says otherwise."""
+
+    def __init__(self, options: FaultOptions, clock: Clock) -> None:
+        self._options, self._clock = options, clock
+
+    async def describe(self) -> AsyncIterator[Slot]:
+        for slot in self._slots():
+            yield slot
+
+    async def create(self, machine: Machine, op: Op) -> Host:
+        if machine.labels.get(CREATE_LABEL) == CREATE_ERROR:
+            raise Permanent(f"the slot is labelled {CREATE_LABEL}={CREATE_ERROR}")
+        return Host(f"host-{op.id}")
+
+    async def configure(self, _machine: Machine, cluster: str, _blob: bytes, _op: Op) -> None:
+        match cluster:
+            case "fault-error":
+                raise Permanent(f"cluster {ERROR} was asked for")
+            case "fault-timeout":
+                await asyncio.get_running_loop().create_future()
+            case "fault-slow-ok":
+                await self._until_too_late()
+
+    async def node_ready(self, _machine: Machine, cluster: str, _op: Op) -> bool:
+        return cluster != NEVER_READY
+
+    async def drain(self, machine: Machine, _grace: timedelta, _op: Op) -> None:
+        if machine.cluster == DRAIN_ERROR:
+            raise Permanent(f"the machine is bound to cluster {DRAIN_ERROR}")
+
+    async def delete(self, machine: Machine, op: Op) -> None:
+        """Give the host back; there is none to fail."""
+
+    async def _until_too_late(self) -> None:
+        """Wait for the end of the kit's patience, do not listen to it, and succeed a second later."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            await self._clock.sleep(LATE_S)
+
+    def _slots(self) -> Iterator[Slot]:
+        spot, on_demand = _shape(CapacityType.SPOT), _shape(CapacityType.ON_DEMAND)
+        for number in range(self._options.seed_count):
+            yield Slot(f"{self._options.provider}-{number:03d}", on_demand if (number + 1) % 3 else spot)
+        failing = on_demand.with_labels(FrozenMap({CREATE_LABEL: CREATE_ERROR}))
+        for number in range(SLOTS_THAT_FAIL):
+            yield Slot(f"{self._options.provider}-create-error-{number}", failing)
+
+
+def _shape(capacity_type: CapacityType) -> Shape:
+    is_spot = capacity_type is CapacityType.SPOT
+    return Shape(
+        instance_type="fault-standard-4",
+        zone="fault-zone-a",
+        capacity_type=capacity_type,
+        price_per_hour=0.12 if is_spot else 0.40,
+        interruption_probability=0.05 if is_spot else 0.0,
+        resources=_SIZE,
+        allocatable=_SIZE,
+    )

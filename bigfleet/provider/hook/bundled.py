@@ -1,0 +1,23 @@
+"""The hook sets that come with the provider, by name.
+
+Called by: whoever reads an inventory with `hook_set`.
+Must never: name a hook that is not in the package; a test walks the folder.
+Rules: providers 7.4.
+"""
+
+import posixpath
+from typing import Final
+
+from bigfleet.provider.hook.core.documents import Sets
+from bigfleet.provider.hook.core.inventory import HookKind as K
+
+_FOLDER: Final = posixpath.join(posixpath.dirname(__file__), "sets")
+_KINDS: Final = {
+    "ssh": (K.CONFIGURE, K.DRAIN, K.PROBE),
+    "process": (K.CREATE, K.CONFIGURE, K.READY, K.DRAIN, K.DELETE, K.PROBE),
+    "ipmi": (K.CREATE, K.DELETE, K.PROBE),
+}
+
+BUNDLED: Final[Sets] = {
+    name: {kind: posixpath.join(_FOLDER, name, kind) for kind in kinds} for name, kinds in _KINDS.items()
+}

@@ -1,0 +1,250 @@
+"""From the text of inventory files to one inventory: YAML, JSON or CSV, one file or many.
+
+Why: sites keep their machines in a spreadsheet, a generated file and a few lines by hand, all at once.
+Called by: `bigfleet.provider.hook.sources`, with what it read; the discover hook's output goes the same way.
+Must never: let a key given twice, in one file or in two, win by its place.
+Rules: providers 7.1.
+"""
+
+import csv
+import io
+import json
+import posixpath
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from bigfleet.model.machine import Shape
+from bigfleet.provider.hook.core import fields
+from bigfleet.provider.hook.core.errors import InventoryError
+from bigfleet.provider.hook.core.fields import Faults
+from bigfleet.provider.hook.core.inventory import DEFAULT_NAME, Entry, HookKind, Inventory, faults_of
+
+ENDINGS = (".yaml", ".yml", ".json", ".csv")
+Sets = Mapping[str, Mapping[HookKind, str]]
+"""The bundled hook sets: by name, the path of each hook."""
+
+_KEYS = ("name", "clusters", "hook_set", "hooks", "pass_env", "resume", "machines")
+_MAP_COLUMNS = ("resources", "allocatable", "labels", "vars")
+_NUMBER_COLUMNS = ("price_per_hour", "interruption_probability")
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What the files said so far, and which file said it."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    said_by: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    shapes: dict[Shape, Shape] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+def read_inventory(files: Iterable[tuple[str, bytes]], sets: Sets) -> Inventory:
+    """Read all files, given as path and content, into one inventory; `InventoryError` with every fault otherwise."""
+    draft = _Draft()
+    for path, content in files:
+        faults = Faults(path)
+        document = _parsed(path, content, faults)
+        if document is not None:
+            _take(draft, document, path, faults, sets)
+        draft.faults += faults.texts
+    values = draft.values
+    inventory = Inventory(
+        name=values.get("name", DEFAULT_NAME),
+        clusters=values.get("clusters", {}),
+        hooks={**values.get("hook_set", {}), **values.get("hooks", {})},
+        pass_env=values.get("pass_env", ()),
+        resume=values.get("resume", False),
+        entries=draft.entries,
+    )
+    faults_found = [*draft.faults, *(faults_of(inventory) if not draft.faults else ())]
+    if faults_found:
+        raise InventoryError(faults_found)
+    return inventory
+
+
+def read_discovered(output: bytes, where: str) -> dict[str, Entry]:
+    """Read what a discover hook printed: one JSON object with `machines`."""
+    faults, entries = Faults(where), dict[str, Entry]()
+    document = _parsed(f"{where}.json", output, faults)
+    if document is not None:
+        faults.unknown(document, "", ("machines",))
+        _machines(document.get("machines"), entries, {}, faults)
+    if faults.texts:
+        raise InventoryError(faults.texts)
+    return entries
+
+
+def _take(draft: _Draft, document: dict[str, Any], path: str, faults: Faults, sets: Sets) -> None:
+    faults.unknown(document, "", _KEYS)
+    base = posixpath.dirname(path)
+    readers: dict[str, Callable[[], object]] = {
+        "name": lambda: fields.text(document, "name", "", faults) or _no_name(faults),
+        "clusters": lambda: _clusters(document["clusters"], base, faults),
+        "hook_set": lambda: _hook_set(document["hook_set"], sets, faults),
+        "hooks": lambda: _hooks(document["hooks"], base, faults),
+        "pass_env": lambda: _pass_env(document["pass_env"], faults),
+        "resume": lambda: _boolean(document["resume"], "resume", faults),
+    }
+    for key, read in readers.items():
+        if key not in document:
+            continue
+        if key in draft.said_by:
+            faults.tell(f"{key}: said here and in {draft.said_by[key]}, allowed is once over all files")
+            continue
+        draft.said_by[key] = path
+        draft.values[key] = read()
+    if "machines" in document:
+        _machines(document["machines"], draft.entries, draft.shapes, faults)
+
+
+def _machines(value: object, entries: dict[str, Entry], shapes: dict[Shape, Shape], faults: Faults) -> None:
+    if not isinstance(value, list):
+        faults.add("machines", value, "a list")
+        return
+    for number, item in enumerate(value):
+        path = f"machines[{number}]"
+        entry = fields.machine(item, path, faults, shapes)
+        if entry is None:
+            continue
+        if entry.id in entries:
+            faults.add(f"{path}.id", entry.id, "an id that no other machine has")
+        entries[entry.id] = entry
+
+
+def _hooks(value: object, base: str, faults: Faults) -> dict[HookKind, str]:
+    if not isinstance(value, dict):
+        faults.add("hooks", value, "a mapping from kind to path")
+        return {}
+    faults.unknown(value, "hooks.", tuple(HookKind))
+    found = {}
+    for kind in HookKind:
+        if kind in value:
+            path = value[kind]
+            if isinstance(path, str) and path:
+                found[kind] = posixpath.normpath(posixpath.join(base, path))
+            else:
+                faults.add(f"hooks.{kind}", path, "the path of an executable file")
+    return found
+
+
+def _hook_set(value: object, sets: Sets, faults: Faults) -> dict[HookKind, str]:
+    names: Sequence[object] = value if isinstance(value, list) else [value]
+    found: dict[HookKind, str] = {}
+    for name in names:
+        if isinstance(name, str) and name in sets:
+            found |= sets[name]
+        else:
+            faults.add("hook_set", name, f"one or more of {', '.join(sets)}")
+    return found
+
+
+def _clusters(value: object, base: str, faults: Faults) -> dict[str, str]:
+    if not isinstance(value, dict):
+        faults.add("clusters", value, "a mapping from cluster to {kubeconfig: path}")
+        return {}
+    found = {}
+    for name, inner in value.items():
+        path = inner.get("kubeconfig") if isinstance(inner, dict) and set(inner) == {"kubeconfig"} else None
+        if isinstance(name, str) and isinstance(path, str) and path:
+            found[name] = posixpath.normpath(posixpath.join(base, path))
+        else:
+            faults.add(f"clusters[{name}]", inner, "{kubeconfig: path}")
+    return found
+
+
+def _pass_env(value: object, faults: Faults) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        faults.add("pass_env", value, "a list of variable names")
+        return ()
+    for number, name in enumerate(value):
+        if not isinstance(name, str) or not name or "=" in name or name.startswith("BF_"):
+            faults.add(f"pass_env[{number}]", name, "the name of a variable that does not begin with BF_")
+    return tuple(map(str, value))
+
+
+def _boolean(value: object, path: str, faults: Faults) -> bool:
+    if isinstance(value, bool):
+        return value
+    faults.add(path, value, "true or false")
+    return False
+
+
+def _no_name(faults: Faults) -> str:
+    faults.add("name", "", "a text that is not empty")
+    return DEFAULT_NAME
+
+
+# From bytes to a plain document.
+
+
+def _parsed(path: str, content: bytes, faults: Faults) -> dict[str, Any] | None:
+    try:
+        text = content.decode()
+        if path.endswith(".csv"):
+            return {"machines": _rows(text)}
+        document = (
+            json.loads(text, object_pairs_hook=_once)
+            if path.endswith(".json")
+            else yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
+        )
+    except UnicodeDecodeError:
+        faults.tell("not readable, allowed is UTF-8 text")
+        return None
+    except (ValueError, yaml.YAMLError, csv.Error, RecursionError) as error:
+        faults.tell(f"{' '.join(str(error).split())}, allowed is YAML, JSON or CSV by the file's ending")
+        return None
+    if not isinstance(document, dict):
+        faults.add("the file", document, f"a mapping with some of {', '.join(_KEYS)}")
+        return None
+    return document
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML that refuses a key given twice, where plain YAML would let the last one win unseen."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [str(key.value) for key, _ in node.value]
+        if len(keys) != len(set(keys)):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {twice} is given twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep=deep)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)} is given twice")
+    return found
+
+
+def _rows(text: str) -> list[dict[str, Any]]:
+    """Return the rows of a table as machines; `labels.rack` is a column of the map `labels`, an empty cell is nothing."""
+    machines: list[dict[str, Any]] = []
+    for row in csv.DictReader(io.StringIO(text), strict=True):
+        machine: dict[str, Any] = {}
+        for column, cell in row.items():
+            if column is None or cell is None:
+                raise ValueError(f"line {len(machines) + 2} has more or fewer cells than the first line")
+            name, dot, inner = column.strip().partition(".")
+            if not cell.strip():
+                continue
+            if dot and name in _MAP_COLUMNS:
+                machine.setdefault(name, {})[inner] = cell.strip()
+            else:
+                machine[column.strip()] = _number(cell.strip()) if name in _NUMBER_COLUMNS else cell.strip()
+        machines.append(machine)
+    return machines
+
+
+def _number(cell: str) -> float | str:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell  # told as a fault where numbers are read

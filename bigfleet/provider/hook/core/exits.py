@@ -1,0 +1,59 @@
+"""What the end of a hook means, by its exit code.
+
+Why: the table is the contract with everybody's scripts, so it stands alone.
+Called by: backend and prober.
+Must never: give a code a second meaning.
+Rules: providers 7.3.
+"""
+
+import signal
+from enum import Enum
+
+from bigfleet.provider.hook.core.inventory import HookKind
+
+DONE = 0
+STOCK_OUT = 69  # EX_UNAVAILABLE of sysexits
+TRY_AGAIN = 75  # EX_TEMPFAIL
+BAD_CONFIGURATION = 78  # EX_CONFIG
+NOT_YET = 100
+
+WAITING_KINDS = frozenset({HookKind.READY, HookKind.PROBE})
+
+
+class Verdict(Enum):
+    """How a hook ended."""
+
+    DONE = "done"
+    AGAIN = "try again"
+    STOCK_OUT = "stock-out"
+    MISCONFIGURED = "configuration error"
+    NOT_YET = "not yet"
+    KILLED = "killed by a signal"
+    FAILED = "failed"
+
+
+_BY_CODE = {
+    DONE: Verdict.DONE,
+    TRY_AGAIN: Verdict.AGAIN,
+    STOCK_OUT: Verdict.STOCK_OUT,
+    BAD_CONFIGURATION: Verdict.MISCONFIGURED,
+}
+
+
+def verdict(kind: HookKind, code: int) -> Verdict:
+    """Return what an exit code says; death by a signal is a negative one."""
+    if code < 0:
+        return Verdict.KILLED
+    if code == NOT_YET and kind in WAITING_KINDS:
+        return Verdict.NOT_YET
+    return _BY_CODE.get(code, Verdict.FAILED)
+
+
+def told(code: int) -> str:
+    """Return the end of a hook in words, for where it said nothing itself."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

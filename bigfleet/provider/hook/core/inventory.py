@@ -1,0 +1,143 @@
+"""The inventory of a hook provider: machines, the hooks that work on them, and the rules that hold between the two.
+
+Why: everything that can be wrong with an inventory is found before anything of it is used, so that a bad file changes nothing.
+Called by: `bigfleet.provider.hook.core.documents` makes one, the shell reads it.
+Must never: look at a disk; paths are taken as they are, and whether a hook can be executed is the shell's question.
+Rules: providers 7.1 and 7.2.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+
+from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
+from bigfleet.model.machine import CapacityType, Shape
+from bigfleet.provider.kit.core.validation import Validator
+from bigfleet.provider.kit.core.values import Slot
+
+DEFAULT_NAME = "hook"
+
+
+class HookKind(StrEnum):
+    """What a hook is called for; its first argument."""
+
+    CREATE = "create"
+    CONFIGURE = "configure"
+    READY = "ready"
+    DRAIN = "drain"
+    DELETE = "delete"
+    PROBE = "probe"
+    DISCOVER = "discover"
+
+
+REQUIRED_HOOKS = (HookKind.CONFIGURE, HookKind.DRAIN)
+
+
+class Mode(Enum):
+    """Where machines begin."""
+
+    FREE_POOL = "free-pool"
+    """Hosts that exist: they begin Idle and are never given back."""
+    POWER_MANAGED = "power-managed"
+    """Hosts that `create` obtains and `delete` gives back: they begin Speculative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One machine as the inventory has it; `vars` is for its hooks alone."""
+
+    id: str
+    ref: str
+    shape: Shape
+    vars: FrozenMap[str] = NO_TEXTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """All files together."""
+
+    name: str = DEFAULT_NAME
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    """Kubeconfig file by cluster, for the readiness that is built in."""
+    hooks: Mapping[HookKind, str] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+    resume: bool = False
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.POWER_MANAGED if HookKind.CREATE in self.hooks else Mode.FREE_POOL
+
+    @property
+    def discovers(self) -> bool:
+        """Whether machines come from a hook besides those of the files."""
+        return HookKind.DISCOVER in self.hooks
+
+    def slot(self, entry: Entry) -> Slot:
+        """Return what the kit is told of a machine."""
+        return Slot(entry.id, entry.shape, entry.ref if self.mode is Mode.FREE_POOL else "")
+
+    def with_machines(self, found: Mapping[str, Entry]) -> "Inventory":
+        """Return the inventory with machines that a discover hook found besides its own."""
+        return replace(self, entries={**self.entries, **found})
+
+
+def faults_of(inventory: Inventory) -> list[str]:
+    """Return every rule that the parts break only together."""
+    faults = [
+        f"hooks.{kind}: missing, allowed is the path of an executable file"
+        for kind in REQUIRED_HOOKS
+        if kind not in inventory.hooks
+    ]
+    if (HookKind.CREATE in inventory.hooks) != (HookKind.DELETE in inventory.hooks):
+        faults.append("hooks: found one of create and delete, allowed is both or neither")
+    if not inventory.entries and not inventory.discovers:
+        faults.append("machines: found none, allowed is at least one machine or a discover hook")
+    return [*faults, *machine_faults(inventory, inventory.entries)]
+
+
+def machine_faults(inventory: Inventory, entries: Mapping[str, Entry]) -> list[str]:
+    """Return every rule of the contract that machines break, by id."""
+    validator = Validator()
+    faults: list[str] = []
+    for entry in entries.values():
+        faults += [f"machine {fault}" for fault in validator.faults(inventory.slot(entry))]
+        if inventory.mode is Mode.FREE_POOL and not entry.ref:
+            faults.append(
+                f"machine {entry.id}: ref: missing, allowed is a host where there is no create hook"
+            )
+    return faults
+
+
+def changes_refused(before: Inventory, after: Inventory) -> list[str]:
+    """Return what a reload may not change, as it is part of records that exist."""
+    pairs = (
+        ("name", before.name, after.name),
+        ("mode", before.mode.value, after.mode.value),
+        ("resume", before.resume, after.resume),
+    )
+    return [
+        f"{what}: found {new!r}, allowed is {old!r} until the provider is started anew"
+        for what, old, new in pairs
+        if old != new
+    ]
+
+
+def warnings_of(inventory: Inventory) -> list[str]:
+    """Return what is allowed and yet probably not meant."""
+    warnings = []
+    owned = sorted(
+        entry.id
+        for entry in inventory.entries.values()
+        if entry.shape.capacity_type in (CapacityType.BARE_METAL, CapacityType.RESERVED)
+    )
+    if inventory.mode is Mode.POWER_MANAGED and owned:
+        warnings.append(
+            f"{len(owned)} machines are bare-metal or reserved (first {owned[0]}); a shard never gives those back, "
+            "so they stay powered once created; declare them on-demand"
+        )
+    if HookKind.READY not in inventory.hooks and not inventory.clusters:
+        warnings.append(
+            "there is neither a ready hook nor a kubeconfig, so exit code 0 of configure counts as Ready"
+        )
+    return warnings

@@ -1,0 +1,105 @@
+"""Holds the inventory in force: reads files and directories, again when they change, and keeps the old one if the new is bad.
+
+Why: people edit the inventory of a running provider; half a file, a typo or a hook without its executable bit must cost nothing.
+Called by: `bigfleet.provider.hook.provider` at start, at each look and on SIGHUP; the backend reads what is in force.
+Must never: take over a part of an inventory of which another part is bad.
+Rules: providers 7.1.
+"""
+
+import hashlib
+import posixpath
+from collections.abc import Mapping, Sequence
+
+from bigfleet.aio.disk import AnyPath, Disk, DiskError
+from bigfleet.provider.hook.core.documents import ENDINGS, Sets, read_inventory
+from bigfleet.provider.hook.core.errors import InventoryError
+from bigfleet.provider.hook.core.inventory import Entry, Inventory, changes_refused
+
+_EXECUTABLE = 0o111
+Files = Sequence[tuple[str, bytes]]
+
+
+class InventorySource:
+    """Files and directories, and the inventory that was last found good in them."""
+
+    def __init__(self, disk: Disk, paths: Sequence[AnyPath], sets: Sets) -> None:
+        self._disk, self._paths, self._sets = disk, [posixpath.normpath(str(path)) for path in paths], sets
+        self._inventory: Inventory | None = None
+        self._seen: bytes = b""
+        self._known: dict[str, Entry] = {}
+
+    @property
+    def inventory(self) -> Inventory:
+        """What is in force; `load` must have succeeded once."""
+        if self._inventory is None:
+            raise InventoryError(["the inventory was not read yet"])
+        return self._inventory
+
+    def entry(self, machine_id: str) -> Entry | None:
+        """Return a machine, also one that has left the files: a bound one is still to be drained."""
+        return self._known.get(machine_id)
+
+    def discovered(self, found: Mapping[str, Entry]) -> None:
+        """Remember machines that a hook found, for their `vars`."""
+        self._known |= found
+
+    def load(self) -> Inventory:
+        """Read everything now; `InventoryError`, and the old inventory stays in force, if anything is wrong with it."""
+        files, problems = self._read()
+        self._seen = _digest(files, problems)
+        if problems:
+            raise InventoryError(problems)
+        found = read_inventory(files, self._sets)
+        faults = self._hook_faults(found)
+        if self._inventory is not None:
+            faults += changes_refused(self._inventory, found)
+        if faults:
+            raise InventoryError(faults)
+        self._inventory = found
+        self._known |= found.entries
+        return found
+
+    def has_changed(self) -> bool:
+        """Tell whether the files are not those of the last `load`, good or bad."""
+        return _digest(*self._read()) != self._seen
+
+    def _read(self) -> tuple[Files, list[str]]:
+        files: list[tuple[str, bytes]] = []
+        problems: list[str] = []
+        for path in self._paths:
+            try:
+                if self._disk.stat(path).is_directory:
+                    names = [name for name in self._disk.list_names(path) if _is_inventory(name)]
+                    inside = [posixpath.join(path, name) for name in names]
+                else:
+                    inside = [path]
+                files += [(file, self._disk.read(file)) for file in inside]
+            except DiskError as error:
+                problems.append(str(error))
+        if not files and not problems:
+            problems.append(f"{', '.join(self._paths)}: no file that ends in {', '.join(ENDINGS)}")
+        return files, problems
+
+    def _hook_faults(self, inventory: Inventory) -> list[str]:
+        faults = []
+        for kind, path in sorted(inventory.hooks.items()):
+            try:
+                stat = self._disk.stat(path)
+            except DiskError as error:
+                faults.append(f"hooks.{kind}: {error}")
+                continue
+            if stat.is_directory or not stat.permissions & _EXECUTABLE:
+                faults.append(f"hooks.{kind}: found {path!r}, allowed is a file that may be executed")
+        return faults
+
+
+def _is_inventory(name: str) -> bool:
+    return name.endswith(ENDINGS) and not name.startswith(".")
+
+
+def _digest(files: Files, problems: Sequence[str]) -> bytes:
+    digest = hashlib.sha256(repr(problems).encode())
+    for path, content in files:
+        digest.update(f"{path}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.digest()

@@ -1,0 +1,1 @@
+"""The provider kit; its public name is `bigfleet.providerkit`."""

@@ -1,0 +1,160 @@
+"""The check order of a mutating call: from request to verdict, the same for all four.
+
+Why: which of several faults a caller hears of is contract, and so is what a refused call leaves behind (its mark, nothing
+else). One function in one order cannot differ between Create and Drain.
+Called by: the kit's service, inside the critical section of the machine.
+Must never: apply anything, look at the clock, or give an author a say before the call is accepted.
+Rules: providers 1.3 (order), 1.5 (idempotency), 1.6 (fence), 1.8 (codes).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
+from bigfleet.model.machine import MachineState as S
+from bigfleet.provider.contract import (
+    EDGES,
+    INT64_MAX,
+    MAX_BLOB_BYTES,
+    MAX_GRACE_S,
+    MAX_ID_BYTES,
+    MAX_METADATA_BYTES,
+    Kind,
+)
+from bigfleet.provider.kit.core.book import Book, Entry
+from bigfleet.provider.kit.core.changes import Change, Mark
+from bigfleet.provider.kit.core.fence import NO_TOKEN, Token
+
+
+@dataclass(frozen=True, slots=True)
+class MutatingCall:
+    """One of the four calls; what a kind does not have stays empty."""
+
+    kind: Kind
+    machine_id: str
+    token: Token = NO_TOKEN
+    cluster: str = ""
+    shard_metadata: Mapping[str, str] = NO_TEXTS
+    blob_bytes: int = 0
+    grace_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one provider offers and demands."""
+
+    delete_offered: bool = True
+    require_fencing: bool = False
+
+
+class Refusal(Enum):
+    """Why a call is not accepted."""
+
+    BAD_ARGUMENT = "an argument holds what it may not hold"
+    NOT_OFFERED = "the operation is not offered"
+    FENCED = "the token is stale"
+    UNKNOWN = "no such machine"
+    OUT_OF_POSITION = "the machine is not where this operation begins"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to a call: refused, answered by an earlier operation, or begun; with what has to be written first."""
+
+    changes: tuple[Change, ...] = ()
+    refusal: Refusal | None = None
+    detail: str = ""
+    operation: int = 0
+    begins: bool = False
+
+
+# States in which a call is answered by the operation on record instead of beginning one, and those in which it needs one
+# there to be: a machine of the free pool is Idle without ever having been created.
+_SAME_TARGET = {
+    Kind.CREATE: (frozenset({S.CREATING}), frozenset({S.IDLE})),
+    Kind.CONFIGURE: (frozenset({S.CONFIGURING, S.CONFIGURED}), frozenset[S]()),
+    Kind.DRAIN: (frozenset({S.DRAINING}), frozenset({S.IDLE})),
+    Kind.DELETE: (frozenset({S.DELETING}), frozenset({S.SPECULATIVE})),
+}
+
+
+def decide(book: Book, call: MutatingCall, rules: Rules) -> Verdict:
+    """Judge a call on the present book; the first check that fails is the one the caller hears of."""
+    if not call.machine_id:
+        return Verdict(refusal=Refusal.BAD_ARGUMENT, detail="machine_id: found '', allowed is an id")
+    if call.kind is Kind.DELETE and not rules.delete_offered:
+        return Verdict(refusal=Refusal.NOT_OFFERED, detail="this provider has no Delete")
+    flaw = _flaw(call, rules)
+    if flaw:
+        return Verdict(refusal=Refusal.BAD_ARGUMENT, detail=flaw)
+    row = book.table.row(call.machine_id)
+    marks: tuple[Change, ...] = ()
+    token = call.token
+    if not token.is_empty:
+        if not book.fence.passes(token, call.machine_id, row):
+            return Verdict(refusal=Refusal.FENCED, detail=_fenced(book, call, row))
+        marks = (Mark(token.shard_id, call.machine_id, token.epoch, token.sequence),)
+    entry = book.entry(call.machine_id)
+    if entry is None:
+        return Verdict(marks, Refusal.UNKNOWN, "this provider knows no such machine")
+    recorded = _recorded(call.kind, entry)
+    if recorded:
+        return Verdict(marks, operation=recorded)
+    edge = EDGES[call.kind]
+    if entry.machine.state is not edge.source:
+        found = entry.machine.state.label
+        detail = f"the machine is {found}, {call.kind.call} begins at {edge.source.label}"
+        return Verdict(marks, Refusal.OUT_OF_POSITION, detail)
+    return _accept(book, call, entry, marks)
+
+
+def _accept(book: Book, call: MutatingCall, entry: Entry, marks: tuple[Change, ...]) -> Verdict:
+    machine = replace(entry.machine, state=EDGES[call.kind].during, last_error="")
+    if call.kind is Kind.CONFIGURE:
+        # Copied: what the caller does to its map afterwards is none of ours.
+        machine = replace(machine, cluster=call.cluster, shard_metadata=FrozenMap(call.shard_metadata))
+    put = book.put(machine, entry.offer, entry.operations, starts=call.kind)
+    return Verdict((*marks, put), operation=put.revision, begins=True)
+
+
+def _recorded(kind: Kind, entry: Entry) -> int:
+    """Return the number of the operation that answers this call already, zero when none does."""
+    under_way, reached = _SAME_TARGET[kind]
+    if entry.machine.state in under_way or entry.machine.state in reached:
+        return entry.operation(kind)
+    return 0
+
+
+def _flaw(call: MutatingCall, rules: Rules) -> str:
+    """Say which argument is wrong; these checks are ours to choose, and stand before the fence."""
+    token = call.token
+    for field, text in (
+        ("machine_id", call.machine_id),
+        ("shard_id", token.shard_id),
+        ("cluster_id", call.cluster),
+    ):
+        if len(text) > MAX_ID_BYTES or len(text.encode()) > MAX_ID_BYTES:
+            return f"{field}: found {len(text.encode())} bytes, allowed is at most {MAX_ID_BYTES}"
+    for field, number in (("shard_epoch", token.epoch), ("sequence_number", token.sequence)):
+        if not 0 <= number <= INT64_MAX:
+            return f"{field}: found {number}, allowed is 0 to {INT64_MAX}"
+    if not token.shard_id and not token.is_empty:
+        return "shard_id: found '', allowed with an epoch or sequence number is an id"
+    if token.is_empty and rules.require_fencing:
+        return "shard_id: found '', allowed here is only a call with a fencing token"
+    if not 0 <= call.grace_s <= MAX_GRACE_S:
+        return f"grace_period_seconds: found {call.grace_s}, allowed is 0 to {MAX_GRACE_S}"
+    if call.kind is Kind.CONFIGURE and not call.cluster:
+        return "cluster_id: found '', allowed is the id of a cluster"
+    if call.blob_bytes > MAX_BLOB_BYTES:
+        return f"bootstrap_blob: found {call.blob_bytes} bytes, allowed is at most {MAX_BLOB_BYTES}"
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in call.shard_metadata.items())
+    if size > MAX_METADATA_BYTES:
+        return f"shard_metadata: found {size} bytes, allowed is at most {MAX_METADATA_BYTES}"
+    return ""
+
+
+def _fenced(book: Book, call: MutatingCall, row: int | None) -> str:
+    mark = book.fence.mark(call.token.shard_id, call.machine_id, row)
+    return f"epoch and sequence {call.token.position} of {call.token.shard_id} are not newer than {mark}"

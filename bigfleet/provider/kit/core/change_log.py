@@ -1,0 +1,61 @@
+"""Which machines changed after a revision: an append-only log of (revision, row).
+
+Why: a shard that asks every ten seconds must pay for what changed, not for the fleet (ADR-0004).
+Called by: `bigfleet.provider.kit.core.book`.
+Must never: miss a change. An entry counts only if it is the row's newest, so a machine that changed often appears once.
+Rules: providers 1.7 and 4.1 (compacted to one entry per machine when it is four times the fleet).
+"""
+
+from array import array
+from bisect import bisect_right
+
+import numpy as np
+from numpy.typing import NDArray
+
+_COMPACT_FACTOR = 4
+_COMPACT_FLOOR = 4096
+
+
+class ChangeLog:
+    """Changes in the order of their revisions; `floor` is where the log begins, everything older is unknown to it."""
+
+    def __init__(self, floor: int = 0) -> None:
+        self.floor = floor
+        self._revisions = array("q")
+        self._rows = array("l")
+
+    def __len__(self) -> int:
+        return len(self._revisions)
+
+    def add(self, revision: int, row: int) -> None:
+        """Note a change; revisions come in rising order."""
+        self._revisions.append(revision)
+        self._rows.append(row)
+
+    def since(self, revision: int, changed_at: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the rows changed after a revision that is not below the floor, in the order of their newest change."""
+        start = bisect_right(self._revisions, revision)
+        rows = np.array(self._rows[start:], dtype=np.intp)
+        newest: NDArray[np.intp] = rows[changed_at[rows] == np.array(self._revisions[start:], dtype=np.int64)]
+        return newest
+
+    def compact(self, fleet: int, changed_at: NDArray[np.int64]) -> None:
+        """Keep one entry per machine, once there are many more entries than machines."""
+        if len(self._revisions) <= max(_COMPACT_FLOOR, _COMPACT_FACTOR * fleet):
+            return
+        rows = np.array(self._rows, dtype=np.int64)
+        revisions = np.array(self._revisions, dtype=np.int64)
+        newest = changed_at[rows] == revisions
+        self._rows = array("l", rows[newest].tolist())
+        self._revisions = array("q", revisions[newest].tolist())
+
+
+def read_cursor(cursor: bytes, head: int) -> int | None:
+    """Read a cursor that we once gave out; None for anything else, which is answered with everything.
+
+    Strict: only the digits that we would write ourselves. One beyond the head comes from a state that was lost.
+    """
+    if not cursor or len(cursor) > 19 or not cursor.isdigit() or (cursor[:1] == b"0" and cursor != b"0"):
+        return None
+    revision = int(cursor)
+    return revision if revision <= head else None

@@ -1,0 +1,139 @@
+"""Fencing marks: per shard and machine the newest token that passed.
+
+Why: a process left over from before a restart must not move a machine, and 32 workers of one live shard must not fence each
+other; both follow from one mark per pair of shard and machine (ADR-0058).
+Called by: the check order of mutating calls; `Mark` changes are applied here.
+Must never: compare across machines or shards, wrap around, or forget the first shard's mark of a known machine.
+Rules: providers 1.6. Marks of machines that nobody knows, and of further shards on one machine, are kept for the newest only:
+losing one reopens the window until that shard's next call, an endless table would be worse.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigfleet.provider.contract import MAX_FURTHER_MARKS, MAX_UNKNOWN_MARKS
+from bigfleet.provider.kit.core.changes import Mark
+
+_NOBODY = -1
+_FIRST_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Who calls, in which life of its process, and with which call of it."""
+
+    shard_id: str = ""
+    epoch: int = 0
+    sequence: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the caller does not take part in fencing at all."""
+        return not self.shard_id and not self.epoch and not self.sequence
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.epoch, self.sequence
+
+
+NO_TOKEN = Token()
+
+_Position = tuple[int, int]
+_Pair = tuple[str, str]  # shard id, machine id
+
+
+class Fence:
+    """The marks. A known machine's first shard is kept in columns, which is all there usually is."""
+
+    def __init__(self, unknown_kept: int = MAX_UNKNOWN_MARKS, further_kept: int = MAX_FURTHER_MARKS) -> None:
+        self._unknown_kept, self._further_kept = unknown_kept, further_kept
+        self._shards: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._first: NDArray[np.int32] = np.full(_FIRST_ROWS, _NOBODY, dtype=np.int32)
+        self._positions: NDArray[np.int64] = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
+        # Both in the order in which they were last written, oldest first.
+        self._further: dict[_Pair, _Position] = {}
+        self._unknown: dict[_Pair, _Position] = {}
+
+    def mark(self, shard_id: str, machine_id: str, row: int | None) -> _Position | None:
+        """Return the newest token of the shard that passed for the machine, None when there was none."""
+        pair = (shard_id, machine_id)
+        # All three places: a machine may have been met by its id before it was known.
+        found = (self._column(shard_id, row), self._further.get(pair), self._unknown.get(pair))
+        return max((position for position in found if position is not None), default=None)
+
+    def passes(self, token: Token, machine_id: str, row: int | None) -> bool:
+        """Whether a token that is not empty is newer than everything seen for its shard and this machine."""
+        mark = self.mark(token.shard_id, machine_id, row)
+        return mark is None or token.position > mark
+
+    def set(self, mark: Mark, row: int | None) -> None:
+        """Remember a token that passed; an older one than the mark changes nothing, so marks may be read back twice."""
+        pair, position = (mark.shard_id, mark.machine_id), (mark.epoch, mark.sequence)
+        known = self.mark(*pair, row)
+        if known is not None and known >= position:
+            return
+        if row is None:
+            _write(self._unknown, pair, position, self._unknown_kept)
+            return
+        self._reserve(row)
+        if self._first[row] == _NOBODY:
+            self._first[row] = self._number(mark.shard_id)
+        if self._first[row] == self._numbers.get(mark.shard_id):
+            self._positions[row] = position
+        else:
+            _write(self._further, pair, position, self._further_kept)
+
+    def forget_row(self, row: int, machine_id: str) -> None:
+        """Let a row go; its mark is kept by the machine's id, as of any machine that nobody knows."""
+        if row < self._first.size and self._first[row] != _NOBODY:
+            shard_id = self._shards[int(self._first[row])]
+            epoch, sequence = self._positions[row].tolist()
+            _write(self._unknown, (shard_id, machine_id), (epoch, sequence), self._unknown_kept)
+            self._first[row] = _NOBODY
+
+    def marks(self, rows: Iterable[tuple[str, int]]) -> Iterator[Mark]:
+        """Yield every mark: those of the given machines and rows, then those beside them, the oldest first."""
+        for machine_id, row in rows:
+            if row < self._first.size and self._first[row] != _NOBODY:
+                epoch, sequence = self._positions[row].tolist()
+                yield Mark(self._shards[int(self._first[row])], machine_id, epoch, sequence)
+        for pairs in (self._further, self._unknown):
+            for (shard_id, machine_id), (epoch, sequence) in list(pairs.items()):
+                yield Mark(shard_id, machine_id, epoch, sequence)
+
+    def __len__(self) -> int:
+        """Return how many marks there are."""
+        return int(np.count_nonzero(self._first != _NOBODY)) + len(self._further) + len(self._unknown)
+
+    def _column(self, shard_id: str, row: int | None) -> _Position | None:
+        if row is None or row >= self._first.size or self._first[row] == _NOBODY:
+            return None
+        if self._shards[int(self._first[row])] != shard_id:
+            return None
+        epoch, sequence = self._positions[row].tolist()
+        return epoch, sequence
+
+    def _number(self, shard_id: str) -> int:
+        number = self._numbers.get(shard_id)
+        if number is None:
+            number = self._numbers[shard_id] = len(self._shards)
+            self._shards.append(shard_id)
+        return number
+
+    def _reserve(self, row: int) -> None:
+        missing = row + 1 - self._first.size
+        if missing > 0:
+            more = max(missing, self._first.size // 2)
+            self._first = np.concatenate([self._first, np.full(more, _NOBODY, dtype=np.int32)])
+            self._positions = np.concatenate([self._positions, np.zeros((more, 2), dtype=np.int64)])
+
+
+def _write(marks: dict[_Pair, _Position], pair: _Pair, position: _Position, kept: int) -> None:
+    marks.pop(pair, None)
+    marks[pair] = position
+    if len(marks) > kept:
+        del marks[next(iter(marks))]

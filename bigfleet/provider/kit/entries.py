@@ -1,0 +1,199 @@
+"""Changes as bytes, for journal and snapshot.
+
+Why: what a decision changed must come back after a crash exactly as it was; one place writes it and reads it.
+Called by: the kit writes what it decided, and reads it all at start.
+Must never: write a bootstrap blob. Must never read what it did not write: framing and checksums are the store's, and what
+passes them is well-formed.
+Rules: providers 4.1 (durable state), 5.5 (a snapshot names each shape once).
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bigfleet.model.errors import BigFleetError
+from bigfleet.model.machine import MachineState, Shape
+from bigfleet.provider.kit.core.changes import Change, Drop, Mark, Put
+from bigfleet.provider.kit.encoding import decode_shape, encode_shape, id_of
+
+VERSION = 1
+CHUNK_BYTES = 1 << 20
+
+_HEADER, _PUT, _ROW, _SHAPE, _MARK, _DROP = b"H", b"P", b"R", b"S", b"M", b"D"
+_FIXED = struct.Struct(
+    "<BqqqqqqI"
+)  # state, revision, four operations, time of the tombstone, length of the own part
+_NUMBERS = struct.Struct("<II")
+_SAME = 0xFFFF_FFFF  # in place of a length: the offer is what is shown
+_LENGTH = struct.Struct("<I")
+_MARKED = struct.Struct("<IIqq")
+_HEAD = struct.Struct("<HqI")
+
+
+class UnreadableEntryError(BigFleetError):
+    """An entry passed its checksum but is none of ours: another version wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a store begins with: whose operations these are, and how far the revisions had come."""
+
+    incarnation: str
+    head: int
+
+
+def encode_header(header: Header) -> bytes:
+    """Return the first entry of a snapshot."""
+    text = header.incarnation.encode()
+    return _HEADER + _HEAD.pack(VERSION, header.head, len(text)) + text
+
+
+def encode(changes: Iterable[Change]) -> bytes:
+    """Return changes that belong together as one entry, shapes in full."""
+    out: list[bytes] = []
+    for change in changes:
+        if isinstance(change, Put):
+            shown = encode_shape(change.shape)
+            if change.offer == change.shape:
+                out += (_PUT, _fixed(change), _NUMBERS.pack(len(shown), _SAME), change.own, shown)
+            else:
+                offer = encode_shape(change.offer)
+                out += (_PUT, _fixed(change), _NUMBERS.pack(len(shown), len(offer)), change.own, shown, offer)
+        else:
+            out.append(_encode_small(change))
+    return b"".join(out)
+
+
+def encode_snapshot(header: Header, changes: Iterable[Change]) -> Iterator[bytes]:
+    """Yield entries of about a megabyte that hold everything; each shape is written once and then named by number."""
+    numbers: dict[Shape, int] = {}
+    out: list[bytes] = [encode_header(header)]
+    size = len(out[0])
+    for change in changes:
+        if isinstance(change, Put):
+            shown = _number(change.shape, numbers, out)
+            offer = _number(change.offer, numbers, out)
+            out += (_ROW, _fixed(change), _NUMBERS.pack(shown, offer), change.own)
+            size += _FIXED.size + len(change.own)
+        else:
+            out.append(_encode_small(change))
+            size += len(out[-1])
+        if size > CHUNK_BYTES:
+            yield b"".join(out)
+            out, size = [], 0
+    if out:
+        yield b"".join(out)
+
+
+def _number(shape: Shape, numbers: dict[Shape, int], out: list[bytes]) -> int:
+    number = numbers.get(shape)
+    if number is None:
+        number = numbers[shape] = len(numbers)
+        data = encode_shape(shape)
+        out += (_SHAPE, _LENGTH.pack(len(data)), data)
+    return number
+
+
+def _fixed(put: Put) -> bytes:
+    return _FIXED.pack(put.state, put.revision, *put.operations, put.gone_at_s, len(put.own))
+
+
+def _encode_small(change: Mark | Drop) -> bytes:
+    if isinstance(change, Drop):
+        text = change.id.encode()
+        return _DROP + _LENGTH.pack(len(text)) + text
+    shard, machine = change.shard_id.encode(), change.machine_id.encode()
+    return _MARK + _MARKED.pack(len(shard), len(machine), change.epoch, change.sequence) + shard + machine
+
+
+class Decoder:
+    """Reads entries in the order in which they were written; remembers the shapes of the snapshot."""
+
+    def __init__(self) -> None:
+        self._numbered: list[Shape] = []
+        self._shapes: dict[bytes, Shape] = {}
+        self._readers: dict[int, Callable[[bytes, int], tuple[Change | Header | None, int]]] = {
+            _HEADER[0]: self._header,
+            _PUT[0]: self._put,
+            _ROW[0]: self._row,
+            _SHAPE[0]: self._numbered_shape,
+            _MARK[0]: self._mark,
+            _DROP[0]: self._drop,
+        }
+
+    def decode(self, entry: bytes) -> Sequence[Change | Header]:
+        """Return what one entry says."""
+        found: list[Change | Header] = []
+        at = 0
+        while at < len(entry):
+            reader = self._readers.get(entry[at])
+            if reader is None:
+                raise UnreadableEntryError(
+                    f"an entry of kind {entry[at]:#04x}, which this version does not know"
+                )
+            change, at = reader(entry, at + 1)
+            if change is not None:
+                found.append(change)
+        return found
+
+    def _header(self, entry: bytes, at: int) -> tuple[Header, int]:
+        version, head, length = _HEAD.unpack_from(entry, at)
+        if version != VERSION:
+            raise UnreadableEntryError(
+                f"written by version {version} of the format, this one reads {VERSION}"
+            )
+        at += _HEAD.size
+        # Another file begins, and with it another numbering.
+        self._numbered.clear()
+        return Header(entry[at : at + length].decode(), head), at + length
+
+    def _numbered_shape(self, entry: bytes, at: int) -> tuple[None, int]:
+        (length,) = _LENGTH.unpack_from(entry, at)
+        at += _LENGTH.size
+        self._numbered.append(self._shape(entry[at : at + length]))
+        return None, at + length
+
+    def _row(self, entry: bytes, at: int) -> tuple[Put, int]:
+        fixed = _FIXED.unpack_from(entry, at)
+        at += _FIXED.size
+        shown, offer = _NUMBERS.unpack_from(entry, at)
+        at += _NUMBERS.size
+        own = entry[at : at + fixed[7]]
+        return _made(fixed, own, self._numbered[shown], self._numbered[offer]), at + fixed[7]
+
+    def _put(self, entry: bytes, at: int) -> tuple[Put, int]:
+        fixed = _FIXED.unpack_from(entry, at)
+        at += _FIXED.size
+        shown_bytes, offer_bytes = _NUMBERS.unpack_from(entry, at)
+        at += _NUMBERS.size
+        own = entry[at : at + fixed[7]]
+        at += fixed[7]
+        shown = self._shape(entry[at : at + shown_bytes])
+        at += shown_bytes
+        if offer_bytes == _SAME:
+            return _made(fixed, own, shown, shown), at
+        return _made(fixed, own, shown, self._shape(entry[at : at + offer_bytes])), at + offer_bytes
+
+    def _mark(self, entry: bytes, at: int) -> tuple[Mark, int]:
+        shard_bytes, machine_bytes, epoch, sequence = _MARKED.unpack_from(entry, at)
+        at += _MARKED.size
+        middle = at + shard_bytes
+        end = middle + machine_bytes
+        return Mark(entry[at:middle].decode(), entry[middle:end].decode(), epoch, sequence), end
+
+    def _drop(self, entry: bytes, at: int) -> tuple[Drop, int]:
+        (length,) = _LENGTH.unpack_from(entry, at)
+        at += _LENGTH.size
+        return Drop(entry[at : at + length].decode()), at + length
+
+    def _shape(self, data: bytes) -> Shape:
+        shape = self._shapes.get(data)
+        if shape is None:
+            shape = self._shapes[data] = decode_shape(data)
+        return shape
+
+
+def _made(fixed: tuple[int, ...], own: bytes, shown: Shape, offer: Shape) -> Put:
+    state, revision, create, configure, drain, delete, gone_at_s, _ = fixed
+    operations = (create, configure, drain, delete)
+    return Put(id_of(own), MachineState(state), own, shown, offer, operations, revision, gone_at_s)

@@ -1,0 +1,283 @@
+"""The provider kit: a backend becomes a provider.
+
+Why: an author writes four coroutines; everything the contract demands besides is here, once, and tested.
+Called by: authors through `bigfleet.providerkit`, and our own fake, fault and hook providers. Clock, store, randomness, ids
+and network are arguments, so the same kit runs in the simulator.
+Must never: serve before its state is read and its inventory checked, or go on silently once its store cannot be written.
+Rules: providers 4.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+
+import structlog
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import NANOSECONDS, Clock, SteadyWall, SystemClock
+from bigfleet.aio.disk import AnyPath
+from bigfleet.aio.ids import Ids, SystemIds
+from bigfleet.aio.net import Net, ServeOptions, Server
+from bigfleet.aio.rng import Rng, SystemRng
+from bigfleet.model.errors import BigFleetError, InvalidFieldError
+from bigfleet.model.machine import MachineState
+from bigfleet.obs.exposition import metrics_text
+from bigfleet.obs.metric import Component
+from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
+from bigfleet.provider.errors import OutOfPositionError, ProviderError
+from bigfleet.provider.kit.admin import AdminSocket
+from bigfleet.provider.kit.audit import Audit, LogAudit
+from bigfleet.provider.kit.backend import Backend, Deletes, Event, KnowsReadiness
+from bigfleet.provider.kit.core.book import Book, Entry
+from bigfleet.provider.kit.core.calls import Rules
+from bigfleet.provider.kit.core.changes import Put
+from bigfleet.provider.kit.core.transitions import repair
+from bigfleet.provider.kit.core.values import Machine, Moment
+from bigfleet.provider.kit.encoding import RecordCodec
+from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.observe import Observations
+from bigfleet.provider.kit.refresh import Refreshed
+from bigfleet.provider.kit.running import Running, Surroundings
+from bigfleet.provider.kit.service import PROVIDER, ProviderService
+from bigfleet.provider.kit.state import read_book
+from bigfleet.provider.kit.store import Store
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.http import serve_http
+from bigfleet.transport.tls import TlsFiles, TlsStore
+from bigfleet.version import __version__
+
+STOP_GRACE_S = 10.0
+
+
+class NotStartedError(BigFleetError):
+    """The kit was asked for something before `start`, or after `stop`."""
+
+    def __init__(self) -> None:
+        super().__init__("the provider kit is not running; call start first")
+
+
+class ProviderKit:
+    """One provider. Its life: `start`, `listen` as often as wanted, `stop`; or `serve`, which does all three."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        store: Store,
+        name: str,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        ids: Ids | None = None,
+        net: Net | None = None,
+        metrics: Metrics | None = None,
+        log: FilteringBoundLogger | None = None,
+        audit: Audit | None = None,
+        synchronous: bool = False,
+        offer_delete: bool = True,
+        require_fencing: bool = False,
+        require_shard_san: bool = False,
+    ) -> None:
+        """Take everything from outside; what is not given is that of a real process.
+
+        `synchronous` answers a call only once its work has ended. `offer_delete` turns Delete off for a backend that has
+        it. `require_shard_san` lets a shard's certificate move machines in that shard's name only.
+        """
+        if not name:
+            raise InvalidFieldError("name", name, "a text that is not empty")
+        self.name, self.limits, self.backend = name, limits or Limits(), backend
+        self.clock = clock or SystemClock()
+        self.log: FilteringBoundLogger = log or structlog.get_logger("bigfleet.provider")
+        self._store, self._ids, self._net = store, ids or SystemIds(), net
+        self._audit = audit or LogAudit(self.log)
+        self._metrics = metrics or _private_metrics()
+        self._wall = SteadyWall(self.clock)
+        self._around = Surroundings(
+            backend=backend,
+            store=store,
+            limits=self.limits,
+            clock=self.clock,
+            rng=rng or SystemRng(),
+            log=self.log,
+            observations=Observations(self._metrics, self.log),
+            rules=Rules(offer_delete and isinstance(backend, Deletes), require_fencing),
+            now=self.now,
+            synchronous=synchronous,
+            require_shard_san=require_shard_san,
+        )
+        self._servers: list[Server] = []
+        self._running: Running | None = None
+
+    # Life.
+
+    async def start(self) -> None:
+        """Read the state, check and take in what the backend describes, begin to work; afterwards calls are answered."""
+        try:
+            book, found = await read_book(self._store, RecordCodec(self.name), self._ids, self.clock)
+            self._store.observe_syncs(self._around.observations.synced)
+            running = Running(self._around, book)
+            await running.settle(found=found)
+        except BaseException:
+            await self._store.close()
+            raise
+        running.begin()
+        self._running = running
+        if not isinstance(self.backend, KnowsReadiness):
+            why = "the backend has no node_ready, so the end of configure counts as Ready"
+            self.log.warning("readiness_not_checked", provider=self.name, why=why)
+        self.log.info("provider_started", provider=self.name, machines=len(book.table), revision=book.head)
+
+    async def listen(self, address: str, *, service: object | None = None, net: Net | None = None) -> Server:
+        """Serve the six calls on an address, health and reflection included; `service` stands in for the honest one."""
+        chosen = net or self._net or GrpcNet()
+        server = await chosen.serve(address, [PROVIDER.bind(service or self.service)], self.serve_options())
+        self._servers.append(server)
+        return server
+
+    async def serve(
+        self,
+        address: str,
+        *,
+        tls: TlsFiles | None = None,
+        until: Awaitable[object] | None = None,
+        metrics_address: str = "0",
+        admin_socket: AnyPath | None = None,
+    ) -> None:
+        """Start and listen; stop once `until` is done, when cancelled, or when the store fails, which raises its error.
+
+        `metrics_address` is where metrics and probes are served over HTTP, `0` nowhere. `admin_socket` is the file through
+        which `bigfleet provider-admin` repairs Failed machines; without it nothing leads out of Failed.
+        """
+        net = self._net or self._secured_net(tls)
+        not_ready = ["starting"]
+        async with AsyncExitStack() as stack:
+            probes = await serve_http(
+                metrics_address, metrics_text(self._metrics.registry), lambda: not_ready
+            )
+            if probes is not None:
+                stack.push_async_callback(probes.stop)
+            await self.start()
+            stack.push_async_callback(self.stop)
+            if admin_socket is not None:
+                admin = AdminSocket(self, admin_socket)
+                await admin.open()
+                stack.push_async_callback(admin.close)
+            server = await self.listen(address, net=net)
+            ports = (
+                {"port": server.port}
+                if probes is None
+                else {"port": server.port, "metrics_port": probes.port}
+            )
+            self.log.info("listening", **ports)
+            not_ready.clear()
+            await self._wait(until)
+
+    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+        """Answer the calls that run, cancel the work, close the store; harmless when stopped before."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            await server.stop(grace_s)
+        running, self._running = self._running, None
+        if running is not None:
+            await running.stop(grace_s)
+        await self._store.close()
+
+    # For whoever serves it otherwise, wraps it, or looks inside.
+
+    @property
+    def service(self) -> ProviderService:
+        """The honest service; its handlers are those that `bigfleet.aio.service` describes."""
+        return self._work().service
+
+    def serve_options(self) -> ServeOptions:
+        """How a server for this provider must be set up."""
+        return ServeOptions(
+            max_message_bytes=self.limits.max_message_bytes,
+            max_connection_idle_s=IDLE_CONNECTION_S,
+            reflection=True,
+        )
+
+    @property
+    def book(self) -> Book:
+        """The records, to be read only."""
+        return self._work().book
+
+    def machine(self, machine_id: str) -> Machine | None:
+        """Return one record, None when nobody knows it."""
+        entry = self.book.entry(machine_id)
+        return entry.machine if entry else None
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks work on operations, late ones of authors included."""
+        return self._work().workers.count
+
+    # What else may happen to a machine.
+
+    async def refresh(self) -> Refreshed:
+        """Look at the substrate now."""
+        return await self._work().refresh()
+
+    async def happened(self, event: Event) -> bool:
+        """Take news of one machine, a loss or a price; False if they change nothing or cannot be true."""
+        return await self._work().happened(event)
+
+    async def repair(self, machine_id: str, to: MachineState, who: str) -> None:
+        """Bring a Failed machine back by a person's word, written down before and after; the only way out of Failed."""
+        line = {"action": "repair", "machine": machine_id, "to": to.label, "who": who}
+        await self._audit.record({"time": self.now().text, **line, "outcome": "asked"})
+        running = self._work()
+
+        def decide(entry: Entry) -> Put:
+            answer = repair(running.book, entry, to)
+            if isinstance(answer, str):
+                raise OutOfPositionError("repair", machine_id, answer)
+            return answer
+
+        try:
+            await running.change(machine_id, decide)
+        except ProviderError as error:
+            await self._audit.record({"time": self.now().text, **line, "outcome": f"refused: {error.detail}"})
+            raise
+        await self._audit.record({"time": self.now().text, **line, "outcome": "done"})
+
+    def now(self) -> Moment:
+        """Return the time as tombstones and audit lines have it."""
+        seconds = self._wall.now_ns() // NANOSECONDS
+        return Moment(seconds, datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"))
+
+    def _work(self) -> Running:
+        if self._running is None:
+            raise NotStartedError
+        return self._running
+
+    def _secured_net(self, tls: TlsFiles | None) -> GrpcNet:
+        if tls is None:
+            if self._around.require_shard_san:
+                raise InvalidFieldError(
+                    "require_shard_san", True, "off without TLS, as there is no certificate"
+                )
+            return GrpcNet()
+        return GrpcNet(TlsStore(tls, lambda problem: self.log.error("tls_problem", problem=problem)))
+
+    async def _wait(self, until: Awaitable[object] | None) -> None:
+        stop = (
+            asyncio.ensure_future(until) if until is not None else asyncio.get_running_loop().create_future()
+        )
+        broken = asyncio.ensure_future(self._store.wait_failure())
+        try:
+            await asyncio.wait([stop, broken], return_when=asyncio.FIRST_COMPLETED)
+            if broken.done():
+                for server in self._servers:
+                    server.health.set_serving(SERVICE, False)
+                raise broken.result()
+        finally:
+            stop.cancel()
+            broken.cancel()
+
+
+def _private_metrics() -> Metrics:
+    return Metrics(Component.PROVIDER, CollectorRegistry(), version=__version__, commit="unknown")

@@ -1,0 +1,217 @@
+"""The six calls on the wire.
+
+Why: requests become core calls, verdicts become answers or status codes; here and nowhere else.
+Called by: the kit serves it through the network seam; the fake wraps it to lie.
+Must never: log or echo a bootstrap blob, decode a record to list it, or answer what is not durable.
+Rules: providers 1.3, 1.4, 1.8, 1.10, 1.11; wire 3 and 8.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.aio.identity import Role
+from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.service import ServiceSpec
+from bigfleet.model.machine import MachineState
+from bigfleet.provider.contract import STATES, Kind
+from bigfleet.provider.errors import (
+    BadArgumentError,
+    FencedError,
+    ListTooLargeError,
+    NoSuchMachineError,
+    NotOfferedError,
+    OutOfPositionError,
+    ProviderError,
+)
+from bigfleet.provider.kit.core.calls import MutatingCall, Refusal, Rules, Verdict, decide
+from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.desk import Decided, Desk
+from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
+from bigfleet.provider.kit.workers import Work
+from bigfleet.transport.gates import allow_exact
+from bigfleet.v1alpha1 import provider_pb2 as pb
+
+PROVIDER: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["CapacityProvider"])
+
+_ERRORS: Final[dict[Refusal, type[ProviderError]]] = {
+    Refusal.BAD_ARGUMENT: BadArgumentError,
+    Refusal.NOT_OFFERED: NotOfferedError,
+    Refusal.FENCED: FencedError,
+    Refusal.UNKNOWN: NoSuchMachineError,
+    Refusal.OUT_OF_POSITION: OutOfPositionError,
+}
+
+Answer = bytes
+
+
+class Observer(Protocol):
+    """Who hears of calls; metrics, mostly."""
+
+    def call_ended(self, rpc: str, code: Code, seconds: float) -> None: ...
+
+    def fenced(self) -> None: ...
+
+    def unfenced(self) -> None: ...
+
+
+class ProviderService:
+    """The honest service. Each handler takes a request and the call it came with, and returns encoded bytes."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        rules: Rules,
+        begin: Callable[[Work], "asyncio.Task[None]"],
+        clock: Clock,
+        observer: Observer,
+        max_message_bytes: int,
+        synchronous: bool = False,
+    ) -> None:
+        self._desk, self._rules, self._begin = desk, rules, begin
+        self._clock, self._observer = clock, observer
+        self._max_message_bytes, self._synchronous = max_message_bytes, synchronous
+
+    async def create(self, request: pb.CreateRequest, _call: Call) -> Answer:
+        call = MutatingCall(Kind.CREATE, request.machine_id, _token(request))
+        return await self._timed("Create", self._mutate(call))
+
+    async def configure(self, request: pb.ConfigureRequest, _call: Call) -> Answer:
+        call = MutatingCall(
+            Kind.CONFIGURE,
+            request.machine_id,
+            _token(request),
+            cluster=request.cluster_id,
+            shard_metadata=request.shard_metadata,
+            blob_bytes=len(request.bootstrap_blob),
+        )
+        return await self._timed("Configure", self._mutate(call, request.bootstrap_blob))
+
+    async def drain(self, request: pb.DrainRequest, _call: Call) -> Answer:
+        call = MutatingCall(
+            Kind.DRAIN, request.machine_id, _token(request), grace_s=request.grace_period_seconds
+        )
+        return await self._timed("Drain", self._mutate(call))
+
+    async def delete(self, request: pb.DeleteRequest, _call: Call) -> Answer:
+        call = MutatingCall(Kind.DELETE, request.machine_id, _token(request))
+        return await self._timed("Delete", self._mutate(call))
+
+    async def get(self, request: pb.MachineRef, _call: Call) -> Answer:
+        return await self._timed("Get", self._get(request))
+
+    async def list(self, request: pb.ListFilter, _call: Call) -> Answer:
+        return await self._timed("List", self._list(request))
+
+    async def _mutate(self, call: MutatingCall, blob: bytes = b"") -> Answer:
+        book = self._desk.book
+        working: asyncio.Task[None] | None = None
+        answer = b""
+
+        def decided() -> Decided[Verdict]:
+            verdict = decide(book, call, self._rules)
+            return verdict, verdict.changes
+
+        def take_effect(verdict: Verdict) -> None:
+            nonlocal working, answer
+            if verdict.refusal is not None:
+                return
+            answer = self._ack(call.machine_id, verdict.operation)
+            if verdict.begins:
+                working = self._begin(self._work(call, verdict, blob))
+
+        verdict = await self._desk.decide(call.machine_id, decided, take_effect)
+        if verdict.refusal is not None:
+            if verdict.refusal is Refusal.FENCED:
+                self._observer.fenced()
+            raise _ERRORS[verdict.refusal](call.kind.call, call.machine_id, verdict.detail)
+        if call.token.is_empty:
+            self._observer.unfenced()
+        if self._synchronous and working is not None:
+            await asyncio.wait([working])
+            answer = self._ack(call.machine_id, verdict.operation)
+        return answer
+
+    def _work(self, call: MutatingCall, verdict: Verdict, blob: bytes) -> Work:
+        book = self._desk.book
+        entry = book.entry(call.machine_id)
+        if entry is None:
+            raise NoSuchMachineError(call.kind.call, call.machine_id, "vanished as it was accepted")
+        return Work(
+            machine=entry.machine,
+            kind=call.kind,
+            number=verdict.operation,
+            operation_id=book.operation_id(verdict.operation),
+            blob=blob,
+            grace_s=call.grace_s,
+        )
+
+    def _ack(self, machine_id: str, operation: int) -> Answer:
+        book = self._desk.book
+        row = book.table.row(machine_id)
+        if row is None:
+            raise NoSuchMachineError("ack", machine_id, "dropped while its call was answered")
+        return ack(book.operation_id(operation), *book.table.record_bytes(row))
+
+    async def _get(self, request: pb.MachineRef) -> Answer:
+        if not request.id:
+            raise BadArgumentError("Get", "", "id: found '', allowed is an id")
+        table = self._desk.book.table
+        row = table.row(request.id)
+        if row is None:
+            raise NoSuchMachineError("Get", request.id, "this provider knows no such machine")
+        own, shape = table.record_bytes(row)
+        return own + shape
+
+    async def _list(self, request: pb.ListFilter) -> Answer:
+        if request.max_results < 0:
+            raise BadArgumentError(
+                "List", "", f"max_results: found {request.max_results}, allowed is 0 or more"
+            )
+        book = self._desk.book
+        rows = book.select(_states(request), request.since_revision, request.max_results)
+        pieces, revision = book.table.pieces(rows), book.revision()
+        size = listing_bytes(pieces, revision)
+        if size > self._max_message_bytes:
+            raise ListTooLargeError(size, self._max_message_bytes)
+        return listing(pieces, revision)
+
+    async def _timed(self, rpc: str, answering: Awaitable[Answer]) -> Answer:
+        started_s = monotonic_s(self._clock)
+        code = Code.INTERNAL
+        try:
+            answer = await answering
+            code = Code.OK
+        except ProviderError as error:
+            code = error.code
+            raise RefusedError(error.code, str(error)) from error
+        except asyncio.CancelledError:
+            code = Code.CANCELLED
+            raise
+        finally:
+            self._observer.call_ended(rpc, code, monotonic_s(self._clock) - started_s)
+        return answer
+
+
+class ShardOnlyService(ProviderService):
+    """The same, for callers whose certificate is that of the shard they name; plaintext edges skip it (wire 8)."""
+
+    create = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.create)
+    configure = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.configure)
+    drain = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.drain)
+    delete = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.delete)
+
+
+def _token(request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest) -> Token:
+    return Token(request.shard_id, request.shard_epoch, request.sequence_number)
+
+
+def _states(request: pb.ListFilter) -> tuple[MachineState, ...]:
+    known = {int(state): state for state in STATES}
+    unknown = sorted(number for number in set(request.states) if number not in known)
+    if unknown:
+        allowed = f"{min(known)} to {max(known)}"
+        raise BadArgumentError("List", "", f"states: found {unknown[0]}, allowed is {allowed}")
+    return tuple(known[number] for number in sorted(set(request.states)))

@@ -1,0 +1,39 @@
+"""Test a provider without a disk, a substrate or a second of waiting.
+
+    async def scenario() -> None:
+        async with VirtualProvider(ScriptedBackend([Slot.of("m-1", ...)])) as provider:
+            await provider.client.create("m-1")
+            assert (await provider.settled("m-1"))[0].host
+
+    run_virtual(scenario())
+
+Rules: providers 4.3.
+"""
+
+from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.testing import (
+    BackendCall,
+    MemoryStore,
+    ReadyBackend,
+    ScriptedBackend,
+    WatchingBackend,
+)
+from bigfleet.providerkit.virtual import VirtualProvider
+from bigfleet.testing.clock import VirtualClock
+from bigfleet.testing.loop import run_virtual
+from bigfleet.testing.net import Network
+
+__all__ = [
+    "BackendCall",
+    "MemoryStore",
+    "Network",
+    "ProviderClient",
+    "ReadyBackend",
+    "ScriptedBackend",
+    "Token",
+    "VirtualClock",
+    "VirtualProvider",
+    "WatchingBackend",
+    "run_virtual",
+]

@@ -1,0 +1,148 @@
+"""A whole provider on virtual time: kit, network, disk, clock and a client, in one line.
+
+Why: an author's test, and ours, should say what happens and not how it is wired.
+Called by: tests, through `bigfleet.providerkit.testing`.
+Must never: wait for anything real; it runs inside `run_virtual`.
+Rules: providers 4.2 and 4.3.
+
+    async with VirtualProvider(ScriptedBackend([slot])) as provider:
+        await provider.client.create("m-1")
+        machine = await provider.settled("m-1")
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from io import StringIO
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry
+
+from bigfleet.aio.clock import NANOSECONDS
+from bigfleet.aio.identity import Identity
+from bigfleet.aio.net import Channel
+from bigfleet.obs.exposition import metrics_text
+from bigfleet.obs.logs import build_logger
+from bigfleet.obs.metric import Component
+from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
+from bigfleet.provider.kit.backend import Backend
+from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.kit import ProviderKit
+from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.testing import MemoryStore
+from bigfleet.testing.net import Network
+from bigfleet.testing.process import VirtualProcess, virtual_process
+
+HOST = "provider"
+PORT = 9000
+_POLL_S = 0.05
+
+
+class VirtualProvider:
+    """One provider and one client of it; what the kit may be given besides goes through as it is."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        store: Store | None = None,
+        process: VirtualProcess | None = None,
+        identity: Identity | None = None,
+        **options: Any,  # Any: whatever ProviderKit takes
+    ) -> None:
+        self.backend = backend
+        self.process = process or virtual_process("provider")
+        self.store: Store = store or MemoryStore()
+        self._options = options
+        self._network = Network(secured=identity is not None)
+        self._net = self._network.host(HOST, Identity.shard(HOST))
+        self._caller = self._network.host("caller", identity)
+        self._log = StringIO()
+        self._registry = CollectorRegistry()
+        self._metrics = Metrics(Component.PROVIDER, self._registry, version="test", commit="test")
+        self.kit = self._kit()
+        self.client = self.another_client()
+
+    async def __aenter__(self) -> Self:
+        await self.kit.start()
+        await self.kit.listen(f":{PORT}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.kit.stop(0)
+
+    async def restart(self, store: Store | None = None) -> None:
+        """End the provider in good order and start another one on the same store, or on the one given."""
+        await self.kit.stop(0)
+        self.store = store or self.store
+        self.kit = self._kit()
+        await self.__aenter__()
+
+    def another_client(self) -> ProviderClient:
+        """Return a client with a connection of its own."""
+        return ProviderClient(self.another_channel())
+
+    def another_channel(self) -> Channel:
+        """Return a bare connection, for calls that no client would make."""
+        return self._caller.dial(f"{HOST}:{PORT}")
+
+    async def settled(self, *machine_ids: str) -> list[Machine]:
+        """Wait, in virtual time, until none of the machines is on its way, and return them."""
+        while any(self.machine(machine_id).state in KIND_OF_TRANSITIONAL for machine_id in machine_ids):
+            await self.process.clock.sleep(_POLL_S)
+        return [self.machine(machine_id) for machine_id in machine_ids]
+
+    def machine(self, machine_id: str) -> Machine:
+        """Return a record that must be there."""
+        found = self.kit.machine(machine_id)
+        if found is None:
+            raise LookupError(f"the provider has no machine {machine_id}")
+        return found
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let virtual time go by."""
+        await self.process.clock.sleep(seconds)
+
+    @property
+    def log_text(self) -> str:
+        """Everything the provider logged so far, one JSON object per line."""
+        return self._log.getvalue()
+
+    @property
+    def metrics_text(self) -> str:
+        """What a scrape would get now."""
+        return metrics_text(self._registry)("")[0].decode()
+
+    def samples(self, name: str) -> Iterable[tuple[dict[str, str], float]]:
+        """Return labels and value of every series of one metric."""
+        return [
+            (sample.labels, sample.value)
+            for family in self._registry.collect()
+            for sample in family.samples
+            if sample.name == name
+        ]
+
+    def _kit(self) -> ProviderKit:
+        process = self.process
+        log = build_logger(
+            level="debug",
+            form="json",
+            stream=self._log,
+            now=lambda: datetime.fromtimestamp(process.clock.wall_ns() / NANOSECONDS, UTC),
+        )
+        return ProviderKit(
+            self.backend,
+            store=self.store,
+            name="acme",
+            clock=process.clock,
+            rng=process.rng,
+            ids=process.ids,
+            net=self._net,
+            metrics=self._metrics,
+            log=log,
+            **self._options,
+        )

@@ -1,0 +1,66 @@
+"""Providers over real sockets, on loopback, each on a port of its own."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import UTC, datetime
+from io import StringIO
+
+import pytest_asyncio
+
+from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, Server
+from bigfleet.obs.logs import build_logger
+from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.kit import ProviderKit
+from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.store import Volatile
+from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.testing.builders import shape
+from bigfleet.transport.grpc_net import GrpcNet
+
+ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
+DialKit = Callable[..., ProviderClient]
+
+
+@pytest_asyncio.fixture
+async def serve() -> AsyncGenerator[ServeKit, None]:
+    """Start a provider with so many slots; `net` and whatever the kit takes may be given."""
+    started: list[ProviderKit] = []
+
+    async def start(
+        slots: int = 4, *, net: GrpcNet | None = None, host: bool = False, **options: object
+    ) -> tuple[ProviderKit, Server]:
+        shared = shape()
+        described = [Slot(f"m-{n}", shared, f"h-{n}" if host else "") for n in range(slots)]
+        given: dict[str, object] = {
+            "store": Volatile(),
+            "limits": Limits(refresh=0),
+            "log": build_logger(level="error", form="json", stream=StringIO(), now=lambda: datetime.now(UTC)),
+            "backend": ScriptedBackend(described),
+            **options,
+        }
+        backend = given.pop("backend")
+        kit = ProviderKit(backend, name="acme", **given)  # type: ignore[arg-type]  # by name, one test each
+        await kit.start()
+        started.append(kit)
+        return kit, await kit.listen("127.0.0.1:0", net=net)
+
+    yield start
+    for kit in started:
+        await kit.stop(0)
+
+
+@pytest_asyncio.fixture
+async def dial() -> AsyncGenerator[DialKit, None]:
+    """Make clients, each with a connection of its own."""
+    channels = []
+
+    def connect(server: Server, net: GrpcNet | None = None) -> ProviderClient:
+        channel = (net or GrpcNet()).dial(
+            f"127.0.0.1:{server.port}", DialOptions(max_message_bytes=PROVIDER_MAX_MESSAGE_BYTES)
+        )
+        channels.append(channel)
+        return ProviderClient(channel)
+
+    yield connect
+    for channel in channels:
+        await channel.close()

@@ -1,0 +1,198 @@
+"""Kill -9 at random points under load: nothing that was acknowledged is lost (ADR-0058; acceptance 11 as a process)."""
+
+import asyncio
+import json
+import random
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bigfleet.aio.net import Code, RpcError
+from bigfleet.model.machine import MachineState as S
+from bigfleet.provider.contract import EDGES, Kind
+from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.core.fence import Token
+from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.integration.provider.programs import (
+    CALLERS,
+    GONE,
+    MACHINES,
+    Program,
+    start,
+)
+
+pytestmark = pytest.mark.integration
+
+
+NEXT = {S.SPECULATIVE: Kind.CREATE, S.IDLE: Kind.CONFIGURE, S.CONFIGURED: Kind.DRAIN}
+
+
+@dataclass
+class Memory:
+    """What callers know of one machine: what was acknowledged, and what was asked for without an answer."""
+
+    acked: Kind | None = None
+    operation: str = ""
+    token: Token = field(default_factory=Token)
+    asked: Kind | None = None
+    cluster: str = ""
+
+
+async def work(
+    client: ProviderClient,
+    ids: list[str],
+    known: dict[str, Memory],
+    sequence: list[int],
+    operations: set[str],
+) -> None:
+    """Walk machines round and round until the provider is gone."""
+    while True:
+        for machine_id in ids:
+            try:
+                state = S((await client.get(machine_id)).state)
+                kind = NEXT.get(state)
+                if kind is None:
+                    continue
+                memory = known[machine_id]
+                sequence[0] += 1
+                token = Token("load", 1, sequence[0])
+                memory.asked = kind
+                if kind is Kind.CREATE:
+                    ack = await client.create(machine_id, token)
+                elif kind is Kind.CONFIGURE:
+                    memory.cluster = f"c-{sequence[0]}"
+                    ack = await client.configure(
+                        machine_id, memory.cluster, token, metadata={"n": str(sequence[0])}
+                    )
+                else:
+                    ack = await client.drain(machine_id, token)
+            except RpcError as error:
+                if error.code not in GONE:
+                    raise
+                return
+            memory.asked, memory.acked, memory.operation, memory.token = None, kind, ack.operation_id, token
+            assert ack.operation_id not in operations, "two transitions share an operation id"
+            operations.add(ack.operation_id)
+
+
+def allowed(memory: Memory) -> set[S]:
+    found = {S.FAILED}
+    for kind in (memory.acked, memory.asked):
+        if kind is not None:
+            found.add(EDGES[kind].target)
+    if memory.acked is None:
+        found.add(S.SPECULATIVE)
+    return found
+
+
+def differing(before: pb.MachineList, after: pb.MachineList) -> set[str]:
+    states = {machine.id: machine.state for machine in before.machines}
+    return {machine.id for machine in after.machines if states[machine.id] != machine.state}
+
+
+@dataclass
+class Toll:
+    """What a run of kills did, for the evidence."""
+
+    kills: int = 0
+    calls: int = 0
+    acknowledged: int = 0
+    unanswered: int = 0
+    interrupted: int = 0
+    """Machines that the restart found on their way and told as Failed."""
+
+
+async def kill_rounds(rounds: int, seed: int, pools: str, state: str) -> Toll:
+    lots = random.Random(seed)
+    known = {f"m-{number}": Memory() for number in range(MACHINES)}
+    sequence, operations = [0], set[str]()
+    waits = [
+        *("--latency", "create=uniform:0-30ms", "--latency", "configure=uniform:0-30ms"),
+        *("--latency", "ready=uniform:0-30ms", "--latency", "drain=uniform:0-30ms"),
+    ]
+    flags = ("--inventory", pools, "--state", state, "--control-addr", "127.0.0.1:0", *waits)
+    toll = Toll()
+    program = await start("bigfleet-fake-provider", *flags)
+    try:
+        for number in range(rounds):
+            before = await program.client.list()
+            ids = list(known)
+            shares = [ids[place::CALLERS] for place in range(CALLERS)]
+            working = [
+                asyncio.ensure_future(work(program.client, share, known, sequence, operations))
+                for share in shares
+            ]
+            called = sequence[0]
+            moment = lots.randint(40, 400)  # a random call, not a random time: load varies with the host
+            while sequence[0] < called + moment:
+                done = [task for task in working if task.done()]
+                assert not done, [task.exception() for task in done]
+                await asyncio.sleep(0.002)
+            assert await program.end(signal.SIGKILL) == -signal.SIGKILL
+            await asyncio.gather(*working)
+            toll.kills += 1
+            toll.unanswered += sum(memory.asked is not None for memory in known.values())
+            program = await start("bigfleet-fake-provider", *flags)
+            await check_after_kill(program, known, before, f"round {number}")
+            toll.interrupted += await repair(program, known)
+    finally:
+        await program.end(signal.SIGKILL)
+    toll.calls, toll.acknowledged = sequence[0], len(operations)
+    return toll
+
+
+async def check_after_kill(
+    program: Program, known: dict[str, Memory], before: pb.MachineList, where: str
+) -> None:
+    client = program.client
+    after = await client.list()
+    assert sorted(machine.id for machine in after.machines) == sorted(known), where  # none lost, none twice
+    hosts = [machine.host.ref for machine in after.machines if machine.HasField("host")]
+    assert len(set(hosts)) == len(hosts), where
+    delta = await client.list(since=before.revision)
+    assert differing(before, after) <= {machine.id for machine in delta.machines}, where
+    assert not (await client.list(since=after.revision)).machines, where
+    for machine in after.machines:
+        memory, state = known[machine.id], S(machine.state)
+        assert state in allowed(memory), (where, machine.id, state, memory)
+        if state is S.FAILED:
+            assert machine.last_error == "interrupted by restart", (where, machine)
+        if state is S.CONFIGURED:
+            assert machine.cluster == memory.cluster, (where, machine.id)
+            assert machine.shard_metadata["n"] == memory.cluster.removeprefix("c-"), (where, machine.id)
+        if memory.acked is None:
+            continue
+        # A token that was accepted before the kill is stale after it.
+        with pytest.raises(RpcError) as refused:
+            await client.create(machine.id, memory.token)
+        assert refused.value.code is Code.FAILED_PRECONDITION, (where, machine.id)
+
+
+async def repair(program: Program, known: dict[str, Memory]) -> int:
+    failed = (await program.client.list([S.FAILED])).machines
+    for machine in failed:
+        to = "Idle" if machine.HasField("host") else "Speculative"
+        assert (await program.ask("POST", "/repair", {"id": machine.id, "to": to}))[0] == 200
+    for machine in (await program.client.list()).machines:
+        # What is true now is where the next round begins; the token stays, as marks never end.
+        memory = known[machine.id]
+        by_target = {EDGES[kind].target: kind for kind in (Kind.CREATE, Kind.CONFIGURE)}
+        memory.acked, memory.asked = by_target.get(S(machine.state)), None
+    return len(failed)
+
+
+@pytest.mark.asyncio
+async def test_no_acknowledged_transition_is_lost_by_a_kill_under_load(pools: str, tmp_path: Path) -> None:
+    toll = await kill_rounds(5, 1, pools, str(tmp_path / "state"))
+    assert toll.unanswered, "no kill hit a call that ran; the load is too light to show anything"
+    assert toll.interrupted, "no kill hit an operation that ran"
+
+
+@pytest.mark.long
+@pytest.mark.asyncio
+async def test_fifty_kills_under_load_lose_nothing(pools: str, tmp_path: Path) -> None:
+    toll = await kill_rounds(50, 2, pools, str(tmp_path / "state"))
+    assert toll.kills == 50
+    print(f"kills under load: {json.dumps(asdict(toll))}")

@@ -1,0 +1,90 @@
+"""Every duty of a record that can be checked (providers 1.9)."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.machine import CapacityType, MachineState, Shape
+from bigfleet.provider.contract import FORBIDDEN_LABELS, REMOVED_LABEL
+from bigfleet.provider.kit.core.validation import Validator, host_error
+from bigfleet.provider.kit.core.values import Slot
+from bigfleet.testing.builders import shape
+
+GOOD = shape()
+
+
+def reasons(slot: Slot) -> list[str]:
+    return [fault.reason for fault in Validator().faults(slot)]
+
+
+@pytest.mark.parametrize(
+    "slot",
+    [
+        Slot("m", GOOD),
+        Slot("pool/a/0001", GOOD, host="h"),
+        Slot("m", GOOD, host="h", state=MachineState.CONFIGURED, cluster="c", shard_metadata={"k": "v"}),
+        Slot("m", GOOD, state=MachineState.FAILED, last_error="broke"),
+        Slot("m", shape(capacity_type=CapacityType.SPOT, probability=0.05)),
+        Slot("m", shape(price=0.0, capacity_type=CapacityType.BARE_METAL), host="h"),
+        Slot("m", shape(resources={}, labels={"zone-of-comfort": "x"})),
+        Slot("m", shape(allocatable={"cpu": "0"})),
+    ],
+)
+def test_a_good_slot_has_no_fault(slot: Slot) -> None:
+    assert reasons(slot) == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (replace(GOOD, instance_type=""), "instance_type"),
+        (replace(GOOD, zone=""), "zone"),
+        (replace(GOOD, capacity_type=CapacityType.UNSPECIFIED), "capacity_type"),
+        (replace(GOOD, price_per_hour=-1.0), "price_per_hour"),
+        (replace(GOOD, price_per_hour=math.nan), "price_per_hour"),
+        (replace(GOOD, price_per_hour=math.inf), "price_per_hour"),
+        (replace(GOOD, interruption_probability=1.5), "interruption_probability"),
+        (replace(GOOD, interruption_probability=math.nan), "interruption_probability"),
+        (replace(GOOD, capacity_type=CapacityType.SPOT), "interruption_probability"),
+        (replace(GOOD, resources=FrozenMap({"cpu": "four"})), "resources"),
+        (replace(GOOD, resources=FrozenMap({"cpu": "0"})), "resources"),
+        (replace(GOOD, allocatable=FrozenMap({"cpu": "-1"})), "allocatable"),
+        *((replace(GOOD, labels=FrozenMap({key: "x"})), "labels") for key in sorted(FORBIDDEN_LABELS)),
+        (replace(GOOD, labels=FrozenMap({REMOVED_LABEL: "x"})), "labels"),
+    ],
+)
+def test_a_bad_shape_is_told_by_its_field(broken: Shape, reason: str) -> None:
+    assert reasons(Slot("m", broken)) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("slot", "reason"),
+    [
+        (Slot("", GOOD), "id"),
+        (Slot("m" * 1025, GOOD), "id"),
+        (Slot("m", GOOD, host="h" * 5000), "host"),
+        (Slot("m", GOOD, cluster="c"), "cluster"),
+        (Slot("m", GOOD, host="h", state=MachineState.SPECULATIVE), "host"),
+        (Slot("m", GOOD, state=MachineState.IDLE), "host"),
+        (Slot("m", GOOD, host="h", state=MachineState.CONFIGURED), "cluster"),
+        (Slot("m", GOOD, host="h", state=MachineState.IDLE, cluster="c"), "cluster"),
+        (Slot("m", GOOD, state=MachineState.CREATING), "state"),
+        (Slot("m", GOOD, state=MachineState.FAILED), "last_error"),
+    ],
+)
+def test_a_bad_slot_is_told_by_its_field(slot: Slot, reason: str) -> None:
+    assert reason in reasons(slot)
+
+
+def test_all_faults_of_a_slot_are_told_with_its_id() -> None:
+    faults = Validator().faults(Slot("m", replace(GOOD, zone="", price_per_hour=-1.0)))
+    assert [str(fault).split(":")[0] for fault in faults] == ["m", "m"]
+    assert [fault.reason for fault in faults] == ["zone", "price_per_hour"]
+
+
+def test_what_a_host_says_of_its_size_is_checked_too() -> None:
+    assert host_error(GOOD) is None
+    assert host_error(replace(GOOD, resources=FrozenMap({"cpu": "much"}))) is not None
+    assert host_error(replace(GOOD, resources=FrozenMap({"cpu": "0"}))) is not None
