@@ -80,7 +80,7 @@ def at_once(machine: Machine, action: Action, need: Need | None, now: float) -> 
     """The machine with its action wholly done; a provisioned one serves its need at the end."""
     after = finished(begun(machine, action, need), now, need)
     if action.kind is ActionKind.PROVISION and need is not None:
-        bootstrap = replace(action, kind=ActionKind.BOOTSTRAP)
+        bootstrap = action._replace(kind=ActionKind.BOOTSTRAP)
         after = finished(begun(after, bootstrap, need), now, need)
     return after
 

@@ -25,7 +25,17 @@ from bigfleet.aio.disk import (
     OpenMode,
 )
 from bigfleet.testing.disk_image import DiskImage
-from bigfleet.testing.disk_nodes import DirectoryNode, Drop, FileNode, Move, Node, Put, Resize, Write
+from bigfleet.testing.disk_nodes import (
+    DirectoryNode,
+    Drop,
+    FileNode,
+    LinkNode,
+    Move,
+    Node,
+    Put,
+    Resize,
+    Write,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +199,22 @@ class MemoryDisk:
         if self.image.on_fsync is not None:
             self.image.on_fsync(name)
         self.image.sync_directory(directory)
+
+    def symlink(self, target: str, path: AnyPath) -> None:
+        name = fspath(path)
+        self.begin("symlink", name, changes=True)
+        directory, last = self.image.parent("symlink", name)
+        if last in directory.entries:
+            raise DiskError("symlink", name, DiskCause.EXISTS)
+        self.image.rename_node(Put(directory, last, LinkNode(target)))
+
+    def read_link(self, path: AnyPath) -> str:
+        name = fspath(path)
+        self.begin("read link", name)
+        node = self.image.find("read link", name)
+        if not isinstance(node, LinkNode):
+            raise DiskError("read link", name, DiskCause.WRONG_KIND)
+        return node.content.decode()
 
     def lock(self, path: AnyPath) -> Lock:
         name = fspath(path)

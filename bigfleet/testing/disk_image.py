@@ -31,6 +31,8 @@ OPERATIONS = (
     "list",
     "stat",
     "fsync directory",
+    "symlink",
+    "read link",
     "lock",
 )
 

@@ -113,6 +113,17 @@ class FileNode:
         return FileNode(self.permissions, bytes(self.content))
 
 
+class LinkNode(FileNode):
+    """A name that stands for another; its text is durable as soon as the name is."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(0o777, target.encode())
+
+    def copy(self) -> "LinkNode":
+        """Return another link to the same."""
+        return LinkNode(self.content.decode())
+
+
 class DirectoryNode:
     """One directory's names, as readers see them and as they are on the platter."""
 

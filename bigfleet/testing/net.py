@@ -32,6 +32,7 @@ from bigfleet.aio.net import (
     Hooks,
     ListenError,
     Metadata,
+    NotConnectedError,
     Peer,
     Reply,
     RpcError,
@@ -139,7 +140,7 @@ class Network:
         self._servers = {place: other for place, other in self._servers.items() if other is not server}
 
     async def connect(self, peer: Peer, target: str) -> tuple[Connection, "MemoryServer"]:
-        """Connect from a host to a target, or raise `RpcError` with UNAVAILABLE."""
+        """Connect from a host to a target, or raise `NotConnectedError`."""
         host, port = self.resolve(peer.address, target)
         up, down = self.link(peer.address, host), self.link(host, peer.address)
         try:
@@ -149,10 +150,10 @@ class Network:
                     await asyncio.sleep(link.policy.delay_s(0))
                     await link.until_open()
         except TimeoutError:
-            raise RpcError(Code.UNAVAILABLE, f"{target}: the attempt to connect timed out") from None
+            raise NotConnectedError(f"{target}: the attempt to connect timed out") from None
         server = self._servers.get((host, port))
         if server is None or not up.policy.accepts():
-            raise RpcError(Code.UNAVAILABLE, f"{target}: connection refused")
+            raise NotConnectedError(f"{target}: connection refused")
         connection = Connection(peer, up, down)
         self._connections = [*self._living(), connection]
         server.connected(connection)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
-from bigfleet.aio.net import ClosedError, Code, Metadata, Peer, RpcError
+from bigfleet.aio.net import ClosedError, Code, Metadata, NotConnectedError, Peer, RpcError
 from bigfleet.testing.net_links import Connection
 
 WINDOW_BYTES: Final = 64 * 1024
@@ -46,7 +46,7 @@ class Inbox:
         while not self._messages:
             if self._ended:
                 if self._error is not None:
-                    raise RpcError(self._error.code, self._error.detail, self._error.trailing)
+                    raise again(self._error)
                 return None
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
@@ -88,6 +88,13 @@ class Window:
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+
+
+def again(error: RpcError) -> RpcError:
+    """The same error anew: one that was raised keeps its traceback."""
+    if isinstance(error, NotConnectedError):
+        return NotConnectedError(error.detail)
+    return RpcError(error.code, error.detail, error.trailing)
 
 
 def too_large(size: int, limit: int, verb: str) -> RpcError:

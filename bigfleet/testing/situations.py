@@ -8,10 +8,9 @@ Must never: build a machine that breaks an invariant, or a parked gang that no n
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
@@ -49,9 +48,12 @@ PLACES = (
     *(("za", "r0"), ("za", "r0"), ("za", "r1"), ("zb", "r0"), ("zb", "r0"), ("zb", "r1")),
     *(("zc", "r2"), ("za", ""), ("", "r0"), ("", "")),
 )
+MANY_PLACES = tuple((f"z{'abc'[number % 3]}", f"r{number}") for number in range(9))
+"""More racks than a verdict lists candidates."""
+
 TYPES = ("a3", "a3", "m5", "")
 PRICES = (0.0, 1.0, 1.0, 2.5)
-PRIORITIES = (100, 100, 100, 1_000, 1_000_000, 0)
+PRIORITIES = (100, 100, 1_000, 1_000_000, 0)
 BUCKETS = tuple(map(PenaltyBucket, (0, 1, 3, 6, 27)))
 SIZES: tuple[Mapping[str, str], ...] = (
     {"gpu": "8"},
@@ -59,8 +61,11 @@ SIZES: tuple[Mapping[str, str], ...] = (
     {"cpu": "4", "memory": "16Gi"},
     {"cpu": "7", "memory": "8Gi", "gpu": "1"},
 )
-AMOUNTS = ("1", "3", "10", "500m", "24Gi")
+AMOUNTS = ("1", "3", "10", "500m", "100u", "24Gi")
 UNITS: tuple[Mapping[str, str], ...] = ({}, {"cpu": "1"}, {"gpu": "4"})
+COUNTS = (2, 2, 2, 3, 3, 1, 5, 0)
+ONE_OR_TWO = (1, 1, 1, 2)
+"""How many machines a need is worth; gangs worth one of them fold."""
 
 _EVERY = (S.SPECULATIVE, S.IDLE, S.CONFIGURED, S.CONFIGURING, S.CREATING, S.DRAINING, S.DELETING, S.FAILED)
 _FREE = (S.SPECULATIVE, S.IDLE)
@@ -70,8 +75,9 @@ MIXES = (
     (*_FREE, *_FREE, *_BOUND, S.CREATING, S.DRAINING),
     (*_FREE, *_FREE, *_FREE, S.CONFIGURED),
     (*_BOUND, *_BOUND, S.IDLE, S.DRAINING),
+    (*(S.CONFIGURED,) * 9, S.DRAINING),
 )
-"""What the machines of one fleet do: anything, a little of all, mostly nothing, mostly work."""
+"""What the machines of one fleet do: anything, a little of all, mostly nothing, mostly work, only work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,34 +93,59 @@ class Kind:
     parked: bool = True
 
 
+class Pick(Protocol):
+    """Chooses one of several; hypothesis can take a choice back, a seeded source is quick."""
+
+    def __call__(self, options: Sequence[T], /) -> T: ...
+
+
 @st.composite
 def situations(draw: st.DrawFn, kind: Kind | None = None) -> Situation:
-    """A whole situation of a kind; by default of any."""
+    """A whole situation of a kind, by default of any; one that breaks a law is made as small as can be."""
+
+    def pick(options: Sequence[T], /) -> T:
+        return draw(st.sampled_from(options))
+
+    return situation_of(pick, kind)
+
+
+def situation_of(pick: Pick, kind: Kind | None = None) -> Situation:
+    """A whole situation of a kind from any source of choices, such as a seeded `random.Random(1).choice`."""
     kind = kind or Kind()
-    shapes = draw(st.lists(_shapes(kind), min_size=1, max_size=3))
-    profiles = draw(st.lists(_profiles(kind, shapes), min_size=1, max_size=3))
-    needs = draw(_some(kind.max_needs, _needs(kind, profiles, shapes)))
+    shapes = [_shape(pick, kind) for _ in range(pick((1, 1, 2, 3)))]
+    profiles = [_profile(pick, kind, shapes)]
+    for _ in range(pick((0, 1, 2))):
+        alike = pick((False, True))  # but for priority and penalties: who shares what is then easily mixed up
+        profiles.append(_ranked(pick, profiles[0]) if alike else _profile(pick, kind, shapes))
+    counts = pick((COUNTS, COUNTS, ONE_OR_TWO))
+    needs = [_need(pick, kind, profiles, shapes, counts) for _ in range(_some(pick, kind.max_needs))]
     if kind.distinct_priorities:
-        priorities = draw(st.permutations(range(100, 100 + 100 * len(needs), 100)))
-        needs = [_at(need, priority) for need, priority in zip(needs, priorities, strict=True)]
-    states = draw(st.sampled_from(MIXES))
-    machines = draw(_some(kind.max_machines, _machines(shapes, states, needs)))
+        needs = [_at(need, priority) for need, priority in zip(needs, _priorities(pick, needs), strict=True)]
+    states, places = pick(MIXES), pick((PLACES, PLACES, PLACES, MANY_PLACES))
+    known: Sequence[Need | None] = [None, *needs, *needs]
+    served = pick((known, known, known[:1]))
+    machines = [_machine(pick, shapes, states, places, served) for _ in range(_some(pick, kind.max_machines))]
     gangs = [need for need in needs if need.profile.same_key is not None]
-    parked = draw(st.lists(st.sampled_from(gangs), max_size=1)) if kind.parked and gangs else []
+    parked = [pick(gangs)] if kind.parked and gangs and pick((False, True)) else []
     return Situation(
         now=NOW,
         machines=tuple(_named(machine, place) for place, machine in enumerate(machines)),
         needs=tuple(needs),
         parked=frozenset(GangRef(need.cluster, need.group, need.profile.fingerprint) for need in parked),
-        reported_clusters=draw(st.sampled_from([None, None, frozenset(), frozenset({"x", "y"})])),
-        holds=draw(st.sampled_from([IdleHolds(), IdleHolds(0.0, 0.0), IdleHolds(60.0, 0.0)])),
+        reported_clusters=pick((None, None, frozenset[str](), frozenset({"x", "y"}))),
+        holds=pick((IdleHolds(), IdleHolds(0.0, 0.0), IdleHolds(60.0, 0.0))),
     )
 
 
-def _some(most: int, items: SearchStrategy[T]) -> SearchStrategy[list[T]]:
-    """From none to most, often most; lists left to themselves are short."""
-    counts = st.sampled_from([most, most, most, most, most // 2, most // 2, 1, 0])
-    return counts.flatmap(lambda count: st.lists(items, min_size=count, max_size=count))
+def _some(pick: Pick, most: int) -> int:
+    """From none to most, often most."""
+    return pick((*(most,) * 10, *(most // 2,) * 4, 1, 0))
+
+
+def _priorities(pick: Pick, needs: Sequence[Need]) -> list[int]:
+    """As many different priorities as there are needs, in any order."""
+    left = list(range(100, 100 + 100 * len(needs), 100))
+    return [left.pop(pick(range(len(left)))) for _ in needs]
 
 
 def _at(need: Need, priority: int) -> Need:
@@ -128,10 +159,21 @@ def _named(machine: Machine, place: int) -> Machine:
 
 
 _OTHER_REQUIREMENTS = (
-    *(None, None, None, None, None),
+    *(None,) * 12,
     Requirement(ZONE_KEY, Operator.NOT_IN, ("zc",)),
     Requirement(RACK_KEY, Operator.EXISTS),
     Requirement(RACK_KEY, Operator.DOES_NOT_EXIST),
+    Requirement(RACK_KEY, Operator.IN, ("r0", "r2")),
+    Requirement(INSTANCE_TYPE_KEY, Operator.NOT_IN, ("m5",)),
+)
+_SAME: tuple[tuple[Requirement, ...], ...] = (
+    *((), (), (), ()),
+    *((Requirement(ZONE_KEY, Operator.SAME),), (Requirement(RACK_KEY, Operator.SAME),)) * 2,
+    (
+        Requirement(ZONE_KEY, Operator.SAME),
+        Requirement(RACK_KEY, Operator.SAME),
+    ),  # the rack is the key that counts
+    (Requirement(RACK_KEY, Operator.SAME, ("r0", "r1")),),
 )
 _SPREADS = (
     *(Spread(key, skew) for key in (ZONE_KEY, RACK_KEY) for skew in (0, 1, 2)),
@@ -139,106 +181,112 @@ _SPREADS = (
 )
 
 
-@st.composite
-def _profiles(draw: st.DrawFn, kind: Kind, shapes: Sequence[Shape]) -> Profile:
+def _profile(pick: Pick, kind: Kind, shapes: Sequence[Shape]) -> Profile:
     requirements: list[Requirement] = []
     present = tuple(shape.instance_type for shape in shapes if shape.instance_type)
-    if types := draw(st.sampled_from([(), present, present[:1], present, ("a3", "m5"), ("m5",)])):
+    if types := pick(((), (), present, present[:1], present, present, ("a3", "m5"), ("m5",))):
         requirements.append(Requirement(INSTANCE_TYPE_KEY, Operator.IN, types))
-    if other := draw(st.sampled_from(_OTHER_REQUIREMENTS)):
+    if other := pick(_OTHER_REQUIREMENTS):
         requirements.append(other)
-    gathers = draw(st.sampled_from(["", ZONE_KEY, RACK_KEY])) if kind.gangs else ""
-    if gathers:
-        requirements.append(Requirement(gathers, Operator.SAME))
-    spreads = draw(st.lists(st.sampled_from(_SPREADS), max_size=1)) if kind.spreads else []
-    return Profile(
-        requirements=tuple(requirements),
-        spreads=tuple(spreads),
-        priority=draw(st.sampled_from(PRIORITIES)),
-        interruption_bucket=draw(st.sampled_from(BUCKETS)),
-        reclamation_bucket=draw(st.sampled_from(BUCKETS)),
+    if kind.gangs:
+        requirements += pick(_SAME)
+    spreads = ((), (pick(_SPREADS),), (pick(_SPREADS), pick(_SPREADS)))[
+        pick((0, 0, 0, 1, 1, 2)) if kind.spreads else 0
+    ]
+    return _ranked(pick, Profile(requirements=tuple(requirements), spreads=spreads))
+
+
+def _ranked(pick: Pick, profile: Profile) -> Profile:
+    return replace(
+        profile,
+        priority=pick(PRIORITIES),
+        interruption_bucket=pick(BUCKETS),
+        reclamation_bucket=pick(BUCKETS),
     )
 
 
-@st.composite
-def _needs(draw: st.DrawFn, kind: Kind, profiles: Sequence[Profile], shapes: Sequence[Shape]) -> Need:
-    profile = draw(st.sampled_from(profiles))
-    member = draw(st.sampled_from(shapes)).capacity
-    count = draw(st.sampled_from([2, 2, 2, 3, 3, 1, 5, 0]))
+def _need(
+    pick: Pick, kind: Kind, profiles: Sequence[Profile], shapes: Sequence[Shape], counts: Sequence[int]
+) -> Need:
+    profile = pick(profiles)
+    member = pick(shapes).capacity
+    count = pick(counts)
     total = member.scaled(count) if count else ZERO
-    if len(kind.sizes) > 1 and draw(st.integers(0, 3)) == 0:  # no whole number of machines of one size
-        name = draw(st.sampled_from(["cpu", "memory", "gpu"]))
-        total += Resources.parse({name: draw(st.sampled_from(AMOUNTS))})
-    unit = draw(st.sampled_from([member, member, *map(Resources.parse, UNITS)]))
+    if len(kind.sizes) > 1 and pick((False, False, False, True)):  # no whole number of machines of one size
+        total += Resources.parse({pick(("cpu", "memory", "gpu")): pick(AMOUNTS)})
+    unit = pick([member, member, *map(Resources.parse, UNITS)])
     return Need(
-        cluster=draw(st.sampled_from(CLUSTERS)),
+        cluster=pick(CLUSTERS),
         profile=profile,
         total=total,
         unit=unit,
-        arrival_ns=draw(st.sampled_from([0, 100, 200])),
-        group=draw(st.sampled_from(["", "A", "B"])) if profile.same_key else "",
+        arrival_ns=pick((0, 100, 200)),
+        group=pick(("", "A", "B")) if profile.same_key else "",
     )
 
 
-@st.composite
-def _shapes(draw: st.DrawFn, kind: Kind) -> Shape:
+def _shape(pick: Pick, kind: Kind) -> Shape:
+    plain = len(kind.sizes) == 1
+    instance_type = pick(TYPES)
+    told_by_label = not instance_type and pick((False, True))  # credited, but not to be got (Q-6)
     return Shape(
-        instance_type=draw(st.sampled_from(TYPES)),
-        capacity_type=draw(st.sampled_from(CapacityType)),
-        price_per_hour=draw(st.sampled_from(PRICES)),
-        interruption_probability=draw(st.sampled_from([0.0, 0.0, 0.5])),
-        resources=FrozenMap(draw(st.sampled_from(kind.sizes))),
-        allocatable=draw(st.sampled_from([NO_TEXTS, NO_TEXTS, NO_TEXTS, FrozenMap({"cpu": "2"})]))
-        if len(kind.sizes) > 1
-        else NO_TEXTS,
+        instance_type=instance_type,
+        labels=FrozenMap({INSTANCE_TYPE_KEY: "a3"}) if told_by_label else NO_TEXTS,
+        capacity_type=pick(tuple(CapacityType)),
+        price_per_hour=pick(PRICES),
+        interruption_probability=pick((0.0, 0.0, 0.5)),
+        resources=FrozenMap(pick(kind.sizes)),
+        allocatable=NO_TEXTS if plain else pick((NO_TEXTS, NO_TEXTS, NO_TEXTS, FrozenMap({"cpu": "2"}))),
     )
 
 
-@st.composite
-def _machines(
-    draw: st.DrawFn, shapes: Sequence[Shape], states: Sequence[MachineState], needs: Sequence[Need]
+def _machine(
+    pick: Pick,
+    shapes: Sequence[Shape],
+    states: Sequence[MachineState],
+    places: Sequence[tuple[str, str]],
+    may_serve: Sequence[Need | None],
 ) -> Machine:
-    zone, rack = draw(st.sampled_from(PLACES))
+    zone, rack = pick(places)
+    plain = pick(shapes)
     shape = replace(
-        draw(st.sampled_from(shapes)), zone=zone, labels=FrozenMap({RACK_KEY: rack} if rack else {})
+        plain, zone=zone, labels=FrozenMap({**plain.labels, **({RACK_KEY: rack} if rack else {})})
     )
-    state = draw(st.sampled_from(states))
-    served = draw(st.sampled_from([None, *needs, *needs]))
-    cluster = draw(st.sampled_from(CLUSTERS)) if served is None else served.cluster
-    idle_for = draw(st.sampled_from([None, 0.0, 60.0, 600.0])) if state is S.IDLE else None
+    state = pick(states)
+    served = pick(may_serve)
+    cluster = pick(CLUSTERS) if served is None else served.cluster
+    idle_for = pick((None, 0.0, 60.0, 600.0)) if state is S.IDLE else None
     return Machine(
         id="",
         state=state,
         shape=shape,
         cluster=cluster if state in CLUSTER_REQUIRED else "",
-        assigned=draw(_stamps(served, state)),
+        assigned=_stamp(pick, served, state),
         last_error="it broke" if state is S.FAILED else "",
         idle_since=None if idle_for is None else NOW - idle_for,
-        draining_for=draw(_drained(needs)) if state is S.DRAINING else None,
-        drain_grace_remaining_s=draw(st.sampled_from([0.0, 600.0])) if state is S.CONFIGURED else 0.0,
+        draining_for=_drained_for(pick, may_serve) if state is S.DRAINING else None,
+        drain_grace_remaining_s=pick((0.0, 600.0)) if state is S.CONFIGURED else 0.0,
     )
 
 
-@st.composite
-def _stamps(draw: st.DrawFn, served: Need | None, state: MachineState) -> Assignment:
+def _stamp(pick: Pick, served: Need | None, state: MachineState) -> Assignment:
     """A stamp as the executor would have written it, here and there lost or out of date."""
     if served is None:
-        return Assignment(draw(st.sampled_from(PRIORITIES)), 0.0, draw(st.sampled_from([0.0, 5.0])))
-    profile = draw(st.sampled_from([served.profile, served.profile.without_same]))
+        return Assignment(pick(PRIORITIES), 0.0, pick((0.0, 5.0)))
+    profile = pick((served.profile, served.profile.without_same))
     return Assignment(
-        priority=draw(st.sampled_from([profile.priority, profile.priority, 0])),
+        priority=pick((profile.priority, profile.priority, 0)),
         interruption_penalty=upper_bound(profile.interruption_bucket),
         reclamation_penalty=upper_bound(profile.reclamation_bucket),
         fingerprint=profile.fingerprint,
-        group=draw(st.sampled_from([served.group, served.group, "B", ""])),
-        cluster=draw(st.sampled_from([served.cluster, served.cluster, "y", ""]))
-        if state is S.CREATING
-        else "",
+        group=pick((served.group, served.group, "B", "")),
+        cluster=pick((served.cluster, served.cluster, "y", "")) if state is S.CREATING else "",
     )
 
 
-def _drained(needs: Sequence[Need]) -> SearchStrategy[NeedRef | None]:
+def _drained_for(pick: Pick, may_serve: Sequence[Need | None]) -> NeedRef | None:
     """The need a machine was preempted for, as it was given or folded; None when it was reclaimed."""
-    given = [NeedRef(*need.key) for need in needs]
-    folded = [NeedRef(need.cluster, need.profile.without_same.fingerprint) for need in needs]
-    return st.sampled_from([None, *given, *folded])
+    need = pick(may_serve)
+    if need is None:
+        return None
+    return pick((NeedRef(*need.key), NeedRef(need.cluster, need.profile.without_same.fingerprint)))

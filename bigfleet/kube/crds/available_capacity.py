@@ -1,0 +1,41 @@
+"""AvailableCapacity: what is idle, or could be bought, for a profile that the cluster asks for.
+
+Why: a planner sees a hint with its price without a way into the shard.
+Called by: `bigfleet.kube.crds.definitions`.
+Must never: promise anything; nothing is set aside for whoever reads it.
+Rules: wire 9.2, operator 2.3.
+"""
+
+from typing import Final
+
+from bigfleet.kube.crds.definition import Column, Definition
+from bigfleet.kube.crds.schema import fields, listing, quantity, requirement, resources, text, whole_number
+
+AVAILABILITIES: Final = ("None", "Low", "Medium", "High")
+
+AVAILABLE_CAPACITY: Final = Definition(
+    kind="AvailableCapacity",
+    plural="availablecapacities",
+    short_names=("avc",),
+    namespaced=False,
+    description="An AvailableCapacity is a hint at what is idle or could be bought now. It reserves nothing.",
+    spec=fields(
+        {
+            "availability": text("How likely the capacity is there when asked for.", words=AVAILABILITIES),
+            "availableCount": whole_number("How many machines there are."),
+            "cost": quantity("Dollars per hour of one machine."),
+            "requirements": listing(
+                requirement("The operator as the profile has it."), "What the machines satisfy."
+            ),
+            "resources": resources("What one machine offers; may be empty."),
+        },
+        required=("availability", "availableCount", "cost", "resources"),
+        description="The hint, written by the operator alone.",
+    ),
+    status=fields({}, description="Without fields."),
+    columns=(
+        Column("Availability", "string", ".spec.availability", "None, Low, Medium or High."),
+        Column("Available", "integer", ".spec.availableCount", "Number of machines."),
+        Column("Cost", "string", ".spec.cost", "Dollars per hour of one machine."),
+    ),
+)

@@ -1,0 +1,179 @@
+"""What the API server may answer instead of what was asked for, as types.
+
+Why: the client library throws four unrelated families of errors, and tells "conflict" from "already exists" by a word in the
+body. Above this room there is one family, and what to do follows from the type.
+Called by: every module of this room; operator and pod controller catch by type.
+Must never: carry a token, a header other than Retry-After, or the body of a request.
+Rules: operator 15.3 and 15.4.
+
+    KubeError                   status 0 to 599, the words of the answer
+    ├── UnreachableError        no answer at all, a cut or silent connection
+    ├── MalformedAnswerError    an answer that is none of the API server's
+    ├── UnauthorizedError       401: log in anew
+    ├── ForbiddenError          403: a role lacks something, or the namespace ends
+    ├── NotFoundError           404: the object, or its kind, is not there
+    ├── ConflictError           409: the object has moved on
+    │   └── AlreadyExistsError  409: the name is taken
+    ├── GoneError               410: the version is too old to go on from
+    ├── InvalidObjectError      400, 413 or 422: it will never be accepted as it is
+    ├── ThrottledError          429: later
+    └── ServerError             5xx: later
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from bigfleet.model.errors import BigFleetError
+
+_SHOWN = 400  # of a foreign body; enough to recognise a gateway's page
+
+
+class LoginError(BigFleetError):
+    """There is no usable way into a cluster; the text says which file or variable is at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause in the details of an answer: a machine's word, the field, and a sentence."""
+
+    reason: str
+    field: str
+    message: str
+
+
+class KubeError(BigFleetError):
+    """The API server did not do what was asked."""
+
+    passing: ClassVar[bool] = False
+    """Whether the same call may well succeed a little later."""
+
+    def __init__(
+        self,
+        call: str,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: Sequence[Cause] = (),
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(
+            f"{call}: {f'{status} ' if status else ''}{f'{reason}: ' if reason else ''}{message}"
+        )
+        self.call, self.message, self.status, self.reason = call, message, status, reason
+        self.causes, self.retry_after_s = tuple(causes), retry_after_s
+
+    def has_cause(self, reason: str) -> bool:
+        """Tell whether one of the causes bears this word."""
+        return any(cause.reason == reason for cause in self.causes)
+
+
+class UnreachableError(KubeError):
+    """No answer came, or it broke off; the call may or may not have taken effect."""
+
+    passing = True
+
+
+class MalformedAnswerError(KubeError):
+    """Something answered that is not the API server, such as a gateway with a page of its own."""
+
+    passing = True
+
+
+class UnauthorizedError(KubeError):
+    """The token is not, or no longer, accepted."""
+
+    passing = True
+
+
+class ForbiddenError(KubeError):
+    """The account may not do this."""
+
+
+class NotFoundError(KubeError):
+    """There is no such object, or no such kind."""
+
+
+class ConflictError(KubeError):
+    """The object has moved on since it was read, or is not the one meant."""
+
+
+class AlreadyExistsError(ConflictError):
+    """An object of this name exists."""
+
+
+class GoneError(KubeError):
+    """The version, or the place in a list, is too old; list from the start."""
+
+
+class InvalidObjectError(KubeError):
+    """The object breaks a rule of its kind; the causes name the fields."""
+
+
+class ThrottledError(KubeError):
+    """The API server is busy, or a budget allows nothing now."""
+
+    passing = True
+
+
+class ServerError(KubeError):
+    """The API server, or something before it, failed."""
+
+    passing = True
+
+
+_BY_STATUS: Mapping[int, type[KubeError]] = {
+    400: InvalidObjectError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    413: InvalidObjectError,
+    422: InvalidObjectError,
+    429: ThrottledError,
+}
+
+
+def error_of(call: str, status: int, body: object, retry_after_s: float | None = None) -> KubeError:
+    """Return the error that an answer stands for; the body is the decoded Status, or whatever text came instead."""
+    document: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
+    reason = _text(document.get("reason"))
+    kind = _BY_STATUS.get(status, ServerError if status >= 500 else KubeError)
+    if status == 409 and reason == "AlreadyExists":
+        kind = AlreadyExistsError
+    if status == 410 or reason in ("Expired", "Gone"):
+        kind = GoneError
+    raw_details = document.get("details")
+    details: Mapping[str, Any] = raw_details if isinstance(raw_details, Mapping) else {}
+    if retry_after_s is None and isinstance(seconds := details.get("retryAfterSeconds"), int):
+        retry_after_s = float(seconds)
+    message = _text(document.get("message")) or _foreign(body)
+    return kind(
+        call,
+        message,
+        status=status,
+        reason=reason,
+        causes=_causes(details.get("causes")),
+        retry_after_s=retry_after_s,
+    )
+
+
+def _causes(found: object) -> tuple[Cause, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        return ()
+    documents = (entry for entry in found if isinstance(entry, Mapping))
+    return tuple(
+        Cause(_text(entry.get("reason")), _text(entry.get("field")), _text(entry.get("message")))
+        for entry in documents
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _foreign(body: object) -> str:
+    shown = " ".join(body.split()) if isinstance(body, str) else ""
+    return shown[:_SHOWN] or "no further word"

@@ -1,0 +1,24 @@
+"""Label selectors as one text that is equal exactly when they say the same.
+
+Why: a gang is known by its selector, and two ways of writing one selector must not make two gangs of it. The layout is the
+original's, as clusters that are taken over compare it.
+Called by: the operator's roll-up for groups, the pod controller for the scope of a co-location.
+Must never: judge labels; it only writes down.
+Rules: operator 4.5 item 3.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """Return the canonical text of a selector: nothing for a missing one, a semicolon for an empty one."""
+    if selector is None:
+        return ""
+    labels: Mapping[str, str] = selector.get("matchLabels") or {}
+    pairs = "".join(f"{key}={labels[key]}," for key in sorted(labels))
+    expressions = sorted(
+        (str(item.get("key", "")), str(item.get("operator", "")), ",".join(sorted(item.get("values") or ())))
+        for item in selector.get("matchExpressions") or ()
+    )
+    return f"{pairs};" + "".join(f"{key} {operator} {values};" for key, operator, values in expressions)

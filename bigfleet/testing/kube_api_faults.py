@@ -1,0 +1,148 @@
+"""Faults between a client and its API server, at the level of calls: refused, broken, silent, carried out but unanswered.
+
+Why: what the code above a link does in trouble is tested with the trouble itself, on either kind of server behind it.
+Called by: tests and the simulator, around any link.
+Must never: change a call that no fault was asked for.
+Rules: simulator 3.6, operator 16.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bigfleet.aio.clock import Clock
+from bigfleet.kube.errors import UnreachableError
+from bigfleet.kube.link import Answer, Call, Lines, Link
+
+
+class Trouble(Enum):
+    """What may happen to a call besides a refusal."""
+
+    BREAK = "the connection breaks before the call arrives"
+    LOSE_ANSWER = "the call is carried out, its answer is lost"
+    SILENCE = "nothing is ever heard; of a watch, from some line on"
+    CUT = "a watch is cut off after some lines"
+    CLOSE = "a watch is closed in order after some lines"
+
+
+@dataclass(slots=True)
+class Fault:
+    """Which calls are hit, how often, and with what: an answer in place of the server's, or trouble."""
+
+    what: Answer | Trouble
+    times: int = 1
+    method: str = ""
+    path: str = ""
+    query: str = ""
+    watch: bool | None = None
+    after_lines: int = 0
+    hits: int = field(default=0, init=False)
+
+    def hits_call(self, call: Call, *, watch: bool) -> bool:
+        """Tell whether this call is to be hit."""
+        return (
+            self.hits < self.times
+            and self.method in ("", call.method)
+            and self.path in call.path
+            and (not self.query or self.query in call.query)
+            and self.watch in (None, watch)
+        )
+
+
+class FaultyLink:
+    """A link through which calls go as its faults let them; it notes every call with its time."""
+
+    def __init__(self, link: Link, clock: Clock) -> None:
+        self.faults: list[Fault] = []
+        self.calls: list[tuple[int, Call]] = []
+        self._link, self._clock = link, clock
+
+    def add(self, fault: Fault) -> Fault:
+        """Have a fault happen from now on."""
+        self.faults.append(fault)
+        return fault
+
+    def heal(self) -> None:
+        """Have no more faults."""
+        self.faults.clear()
+
+    def count(self, matches: Callable[[Call], bool]) -> int:
+        """Return how many calls so far were of a kind."""
+        return sum(matches(call) for _, call in self.calls)
+
+    async def send(self, call: Call) -> Answer:
+        fault = self._next(call, watch=False)
+        if fault is None:
+            return await self._link.send(call)
+        if isinstance(fault.what, Answer):
+            await self._clock.sleep(0)
+            return fault.what
+        if fault.what is Trouble.LOSE_ANSWER:
+            await self._link.send(call)
+        if fault.what is Trouble.SILENCE:
+            await self._clock.sleep(call.deadline_s)
+        raise UnreachableError(call.title, fault.what.value)
+
+    def open(self, call: Call) -> AbstractAsyncContextManager[Lines]:
+        return self._open(call)
+
+    @asynccontextmanager
+    async def _open(self, call: Call) -> AsyncIterator[Lines]:
+        fault = self._next(call, watch=True)
+        if fault is not None and fault.what in (Trouble.BREAK, Trouble.LOSE_ANSWER):
+            raise UnreachableError(call.title, Trouble.BREAK.value)
+        if fault is not None and isinstance(fault.what, Answer):
+            yield _NoLines(fault.what)
+            return
+        async with self._link.open(call) as lines:
+            yield lines if fault is None else _FaultyLines(lines, call, fault, self._clock)
+
+    async def renew_login(self) -> None:
+        await self._link.renew_login()
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    def _next(self, call: Call, *, watch: bool) -> Fault | None:
+        self.calls.append((self._clock.monotonic_ns(), call))
+        for fault in self.faults:
+            if fault.hits_call(call, watch=watch):
+                fault.hits += 1
+                return fault
+        return None
+
+
+class _NoLines:
+    """The answer to a watch that was refused."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
+
+
+class _FaultyLines:
+    """A watch that comes to its end as the fault says."""
+
+    def __init__(self, lines: Lines, call: Call, fault: Fault, clock: Clock) -> None:
+        self.answer = lines.answer
+        self._lines, self._call, self._fault, self._clock = aiter(lines), call, fault, clock
+        self._left = fault.after_lines
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._left > 0:
+            self._left -= 1
+            return await anext(self._lines)
+        if self._fault.what is Trouble.CLOSE:
+            raise StopAsyncIteration
+        if self._fault.what is Trouble.SILENCE:
+            await self._clock.sleep(self._call.deadline_s)
+        raise UnreachableError(self._call.title, Trouble.CUT.value)

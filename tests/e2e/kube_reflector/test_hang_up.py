@@ -1,0 +1,36 @@
+"""Leaving a server that says nothing any more leaves no connection behind (operator 16.4, C9)."""
+
+import asyncio
+import gc
+import warnings
+from collections.abc import Callable
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.kube.client import KubeClient, Selection
+from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.limiter import RateLimiter
+from bigfleet.kube.resources import CAPACITY_REQUESTS
+from bigfleet.testing.control_plane.cluster import Cluster
+
+
+def test_a_watch_of_a_silent_server_is_left_at_once_c9(
+    bare: Cluster, admin_link: Callable[[], HttpLink]
+) -> None:
+    async def leave() -> None:
+        client = KubeClient(admin_link(), RateLimiter(SystemClock()))
+        page = await client.list_page(Selection(CAPACITY_REQUESTS), limit=1)
+        watching = client.watch(
+            Selection(CAPACITY_REQUESTS), resource_version=page.resource_version, timeout_s=60
+        )
+        async with watching:
+            bare.api_server.pause()
+        await client.close()
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            asyncio.run(leave())
+            gc.collect()
+        finally:
+            bare.api_server.resume()
+    assert [str(warning.message) for warning in seen] == []

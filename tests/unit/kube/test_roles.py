@@ -1,0 +1,88 @@
+"""The roles are the table of operator 10, word for word."""
+
+from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, Role, binding
+
+OURS = "bigfleet.lucy.sh"
+LEASES = {
+    "coordination.k8s.io leases create",
+    "coordination.k8s.io leases get",
+    "coordination.k8s.io leases update",
+}
+
+
+def rights(role: Role, *flags: str) -> set[str]:
+    chosen = frozenset(flags)
+    manifests = [role.cluster_role(flags=chosen), role.namespace_role("own", flags=chosen)]
+    return {
+        f"{group} {resource} {verb}"
+        for manifest in manifests
+        if manifest is not None
+        for rule in manifest["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def table(*rows: tuple[str, str, str]) -> set[str]:
+    return {
+        f"{group} {resource} {verb}"
+        for group, resources, verbs in rows
+        for resource in resources.split()
+        for verb in verbs.split()
+    }
+
+
+def test_the_operator_may_do_exactly_this() -> None:
+    wanted = table(
+        (OURS, "capacityrequests", "list watch"),
+        (OURS, "capacityrequests/status upcomingnodes/status", "patch"),
+        (OURS, "upcomingnodes availablecapacities", "get list watch create patch delete"),
+        ("", "nodes", "list watch patch"),
+        ("", "pods", "list"),
+        ("", "pods/eviction", "create"),
+        ("", "events", "create patch"),
+    )
+    assert rights(OPERATOR) == wanted
+    assert rights(OPERATOR, LEADER_ELECT) == wanted | LEASES
+
+
+def test_the_pod_controller_may_do_exactly_this() -> None:
+    wanted = table(
+        ("", "pods", "list watch"),
+        (OURS, "capacityrequests", "get list watch create patch delete"),
+        (OURS, "capacityrequests/status", "patch"),
+        ("", "events", "create patch"),
+    )
+    watching = table((OURS, "upcomingnodes", "list watch"))
+    assert rights(POD_CONTROLLER) == wanted
+    assert rights(POD_CONTROLLER, POD_EVENTS, LEADER_ELECT) == wanted | watching | LEASES
+
+
+def test_neither_reads_secrets_nor_deletes_pods_or_nodes() -> None:
+    for role in (OPERATOR, POD_CONTROLLER):
+        granted = rights(role, LEADER_ELECT, POD_EVENTS)
+        assert not any("secrets" in right or "configmaps" in right or "*" in right for right in granted)
+        assert not granted & {" pods delete", " nodes delete", " pods deletecollection"}
+
+
+def test_without_leader_election_there_is_no_role_in_the_namespace() -> None:
+    assert OPERATOR.namespace_role("own") is None
+
+
+def test_a_binding_names_role_and_subject() -> None:
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "bigfleet"}
+    role = OPERATOR.namespace_role("bigfleet", flags=frozenset({LEADER_ELECT}))
+    assert role is not None
+    assert binding(role, subject) == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "bigfleet-operator", "namespace": "bigfleet"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "bigfleet-operator"},
+        "subjects": [subject],
+    }
+
+
+def test_a_rule_can_be_had_without_one_of_its_verbs() -> None:
+    rule = OPERATOR.cluster[0].without("watch")
+    assert rule.verbs == ("list",)
