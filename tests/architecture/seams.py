@@ -44,18 +44,101 @@ ADAPTERS: Mapping[str, Adapter] = {
     "transport/http.py": Adapter(
         (Rule.NETWORK, Rule.CLOCK), "probes over real sockets, with their deadlines"
     ),
+    "transport/resolve.py": Adapter((Rule.NETWORK,), "names into addresses by the system's resolver"),
     "transport/tls.py": Adapter(
         (Rule.DISK, Rule.THREADS), "certificate files, asked for on the threads of gRPC"
     ),
+    "coordinator/raft/certificates.py": Adapter(
+        (Rule.NETWORK, Rule.DISK), "TLS of the Raft port; a key goes through a file in memory"
+    ),
+    "coordinator/raft/library.py": Adapter((Rule.THREADS,), "one Raft object is built at a time"),
+    "coordinator/raft/relays.py": Adapter(
+        (Rule.NETWORK, Rule.THREADS, Rule.CLOCK), "the Raft port, on a loop of its own"
+    ),
+    "coordinator/raft/replica_thread.py": Adapter((Rule.THREADS,), "the thread that owns the Raft object"),
+    "coordinator/testing/ack_writer.py": Adapter(
+        (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
+    ),
+    "coordinator/testing/fault_rounds.py": Adapter(
+        (Rule.PROCESS, Rule.DISK), "runs clients in processes of their own and reads what they noted"
+    ),
+    "coordinator/testing/history_client.py": Adapter(
+        (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
+    ),
+    "coordinator/testing/link_proxy.py": Adapter(
+        (Rule.NETWORK, Rule.DISK), "cuts links between real processes, told apart by the process table"
+    ),
+    "coordinator/testing/processes.py": Adapter(
+        (Rule.PROCESS, Rule.DISK, Rule.NETWORK),
+        "starts, kills and pauses real coordinators on ports of their own",
+    ),
+    "kube/crds/generate.py": Adapter(
+        (Rule.DISK, Rule.PROCESS), "writes the generated chart and field tables; run by make only"
+    ),
+    "kube/http_link.py": Adapter(
+        (Rule.DISK,), "hands a client certificate to the TLS library, which reads files only"
+    ),
+    "provider/fake/control_http.py": Adapter(
+        (Rule.NETWORK,), "the control of the fake provider, over real sockets on loopback"
+    ),
+    "provider/hook/processes.py": Adapter(
+        (Rule.PROCESS, Rule.DISK), "runs hooks: pipes, process groups, signals"
+    ),
+    "app/hook_provider_serve.py": Adapter(
+        (Rule.PROCESS, Rule.DISK), "SIGHUP, and a private directory for blobs"
+    ),
+    "provider/conformance/system.py": Adapter(
+        (Rule.PROCESS, Rule.NETWORK, Rule.DISK),
+        "starts, kills and watches providers under test; their state and logs in a private directory",
+    ),
+    "provider/kit/admin.py": Adapter(
+        (Rule.NETWORK, Rule.DISK), "the local socket for repairs, a file that only its owner can open"
+    ),
+    "testing/programs.py": Adapter(
+        (Rule.CLOCK, Rule.NETWORK, Rule.PROCESS),
+        "real processes for tests: starts, asks, ends them",
+    ),
     "testing/certificates.py": Adapter((Rule.DISK,), "certificate files for tests over real sockets"),
+    "testing/control_plane/build.py": Adapter(
+        (Rule.DISK, Rule.PROCESS), "builds the test control plane with Go"
+    ),
+    "testing/control_plane/client.py": Adapter((Rule.NETWORK,), "calls a real API server"),
+    "testing/control_plane/cluster.py": Adapter(
+        (Rule.CLOCK, Rule.DISK, Rule.NETWORK, Rule.PROCESS, Rule.THREADS),
+        "a real control plane: processes, a port, a directory, and waiting for facts",
+    ),
+    "testing/control_plane/component.py": Adapter(
+        (Rule.DISK, Rule.PROCESS), "processes of a real control plane"
+    ),
+    "testing/program.py": Adapter(
+        (Rule.CLOCK, Rule.DISK, Rule.NETWORK, Rule.PROCESS),
+        "our programs as real processes, watched from outside",
+    ),
+    "testing/ports.py": Adapter((Rule.NETWORK,), "asks the kernel for free ports"),
     "testing/net.py": Adapter(
         (Rule.CLOCK,), "the virtual network: delays pass by the loop that all hosts share"
     ),
     "testing/net_calls.py": Adapter((Rule.CLOCK,), "the virtual network"),
     "testing/net_links.py": Adapter((Rule.CLOCK,), "the virtual network"),
+    "clustersim/world.py": Adapter((Rule.DISK,), "reads the world that the package brought along"),
+    "app/dashboard_beside.py": Adapter(
+        (Rule.PROCESS,), "starts the dashboard of --dashboard-addr as a process"
+    ),
+    "dashboard/assets.py": Adapter((Rule.DISK,), "reads the files that the package brought along"),
+    "dashboard/service.py": Adapter((Rule.NETWORK,), "listens for browsers"),
+    "dashboard/what_if.py": Adapter((Rule.PROCESS,), "runs what-if in a process of its own, under limits"),
+    "dashboard/what_if_process.py": Adapter((Rule.DISK,), "lowers its own priority"),
     "cli/dispatch.py": Adapter((Rule.DISK,), "points standard output at nothing after a broken pipe"),
-    "cli/decide.py": Adapter((Rule.DISK,), "reads the document that its argument names"),
+    "bench/memory.py": Adapter((Rule.DISK,), "reads the resident size of the process from the kernel"),
+    "bench/meter.py": Adapter((Rule.CLOCK,), "measures CPU and wall time of real work"),
+    "cli/bench.py": Adapter((Rule.DISK,), "reads and writes the figures that its arguments name"),
+    "cli/documents.py": Adapter((Rule.DISK,), "reads the documents that arguments name"),
     "cli/load.py": Adapter((Rule.DISK,), "reads the file of --config, before there is any seam"),
+    "app/coordinator_serve.py": Adapter(
+        (Rule.THREADS,), "the lock between the tables' readers and the thread of the log"
+    ),
+    "app/all_in_one_serve.py": Adapter((Rule.DISK,), "a temporary directory, unless one was given"),
+    "app/dashboard_serve.py": Adapter((Rule.NETWORK,), "the certificate of its own listener"),
     "app/process.py": Adapter((Rule.CLOCK, Rule.PROCESS), "the surroundings of a real program"),
 }
 

@@ -1,0 +1,1 @@
+"""What the coordinator client decides, without waiting for anything."""

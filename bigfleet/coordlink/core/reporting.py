@@ -1,0 +1,75 @@
+"""The report of a shard, made of what its views show.
+
+Why: the coordinator learns counts and shortfalls, never machines; which counts those are is part of the contract.
+Called by: `bigfleet.coordlink.link`, off the event loop, as it counts the whole inventory.
+Must never: look at anything but a view; say 0 of what nobody has counted: before the first cycle there is no summary.
+Rules: shard 14 and 17, wire 5.2 and 10, coordinator 6.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.instruction import Ack
+from bigfleet.model.inventory import InventorySnapshot
+from bigfleet.model.machine import MachineState
+from bigfleet.model.shard_report import MAX_SHORTFALLS, ShardReport, ShardSummary, Shortfall
+from bigfleet.shard.core.views import CycleView, ShardStatus
+from bigfleet.shard.core.views import Shortfall as Unmet
+
+
+def report_of(
+    status: ShardStatus, view: CycleView | None, *, number: int, now_ns: int, acks: tuple[Ack, ...]
+) -> ShardReport:
+    """The report with this number, counted from 1 in each process."""
+    return ShardReport(
+        shard_id=status.shard_id,
+        cycle=number,
+        built_at_ns=now_ns,
+        shard_epoch=status.epoch,
+        summary=None if view is None else summary_of(view.snapshot, status.provider_address),
+        shortfalls=() if view is None else shortfalls_of(view.shortfalls),
+        acks=acks,
+        address=status.advertise_address,
+    )
+
+
+def shortfalls_of(ledger: Iterable[Unmet]) -> tuple[Shortfall, ...]:
+    """The head of the ledger, which is in the order of reports already."""
+    reported = [
+        Shortfall(
+            deficit=item.deficit,
+            priority=item.profile.priority,
+            age_cycles=item.age_cycles,
+            interruption_bucket=item.profile.interruption_bucket,
+            requirements=item.profile.requirements,
+            min_unit=item.min_unit,
+        )
+        for _, item in zip(range(MAX_SHORTFALLS), ledger, strict=False)
+    ]
+    return tuple(reported)
+
+
+def summary_of(snapshot: InventorySnapshot, provider_address: str) -> ShardSummary:
+    """Counts over all machines; machines without a type or zone are left out of those counts."""
+    rows = snapshot.id_order
+    states = np.bincount(snapshot.columns["state"][rows], minlength=len(MachineState))
+    idle, speculative = int(states[MachineState.IDLE]), int(states[MachineState.SPECULATIVE])
+    by_shape = np.bincount(snapshot.columns["shape"][rows], minlength=1)
+    types: dict[str, int] = {}
+    zones: dict[str, int] = {}
+    for number in np.flatnonzero(by_shape).tolist():
+        shape, count = snapshot.shapes[number], int(by_shape[number])
+        for name, counts in ((shape.instance_type, types), (shape.zone, zones)):
+            if name:
+                counts[name] = counts.get(name, 0) + count
+    return ShardSummary(
+        total_machines=len(snapshot),
+        free_machines=idle + speculative,
+        per_instance_type=FrozenMap(dict(sorted(types.items()))),
+        per_zone=FrozenMap(dict(sorted(zones.items()))),
+        provider_address=provider_address,
+        idle_machines=idle,
+        speculative_machines=speculative,
+    )

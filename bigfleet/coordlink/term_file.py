@@ -1,0 +1,51 @@
+"""The highest coordinator term seen, kept in the data directory.
+
+Why: a shard that forgot it at a restart would obey a leader that was replaced while the shard was down.
+Called by: `bigfleet.coordlink.link` loads it once, and stores it when it rises, before anything of that term is obeyed.
+Must never: start from a file it cannot read; a mark of 0 in its place would be such a forgetting.
+Rules: coordinator 5.2, decision S15.
+"""
+
+from pathlib import PurePath
+from typing import Final
+
+from bigfleet.aio.disk import Disk, DiskCause, DiskError, atomic_write
+from bigfleet.model.errors import BigFleetError
+
+NAME: Final = "coordinator-term"
+_DIGITS: Final = 19
+
+
+class TermFileError(BigFleetError):
+    """The file of the term cannot be read as one."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path}: found something else than a term, allowed is a whole number of at most {_DIGITS} digits; put back "
+            "a copy, or remove the file if no coordinator that was replaced can still be running"
+        )
+        self.path = path
+
+
+class TermFile:
+    """One number in one file."""
+
+    def __init__(self, disk: Disk, data_dir: PurePath) -> None:
+        self._disk, self._path = disk, data_dir / NAME
+
+    def load(self) -> int:
+        """The term on disk; 0 when none was ever seen."""
+        try:
+            text = self._disk.read(self._path)
+        except DiskError as error:
+            if error.cause is DiskCause.MISSING:
+                return 0
+            raise
+        digits = text.strip()
+        if not digits.isdigit() or len(digits) > _DIGITS:
+            raise TermFileError(str(self._path))
+        return int(digits)
+
+    def store(self, term: int) -> None:
+        """Make a higher term durable."""
+        atomic_write(self._disk, self._path, f"{term}\n".encode())

@@ -1,0 +1,105 @@
+"""What became of the actions decided lately.
+
+Why: "what is it doing, and did it work" is the first question of whoever watches; the audit file answers it for good, this
+answers it at once and for a bounded time.
+Called by: the shard notes what it audits; the insight service reads.
+Must never: grow beyond its bound, or be read by a decision.
+Rules: dashboard 4.2 and 8, shard 23.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+KEPT: Final = 20_000
+"""A burst of 10,000 actions and what was before it; about 5 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One action and its outcome, or why it was not carried out."""
+
+    sequence: int
+    """Counts the records of this process from 1."""
+    at_ns: int
+    cycle: int
+    kind: str
+    machine_id: str
+    cluster: str
+    reason: str
+    grace_s: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionQuery:
+    """Which records; what is empty or zero asks for nothing."""
+
+    since_ns: int = 0
+    after_sequence: int = 0
+    kinds: frozenset[str] = frozenset()
+    outcomes: frozenset[str] = frozenset()
+    machine_id: str = ""
+    cluster: str = ""
+
+    def fits(self, record: DecisionRecord) -> bool:
+        """Whether a record is asked for; age and number are the caller's part."""
+        return (
+            (not self.kinds or record.kind in self.kinds)
+            and (not self.outcomes or record.outcome in self.outcomes)
+            and (not self.machine_id or record.machine_id == self.machine_id)
+            and (not self.cluster or record.cluster == self.cluster)
+        )
+
+
+class DecisionLog:
+    """The newest records, oldest dropped first."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._records: deque[DecisionRecord] = deque(maxlen=kept)
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def last_sequence(self) -> int:
+        """The number of the newest record, 0 before the first."""
+        return self._sequence
+
+    def note(
+        self,
+        *,
+        at_ns: int,
+        cycle: int,
+        kind: str,
+        machine_id: str,
+        cluster: str,
+        reason: str,
+        grace_s: int,
+        outcome: str,
+    ) -> None:
+        """Take down one action that has ended, or was left undone."""
+        self._sequence += 1
+        self._records.append(
+            DecisionRecord(
+                self._sequence,
+                at_ns,
+                cycle,
+                kind,
+                machine_id,
+                cluster,
+                reason,
+                grace_s,
+                outcome,
+            )
+        )
+
+    def newest_first(self, query: DecisionQuery) -> Iterator[DecisionRecord]:
+        """The records asked for; a copy is walked, so the log may grow meanwhile."""
+        for record in reversed(tuple(self._records)):
+            if record.at_ns < query.since_ns or record.sequence <= query.after_sequence:
+                return  # records stand in order of both
+            if query.fits(record):
+                yield record

@@ -1,0 +1,29 @@
+"""Since when each cluster asks for each profile: the start of the provisioning latency.
+
+Called by: ingest notes accepted roll-ups; whoever sees a machine become Configured asks.
+Must never: measure the uptime: an entry is used once, and the next roll-up starts it anew.
+Rules: shard 21.3.
+"""
+
+from collections.abc import Iterable
+
+
+class FirstSeen:
+    """By cluster and fingerprint, in seconds."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, dict[str, float]] = {}
+
+    def reported(self, cluster: str, fingerprints: Iterable[str], now: float) -> None:
+        """A roll-up was accepted: start what is new, forget what is gone."""
+        before = self._since.get(cluster, {})
+        since = {fingerprint: before.get(fingerprint, now) for fingerprint in fingerprints}
+        if since:
+            self._since[cluster] = since
+        else:
+            self._since.pop(cluster, None)
+
+    def configured(self, cluster: str, fingerprint: str, now: float) -> float | None:
+        """A machine was configured: how long that took; None for a profile that nobody asks for."""
+        started = self._since.get(cluster, {}).pop(fingerprint, None)
+        return None if started is None else max(0.0, now - started)

@@ -1,0 +1,359 @@
+"""What carrying out one action does to its machine: events in, effects out.
+
+Why: provision, bootstrap, drain and delete each take several steps, any of which can fail, hang or never begin, against
+providers that finish inside the call or long after it. Every such path stands here as a value, so that it can be told,
+tested and cut at any point without a network.
+Called by: the executor, with one `Execution` per order; it writes, sends and calls what it is told, in order.
+Must never: wait, ask the time, or touch a machine other than the order's.
+Rules: shard 8.1 to 8.5; timeouts leave the transitional state (S3), calls never sent are undone (S19), blob errors roll
+back (S4), a Creating machine is stamped for its cluster (E7), a preempted one for its need (E4).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from bigfleet.model.action import ActionKind
+from bigfleet.model.buckets import upper_bound
+from bigfleet.model.errors import BigFleetError
+from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, Machine, MachineState, NeedRef
+from bigfleet.model.need import Need
+from bigfleet.provider.contract import Kind
+from bigfleet.shard.core.orders import Order, Outcome
+
+S = MachineState
+
+
+# Events: what happened.
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to an execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobArrived(Event):
+    """The operator sent what the machine needs to join; the shell keeps it, as it is a secret."""
+
+
+class BlobProblem(StrEnum):
+    """Why no blob came."""
+
+    NO_SESSION = "no session"
+    SESSION_GONE = "the session ended"
+    TIMED_OUT = "no answer in time"
+    STOPPING = "the shard is stopping"
+    REFUSED = "the operator reported an error"
+
+
+@dataclass(frozen=True, slots=True)
+class BlobFailed(Event):
+    """No blob came; the provider has not been asked for anything yet."""
+
+    problem: BlobProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Acked(Event):
+    """The provider accepted the call and said how the machine stands now."""
+
+    record: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class AckUnreadable(Event):
+    """The provider accepted the call, but the record it answered with cannot be true."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Event):
+    """The provider answered no."""
+
+    text: str
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NeverSent(Event):
+    """No connection was made, so the provider cannot have heard of the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(Event):
+    """The deadline passed or the connection broke; the call may yet take effect."""
+
+
+# Effects: what to do, in the order given. Only the last one of a step is waited for.
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An order to the shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Effect):
+    """Write the record and tell the operator of the cluster it has, or had before; `undo` follows no edge."""
+
+    machine: Machine
+    undo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Instruct(Effect):
+    """Ask the operator to empty the node, if it is there; never waited for."""
+
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class AskBlob(Effect):
+    """Ask the operator for what the machine needs to join."""
+
+    need: Need
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Effect):
+    """Call the provider."""
+
+    kind: Kind
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Effect):
+    """The execution is over."""
+
+    outcome: Outcome
+
+
+Step = tuple[Effect, ...]
+
+
+class UnexpectedEventError(BigFleetError):
+    """An execution was told of something that cannot happen where it stands; a defect, with its story."""
+
+
+class Execution:
+    """One order while it is carried out."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self._before: Machine | None = None  # as it was before the call under way
+        self._waits_for: str = ""
+        self._story: list[str] = []
+
+    def begin(self, machine: Machine) -> Step:
+        """Start: check that the action still makes sense, and say what comes first."""
+        self._story.append(f"{self.order.kind} in {machine.state.label}")
+        return self._take(_BEGIN[self.order.kind](self, machine))
+
+    def handle(self, machine: Machine, event: Event) -> Step:
+        """Go on after what the last effect brought; `machine` is the record as it stands now."""
+        self._story.append(type(event).__name__)
+        transition = TRANSITIONS.get((self._waits_for, type(event)))
+        if transition is None:
+            story = ", ".join(self._story)
+            raise UnexpectedEventError(f"machine {machine.id}: waits for {self._waits_for!r}; so far {story}")
+        return self._take(transition(self, machine, event))
+
+    def _take(self, step: Step) -> Step:
+        last = step[-1]
+        if isinstance(last, AskBlob):
+            self._waits_for = _BLOB
+        elif isinstance(last, Call):
+            self._waits_for = last.kind
+        else:
+            self._waits_for = ""
+        return step
+
+    # Beginnings
+
+    def _provision(self, machine: Machine) -> Step:
+        need = self.order.need
+        if need is None:
+            return (Done(Outcome.MISSING_PROFILE),)
+        if machine.state is not S.SPECULATIVE:
+            return (Done(Outcome.STALE_STATE),)
+        self._before = machine
+        stamp = Assignment(fingerprint=need.profile.fingerprint, group=need.group, cluster=need.cluster)
+        creating = replace(machine, state=S.CREATING, assigned=stamp)
+        return Write(creating), Call(Kind.CREATE, creating)
+
+    def _bootstrap(self, machine: Machine) -> Step:
+        need = self.order.need
+        if need is None:
+            return (Done(Outcome.MISSING_PROFILE),)
+        serves = (machine.cluster, machine.assigned.fingerprint) == (need.cluster, need.profile.fingerprint)
+        if machine.state is S.CONFIGURED and serves:
+            return (Done(Outcome.SUCCESS),)
+        if machine.state is not S.IDLE:
+            return (Done(Outcome.STALE_STATE),)
+        self._before = replace(machine, assigned=UNASSIGNED)
+        bound = replace(
+            machine, state=S.CONFIGURING, cluster=need.cluster, assigned=assignment_of(need), idle_since=None
+        )
+        return Write(bound), AskBlob(need)
+
+    def _drain(self, machine: Machine) -> Step:
+        if machine.state is not S.CONFIGURED:
+            return (Done(Outcome.SUCCESS),)
+        self._before = machine
+        need = self.order.need if self.order.kind is ActionKind.PREEMPT else None
+        draining = replace(
+            machine,
+            state=S.DRAINING,
+            draining_for=None
+            if need is None
+            else NeedRef(need.cluster, need.profile.fingerprint, need.group),
+        )
+        return Instruct(machine), Write(draining), Call(Kind.DRAIN, draining)
+
+    def _delete(self, machine: Machine) -> Step:
+        if machine.state is not S.IDLE:
+            return (Done(Outcome.SUCCESS),)
+        self._before = machine
+        deleting = replace(machine, state=S.DELETING, idle_since=None)
+        return Write(deleting), Call(Kind.DELETE, deleting)
+
+    # What calls bring
+
+    def _created(self, machine: Machine, event: Acked) -> Step:
+        record = event.record
+        after = replace(machine, state=record.state, shape=record.shape, host=record.host)
+        if record.state is S.IDLE:
+            idle = replace(after, assigned=UNASSIGNED)
+            return (Write(idle), *self._bootstrap(idle))
+        if record.state is S.FAILED:
+            return self._failed(machine, record.last_error)
+        return Write(after), Done(Outcome.SUCCESS)
+
+    def _create_ack_unreadable(self, machine: Machine, event: AckUnreadable) -> Step:
+        return self._failed(machine, f"create: ack rejected: {event.text}")
+
+    def _blob_arrived(self, machine: Machine, _event: BlobArrived) -> Step:
+        return (Call(Kind.CONFIGURE, machine),)
+
+    def _blob_failed(self, machine: Machine, event: BlobFailed) -> Step:
+        # The provider has not been asked yet, so there is nothing to undo on its side.
+        return Write(unbound(machine)), Done(_BLOB_OUTCOMES[event.problem])
+
+    def _configured(self, machine: Machine, event: Acked) -> Step:
+        record = event.record
+        if record.state is S.FAILED:
+            return self._failed(machine, record.last_error)
+        if record.state is S.IDLE:
+            return Write(unbound(machine)), Done(Outcome.RACED_TO_IDLE)
+        if record.cluster != machine.cluster:
+            # The record is some other cluster's; believing it would hand the machine over without a drain.
+            return (Done(Outcome.PROVIDER_ERROR),)
+        after = replace(machine, state=record.state, host=record.host, shape=record.shape)
+        return Write(after), Done(Outcome.SUCCESS)
+
+    def _drained(self, machine: Machine, event: Acked) -> Step:
+        if event.record.state is not S.IDLE:
+            return (Done(Outcome.SUCCESS),)  # it goes on at the provider; reconcile finishes (ADR-0059)
+        return Write(unbound(machine, event.record)), Done(Outcome.SUCCESS)
+
+    def _deleted(self, machine: Machine, event: Acked) -> Step:
+        record = event.record
+        if record.state is S.FAILED:
+            return self._failed(machine, record.last_error)
+        if record.state is S.DELETING:
+            return (Done(Outcome.SUCCESS),)
+        after = replace(machine, state=record.state, host=record.host, cluster="", assigned=UNASSIGNED)
+        if record.state is S.SPECULATIVE:
+            after = replace(after, host=NO_HOST)
+        return Write(after), Done(Outcome.SUCCESS)
+
+    def _ack_unreadable(self, _machine: Machine, _event: AckUnreadable) -> Step:
+        # Something was accepted; what became of it the next listing tells.
+        return (Done(Outcome.PROVIDER_ERROR),)
+
+    def _refused(self, machine: Machine, event: Refused) -> Step:
+        return self._failed(machine, f"{self._waits_for}: {event.text}", fenced=event.fenced)
+
+    def _never_sent(self, _machine: Machine, _event: NeverSent) -> Step:
+        if self._before is None:
+            raise UnexpectedEventError(f"machine {self.order.machine_id}: nothing to undo")
+        return Write(self._before, undo=True), Done(Outcome.PROVIDER_ERROR)
+
+    def _unanswered(self, _machine: Machine, _event: Unanswered) -> Step:
+        return (Done(Outcome.CTX_CANCELED),)
+
+    @staticmethod
+    def _failed(machine: Machine, text: str, *, fenced: bool = False) -> Step:
+        failed = replace(
+            machine, state=S.FAILED, last_error=text, assigned=UNASSIGNED, draining_for=None, idle_since=None
+        )
+        return Write(failed), Done(Outcome.FENCED if fenced else Outcome.PROVIDER_ERROR)
+
+
+def assignment_of(need: Need) -> Assignment:
+    """What a machine obtained for a need is stamped with."""
+    profile = need.profile
+    return Assignment(
+        priority=profile.priority,
+        interruption_penalty=upper_bound(profile.interruption_bucket),
+        reclamation_penalty=upper_bound(profile.reclamation_bucket),
+        fingerprint=profile.fingerprint,
+        group=need.group,
+    )
+
+
+def unbound(machine: Machine, record: Machine | None = None) -> Machine:
+    """The machine Idle and nobody's; binding and assignment end together."""
+    host = record.host if record is not None and record.host else machine.host
+    return replace(
+        machine,
+        state=S.IDLE,
+        host=host,
+        cluster="",
+        assigned=UNASSIGNED,
+        last_error="",
+        draining_for=None,
+        drain_grace_remaining_s=0.0,
+        idle_since=None,
+    )
+
+
+_BLOB = "blob"
+
+_BLOB_OUTCOMES = {
+    BlobProblem.NO_SESSION: Outcome.NO_SESSION,
+    BlobProblem.SESSION_GONE: Outcome.CTX_CANCELED,
+    BlobProblem.TIMED_OUT: Outcome.CTX_CANCELED,
+    BlobProblem.STOPPING: Outcome.CTX_CANCELED,
+    BlobProblem.REFUSED: Outcome.BLOB_ERROR,
+}
+
+_BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Step]] = {
+    ActionKind.PROVISION: Execution._provision,
+    ActionKind.BOOTSTRAP: Execution._bootstrap,
+    ActionKind.RECLAIM: Execution._drain,
+    ActionKind.PREEMPT: Execution._drain,
+    ActionKind.DELETE: Execution._delete,
+}
+
+# `Any`: the key pins the event's type.
+TRANSITIONS: Mapping[tuple[str, type[Event]], Callable[[Execution, Machine, Any], Step]] = {
+    (Kind.CREATE, Acked): Execution._created,
+    (Kind.CREATE, AckUnreadable): Execution._create_ack_unreadable,
+    (_BLOB, BlobArrived): Execution._blob_arrived,
+    (_BLOB, BlobFailed): Execution._blob_failed,
+    (Kind.CONFIGURE, Acked): Execution._configured,
+    (Kind.CONFIGURE, AckUnreadable): Execution._ack_unreadable,
+    (Kind.DRAIN, Acked): Execution._drained,
+    (Kind.DRAIN, AckUnreadable): Execution._ack_unreadable,
+    (Kind.DELETE, Acked): Execution._deleted,
+    (Kind.DELETE, AckUnreadable): Execution._ack_unreadable,
+    **{(kind, Refused): Execution._refused for kind in Kind},
+    **{(kind, NeverSent): Execution._never_sent for kind in Kind},
+    **{(kind, Unanswered): Execution._unanswered for kind in Kind},
+}
+"""What an execution does with an event, by what it waits for: a blob, or the answer to a call."""

@@ -1,0 +1,46 @@
+"""Gangs that find no place for so long that they stop trying every cycle.
+
+Why: a gang that no domain can hold would look for machines for ever, and take what others could use.
+Called by: the cycle asks whom to park before a decision and tells the outcome after it.
+Must never: age a gang that made progress, or park one that has not been tried for eight cycles.
+Rules: shard 13; ADR-0042 addendum; decision E9. The numbers are constants.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from bigfleet.model.decision import Verdict
+from bigfleet.model.situation import GangRef
+
+PARKED_FROM = 8
+TRIED_EVERY = 32
+
+
+class ParkingLedger:
+    """For how many cycles in a row each gang was without place and progress."""
+
+    def __init__(self) -> None:
+        self._ages: dict[GangRef, int] = {}
+
+    @property
+    def ages(self) -> Mapping[GangRef, int]:
+        return self._ages
+
+    def parked(self) -> frozenset[GangRef]:
+        """The gangs that acquire nothing in the next cycle."""
+        return frozenset(
+            gang for gang, age in self._ages.items() if age >= PARKED_FROM and age % TRIED_EVERY != 0
+        )
+
+    def decided(self, short: Iterable[Verdict]) -> None:
+        """Take note of the needs that Phase 1 left short; gangs that are not among them are forgotten."""
+        ages: dict[GangRef, int] = {}
+        for verdict in short:
+            need = verdict.need
+            if need.profile.same_key is None:
+                continue
+            progressed = bool(verdict.bootstrapped) or bool(verdict.provisioned)
+            if progressed or verdict.structurally_satisfiable:
+                continue
+            gang = GangRef(need.cluster, need.group, need.profile.fingerprint)
+            ages[gang] = self._ages.get(gang, 0) + 1
+        self._ages = ages

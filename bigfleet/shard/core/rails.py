@@ -1,0 +1,42 @@
+"""How much of a decision one cycle may carry out.
+
+Why: an engine defect, a wiped cache or a forged roll-up could otherwise release a whole fleet within minutes.
+Called by: the cycle, between decision and dispatch.
+Must never: reorder or add an action, or cap anything but Reclaims and the total.
+Rules: shard 11.3 and 4.2; ADR-0046.
+"""
+
+from collections.abc import Callable, Sequence
+from math import floor
+
+from bigfleet.model.action import Action, ActionKind
+
+
+def cap_reclaims(
+    actions: Sequence[Action], fraction: float, configured: Callable[[str], int]
+) -> tuple[list[Action], int]:
+    """The actions without the Reclaims beyond each cluster's cap, and how many were left out; 0 is no cap.
+
+    `configured` tells how many Configured machines a cluster has in the snapshot of this cycle.
+    """
+    if fraction <= 0:
+        return list(actions), 0
+    left: dict[str, int] = {}
+    kept: list[Action] = []
+    for action in actions:
+        if action.kind is ActionKind.RECLAIM:
+            cluster = action.cluster or ""
+            if cluster not in left:
+                left[cluster] = max(1, floor(fraction * configured(cluster)))
+            if not left[cluster]:
+                continue
+            left[cluster] -= 1
+        kept.append(action)
+    return kept, len(actions) - len(kept)
+
+
+def cap_actions(actions: Sequence[Action], limit: int) -> tuple[Sequence[Action], int]:
+    """The head of the actions, and how many are deferred; 0 is no limit."""
+    if limit <= 0 or len(actions) <= limit:
+        return actions, 0
+    return actions[:limit], len(actions) - limit

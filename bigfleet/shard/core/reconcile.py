@@ -1,0 +1,102 @@
+"""What a provider's record changes here: take it, dispute it, or leave things as they are.
+
+Why: the provider owns the machines and its reports are believed, but a listing lags behind our own calls, and a jump that
+no sequence of ours explains is more often a stale answer than the truth.
+Called by: the reconciler, once per record that differs from the one last read.
+Must never: merge fields of an unchanged state, or let an assignment outlive its binding.
+Rules: shard 5.1 and 5.2; decisions S1, S2, S26; ADR-0059, ADR-0069.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from bigfleet.model.machine import CLUSTER_REQUIRED, TRANSITIONS, UNASSIGNED, Machine, MachineState
+
+ADOPTED_AT = 3
+"""Identical sightings in a row after which a jump that no edge explains is believed."""
+
+_LOST_FROM = frozenset({MachineState.CONFIGURED, MachineState.IDLE})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to write; `adopted` writes follow no edge."""
+
+    machine: Machine
+    adopted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    state: MachineState
+    cluster: str
+    times: int
+
+
+class Disputes:
+    """Machines whose reported state no edge explains, and how often in a row each was seen so."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Sighting] = {}
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __contains__(self, machine_id: str) -> bool:
+        return machine_id in self._seen
+
+    @property
+    def machine_ids(self) -> tuple[str, ...]:
+        """The disputed machines by id, to be read again in incremental mode (S26)."""
+        return tuple(sorted(self._seen))
+
+    def sighted(self, reported: Machine) -> int:
+        """Note a sighting; the number of identical ones in a row, this one included."""
+        last = self._seen.get(reported.id)
+        same = last is not None and (last.state, last.cluster) == (reported.state, reported.cluster)
+        times = last.times + 1 if last is not None and same else 1
+        self._seen[reported.id] = _Sighting(reported.state, reported.cluster, times)
+        return times
+
+    def settle(self, machine_id: str) -> None:
+        """Forget a machine: what is reported makes sense again, or it is gone."""
+        self._seen.pop(machine_id, None)
+
+    def settle_all_but(self, machine_ids: Iterable[str]) -> None:
+        """Keep only these: after a full listing, what it did not report as disputed no longer is."""
+        kept = set(machine_ids)
+        self._seen = {machine_id: seen for machine_id, seen in self._seen.items() if machine_id in kept}
+
+
+def judge(local: Machine, reported: Machine, disputes: Disputes) -> Change | None:
+    """What the report of a known machine changes; None for nothing, be it the same state or a jump not believed yet."""
+    if local.state is reported.state:
+        disputes.settle(local.id)
+        return None
+    after = _merged(local, reported)
+    if reported.state in TRANSITIONS[local.state]:
+        disputes.settle(local.id)
+        return Change(after)
+    if reported.state is MachineState.FAILED and local.state in _LOST_FROM:
+        disputes.settle(local.id)
+        return Change(after, adopted=True)
+    if disputes.sighted(reported) < ADOPTED_AT:
+        return None
+    disputes.settle(local.id)
+    return Change(after, adopted=True)
+
+
+def _merged(local: Machine, reported: Machine) -> Machine:
+    """The report with the assignment it is to have: ours while the machine stays bound to one cluster."""
+    if reported.state not in CLUSTER_REQUIRED:
+        return replace(reported, assigned=UNASSIGNED)
+    if local.state in CLUSTER_REQUIRED and local.cluster == reported.cluster:
+        return replace(reported, assigned=local.assigned)
+    return reported  # bound by another hand, or by a call of ours that we took for lost: its metadata tells
+
+
+def vanished(local: Machine) -> Machine:
+    """The last word to the operator about a machine that the provider no longer has."""
+    return replace(
+        local, state=MachineState.FAILED, last_error="removed: the provider no longer lists the machine"
+    )

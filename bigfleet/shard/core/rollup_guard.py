@@ -1,0 +1,47 @@
+"""Holds back a roll-up that looks like a lost cache rather than a drop in demand.
+
+Why: a roll-up replaces all demand of its cluster, so an empty cache would read as "release everything".
+Called by: roll-up ingest, between decoding and the needs table.
+Must never: change a roll-up, compare clusters, or hold the first one after a restart.
+Rules: shard 11.1. Why these numbers: ADR-0046.
+"""
+
+from dataclasses import dataclass
+
+CONFIRMED_AT = 3
+_ROWS_AT_LEAST = 10
+_KEPT_ONE_IN = 10  # fewer than a tenth of the rows
+
+
+@dataclass(slots=True)
+class _Baseline:
+    accepted: int = 0
+    held: int = 0
+
+
+class RollupGuard:
+    """By cluster: how many rows were last accepted, and how many roll-ups in a row are held."""
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._clusters: dict[str, _Baseline] = {}
+
+    def accepts(self, cluster: str, rows: int) -> bool:
+        """Whether to apply a roll-up of so many rows."""
+        known = self._clusters.setdefault(cluster, _Baseline())
+        if self._enabled and known.accepted >= _ROWS_AT_LEAST and rows * _KEPT_ONE_IN < known.accepted:
+            known.held += 1
+            if known.held < CONFIRMED_AT:
+                return False
+        known.accepted, known.held = rows, 0
+        return True
+
+    def accepted_rows(self, cluster: str) -> int:
+        """Rows of the roll-up last accepted."""
+        known = self._clusters.get(cluster)
+        return 0 if known is None else known.accepted
+
+    def held(self, cluster: str) -> int:
+        """Roll-ups in a row that are held; 0 once one is accepted."""
+        known = self._clusters.get(cluster)
+        return 0 if known is None else known.held

@@ -1,0 +1,80 @@
+"""Demand that could not be met, and for how long already.
+
+Why: a coordinator, an alert and a person act on what stays unmet, not on what one cycle missed.
+Called by: the cycle, after the decision.
+Must never: age a fingerprint twice in a cycle, or remember one that was met.
+Rules: shard 14 and 21.1.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bigfleet.model.need import Need
+from bigfleet.model.resources import ZERO, Resources
+from bigfleet.shard.core.views import Shortfall
+
+REPORTED = 100
+"""How many a report names."""
+
+AGE_CLASSES = ((300, "300+"), (60, "60-299"), (10, "10-59"), (1, "1-9"))
+PRIORITY_CLASSES = ((1_000_000, "critical"), (1_000, "service"), (100, "batch"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """What is missing of one need."""
+
+    need: Need
+    deficit: Resources
+
+
+class ShortfallLedger:
+    """By fingerprint, over all clusters and groups."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Shortfall] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def ages(self) -> Mapping[str, int]:
+        """Age in cycles by fingerprint."""
+        return {fingerprint: entry.age_cycles for fingerprint, entry in self._entries.items()}
+
+    def decided(self, unmet: Iterable[Unmet]) -> None:
+        """Take note of what a cycle left unmet."""
+        sums: dict[str, tuple[Need, Resources, Resources]] = {}
+        for item in unmet:
+            fingerprint = item.need.profile.fingerprint
+            first, deficit, unit = sums.get(fingerprint, (item.need, ZERO, ZERO))
+            sums[fingerprint] = (first, deficit + item.deficit, unit.maximum(item.need.unit))
+        before = self._entries
+        self._entries = {
+            fingerprint: Shortfall(
+                need.profile,
+                deficit,
+                before[fingerprint].age_cycles + 1 if fingerprint in before else 1,
+                unit,
+            )
+            for fingerprint, (need, deficit, unit) in sums.items()
+        }
+
+    def in_order(self) -> tuple[Shortfall, ...]:
+        """All entries as reports list them: priority and age descending, then fingerprint."""
+        return tuple(
+            sorted(
+                self._entries.values(),
+                key=lambda entry: (-entry.profile.priority, -entry.age_cycles, entry.profile.fingerprint),
+            )
+        )
+
+
+def age_class(age_cycles: int) -> str:
+    """The alert class of an age."""
+    return next(label for least, label in AGE_CLASSES if age_cycles >= least)
+
+
+def priority_class(priority: int) -> str:
+    """The alert class of a priority."""
+    return next((label for least, label in PRIORITY_CLASSES if priority >= least), "other")

@@ -1,0 +1,304 @@
+"""The cycle: the one place that orders what happens between a roll-up and a provider call.
+
+Why: reconcile, decision, brakes and dispatch must each see what the one before left, and never two cycles at once.
+Called by: `shard.py` runs it; whoever has news wakes it.
+Must never: wait for an operator or for an action, overlap, or die of one bad cycle.
+Rules: shard 4; decision S25; ADR-0003, ADR-0075.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s, timeout
+from bigfleet.aio.host import Host
+from bigfleet.engine.verdicts import short_places
+from bigfleet.model.action import Action
+from bigfleet.model.decision import Decision
+from bigfleet.model.errors import BigFleetError
+from bigfleet.model.resources import ZERO
+from bigfleet.shard.core.actuation import Actuation, Mode
+from bigfleet.shard.core.attribution import attribution_lines
+from bigfleet.shard.core.held_off import HoldOffs
+from bigfleet.shard.core.orders import ACQUIRES, Order
+from bigfleet.shard.core.parking import ParkingLedger
+from bigfleet.shard.core.rails import cap_actions, cap_reclaims
+from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
+from bigfleet.shard.core.views import CycleFacts, CycleView
+from bigfleet.shard.dispatch import DRY_RUN, SUPPRESSED, Dispatch
+from bigfleet.shard.ingest import Ingest
+from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.planning import Answer, Planning, Question, configured_by_cluster
+from bigfleet.shard.reconciler import Reconciler
+from bigfleet.shard.sessions import Sessions
+from bigfleet.shard.stock import Stock
+from bigfleet.wire import session_frames
+
+_SLICE = 100  # frames or records made between two turns of the event loop
+_PROBE_EVERY = 20
+
+
+class CyclesFailedError(BigFleetError):
+    """So many cycles in a row ended in a defect that a fresh process is the better bet."""
+
+
+class CycleLoop:
+    """Runs cycles, on ticks and when woken."""
+
+    def __init__(
+        self,
+        options: ShardOptions,
+        *,
+        stock: Stock,
+        ingest: Ingest,
+        sessions: Sessions,
+        reconciler: Reconciler,
+        dispatch: Dispatch,
+        actuation: Actuation,
+        hold_offs: HoldOffs,
+        metrics: ShardMetrics,
+        log: FilteringBoundLogger,
+        clock: Clock,
+        steady: SteadyWall,
+        host: Host,
+        on_cycle: Callable[[CycleView], None],
+    ) -> None:
+        self._options, self._stock, self._ingest, self._sessions = options, stock, ingest, sessions
+        self._reconciler, self._dispatch, self._actuation = reconciler, dispatch, actuation
+        self._hold_offs, self._metrics, self._log = hold_offs, metrics, log
+        self._clock, self._steady, self._host, self._on_cycle = clock, steady, host, on_cycle
+        self._planning = Planning(clock, options.available_capacity_interval_s)
+        self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
+        self._woken = asyncio.Event()
+        self.number = 0
+
+    def wake(self) -> None:
+        """Ask for a further cycle; any number of requests collapse into one."""
+        self._woken.set()
+
+    async def run(self) -> NoReturn:
+        """Run cycles until cancelled; the first at once."""
+        next_tick_s = self._now_s()
+        failures = 0
+        while True:
+            began_s = self._now_s()
+            tick = began_s >= next_tick_s
+            if tick:
+                # From now on, not from when it was due: ticks that were missed collapse into this one.
+                next_tick_s = began_s + self._options.cycle_interval_s
+            self._woken.clear()
+            try:
+                await self.cycle(listing=tick)
+                failures = 0
+            except Exception as error:
+                failures += 1
+                self._metrics.cycle_failures.inc()
+                self._log.exception("cycle_failed", cycle=self.number, in_a_row=failures)
+                if failures >= self._options.failed_cycles_in_a_row:
+                    raise CyclesFailedError(
+                        f"{failures} cycles in a row failed, the last one with {error!r}"
+                    ) from error
+            await self._wait(next_tick_s, began_s + self._options.woken_apart_s)
+
+    async def _wait(self, next_tick_s: float, not_before_s: float) -> None:
+        """Wait for the tick, or, not before its time, for somebody's wish."""
+        left_s = next_tick_s - self._now_s()
+        if left_s <= 0:
+            return
+        try:
+            async with timeout(self._clock, left_s):
+                await self._woken.wait()
+                early_s = not_before_s - self._now_s()
+                if early_s > 0:
+                    await self._clock.sleep(early_s)
+        except TimeoutError:
+            return
+
+    async def cycle(self, *, listing: bool) -> CycleView:
+        """One cycle; `listing` ones begin with a look at the provider."""
+        self.number += 1
+        began_s = self._now_s()
+        phases_s: dict[str, float] = {}
+        mode = self._actuation.mode
+        self._metrics.paused.set(mode is Mode.PAUSED)
+        reconciled = await self._reconciler.reconcile() if listing else False
+        phases_s["reconcile"] = self._now_s() - began_s
+
+        before_s = self._now_s()
+        await self._stock.tidy()
+        question = Question(
+            snapshot=await self._stock.snapshot(),
+            demand=self._ingest.needs.demand(),
+            parked=self._parking.parked(),
+            reported=frozenset(self._ingest.reported),
+            holds=self._options.holds,
+            now=self._steady.now_s(),
+            sessions=tuple(sorted(self._sessions.clusters)),
+            left=frozenset(self._sessions.take_left()),
+        )
+        phases_s["snapread"] = self._now_s() - before_s
+        answer = await asyncio.to_thread(self._planning.answer, question)
+        decision = answer.decision
+        phases_s.update(answer.phases_s)
+        short = short_places(decision.verdicts)
+        self._parking.decided(decision.verdicts[place] for place in short)
+        if self._options.phase_attribution_log and not self.number % _PROBE_EVERY:
+            for event, fields in attribution_lines(question.snapshot, decision):
+                self._log.info(event, **fields)
+
+        before_s = self._now_s()
+        await self._emit_hints(answer)
+        phases_s["emit"] = self._now_s() - before_s
+
+        before_s = self._now_s()
+        facts, unmet = await self._dispatch_actions(question, decision, mode)
+        phases_s["execute"] = self._now_s() - before_s
+
+        self._shortfalls.decided(
+            [
+                *(Unmet(decision.verdicts[item.need].need, item.deficit) for item in decision.unresolved),
+                *unmet,
+            ]
+        )
+        facts = replace(facts, duration_s=self._now_s() - began_s, phases_s=phases_s, reconciled=reconciled)
+        view = self._view(question, decision, facts)
+        self._measure(view, answer)
+        self._on_cycle(view)
+        await self._host.charge("cycle", len(question.snapshot))
+        return view
+
+    # Telling and doing
+
+    async def _emit_hints(self, answer: Answer) -> None:
+        for place, (cluster, profile, hint) in enumerate(answer.hints, start=1):
+            session = self._sessions.get(cluster)
+            if session is not None:
+                frame = session_frames.available_capacity(
+                    profile,
+                    count=hint.count,
+                    confidence=int(hint.confidence),
+                    cost_per_hour=hint.cost_per_hour,
+                )
+                session.send(frame, session_frames.available_capacity_key(profile.fingerprint))
+            if not place % _SLICE:
+                await self._clock.sleep(0)
+
+    async def _dispatch_actions(
+        self, question: Question, decision: Decision, mode: Mode
+    ) -> tuple[CycleFacts, list[Unmet]]:
+        actions: Sequence[Action] = decision.actions
+        if mode is not Mode.RUN:
+            await self._hold_back(actions, mode)
+            return CycleFacts(suppressed=len(actions)), []
+        actions, unmet, held_off = self._without_held_off(question, decision)
+        actions, capped = cap_reclaims(
+            actions, self._options.reclaim_cap_fraction, configured_by_cluster(question.snapshot)
+        )
+        if capped:
+            self._metrics.capped.inc(capped)
+            self._log.warning("reclaims_capped", cycle=self.number, capped=capped)
+        actions, deferred = cap_actions(actions, self._options.max_actions_per_cycle)
+        self._metrics.deferred.inc(deferred)
+        verdicts = decision.verdicts
+        offered = await self._dispatch.offer(
+            Order(action, None if action.need is None else verdicts[action.need].need) for action in actions
+        )
+        if deferred:
+            self.wake()
+        facts = CycleFacts(
+            dispatched=tuple(offered.queued), capped=capped, deferred=deferred, held_off=held_off
+        )
+        return facts, unmet
+
+    async def _hold_back(self, actions: Sequence[Action], mode: Mode) -> None:
+        """Count and write down what is decided and not done."""
+        paused = mode is Mode.PAUSED
+        if paused and actions:
+            self._log.warning("actions_suppressed", cycle=self.number, count=len(actions))
+        for place, action in enumerate(actions, start=1):
+            if paused:
+                self._metrics.suppressed(action.kind)
+            else:
+                self._metrics.dry_run(action.kind)
+                self._log.info(
+                    "dry_run",
+                    kind=action.kind.value,
+                    machine=action.machine_id,
+                    cluster=action.cluster or "",
+                    reason=action.reason,
+                    grace_s=action.grace_s or 0,
+                )
+            self._dispatch.note(action, SUPPRESSED if paused else DRY_RUN)
+            if not place % _SLICE:
+                await self._clock.sleep(0)
+
+    def _without_held_off(
+        self, question: Question, decision: Decision
+    ) -> tuple[Sequence[Action], list[Unmet], int]:
+        """The actions without acquisitions whose blobs fail, and the demand that stays unmet for it (decision S4)."""
+        if not len(self._hold_offs):
+            return decision.actions, [], 0
+        kept: list[Action] = []
+        missing: dict[int, list[str]] = {}
+        for action in decision.actions:
+            if action.kind in ACQUIRES and action.need is not None and action.cluster is not None:
+                fingerprint = action.fingerprint or ""
+                if not self._hold_offs.admits(action.cluster, fingerprint, question.now):
+                    missing.setdefault(action.need, []).append(action.machine_id)
+                    continue
+            kept.append(action)
+        unmet = []
+        for place, machine_ids in missing.items():
+            need = decision.verdicts[place].need
+            offered = ZERO
+            for row in self._stock.inventory.rows_of(machine_ids).tolist():
+                if row >= 0:
+                    number = int(question.snapshot.columns["shape"][row])
+                    offered = offered + question.snapshot.shapes[number].capacity
+            unmet.append(Unmet(need, need.total - (need.total - offered)))
+        count = len(decision.actions) - len(kept)
+        self._metrics.held_off.inc(count)
+        return kept, unmet, count
+
+    # Taking notes
+
+    def _view(self, question: Question, decision: Decision, facts: CycleFacts) -> CycleView:
+        return CycleView(
+            number=self.number,
+            computed_at_ns=self._steady.now_ns(),
+            now=question.now,
+            snapshot=question.snapshot,
+            demand=question.demand,
+            decision=decision,
+            parked=question.parked,
+            parked_ages=dict(self._parking.ages),
+            unmet_ages=self._shortfalls.ages,
+            shortfalls=self._shortfalls.in_order(),
+            held_off=self._hold_offs.views(),
+            reported_clusters=question.reported,
+            sessions=self._sessions.clusters,
+            holds=question.holds,
+            facts=facts,
+        )
+
+    def _measure(self, view: CycleView, answer: Answer) -> None:
+        metrics = self._metrics
+        metrics.inventory(answer.inventory)
+        metrics.demand(self._ingest.rows_by_bucket)
+        metrics.shortfalls(view.shortfalls)
+        acquired = {action.need for action in answer.decision.actions if action.kind in ACQUIRES}
+        metrics.proposals(len(acquired))
+        if view.shortfalls:
+            first = [entry.profile.fingerprint for entry in view.shortfalls[:3]]
+            self._log.warning("shortfalls", cycle=view.number, count=len(view.shortfalls), first=first)
+        if self.number > self._options.metrics_warmup_cycles:
+            metrics.cycle.observe(view.facts.duration_s)
+            for phase, seconds in view.facts.phases_s.items():
+                metrics.phase(phase, seconds)
+
+    def _now_s(self) -> float:
+        return monotonic_s(self._clock)

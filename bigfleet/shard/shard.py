@@ -1,0 +1,217 @@
+"""One shard, built from options and seams: its parts, its services, its standing, its life.
+
+Why: the program, all-in-one, tests and the simulator run the same shard on different surroundings.
+Called by: `bigfleet.app` and tests; readers get it as `ShardViews`.
+Must never: know who serves it or how it is reached; it offers services, and whoever built it listens.
+Rules: shard 1, 3 and 20; decisions S5, S20, S21, S24.
+
+    shard = Shard(options, seams, provider=client, epoch=7, metrics=metrics, log=log)
+    server = await seams.net.serve(":7780", shard.services())
+    await shard.run()          # until cancelled, or until a defect ends it
+"""
+
+from typing import NoReturn
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import SteadyWall
+from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.seams import Seams
+from bigfleet.aio.service import BoundService
+from bigfleet.obs.audit import Audit, NoAudit
+from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.client import ProviderClient
+from bigfleet.shard.core.actuation import Actuation, Mode
+from bigfleet.shard.core.held_off import HoldOffs
+from bigfleet.shard.core.latency import FirstSeen
+from bigfleet.shard.core.rollup_guard import RollupGuard
+from bigfleet.shard.core.views import CycleView, ShardStatus, TermMark
+from bigfleet.shard.cycle_loop import CycleLoop
+from bigfleet.shard.dispatch import Dispatch
+from bigfleet.shard.executor import Executor
+from bigfleet.shard.ingest import Ingest
+from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.reconciler import Reconciler
+from bigfleet.shard.session_service import SessionService
+from bigfleet.shard.sessions import Sessions
+from bigfleet.shard.stock import Stock
+from bigfleet.wire.session_frames import acknowledgement
+
+FIRST_RECONCILE = "the provider has not been listed yet"
+IN_PROCESS_FAKE = "the provider is the fake inside this process; no machine is real"
+
+
+class Shard:
+    """A shard that is not listening anywhere yet."""
+
+    def __init__(
+        self,
+        options: ShardOptions,
+        seams: Seams,
+        *,
+        provider: ProviderClient,
+        epoch: int,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        audit: Audit | None = None,
+    ) -> None:
+        self.options, self.epoch, self._log = options, epoch, log
+        clock = seams.clock
+        self.steady = steady = SteadyWall(clock)
+        self._started_at_ns = steady.now_ns()
+        self.term = TermMark()
+        self.metrics = shard_metrics = ShardMetrics(metrics)
+        self.stock = Stock()
+        self._audit = audit or NoAudit()
+        self.actuation = Actuation(
+            paused=options.actuation_paused, dry_run=options.dry_run, audit_strict=options.audit_strict
+        )
+        self._hold_offs, first_seen = HoldOffs(), FirstSeen()
+        self.sessions = Sessions(
+            self.stock, clock=clock, metrics=shard_metrics, log=log, acknowledge=self._acknowledge
+        )
+        self.ingest = Ingest(
+            guard=RollupGuard(enabled=options.empty_rollup_guard),
+            first_seen=first_seen,
+            steady=steady,
+            metrics=shard_metrics,
+            log=log,
+            wake=self.wake,
+        )
+        executor = Executor(
+            options,
+            stock=self.stock,
+            provider=provider,
+            sessions=self.sessions,
+            actuation=self.actuation,
+            hold_offs=self._hold_offs,
+            first_seen=first_seen,
+            metrics=shard_metrics,
+            log=log,
+            clock=clock,
+            steady=steady,
+            host=seams.host,
+            stopping=lambda: self.dispatch.stopping,
+        )
+        self.dispatch = Dispatch(
+            executor,
+            self.stock,
+            concurrency=options.execute_concurrency,
+            actuation=self.actuation,
+            audit=self._audit,
+            metrics=shard_metrics,
+            log=log,
+            clock=clock,
+            cycle=lambda: self.loop.number,
+            wake=self.wake,
+        )
+        self.reconciler = Reconciler(
+            options,
+            stock=self.stock,
+            provider=provider,
+            dispatch=self.dispatch,
+            sessions=self.sessions,
+            metrics=shard_metrics,
+            log=log,
+            clock=clock,
+            steady=steady,
+            configured=executor.configured,
+        )
+        self.loop = CycleLoop(
+            options,
+            stock=self.stock,
+            ingest=self.ingest,
+            sessions=self.sessions,
+            reconciler=self.reconciler,
+            dispatch=self.dispatch,
+            actuation=self.actuation,
+            hold_offs=self._hold_offs,
+            metrics=shard_metrics,
+            log=log,
+            clock=clock,
+            steady=steady,
+            host=seams.host,
+            on_cycle=self._swap,
+        )
+        self._service = SessionService(
+            self.sessions,
+            self.ingest,
+            clock=clock,
+            ids=seams.ids,
+            metrics=shard_metrics,
+            log=log,
+            outbox_limit=options.outbox_limit,
+            may_open=lambda: not self.dispatch.stopping,
+        )
+        self._last: CycleView | None = None
+
+    # Life
+
+    def services(self) -> tuple[BoundService, ...]:
+        """What operators dial."""
+        return (self._service.bound(),)
+
+    def wake(self) -> None:
+        """Ask for a further cycle."""
+        self.loop.wake()
+
+    async def run(self) -> NoReturn:
+        """Run cycles and workers until cancelled; ends by itself only with a defect."""
+        if self.options.actuation_paused:
+            self._log.warning("actuation_paused", why="--actuation-paused")
+        elif self.options.dry_run:
+            self._log.info("dry_run_mode", why="--dry-run")
+        self.dispatch.start()
+        await self.loop.run()
+
+    async def stop(self, grace_s: float) -> None:
+        """Start nothing new, roll back what waits for a blob, give calls under way their grace; nothing is drained."""
+        self.dispatch.stopping = True
+        self.sessions.give_up_waiting("the shard is stopping")
+        await self.dispatch.stop(grace_s)
+        await self.reconciler.stop()
+        self.sessions.end_all(RefusedError(Code.UNAVAILABLE, "the shard is stopping"))
+        self._audit.close()
+
+    # Standing
+
+    def last_cycle(self) -> CycleView | None:
+        """The last complete cycle; None before the first."""
+        return self._last
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Why the shard is not ready; it is once the provider was listed, and until it stops itself (decision S21)."""
+        unlisted = () if self.reconciler.done_once else (FIRST_RECONCILE,)
+        return (*unlisted, *self.actuation.not_ready())
+
+    def remarks(self) -> tuple[str, ...]:
+        """What an operator should know although the shard is ready."""
+        fake = () if self.options.provider_address else (IN_PROCESS_FAKE,)
+        return (*fake, *self.actuation.remarks())
+
+    def status(self) -> ShardStatus:
+        """How the shard stands now."""
+        not_ready = self.not_ready()
+        return ShardStatus(
+            shard_id=self.options.shard_id,
+            epoch=self.epoch,
+            advertise_address=self.options.advertise_address,
+            provider_address=self.options.provider_address,
+            started_at_ns=self._started_at_ns,
+            cycle=self.loop.number,
+            ready=not not_ready,
+            not_ready=not_ready,
+            remarks=self.remarks(),
+            paused=self.actuation.mode is Mode.PAUSED,
+            dry_run=self.options.dry_run,
+            sessions=len(self.sessions),
+            queued=self.dispatch.queued,
+            in_flight=self.dispatch.in_flight,
+        )
+
+    def _swap(self, view: CycleView) -> None:
+        self._last = view
+
+    def _acknowledge(self, echo: str) -> bytes:
+        return acknowledgement(echo, term=self.term.value, epoch=self.epoch)

@@ -1,0 +1,52 @@
+"""A shard over the hook provider with its `process` set: demand to Ready to drain on one machine (providers item 26)."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.model.machine import MachineState
+from bigfleet.testing.programs import running
+from bigfleet.testing.session_peer import SessionPeer
+from bigfleet.testing.shard_world import need
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.v1alpha1 import shard_pb2
+
+pytestmark = pytest.mark.integration
+
+S = MachineState
+INVENTORY = """
+name: laptop
+hook_set: process
+machines:
+  - {{id: p1, instance_type: proc, zone: here, capacity_type: on-demand, price_per_hour: 0.01,
+      resources: {{cpu: 4}}, vars: {{dir: {dir}}}}}
+"""
+FREE = ("--metrics-addr", "127.0.0.1:0", "--log-format", "json")
+
+
+@pytest.mark.asyncio
+async def test_item_26_the_process_set_serves_demand_to_ready_to_drain(tmp_path: Path) -> None:
+    inventory, joined = tmp_path / "inventory.yaml", tmp_path / "joined"
+    inventory.write_text(INVENTORY.format(dir=tmp_path / "machines"))
+
+    def blob(request: shard_pb2.BootstrapRequest) -> shard_pb2.BootstrapBlobResponse:
+        script = f"echo {request.machine_id} >{joined}; sleep 1000 & echo $! >{tmp_path}/kubelet\n"
+        return shard_pb2.BootstrapBlobResponse(request_id=request.request_id, user_data=script.encode())
+
+    hooks = ("--inventory", str(inventory), "--state", str(tmp_path / "state"), "--addr", "127.0.0.1:0")
+    async with running("bigfleet-hook-provider", *hooks, "--ready-interval", "100ms", *FREE) as provider:
+        flags = ("--provider-addr", f"127.0.0.1:{provider.ports['port']}", "--cycle-interval", "500ms")
+        where = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+        async with running("bigfleet", "shard", *flags, *where, *FREE) as shard:
+            channel = GrpcNet().dial(f"127.0.0.1:{shard.ports['port']}")
+            async with SessionPeer(channel, "prod", SystemClock(), answer=blob) as operator:
+                await operator.demand(need(cpu=4))
+                await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["p1"])
+                assert joined.read_text() == "p1\n"
+                await operator.demand()
+                await operator.until(lambda: operator.last_state("p1") is S.IDLE)
+                assert len(operator.instructions) == 1
+            assert await shard.end() == 0
+        assert await provider.end(signal.SIGTERM) == 0

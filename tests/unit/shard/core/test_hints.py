@@ -1,0 +1,115 @@
+"""What clusters are told could be had (shard 18)."""
+
+from collections.abc import Sequence
+
+from bigfleet.model.demand import ClusterNeeds
+from bigfleet.model.inventory import Inventory
+from bigfleet.model.machine import Machine, MachineState
+from bigfleet.model.need import Need
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Requirement
+from bigfleet.shard.core.hints import BURST, PER_SECOND, Confidence, FreeSupply, Hint, HintBook
+from bigfleet.testing.builders import amounts, machine, shape
+
+S = MachineState
+
+
+def supply(*machines: Machine) -> FreeSupply:
+    inventory = Inventory()
+    for each in machines:
+        inventory.insert(each, None)
+    return FreeSupply(inventory.snapshot())
+
+
+def pinned(*types: str) -> Profile:
+    return Profile(requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.IN, types),))
+
+
+def part(*profiles: Profile) -> dict[str, ClusterNeeds]:
+    rows = [Need("prod", profile, amounts(cpu=1)) for profile in profiles]
+    return {"prod": ClusterNeeds("prod", rows, [(place,) for place in range(len(rows))])}
+
+
+FREE = supply(
+    machine("i-1", S.IDLE, shape=shape("big", price=4.0)),
+    machine("i-2", S.IDLE, shape=shape("big", zone="z2", price=3.0)),
+    machine("s-1", S.SPECULATIVE, shape=shape("small", price=1.0)),
+    machine("c-1", S.CONFIGURED, shape=shape("big", price=0.5)),
+)
+
+
+def test_types_that_are_named_are_counted_alone_with_the_cheapest_idle_one() -> None:
+    assert FREE.hint(pinned("big")) == Hint(2, Confidence.HIGH, 3.0)
+    assert FREE.hint(pinned("small")) == Hint(1, Confidence.MEDIUM, 0.0)
+    assert FREE.hint(pinned("big", "small")) == Hint(3, Confidence.HIGH, 3.0)
+    assert FREE.hint(pinned("unheard-of")) == Hint(0, Confidence.NONE, 0.0)
+
+
+def test_without_named_types_everything_free_counts_and_no_price_is_told() -> None:
+    assert FREE.hint(Profile()) == Hint(3, Confidence.HIGH, 0.0)
+    excluded = Profile(requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.NOT_IN, ("big",)),))
+    assert FREE.hint(excluded) == Hint(3, Confidence.HIGH, 0.0)
+
+
+def told(
+    book: HintBook,
+    free: FreeSupply,
+    demand: dict[str, ClusterNeeds],
+    now: float,
+    sessions: Sequence[str] = ("prod",),
+) -> int:
+    return len(list(book.due(free, demand, sessions, now)))
+
+
+def test_item_16_an_unchanged_hint_is_silent_and_a_change_waits_for_its_interval() -> None:
+    book, demand = HintBook(5.0), part(pinned("big"))
+    fewer = supply(machine("i-1", S.IDLE, shape=shape("big")))
+    assert told(book, FREE, demand, 0.0) == 1
+    assert told(book, FREE, demand, 60.0) == 0
+    assert told(book, fewer, demand, 60.0) == 1
+    assert told(book, FREE, demand, 64.9) == 0  # a change inside the interval is silent
+    assert told(book, fewer, demand, 65.0) == 0  # and was never queued
+    assert told(book, FREE, demand, 65.0) == 1
+
+
+def test_item_16_after_a_reconnect_everything_is_told_again() -> None:
+    book, demand = HintBook(5.0), part(pinned("big"), Profile())
+    assert told(book, FREE, demand, 0.0) == 2
+    book.forget("prod")
+    assert told(book, FREE, demand, 1.0) == 2
+
+
+def test_only_clusters_with_demand_and_a_session_are_told() -> None:
+    book = HintBook(5.0)
+    assert told(book, FREE, part(Profile()), 0.0, sessions=()) == 0
+    assert told(book, FREE, {}, 0.0) == 0
+
+
+def test_new_demand_is_told_at_once_and_what_was_told_is_not_repeated() -> None:
+    book = HintBook(5.0)
+    assert told(book, FREE, part(pinned("big")), 0.0) == 1
+    hints = list(book.due(FREE, part(pinned("big"), pinned("small")), ["prod"], 1.0))
+    assert [profile for _, profile, _ in hints] == [pinned("small")]
+
+
+def test_a_supply_that_is_equal_costs_nothing_to_look_at_again() -> None:
+    book, demand = HintBook(5.0), part(pinned("big"))
+    same = supply(*(machine(f"i-{n}", S.IDLE, shape=shape("big", price=4.0)) for n in (1, 2)))
+    other = supply(*(machine(f"i-{n}", S.IDLE, shape=shape("big", price=4.0)) for n in (3, 4)))
+    assert same == other
+    assert told(book, same, demand, 0.0) == 1
+    assert told(book, other, demand, 60.0) == 0
+
+
+def test_changes_have_a_budget_clusters_take_turns_and_first_hints_are_told_at_once_adr_0112() -> None:
+    book, clusters = HintBook(5.0), [f"c{number:04d}" for number in range(3000)]
+    rows = [Need("any", pinned("big"), amounts(cpu=1))]
+    demand = {name: ClusterNeeds(name, rows, [(0,)]) for name in clusters}
+    assert len(list(book.due(FREE, demand, clusters, 0.0))) == 3000
+    fewer = supply(machine("i-1", S.IDLE, shape=shape("big")))
+    heard = [cluster for cluster, _, _ in book.due(fewer, demand, clusters, 100.0)]
+    assert heard == clusters[:BURST]
+    heard += [cluster for cluster, _, _ in book.due(fewer, demand, clusters, 102.0)]
+    assert heard == clusters[: BURST + 2 * PER_SECOND]
+    for second in range(103, 120):
+        heard += [cluster for cluster, _, _ in book.due(fewer, demand, clusters, float(second))]
+    assert heard == clusters

@@ -1,0 +1,152 @@
+"""What wakes a cycle, and how far apart cycles are (shard 4.1; decision S25; ADR-0075, ADR-0110)."""
+
+from bigfleet.model.machine import MachineState
+from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.testing.fake_provider import pool
+from bigfleet.testing.loop import run_virtual
+from bigfleet.testing.shard_world import ShardWorld, need
+
+S = MachineState
+IDLE = pool("idle", 40, state=S.IDLE)
+
+
+def test_the_first_cycle_runs_at_once_and_the_others_on_the_tick() -> None:
+    async def story() -> None:
+        async with ShardWorld((IDLE,)) as world:
+            await world.pass_time(0.1)
+            assert world.shard.loop.number == 1
+            await world.pass_time(9.8)
+            assert world.shard.loop.number == 1
+            await world.pass_time(50.2)
+            assert world.shard.loop.number == 7
+
+    run_virtual(story())
+
+
+def test_an_unchanged_roll_up_wakes_nothing_and_a_changed_one_does() -> None:
+    async def story() -> None:
+        async with ShardWorld((IDLE,)) as world:
+            operator = await world.operator()
+            await operator.demand(need(cpu=4), at_ns=1)
+            await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1)
+            await world.cycles(1)
+            began = world.shard.loop.number
+            for at_ns in range(2, 6):
+                await operator.demand(need(cpu=4), at_ns=at_ns)
+                await world.pass_time(1.5)
+            assert operator.echoes().count("rollup") == 5
+            assert world.shard.loop.number == began
+            await operator.demand(need(cpu=8), at_ns=9)
+            await world.pass_time(1.5)
+            assert world.shard.loop.number == began + 1
+
+    run_virtual(story())
+
+
+def test_woken_cycles_are_a_second_apart_and_list_nothing() -> None:
+    async def story() -> None:
+        async with ShardWorld((IDLE,), woken_apart_s=1.0) as world:
+            operator = await world.operator()
+            await world.pass_time(0.5)
+            listed = len(world.fake.calls(rpc="List"))
+            for place in range(50):
+                await operator.demand(need(cpu=4 + place))
+                await world.pass_time(0.1)
+            assert world.shard.loop.number <= 1 + 6
+            assert len(world.fake.calls(rpc="List")) == listed
+
+    run_virtual(story())
+
+
+def test_deferred_actions_wake_a_further_cycle() -> None:
+    async def story() -> None:
+        async with ShardWorld(
+            (IDLE,), FakeOptions(sync=True), max_actions_per_cycle=3, execute_concurrency=4
+        ) as world:
+            operator = await world.operator()
+            await operator.demand(need(cpu=4 * 9))
+            await world.pass_time(5)
+            assert len(operator.in_state(S.CONFIGURED)) == 9
+            assert world.metric("bigfleet_shard_actions_deferred_total") == 6 + 3
+
+    run_virtual(story())
+
+
+def test_item_7_a_full_queue_drops_releases_the_entry_and_wakes_a_cycle_once_half_empty() -> None:
+    async def story() -> None:
+        options = FakeOptions(sync=True)
+        async with ShardWorld((IDLE,), options, execute_concurrency=2) as world:
+            world.fake.latency("configure-call", "200ms")
+            operator = await world.operator()
+            await operator.demand(need(cpu=4 * 20))
+            await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 20, within_s=30)
+            assert world.metric("bigfleet_shard_actions_dropped_total") > 0
+            assert world.metric("bigfleet_shard_action_queue_depth") == 0
+
+    run_virtual(story())
+
+
+def test_item_7_a_pending_machine_is_neither_queued_twice_nor_touched_by_reconcile() -> None:
+    async def story() -> None:
+        async with ShardWorld((IDLE,), FakeOptions(sync=True)) as world:
+            operator = await world.operator()
+            world.fake.pause_rpc("Configure", 25)
+            await operator.demand(need(cpu=4))
+            await world.until(lambda: world.state("idle-0") is S.CONFIGURING)
+            await world.until(lambda: len(world.fake.calls(rpc="List")) >= 3)
+            assert world.state("idle-0") is S.CONFIGURING  # though every listing says Idle
+            await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["idle-0"])
+            assert len(world.fake.calls(rpc="Configure")) == 1
+
+    run_virtual(story())
+
+
+def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_call() -> None:
+    async def story() -> None:
+        async with ShardWorld((IDLE,)) as world:
+            operator = await world.operator()
+            await world.cycles(1)
+            world.fake.lie("stale-list", 3600)
+            await operator.demand(need(cpu=4))
+            await world.pass_time(3)
+            assert world.state("idle-0") in (S.CONFIGURING, S.CONFIGURED)
+            world.fake.honest()
+            await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["idle-0"])
+
+    run_virtual(story())
+
+
+def test_a_jump_of_the_wall_clock_releases_nothing_early_s22() -> None:
+    async def story() -> None:
+        async with ShardWorld((pool("m", 1),), FakeOptions(sync=True)) as world:
+            operator = await world.operator()
+            await operator.demand(need(cpu=4))
+            await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["m-0"])
+            await operator.demand()
+            await world.until(lambda: world.state("m-0") is S.IDLE)
+            world.life.process.clock.jump_wall(7200)
+            await world.pass_time(300)
+            assert world.state("m-0") is S.IDLE
+            await world.until(lambda: world.real("m-0") is S.SPECULATIVE, within_s=400)
+
+    run_virtual(story())
+
+
+def test_a_defect_in_a_cycle_is_logged_and_survived_until_there_are_too_many() -> None:
+    async def story() -> None:
+        async with ShardWorld((IDLE,), failed_cycles_in_a_row=3) as world:
+            await world.cycles(1)
+            broken = world.shard.reconciler
+
+            async def fail() -> bool:
+                raise RuntimeError("a defect")
+
+            broken.reconcile = fail  # type: ignore[method-assign]  # a defect that no peer can bring about
+            await world.pass_time(15)
+            assert world.metric("bigfleet_shard_cycle_failures_total") == 1
+            assert world.life.task is not None
+            assert not world.life.task.done()
+            await world.until(lambda: world.life.task is not None and world.life.task.done())
+            assert "3 cycles in a row failed" in str(world.life.task.exception())
+
+    run_virtual(story())
