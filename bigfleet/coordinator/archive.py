@@ -1,0 +1,218 @@
+"""Snapshots as users keep them: metadata and state, as a tar archive or a directory.
+
+Why: a backup must be readable by people and by the original, and must not be restored when a byte of it has changed.
+Called by: `SnapshotSave`, the export loop, and the offline verbs of `bigfleetctl snapshot`.
+Must never: take an archive whose checksum, size or order is off; drop a row; block the loop: encoding works in slices, so
+that other threads run between them.
+Rules: coordinator 10.1 and 10.4. Without the object `bigfleet` an archive is the original's: its rows are taken, a cluster id
+is minted by whoever restores, the epoch is its term, and keys that ours never had are ignored.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bigfleet.coordinator.archive_rows import domain_rows, move_rows, rows_of_state, shard_rows
+from bigfleet.coordinator.core.commands import KNOWN_LEVEL
+from bigfleet.coordinator.core.table_text import FORMAT, read_tables
+from bigfleet.coordinator.log import Snapshot, Tables
+from bigfleet.model.errors import BigFleetError
+from bigfleet.model.times import rfc3339_of_ns
+
+META_NAME: Final = "meta.json"
+STATE_NAME: Final = "state"
+_MODE: Final = 0o644
+_ROWS_PER_SLICE: Final = 2000
+
+
+class CorruptArchiveError(BigFleetError):
+    """An archive is damaged, or was never one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What `meta.json` says; `ours` is the object `bigfleet`, None in an archive of the original."""
+
+    id: str
+    index: int
+    term: int
+    size: int
+    ours: Mapping[str, Any] | None = None  # Any: JSON
+
+    def document(self) -> dict[str, Any]:
+        """The metadata as it is written; ours also carries a checksum of itself."""
+        written: dict[str, Any] = {
+            "Version": 1,
+            "ID": self.id,
+            "Index": self.index,
+            "Term": self.term,
+            "Size": self.size,
+        }
+        if self.ours is not None:
+            written["bigfleet"] = dict(self.ours)
+            written["bigfleet"]["meta_sha256"] = _meta_sha256(written)
+        return written
+
+    def text(self) -> bytes:
+        """The content of `meta.json`."""
+        return json.dumps(self.document(), indent=2).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A snapshot with its metadata."""
+
+    meta: Meta
+    state: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of the state."""
+        return hashlib.sha256(self.state).hexdigest()
+
+
+def make_archive(snapshot: Snapshot, voters: Sequence[str], now_ns: int) -> Archive:
+    """Encode a snapshot; takes a moment for 100,000 domains, so not on the event loop."""
+    state = b"".join(_state(snapshot.tables))
+    tables = snapshot.tables
+    ours = {
+        "format": FORMAT,
+        "level": tables["level"],
+        "cluster_id": tables["cluster_id"],
+        "incarnation": tables["incarnation"],
+        "epoch": tables["epoch"],
+        "voters": list(voters),
+        "sha256": hashlib.sha256(state).hexdigest(),
+        "created_at": rfc3339_of_ns(now_ns),
+    }
+    snapshot_id = f"{snapshot.term}-{snapshot.index}-{now_ns // 1_000_000}"
+    return Archive(Meta(snapshot_id, snapshot.index, snapshot.term, len(state), ours), state)
+
+
+def tables_of(archive: Archive, *, cluster_id: str) -> Tables:
+    """Return the tables a restored coordinator begins with; the cluster id is used where the archive has none.
+
+    It re-learns from shards that share a provider (10.4). Rows that break an invariant make the archive corrupt.
+    """
+    ours = archive.meta.ours or {}
+    try:
+        rows = rows_of_state(json.loads(archive.state))
+        tables = {
+            "format": FORMAT,
+            "level": ours.get("level", 1),
+            "cluster_id": ours.get("cluster_id") or cluster_id,
+            "incarnation": int(ours.get("incarnation", 0)) + 1,
+            "relearn": True,
+            "epoch": ours.get("epoch", archive.meta.term),
+            "epoch_owner": "",
+            **rows,
+        }
+        read_tables(tables, known_level=KNOWN_LEVEL)
+    except (ValueError, TypeError, KeyError, AttributeError, BigFleetError) as error:
+        raise CorruptArchiveError(f"{STATE_NAME}: {error!r}") from error
+    return tables
+
+
+def pack(archive: Archive) -> bytes:
+    """Return the archive as one tar file, metadata first."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, content in ((META_NAME, archive.meta.text()), (STATE_NAME, archive.state)):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), _MODE
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def unpack(packed: bytes) -> Archive:
+    """Read a tar file; `CorruptArchiveError` on anything but metadata and then state, both whole."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
+            members = tar.getmembers()
+            names = [member.name for member in members]
+            if names[:2] != [META_NAME, STATE_NAME]:
+                found = ", ".join(names[:2]) or "nothing"
+                raise CorruptArchiveError(f"found {found}, allowed is {META_NAME} and then {STATE_NAME}")
+            meta, state = (_member(tar, member) for member in members[:2])
+    except tarfile.TarError as error:
+        raise CorruptArchiveError(f"no archive: {error}") from error
+    return join_archive(meta, state)
+
+
+def join_archive(meta: bytes, state: bytes) -> Archive:
+    """Put metadata and state together; `CorruptArchiveError` where they do not belong together."""
+    archive = Archive(_read_meta(meta), state)
+    expected = archive.meta
+    if expected.size != len(state):
+        raise CorruptArchiveError(f"{STATE_NAME}: found {len(state)} bytes, {META_NAME} says {expected.size}")
+    if expected.ours is None and b'"move_seq"' in state:
+        raise CorruptArchiveError(f"{META_NAME}: the object bigfleet is missing, though the state is ours")
+    if expected.ours is not None and expected.ours.get("sha256") != archive.sha256:
+        raise CorruptArchiveError(f"{STATE_NAME}: the checksum differs from the one in {META_NAME}")
+    return archive
+
+
+def _meta_sha256(document: Mapping[str, Any]) -> str:
+    own = {name: value for name, value in document["bigfleet"].items() if name != "meta_sha256"}
+    canonical = json.dumps({**document, "bigfleet": own}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _state(tables: Tables) -> Iterator[bytes]:
+    """Write the state in slices, since encoding it in one call would hold up every other thread."""
+    yield b'{"shards":['
+    yield from _slices(shard_rows(tables))
+    yield b'],"cluster_to_shard":' + _encode(dict(sorted(tables["clusters"].items())))
+    yield b',"domain_to_shard":['
+    yield from _slices(domain_rows(tables))
+    yield b'],"moves":['
+    yield from _slices(move_rows(tables))
+    yield b'],"ghosts":' + _encode(sorted(tables["ghosts"]))
+    yield b',"move_seq":' + _encode(tables["move_seq"]) + b"}\n"
+
+
+def _slices(rows: Iterator[Mapping[str, Any]]) -> Iterator[bytes]:
+    pending: list[Mapping[str, Any]] = []
+    separator = b""
+    for row in rows:
+        pending.append(row)
+        if len(pending) == _ROWS_PER_SLICE:
+            yield separator + _encode(pending)[1:-1]
+            separator, pending = b",", []
+    if pending:
+        yield separator + _encode(pending)[1:-1]
+
+
+def _encode(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    content = tar.extractfile(member)
+    if content is None:
+        raise CorruptArchiveError(f"{member.name}: found no plain file")
+    data = content.read()
+    if len(data) != member.size:
+        raise CorruptArchiveError(f"{member.name}: cut off after {len(data)} of {member.size} bytes")
+    return data
+
+
+def _read_meta(text: bytes) -> Meta:
+    try:
+        given = json.loads(text)
+        index, term, size = (given[key] for key in ("Index", "Term", "Size"))
+        ours = given.get("bigfleet")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CorruptArchiveError(f"{META_NAME}: no metadata: {error!r}") from error
+    if any(type(number) is not int or number < 0 for number in (index, term, size)) or index == 0:
+        found = f"Index {index}, Term {term}, Size {size}"
+        raise CorruptArchiveError(f"{META_NAME}: found {found}, allowed are whole numbers, Index from 1")
+    if ours is not None and not isinstance(ours, dict):
+        raise CorruptArchiveError(f"{META_NAME}: bigfleet: found {ours!r}, allowed is an object")
+    if ours is not None and ours.pop("meta_sha256", None) != _meta_sha256(given):
+        raise CorruptArchiveError(f"{META_NAME}: its checksum does not hold")
+    return Meta(str(given.get("ID", "")), index, term, size, ours)

@@ -1,0 +1,1 @@
+"""What the coordinator decides: tables, commands, soft state, instructions. Everything comes in as an argument."""

@@ -1,0 +1,122 @@
+"""What the leader has heard from shards: reports, shortfalls, heartbeats. Its memory only, never replicated.
+
+Why: every shard tells it again within one interval, so that replicating it would cost writes and gain nothing.
+Called by: the report handler and the read calls of the serving leader; made anew with each term.
+Must never: outlive a term (a replica that loses and regains leadership would revive dead data), keep a shortfall that the
+newest report no longer has, or let an older report replace a newer one.
+Rules: coordinator 3 and 8.2.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bigfleet.model.shard_report import MAX_SHORTFALLS, OwnershipView, ShardReport, ShardSummary, Shortfall
+
+INTERVAL_S: Final = 10.0
+"""The report interval, for every rule counted in intervals; a shard's own setting is not known here."""
+LIVE_S: Final = 3 * INTERVAL_S
+"""For how long a report counts as fresh."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something was heard: by the steady clock for durations, in wall time for people."""
+
+    monotonic_s: float
+    wall_ns: int
+
+
+@dataclass(slots=True)
+class ShardState:
+    """One shard as heard under this term."""
+
+    heartbeat: Moment
+    reported: Moment | None = None
+    cycle: int = 0
+    shard_epoch: int = 0
+    summary: ShardSummary | None = None
+    shortfalls: tuple[Shortfall, ...] = ()
+    view: OwnershipView | None = None
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What became of one report."""
+
+    accepted: bool
+    restarted: bool = False
+    """The shard's epoch differs from that of the report before; what it acked then counts no more."""
+    lower_epoch: bool = False
+    """An older process, or a second one of the same id, still reports."""
+    truncated: int = 0
+
+
+class SoftState:
+    """What this leader has heard since it began to serve."""
+
+    def __init__(self) -> None:
+        self._shards: dict[str, ShardState] = {}
+
+    def hear(self, report: ShardReport, now: Moment) -> Heard:
+        """Take one report in; an older one than the last only counts as a heartbeat."""
+        state = self._shards.setdefault(report.shard_id, ShardState(now))
+        state.heartbeat = now
+        state.address = report.address
+        told, known = (report.shard_epoch, report.cycle), (state.shard_epoch, state.cycle)
+        # A shard that lost its epoch file starts again at 1: then nobody else has reported for a while.
+        fresh = state.reported is not None and now.monotonic_s - state.reported.monotonic_s <= LIVE_S
+        if fresh and told < known:
+            return Heard(accepted=False, lower_epoch=report.shard_epoch < state.shard_epoch)
+        restarted = state.reported is not None and report.shard_epoch != state.shard_epoch
+        state.reported = now
+        state.shard_epoch, state.cycle = told
+        state.summary = report.summary or state.summary
+        state.shortfalls = report.shortfalls[:MAX_SHORTFALLS]
+        state.view = report.ownership or (None if restarted else state.view)
+        return Heard(True, restarted, truncated=max(0, len(report.shortfalls) - MAX_SHORTFALLS))
+
+    def forget(self, shard: str) -> None:
+        """Drop all that was heard of a shard, as it was removed."""
+        self._shards.pop(shard, None)
+
+    def of(self, shard: str) -> ShardState | None:
+        """What was heard of one shard under this term."""
+        return self._shards.get(shard)
+
+    def reported(self, only: str = "") -> list[tuple[str, ShardState]]:
+        """The shards with a summary or shortfalls, by id; with a filter that one or none."""
+        chosen = [only] if only else sorted(self._shards)
+        found = [(shard, self._shards[shard]) for shard in chosen if shard in self._shards]
+        return [(shard, state) for shard, state in found if state.summary is not None or state.shortfalls]
+
+    def heard(self) -> list[str]:
+        """Every shard heard under this term, by id."""
+        return sorted(self._shards)
+
+    def heartbeat_ns(self, shard: str) -> int:
+        """When a shard was last heard, 0 when not since this leader took over."""
+        state = self._shards.get(shard)
+        return 0 if state is None else state.heartbeat.wall_ns
+
+    def is_partitioned(self, shard: str) -> bool:
+        """Whether a removed shard may go on holding machines: it shares its provider, or is unheard while others do."""
+        state = self._shards.get(shard)
+        if state is not None and state.summary is not None:
+            return bool(state.summary.partition_key)
+        return any(other.summary and other.summary.partition_key for other in self._shards.values())
+
+    def conflicts(self, now_s: float) -> dict[str, tuple[str, ...]]:
+        """Providers that several live shards use without partition mode, or by different keys, with those shards."""
+        users: dict[str, list[tuple[str, str]]] = {}
+        for shard, state in sorted(self._shards.items()):
+            live = state.reported is not None and now_s - state.reported.monotonic_s <= LIVE_S
+            if live and state.summary is not None and state.summary.provider_address:
+                users.setdefault(state.summary.provider_address, []).append(
+                    (shard, state.summary.partition_key)
+                )
+        return {
+            provider: tuple(shard for shard, _ in found)
+            for provider, found in sorted(users.items())
+            if len(found) > 1 and (len({key for _, key in found}) > 1 or not found[0][1])
+        }

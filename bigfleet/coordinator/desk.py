@@ -1,0 +1,90 @@
+"""Commands and barriers on their way to the log and back: time-outs, counting, and what the caller is told.
+
+Why: every call that changes or reads something ends in one of a few ways, and each must be told the same everywhere.
+Called by: the service, the report handler, the upkeep.
+Must never: answer that nothing happened where something may: a time-out is an unknown outcome, and says so.
+Rules: coordinator 2.4, 4.1 and 13.
+"""
+
+from typing import Final
+
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.coordinator.core.commands import Command
+from bigfleet.coordinator.core.results import Refusal
+from bigfleet.coordinator.log import (
+    PROPOSE_TIMEOUT_S,
+    LogError,
+    NotLeaderError,
+    OutcomeUnknownError,
+    ReplicatedLog,
+    Result,
+    Snapshot,
+    TooLargeError,
+    UnavailableError,
+    UnknownPeerError,
+)
+from bigfleet.model.errors import BigFleetError
+from bigfleet.obs.metrics import Metrics
+
+STATUSES: Final[dict[type[BigFleetError], Code]] = {
+    NotLeaderError: Code.FAILED_PRECONDITION,
+    UnavailableError: Code.UNAVAILABLE,
+    OutcomeUnknownError: Code.UNAVAILABLE,
+    TooLargeError: Code.INVALID_ARGUMENT,
+    UnknownPeerError: Code.INVALID_ARGUMENT,
+    LogError: Code.UNAVAILABLE,
+}
+"""Rows of the status table that the coordinator's server adds."""
+
+
+class Desk:
+    """Where commands are handed in."""
+
+    def __init__(self, log: ReplicatedLog, clock: Clock, metrics: Metrics) -> None:
+        self._log, self._clock, self._metrics = log, clock, metrics
+
+    async def propose(self, command: Command, call: Call | None = None) -> Result:
+        """Commit one command within the caller's time; a refusal by the tables is returned, anything else raised."""
+        try:
+            result = await self._log.propose(command, timeout_s=_time_left_s(call))
+        except OutcomeUnknownError as error:
+            self._applied("error")
+            detail = f"outcome unknown, {command['kind']} may still take effect; ask, or repeat it ({error})"
+            raise RefusedError(Code.UNAVAILABLE, detail) from error
+        except LogError:
+            self._applied("error")
+            raise
+        self._applied("success" if result["ok"] else "fsm_error")
+        if result.get("refusal") == Refusal.STALE_EPOCH:
+            # Another leader took over before this was committed, so it took no effect.
+            raise NotLeaderError(self._log.status().leader)
+        return result
+
+    async def barrier(self, call: Call | None = None) -> None:
+        """Return once a majority has confirmed this leader after the call arrived."""
+        began_s = monotonic_s(self._clock)
+        try:
+            await self._log.barrier(timeout_s=_time_left_s(call))
+        except LogError as error:
+            self._passed("not_leader" if isinstance(error, NotLeaderError) else "timeout", began_s)
+            raise
+        self._passed("success", began_s)
+
+    async def snapshot(self) -> Snapshot:
+        """Return the tables behind a barrier."""
+        return await self._log.snapshot()
+
+    def _applied(self, outcome: str) -> None:
+        self._metrics.counter("bigfleet_coordinator_apply_total", outcome=outcome).inc()
+
+    def _passed(self, outcome: str, began_s: float) -> None:
+        self._metrics.counter("bigfleet_coordinator_barrier_total", outcome=outcome).inc()
+        self._metrics.histogram("bigfleet_coordinator_barrier_seconds").observe(
+            monotonic_s(self._clock) - began_s
+        )
+
+
+def _time_left_s(call: Call | None) -> float:
+    remaining_s = None if call is None else call.time_remaining_s()
+    return PROPOSE_TIMEOUT_S if remaining_s is None else min(PROPOSE_TIMEOUT_S, remaining_s)

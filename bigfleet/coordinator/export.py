@@ -1,0 +1,140 @@
+"""The export loop: a snapshot of the leader's tables every few minutes into a directory, `latest` always a complete one.
+
+Why: losing all disks costs one interval of writes and no more, and a backup that is half written is worse than none.
+Called by: the program, as one task of every replica; only the one that serves exports, so a promoted follower goes on.
+Must never: move `latest` before what it names is durable, remove what it names, or end the process over a full disk.
+Rules: coordinator 10.3.
+"""
+
+import asyncio
+import posixpath
+from collections.abc import Callable
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import Clock
+from bigfleet.aio.disk import AnyPath, Disk, DiskError, OpenMode, ensure_directory
+from bigfleet.coordinator.archive import META_NAME, STATE_NAME, Archive, make_archive
+from bigfleet.coordinator.desk import Desk
+from bigfleet.coordinator.log import LogError, ReplicatedLog
+from bigfleet.coordinator.reign import Throne
+from bigfleet.model.times import rfc3339_of_ns
+from bigfleet.obs.metrics import Metrics
+
+DEFAULT_INTERVAL_S: Final = 300.0
+DEFAULT_KEEP: Final = 12
+LATEST: Final = "latest"
+_TEMPORARY: Final = ".tmp-"
+_NEXT_LATEST: Final = ".latest.tmp"
+_DIRECTORY_MODE: Final = 0o755
+_FILE_MODE: Final = 0o644
+
+
+class ExportDirectory:
+    """Where exports lie; all its calls block, so none belongs on the event loop."""
+
+    def __init__(self, disk: Disk, path: AnyPath, keep: int) -> None:
+        self._disk, self._path, self._keep = disk, str(path), keep
+
+    def add(self, archive: Archive, name: str) -> None:
+        """Write one export, let `latest` name it, and remove the oldest beyond those kept."""
+        ensure_directory(self._disk, self._path, _DIRECTORY_MODE)
+        self._clear_leftovers()
+        temporary, final = self._at(f"{_TEMPORARY}{name}"), self._at(name)
+        self._disk.mkdir(temporary, permissions=_DIRECTORY_MODE)
+        for file_name, content in ((META_NAME, archive.meta.text()), (STATE_NAME, archive.state)):
+            path = posixpath.join(temporary, file_name)
+            with self._disk.open(path, OpenMode.CREATE, permissions=_FILE_MODE) as file:
+                file.pwrite(0, content)
+                file.fsync()
+        self._disk.fsync_directory(temporary)
+        self._disk.rename(temporary, final)
+        self._disk.fsync_directory(self._path)
+        self._disk.symlink(name, self._at(_NEXT_LATEST))
+        self._disk.rename(self._at(_NEXT_LATEST), self._at(LATEST))
+        self._disk.fsync_directory(self._path)
+        self._prune(name)
+
+    def _prune(self, newest: str) -> None:
+        exports = [name for name in self._disk.list_names(self._path) if _is_export(name) and name != newest]
+        # Names begin with their time, so the last in order are the newest; the one just written stays in any case.
+        for name in exports[: max(0, len(exports) - (self._keep - 1))]:
+            self._remove(name)
+
+    def _clear_leftovers(self) -> None:
+        for name in self._disk.list_names(self._path):
+            if name.startswith(_TEMPORARY):
+                self._remove(name)
+            elif name == _NEXT_LATEST:
+                self._disk.remove(self._at(name))
+
+    def _remove(self, name: str) -> None:
+        for file_name in self._disk.list_names(self._at(name)):
+            self._disk.remove(posixpath.join(self._at(name), file_name))
+        self._disk.rmdir(self._at(name))
+
+    def _at(self, name: str) -> str:
+        return posixpath.join(self._path, name)
+
+
+class ExportLoop:
+    """Exports while this replica serves."""
+
+    def __init__(
+        self,
+        *,
+        directory: ExportDirectory,
+        interval_s: float,
+        log: ReplicatedLog,
+        throne: Throne,
+        desk: Desk,
+        clock: Clock,
+        metrics: Metrics,
+        logger: FilteringBoundLogger,
+        on_exported: Callable[[int], object] = lambda _now_ns: None,
+    ) -> None:
+        self._on_exported = on_exported
+        self._directory, self._interval_s = directory, interval_s or DEFAULT_INTERVAL_S
+        self._log, self._throne, self._desk = log, throne, desk
+        self._clock, self._metrics, self._logger = clock, metrics, logger
+
+    async def run(self) -> None:
+        """Export once per interval until cancelled."""
+        while True:
+            await self._clock.sleep(self._interval_s)
+            if self._throne.reign is not None:
+                await self.export()
+
+    async def export(self) -> bool:
+        """Export once; a failure is told, counted, and tried again at the next tick."""
+        try:
+            snapshot = await self._desk.snapshot()
+            now_ns = self._clock.wall_ns()
+            voters = self._log.status().voters
+            archive = await asyncio.to_thread(make_archive, snapshot, voters, now_ns)
+            name = f"{_stamp(now_ns)}-{archive.meta.id}"
+            await asyncio.to_thread(self._directory.add, archive, name)
+        except (LogError, DiskError) as error:
+            self._count("error")
+            self._logger.warning("snapshot_export_failed", why=str(error))
+            return False
+        self._count("success")
+        self._on_exported(now_ns)
+        self._metrics.gauge("bigfleet_coordinator_snapshot_export_last_success_timestamp_seconds").set(
+            now_ns / 1e9
+        )
+        self._logger.info("snapshot_exported", name=name, index=archive.meta.index, bytes=len(archive.state))
+        return True
+
+    def _count(self, outcome: str) -> None:
+        self._metrics.counter("bigfleet_coordinator_snapshot_export_total", outcome=outcome).inc()
+
+
+def _stamp(now_ns: int) -> str:
+    """Write a time as YYYYMMDD-HHMMSS in UTC."""
+    return rfc3339_of_ns(now_ns)[:19].replace("-", "").replace(":", "").replace("T", "-")
+
+
+def _is_export(name: str) -> bool:
+    return len(name) > 15 and name[:8].isdigit() and name[8] == "-" and name[9:15].isdigit()

@@ -1,0 +1,85 @@
+"""The series of the coordinator that describe a state: brought up to date at every scrape.
+
+Why: the original sets some of them only while it serves a report, so that they lie in between; here each scrape looks.
+Called by: the HTTP side of the process, before it writes the metrics; events are counted where they happen.
+Must never: keep a series of a shard or provider that is gone, or say anything of shards on a replica that does not serve.
+Rules: coordinator 13.
+"""
+
+from typing import Final
+
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.tables import MoveState, Tables
+from bigfleet.coordinator.log import Membership, RaftState, ReplicatedLog
+from bigfleet.coordinator.reign import Throne
+from bigfleet.obs.metrics import Metrics
+
+_PREFIX: Final = "bigfleet_coordinator_"
+_LEADS: Final = (RaftState.LEADER, RaftState.SERVING)
+
+
+class StateMetrics:
+    """Writes gauges from the log, the tables and the reign."""
+
+    def __init__(
+        self, metrics: Metrics, log: ReplicatedLog, machine: Machine, throne: Throne, clock: Clock
+    ) -> None:
+        self._metrics, self._log, self._machine = metrics, log, machine
+        self._throne, self._clock = throne, clock
+
+    def refresh(self) -> None:
+        """Bring every series up to date."""
+        self._replica()
+        self._tables()
+        self._reign()
+
+    def _replica(self) -> None:
+        status = self._log.status()
+        for name, value in (
+            ("raft_term", status.term),
+            ("is_leader", status.state in _LEADS),
+            ("serving", status.serving is not None),
+            ("epoch", status.epoch),
+            ("commit_index", status.commit_index),
+            ("applied_index", status.applied_index),
+            ("tick_age_seconds", self._log.tick_age_s()),
+            ("learner", status.state is RaftState.LEARNER),
+            ("membership_solo", status.membership is Membership.SOLO),
+        ):
+            self._metrics.gauge(f"{_PREFIX}{name}").set(value)
+        self._metrics.clear(f"{_PREFIX}peer_connected")
+        for peer in status.peers:
+            if peer.node_id != status.node_id:
+                self._metrics.gauge(f"{_PREFIX}peer_connected", peer=peer.node_id).set(peer.connected)
+
+    def _tables(self) -> None:
+        def look(tables: Tables) -> tuple[int, dict[str, int]]:
+            phases = dict.fromkeys((state.value for state in MoveState), 0)
+            for rows in tables.moves.values():
+                for row in rows.values():
+                    phases[row.phase] += 1
+            return len(tables.ghosts), phases
+
+        ghosts, phases = self._machine.read(look)
+        self._metrics.gauge(f"{_PREFIX}ghosts").set(ghosts)
+        for phase, count in phases.items():
+            self._metrics.gauge(f"{_PREFIX}moves", phase=phase).set(count)
+
+    def _reign(self) -> None:
+        for name in ("pending_instructions", "provider_conflict", "partition_blocked_by"):
+            self._metrics.clear(f"{_PREFIX}{name}")
+        reign = self._throne.reign
+        if reign is None:
+            self._metrics.clear(f"{_PREFIX}shard_address_mismatch")
+            return
+        for shard in reign.soft.heard():
+            pending = len(reign.queue.pending(shard))
+            self._metrics.gauge(f"{_PREFIX}pending_instructions", shard=shard).set(pending)
+        for provider, shards in reign.soft.conflicts(monotonic_s(self._clock)).items():
+            self._metrics.gauge(f"{_PREFIX}provider_conflict", provider=provider).set(len(shards))
+        shards_, ghosts, relearn = self._machine.read(
+            lambda tables: (list(tables.shards), list(tables.ghosts), tables.relearn)
+        )
+        for blocker in reign.blockers(shards_, ghosts, relearn=relearn):
+            self._metrics.gauge(f"{_PREFIX}partition_blocked_by", shard=blocker).set(1)

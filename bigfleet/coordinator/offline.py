@@ -1,0 +1,115 @@
+"""Restore into, and extract from, the data directory of a replica that does not run.
+
+Why: the two disasters that need a person (coordinator 10.5) must work without any coordinator at all.
+Called by: `bigfleetctl snapshot restore` and `extract`.
+Must never: touch a directory whose lock is held, make a directory that was not there in order to read it, or trust code in a
+log: entries are read without being able to name anything.
+Rules: coordinator 10.4 and 10.5.
+"""
+
+import io
+import pickle
+from os import fspath
+from typing import Any, Final, NoReturn
+
+from bigfleet.aio.disk import AnyPath, Disk, DiskCause, DiskError
+from bigfleet.aio.ids import Ids
+from bigfleet.coordinator.archive import (
+    META_NAME,
+    STATE_NAME,
+    Archive,
+    CorruptArchiveError,
+    join_archive,
+    make_archive,
+    tables_of,
+    unpack,
+)
+from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.log import DamagedDirectoryError, Snapshot
+from bigfleet.coordinator.raft.directory import DataDirectory
+from bigfleet.coordinator.raft.identity import Identity
+
+_REGULAR: Final = 0  # the library's mark of an entry that calls the replicated method
+
+
+def read_archive(disk: Disk, path: AnyPath) -> Archive:
+    """Read an archive from a tar file or an exported directory; `CorruptArchiveError` names the path."""
+    place = fspath(path)
+    try:
+        if disk.stat(place).is_directory:
+            return join_archive(disk.read(f"{place}/{META_NAME}"), disk.read(f"{place}/{STATE_NAME}"))
+        return unpack(disk.read(place))
+    except CorruptArchiveError as error:
+        raise CorruptArchiveError(f"{place}: {error}") from error
+
+
+def restore(
+    disk: Disk, archive: Archive, data_dir: AnyPath, *, node_id: str, ids: Ids, force: bool
+) -> Identity:
+    """Make a data directory that starts as a single voter at the archive's snapshot."""
+    tables = tables_of(archive, cluster_id=fresh_cluster_id(ids))
+    with DataDirectory(disk, fspath(data_dir)) as directory:
+        return directory.restore(
+            node_id=node_id,
+            cluster_id=tables["cluster_id"],
+            incarnation=tables["incarnation"],
+            tables=tables,
+            index=archive.meta.index,
+            term=archive.meta.term,
+            force=force,
+        )
+
+
+def extract(disk: Disk, data_dir: AnyPath, now_ns: int) -> Archive:
+    """Make an archive of all that a stopped replica holds.
+
+    Its last entries are taken in though they may not have been committed: of a majority that is gone nobody can say what it
+    had acknowledged, and one write too many is the smaller harm.
+    """
+    place = fspath(data_dir)
+    if not disk.exists(place):
+        raise DiskError("open", place, DiskCause.MISSING)
+    with DataDirectory(disk, place) as directory:
+        identity = directory.identity()
+        found = directory.examine()
+        if identity is None or not found.entries:
+            raise DamagedDirectoryError(place, "no replica has kept anything here")
+        machine = Machine()
+        start = 0
+        if found.dump is not None:
+            machine.load(found.dump.tables)
+            start = found.dump.last.index
+        for entry in found.entries:
+            if entry.index > start:
+                _replay(machine, entry.command)
+        last = found.entries[-1]
+    tables = {
+        **machine.dump(),
+        "cluster_id": identity.cluster_id,
+        "incarnation": max(1, identity.incarnation),
+    }
+    return make_archive(Snapshot(tables, last.index, last.term), identity.voters, now_ns)
+
+
+def fresh_cluster_id(ids: Ids) -> str:
+    """Return a random UUID, for an archive that names no cluster."""
+    one, two = ids.operation(), ids.operation()
+    return f"{one[:8]}-{one[8:12]}-4{one[13:]}-8{two[1:4]}-{two[4:]}"
+
+
+class _NothingNamed(pickle.Unpickler):
+    """Reads texts, numbers and tuples; whatever names a class or function is refused."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"an entry names {module}.{name}")
+
+
+def _replay(machine: Machine, command: bytes) -> None:
+    if not command or command[0] != _REGULAR:
+        return  # an entry that only marks a term
+    try:
+        called: Any = _NothingNamed(io.BytesIO(command[1:])).load()
+        batch = called[1][0]
+    except (pickle.UnpicklingError, ValueError, EOFError, IndexError, TypeError, AttributeError) as error:
+        raise DamagedDirectoryError("journal", f"an entry cannot be read: {error}") from error
+    machine.apply(batch)

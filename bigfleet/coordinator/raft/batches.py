@@ -1,0 +1,242 @@
+"""Group commit: commands of many callers share an entry of the log, readers share a barrier.
+
+Why: an entry costs a sync on two replicas whatever is in it; one command each gave 338 commits a second, batches gave 2,243.
+Called by: `bigfleet.coordinator.raft.raft_log`, on the asyncio loop alone.
+Must never: tell a caller that something did not happen when it may have, nor let a barrier share a batch that left before the
+reader asked.
+Rules: coordinator 2.2, 2.4, 4.1, 17.3 (two batches in flight), 17.5 (barrier, outcomes).
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from bigfleet.aio.clock import Clock
+from bigfleet.coordinator.log import (
+    BATCH_VERSION,
+    MAX_BATCH_BYTES,
+    MAX_COMMANDS,
+    Command,
+    FrozenError,
+    LogError,
+    NotLeaderError,
+    OutcomeUnknownError,
+    Result,
+    TooLargeError,
+    UnavailableError,
+)
+from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
+
+_T = TypeVar("_T")
+
+IN_FLIGHT = 2
+_BARRIER = '{"kind":"barrier"}'
+_FRAME_BYTES = 64  # version, epoch and brackets around the items
+
+
+class Submit(Protocol):
+    """Hands a batch to the replica; `on_end` comes back on the loop, and perhaps never."""
+
+    def __call__(self, batch: str, on_end: OnBatchEnd) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """One caller's command on its way."""
+
+    text: str
+    size: int
+    future: "asyncio.Future[Result]"
+    sent: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    """One entry on its way; the first result is the barrier's if there are readers."""
+
+    items: Sequence[_Waiting]
+    readers: Sequence["asyncio.Future[None]"]
+
+
+class Batches:
+    """The proposals of one serving leader; idle in between."""
+
+    def __init__(self, clock: Clock, observe_batch: Callable[[int], object] = lambda _commands: None) -> None:
+        self._clock, self._observe_batch = clock, observe_batch
+        self._queue: deque[_Waiting] = deque()
+        self._readers: list[asyncio.Future[None]] = []
+        self._in_flight: list[_Batch] = []
+        self._epoch: int | None = None
+        self._submit: Submit | None = None
+        self._hint: str | None = None
+        self._frozen = False
+        self._idle: asyncio.Future[None] | None = None
+
+    def begin(self, epoch: int, submit: Submit) -> None:
+        """Take proposals under an epoch that is committed."""
+        self._epoch, self._submit = epoch, submit
+
+    def end(self, hint: str | None = None) -> None:
+        """Take no more: what waits was not proposed, what is on its way may still commit."""
+        self._epoch, self._submit, self._hint = None, None, hint
+        queue, self._queue = self._queue, deque()
+        readers, self._readers = self._readers, []
+        batches, self._in_flight = self._in_flight, []
+        for waiting in queue:
+            _fail(waiting.future, NotLeaderError(hint))
+        for reader in readers:
+            _fail(reader, NotLeaderError(hint))
+        for batch in batches:
+            self._fail_batch(batch, OutcomeUnknownError("leadership was lost; the command may still commit"))
+        self._tell_if_idle()
+
+    def freeze(self) -> None:
+        """Refuse new proposals while the voters change; what is on its way comes to its end."""
+        self._frozen = True
+
+    def unfreeze(self) -> None:
+        """Take proposals again."""
+        self._frozen = False
+
+    async def idle(self) -> None:
+        """Return once nothing waits and nothing is on its way."""
+        while self._queue or self._readers or self._in_flight:
+            self._idle = self._idle or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
+
+    async def propose(self, command: Command, timeout_s: float) -> Result:
+        """Return the result of one command; see `ReplicatedLog.propose`."""
+        text = json.dumps(command, separators=(",", ":"), ensure_ascii=False)
+        size = len(text.encode())
+        if size + _FRAME_BYTES > MAX_BATCH_BYTES:
+            raise TooLargeError(size)
+        self._refuse_unless_open()
+        waiting = _Waiting(text, size, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        self._send_soon()
+        return await self._within(waiting.future, timeout_s, lambda: waiting.sent)
+
+    async def barrier(self, timeout_s: float) -> None:
+        """Return once a batch that was made after this call is applied under this epoch."""
+        self._refuse_unless_open()
+        reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._readers.append(reader)
+        self._send_soon()
+        await self._within(reader, timeout_s, lambda: False)
+
+    async def _within(
+        self, future: "asyncio.Future[_T]", timeout_s: float, is_sent: Callable[[], bool]
+    ) -> "_T":
+        def expire() -> None:
+            if is_sent():
+                _fail(
+                    future,
+                    OutcomeUnknownError(f"no answer within {timeout_s:g} s; the command may still commit"),
+                )
+            else:
+                _fail(
+                    future, UnavailableError(f"not proposed within {timeout_s:g} s; nothing was replicated")
+                )
+
+        timer = self._clock.call_later(timeout_s, expire)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+
+    def _refuse_unless_open(self) -> None:
+        if self._epoch is None:
+            raise NotLeaderError(self._hint)
+        if self._frozen:
+            raise FrozenError("the voters are about to change; try again in a moment")
+
+    def _send_soon(self) -> None:
+        if len(self._in_flight) < IN_FLIGHT:
+            # One turn later, so that all callers of this turn share the batch.
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        if self._epoch is None or self._submit is None:
+            return
+        while len(self._in_flight) < IN_FLIGHT and (self._queue or self._readers):
+            readers, self._readers = [reader for reader in self._readers if not reader.done()], []
+            items = self._take(MAX_COMMANDS - bool(readers))
+            if not items and not readers:
+                break
+            texts = [_BARRIER] * bool(readers) + [waiting.text for waiting in items]
+            batch = _Batch(items, readers)
+            self._in_flight.append(batch)
+            self._observe_batch(len(texts))
+            text = f'{{"v":{BATCH_VERSION},"epoch":{self._epoch},"items":[{",".join(texts)}]}}'
+            self._submit(text, partial(self._on_end, batch))
+        self._tell_if_idle()
+
+    def _take(self, most: int) -> list[_Waiting]:
+        """Take what fits into one batch; whoever gave up before it left was not proposed."""
+        items: list[_Waiting] = []
+        room = MAX_BATCH_BYTES - _FRAME_BYTES - len(_BARRIER) - 1
+        while self._queue and len(items) < most:
+            waiting = self._queue[0]
+            if waiting.future.done():
+                self._queue.popleft()
+                continue
+            if items and waiting.size + 1 > room:
+                break
+            room -= waiting.size + 1
+            waiting.sent = True
+            items.append(self._queue.popleft())
+        return items
+
+    def _on_end(self, batch: _Batch, end: BatchEnd, results: str) -> None:
+        if batch not in self._in_flight:
+            return  # leadership was lost meanwhile, and everybody has been told
+        self._in_flight.remove(batch)
+        match end:
+            case BatchEnd.APPLIED:
+                self._deliver(batch, json.loads(results))
+            case BatchEnd.NOT_APPLIED:
+                self._fail_batch(batch, NotLeaderError(self._hint))
+            case BatchEnd.BUSY:
+                self._fail_batch(batch, UnavailableError("too much is waiting; nothing was replicated"))
+            case BatchEnd.UNKNOWN:
+                self._fail_batch(
+                    batch, OutcomeUnknownError("leadership changed; the command may still commit")
+                )
+        self._send()
+
+    def _deliver(self, batch: _Batch, results: list[Result]) -> None:
+        expected = bool(batch.readers) + len(batch.items)
+        if results and results[0].get("refusal") == "stale_epoch":
+            # Refused whole: somebody else's epoch was committed before it, so certainly nothing happened.
+            self._fail_batch(batch, NotLeaderError(self._hint))
+            return
+        if len(results) != expected:
+            self._fail_batch(batch, UnavailableError(f"the batch was refused: {results[:1]}"))
+            return
+        for reader in batch.readers:
+            if not reader.done():
+                reader.set_result(None)
+        for waiting, result in zip(batch.items, results[len(results) - len(batch.items) :], strict=True):
+            if not waiting.future.done():
+                waiting.future.set_result(result)
+
+    def _fail_batch(self, batch: _Batch, error: LogError) -> None:
+        for waiting in batch.items:
+            _fail(waiting.future, error)
+        # A barrier changes nothing, so an unknown one is simply no barrier.
+        for reader in batch.readers:
+            _fail(reader, error)
+
+    def _tell_if_idle(self) -> None:
+        if self._idle is not None and not (self._queue or self._readers or self._in_flight):
+            self._idle.set_result(None)
+            self._idle = None
+
+
+def _fail(future: "asyncio.Future[_T]", error: LogError) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,184 @@
+"""The data directory of one replica: its files, its lock, and every way in which it comes to be.
+
+Why: minting, learning, promoting, restoring and extracting all write or read the same five files, and each has one right order.
+Called by: `bigfleet.coordinator.raft.raft_log` at start, and the offline verbs `snapshot restore` and `snapshot extract`.
+Must never: be used without its lock, wipe what it cannot read, or write the identity before the rest is durable.
+Rules: coordinator 9.2 to 9.5, 10.4, 17.2.
+"""
+
+import posixpath
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+from bigfleet.aio.disk import Disk, DiskCause, DiskError, Lock, ensure_directory
+from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError, LogDiskError, Tables
+from bigfleet.coordinator.raft.dump import Dump, write_dump
+from bigfleet.coordinator.raft.identity import Identity, Mode, read_identity, write_identity
+from bigfleet.coordinator.raft.journal import metadata_path, write_journal
+from bigfleet.coordinator.raft.metadata import VOTE_SPENT, Metadata, write_metadata
+from bigfleet.coordinator.raft.preflight import Found, examine
+from bigfleet.coordinator.raft.records import Entry
+
+# No election of the snapshot's cluster can have come this far, so shards take the restored one for newer (10.4).
+RESTORED_TERM_JUMP = 1_048_576
+NO_OP = b"\x01"  # an entry that the library applies as nothing
+
+
+class DirectoryInUseError(FatalLogError):
+    """Another process holds the lock of this directory."""
+
+
+class NotEmptyError(FatalLogError):
+    """A restore would overwrite what is in the directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where everything lies."""
+
+    directory: str
+
+    @property
+    def journal(self) -> str:
+        return posixpath.join(self.directory, "journal")
+
+    @property
+    def metadata(self) -> str:
+        return metadata_path(self.journal)
+
+    @property
+    def dump(self) -> str:
+        return posixpath.join(self.directory, "dump")
+
+    @property
+    def identity(self) -> str:
+        return posixpath.join(self.directory, "identity.json")
+
+    @property
+    def leftovers(self) -> tuple[str, ...]:
+        """What an interrupted write or transmission may leave; never read."""
+        return (f"{self.dump}.tmp", f"{self.dump}.1.tmp", f"{self.journal}.new")
+
+
+class DataDirectory:
+    """A locked data directory; close it to let the lock go."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        """Make the directory if it is absent and lock it; raises DirectoryInUseError."""
+        self.disk, self.files = disk, Files(path)
+        try:
+            ensure_directory(disk, path)
+            self._lock: Lock = disk.lock(path)
+        except DiskError as error:
+            if error.cause is DiskCause.LOCKED:
+                raise DirectoryInUseError(f"{path}: another process uses this directory") from error
+            raise LogDiskError(str(error)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the lock go."""
+        self._lock.close()
+
+    def identity(self, node_id: str = "") -> Identity | None:
+        """Return whose directory it is; with a node id, refuse another's."""
+        identity = read_identity(self.disk, self.files.identity)
+        if identity is not None and node_id and identity.node_id != node_id:
+            raise DamagedDirectoryError(
+                self.files.identity,
+                f"this directory belongs to {identity.node_id}, this replica is {node_id}",
+            )
+        return identity
+
+    def examine(self) -> Found:
+        """Return what a replica may start from; raises DamagedDirectoryError."""
+        found = examine(self.disk, self.files.journal, self.files.dump)
+        identity = read_identity(self.disk, self.files.identity)
+        if identity is None and not found.is_empty:
+            raise DamagedDirectoryError(
+                self.files.identity,
+                "missing, although there is a log: it was removed, or a restore was cut off",
+            )
+        if identity is not None and identity.mode is not Mode.LEARNER and not found.entries:
+            raise DamagedDirectoryError(
+                self.files.journal, f"missing, although this replica is {identity.mode}"
+            )
+        return found
+
+    def clear_leftovers(self) -> None:
+        """Remove what interrupted writes left behind; a full disk needs the space."""
+        for path in self.files.leftovers:
+            if self.disk.exists(path):
+                self.disk.remove(path)
+
+    def mint(self, node_id: str, cluster_id: str) -> Identity:
+        """Begin a cluster of one voter: the log first, then the name on it."""
+        write_journal(self.disk, self.files.journal, [Entry(NO_OP, 1, 0)])
+        write_metadata(self.disk, self.files.metadata, Metadata())
+        return self._name(Identity(node_id, cluster_id, 1, Mode.SOLO, (node_id,)))
+
+    def learn(self, node_id: str, cluster_id: str) -> Identity:
+        """Begin to learn one cluster's log."""
+        return self._name(Identity(node_id, cluster_id, 0, Mode.LEARNER, ()))
+
+    def promote(self, identity: Identity, voters: tuple[str, ...], term: int) -> Identity:
+        """Make a voter of a learner, its vote in the present term already spent.
+
+        Before it lost its disk the same replica may have voted in this term; it must not vote again.
+        """
+        found = self.examine()
+        spent = replace(found.metadata, term=max(term, found.metadata.term), vote=VOTE_SPENT)
+        write_metadata(self.disk, self.files.metadata, spent)
+        return self._name(replace(identity, mode=Mode.FULL, voters=voters))
+
+    def expand(self, identity: Identity, voters: tuple[str, ...]) -> Identity:
+        """Let the sole voter become one of several; from here on it needs a majority of them."""
+        return self._name(replace(identity, mode=Mode.FULL, voters=voters))
+
+    def restore(
+        self,
+        *,
+        node_id: str,
+        cluster_id: str,
+        incarnation: int,
+        tables: Tables,
+        index: int,
+        term: int,
+        force: bool,
+    ) -> Identity:
+        """Replace everything by a single voter that stands at a snapshot; raises NotEmptyError without `force`.
+
+        A crash half way leaves a log without identity, which no replica starts from.
+        """
+        if index < 1:
+            raise FatalLogError(f"index: found {index}, allowed is 1 or more")
+        if not force and self.disk.list_names(self.files.directory):
+            raise NotEmptyError(f"{self.files.directory}: the directory is not empty")
+        self._remove(self.files.identity)
+        for path in (self.files.journal, self.files.metadata, self.files.dump, *self.files.leftovers):
+            self._remove(path)
+        entries = [Entry(NO_OP, index - 1, term), Entry(NO_OP, index, term)]
+        write_dump(self.disk, f"{self.files.dump}.tmp", Dump(entries[1], entries[0], (node_id,), tables))
+        self.disk.rename(f"{self.files.dump}.tmp", self.files.dump)
+        write_metadata(self.disk, self.files.metadata, Metadata(term + RESTORED_TERM_JUMP, None, index))
+        write_journal(self.disk, self.files.journal, entries)
+        return self._name(Identity(node_id, cluster_id, incarnation, Mode.SOLO, (node_id,)))
+
+    def _name(self, identity: Identity) -> Identity:
+        try:
+            write_identity(self.disk, self.files.identity, identity)
+        except DiskError as error:
+            raise LogDiskError(str(error)) from error
+        return identity
+
+    def _remove(self, path: str) -> None:
+        if self.disk.exists(path):
+            self.disk.remove(path)
+            self.disk.fsync_directory(self.files.directory)

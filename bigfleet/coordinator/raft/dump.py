@@ -1,0 +1,153 @@
+"""The dump: all tables at one entry of the log, in a file with its checksum.
+
+Why: the library's dump is a pickle without a checksum, never synced; gone or damaged, its replica led with empty tables.
+Called by: the Raft object on the tick thread (`Dumps.write`, `Dumps.load`), preflight and the offline tools.
+Must never: unpickle, fork, or let a bad dump pass: one received from a leader ends the process, as the library would go on.
+Rules: coordinator 17.2, 17.3 and 17.9. SHA-256 in hex, a newline, then canonical JSON.
+"""
+
+import base64
+import binascii
+import json
+import posixpath
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from bigfleet.aio.clock import nanoseconds
+from bigfleet.aio.disk import Disk, DiskError, OpenMode
+from bigfleet.coordinator.log import (
+    DamagedDirectoryError,
+    FatalLogError,
+    LogDiskError,
+    StateMachine,
+    Tables,
+)
+from bigfleet.coordinator.raft.metadata import canonical
+from bigfleet.coordinator.raft.records import Entry, Raw
+from bigfleet.model.errors import BigFleetError
+
+RETRY_S = 60.0
+_CHECKSUM_CHARACTERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """Tables, the entry they stand at, the one before it, and who the members were."""
+
+    last: Entry
+    before: Entry
+    nodes: tuple[str, ...]
+    tables: Tables
+
+
+def encode(dump: Dump) -> bytes:
+    """Return the bytes of a dump file."""
+    body = canonical(
+        {
+            "last": _entry_document(dump.last),
+            "before": _entry_document(dump.before),
+            "nodes": list(dump.nodes),
+            "tables": dump.tables,
+        }
+    )
+    return sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def decode(path: str, data: bytes) -> Dump:
+    """Read a dump file; raises DamagedDirectoryError."""
+    body = data[_CHECKSUM_CHARACTERS + 1 :]
+    if data[: _CHECKSUM_CHARACTERS + 1] != sha256(body).hexdigest().encode() + b"\n":
+        raise DamagedDirectoryError(path, "its checksum does not fit its content")
+    try:
+        document = json.loads(body)
+        return Dump(
+            _entry(document["last"]),
+            _entry(document["before"]),
+            tuple(document["nodes"]),
+            document["tables"],
+        )
+    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+        raise DamagedDirectoryError(path, "its checksum fits, its content does not") from error
+
+
+def read_dump(disk: Disk, path: str) -> Dump:
+    """Read a dump from the disk; raises DamagedDirectoryError, and DiskError if it cannot be read."""
+    return decode(path, disk.read(path))
+
+
+def write_dump(disk: Disk, path: str, dump: Dump) -> None:
+    """Write a dump under a name of its own and sync it; giving it its place is up to the caller."""
+    if disk.exists(path):
+        disk.remove(path)
+    with disk.open(path, OpenMode.CREATE) as file:
+        file.pwrite(0, encode(dump))
+        file.fsync()
+
+
+class Dumps:
+    """The library's serializer and deserializer; they are called on the tick thread."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        machine: StateMachine,
+        monotonic_ns: Callable[[], int],
+        on_written: Callable[[float | None], object] = lambda _seconds: None,
+    ) -> None:
+        """`on_written` hears how long a dump took, or None of one that failed."""
+        self._disk, self._machine, self._now_ns, self._on_written = disk, machine, monotonic_ns, on_written
+        self._resting_until_ns = 0
+        self.failure: FatalLogError | None = None
+        """Why the process has to end; looked at after every tick, since the library swallows what is raised here."""
+
+    def write(self, path: str, log: tuple[Raw, Raw, Iterable[object]]) -> None:
+        """Write the tables as they stand, synced; the library renames the file and trims the journal.
+
+        After an error nothing is tried for a minute: the library asks again on every tick.
+        """
+        now = self._now_ns()
+        if now < self._resting_until_ns:
+            raise LogDiskError(f"{path}: the last dump failed less than {RETRY_S:.0f} s ago")
+        last, before, nodes = log
+        names = tuple(sorted(str(node) for node in nodes if node is not None))
+        try:
+            write_dump(self._disk, path, Dump(Entry(*last), Entry(*before), names, self._machine.dump()))
+        except DiskError:
+            self._resting_until_ns = now + nanoseconds(RETRY_S)
+            self._on_written(None)
+            raise
+        self._on_written((self._now_ns() - now) / nanoseconds(1))
+
+    def load(self, path: str) -> tuple[Raw, Raw, tuple[str, ...]]:
+        """Fill the tables from a dump that is there already, at start or just received from the leader."""
+        try:
+            dump = read_dump(self._disk, path)
+            # It may bear its name since a moment ago, and the journal is about to be trimmed to it.
+            with self._disk.open(path, OpenMode.UPDATE) as file:
+                file.fsync()
+            self._disk.fsync_directory(posixpath.dirname(path) or ".")
+            self._machine.load(dump.tables)
+        except FatalLogError as error:
+            self.failure = error
+            raise
+        except DiskError as error:
+            self.failure = LogDiskError(str(error))
+            raise self.failure from error
+        except BigFleetError as error:
+            self.failure = DamagedDirectoryError(path, f"its tables are refused: {error}")
+            raise self.failure from error
+        return dump.last.raw, dump.before.raw, dump.nodes
+
+
+def _entry_document(entry: Entry) -> list[object]:
+    return [base64.b64encode(entry.command).decode(), entry.index, entry.term]
+
+
+def _entry(document: object) -> Entry:
+    if not isinstance(document, list):
+        raise TypeError("an entry is a list")
+    command, index, term = document
+    if type(index) is not int or type(term) is not int:
+        raise TypeError("an entry has a whole index and term")
+    return Entry(base64.b64decode(command, validate=True), index, term)

@@ -1,0 +1,55 @@
+"""The library's TCP transport with the guard in front of every message.
+
+Why: its own transport sends unsynced state, obeys utility messages such as "add a node", and takes forwarded commands.
+Called by: the Raft object, which is given this class; on the tick thread.
+Must never: decide anything itself; the rules are in `bigfleet.coordinator.raft.message_guard`.
+Rules: coordinator 17.7 and 17.9, decision C7: these methods are hooks that are not public, held by the contract test.
+"""
+
+from typing import Any
+
+from pysyncobj.node import Node, TCPNode
+from pysyncobj.transport import TCPTransport
+
+from bigfleet.coordinator.raft.message_guard import MessageGuard, Refused
+
+
+class RelayedNode(TCPNode):  # type: ignore[misc]  # the library has no types
+    """A member whose name is its address for good, while connections go to a relay on loopback."""
+
+    def __init__(self, address: str, relay_port: int) -> None:
+        super().__init__(address)
+        self._relay_port = relay_port
+
+    @property
+    def ip(self) -> str:
+        return "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        return self._relay_port
+
+
+class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has no types
+    """A transport that lets pass what the guard lets pass; `Any` below is the library's objects."""
+
+    def __init__(self, raft: Any, me: Node | None, others: Any, guard: MessageGuard) -> None:
+        self._guard = guard
+        super().__init__(raft, me, others)
+
+    def send(self, node: Any, message: Any) -> bool:
+        tagged = self._guard.outgoing(str(node.id), message, self._syncObj)
+        return tagged is not None and bool(super().send(node, tagged))
+
+    def _onMessageReceived(self, node: Any, message: Any) -> None:  # noqa: N802 - the library's name
+        verdict = self._guard.incoming(str(node.id), isinstance(node, TCPNode), message, self._syncObj)
+        if not isinstance(verdict, Refused):
+            super()._onMessageReceived(node, verdict)
+        elif verdict.close and node in self._connections:
+            self._connections[node].disconnect()
+
+    def _onUtilityMessage(self, conn: Any, message: Any) -> bool:  # noqa: N802 - the library's name
+        # Status, adding and removing nodes, code versions: none of them is for anybody here.
+        self._guard.incoming("", False, message, self._syncObj)
+        conn.disconnect()
+        return True

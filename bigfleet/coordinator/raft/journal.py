@@ -1,0 +1,258 @@
+"""The journal that pysyncobj is given in place of its own: checksummed, synced, cut on conflict only.
+
+Why: the library's journal never syncs, has no checksums, and lets a resend from behind cut entries that were acknowledged.
+Called by: the Raft object through the factory hook, on the tick thread alone; `sync` also by the transport before each message.
+Must never: let anything leave that rests on unsynced bytes, or go on after a failed write or sync: from then on every call
+raises, whatever the library does with the first error.
+Rules: coordinator 17.2 and 17.9, decisions C7 and C10.
+
+The whole log lives in memory until it is trimmed. After a sync a witness is written behind the last record and overwritten by the
+next; with it even the newest synced entry cannot be taken for a torn tail.
+"""
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn, overload
+
+from bigfleet.aio.disk import Disk, DiskCause, DiskError, File, OpenMode
+from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError, LogDiskError
+from bigfleet.coordinator.raft.metadata import Metadata, write_metadata
+from bigfleet.coordinator.raft.records import MAGIC, Entry, Raw, pack, witness
+
+
+class GuardedJournal:
+    """The log of one replica on its disk, in the shape of the library's abstract journal."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        entries: list[Entry],
+        metadata: Metadata,
+        observe_sync: Callable[[Callable[[], None]], None] = lambda sync: sync(),
+    ) -> None:
+        """Take over what preflight found; it is written anew at the first sync, so nothing rests on bytes of a former life.
+
+        `observe_sync` runs each data sync and may time it.
+        """
+        self._disk, self._path = disk, path
+        self._metadata_path = metadata_path(path)
+        # Plain tuples, as the library pickles them to its peers and compares them with what a dump returns.
+        self._entries: list[Raw] = [entry.raw for entry in entries]
+        self._metadata, self._written_metadata = metadata, metadata
+        self._observe_sync = observe_sync
+        self._file: File | None = None
+        self._offsets: list[int] = []
+        self._end = self._synced = 0
+        self._dirty = False
+        self._stale = True  # the file does not hold what memory holds; the next sync writes it anew
+        self._failure: FatalLogError | None = None
+
+    # What the rest of the replica reads, from any thread: single attributes, replaced whole.
+
+    @property
+    def last(self) -> Entry:
+        """The newest entry; before the first one a nought."""
+        entries = self._entries
+        return Entry(*entries[-1]) if entries else Entry(b"", 0, 0)
+
+    @property
+    def last_raw(self) -> Raw | None:
+        """The newest entry as it is kept, to see whether it is still the same."""
+        entries = self._entries
+        return entries[-1] if entries else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._end
+
+    @property
+    def failure(self) -> FatalLogError | None:
+        """The first error, after which nothing goes any more."""
+        return self._failure
+
+    def sync(self) -> None:
+        """Return once everything added so far is durable; called before anything leaves the replica."""
+        self._refuse_if_broken()
+        if self._stale:
+            self._guarded(self._rewrite)
+        elif self._dirty:
+            self._guarded(self._sync_data)
+
+    # The library's interface; its names and arguments are pinned by the contract test.
+
+    def add(self, command: bytes, idx: int, term: int) -> None:
+        """Append; at an index that is there already, keep an entry of the same term and cut before one of another."""
+        self._refuse_if_broken()
+        if self._entries and idx <= self._entries[-1][1]:
+            place = idx - self._entries[0][1]
+            if place < 0 or self._entries[place][2] == term:
+                return
+            if idx <= self._metadata.commit:
+                self._fail(
+                    DamagedDirectoryError(self._path, _contradiction(idx, self._entries[place][2], term))
+                )
+            self._guarded(lambda: self._cut(place))
+        if not self._stale:
+            self._guarded(lambda: self._append(Entry(command, idx, term)))
+        # Remembered only once it is in the file, so that memory is never ahead of it.
+        self._entries.append((command, idx, term))
+
+    def clear(self) -> None:
+        """Forget everything; the file follows with the next sync, together with what takes its place."""
+        self._refuse_if_broken()
+        self._entries, self._stale = [], True
+
+    def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803 - the library's names
+        """Do nothing: the library cuts on every resend; `add` cuts where terms conflict, and only there."""
+
+    def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803 - the library's names
+        """Forget what the dump holds, once the dump's name is durable."""
+        self._refuse_if_broken()
+        self._guarded(lambda: self._disk.fsync_directory(posixpath.dirname(self._path) or "."))
+        self._entries = self._entries[entryTo:]
+        self._stale = True
+
+    @overload
+    def __getitem__(self, item: int) -> Raw: ...
+    @overload
+    def __getitem__(self, item: slice) -> list[Raw]: ...
+    def __getitem__(self, item: int | slice) -> Raw | list[Raw]:
+        return self._entries[item]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _destroy(self) -> None:
+        """Leave the file as a restart would want it; harmless when broken, which the process already ends for."""
+        try:
+            if self._failure is None:
+                self.sync()
+                self._write_metadata()
+        finally:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803 - the library's names
+        """Let the commit index move, over synced entries only; stored within a second, as a lower one is harmless."""
+        if raftCommitIndex != self._metadata.commit:
+            self.sync()
+            self._metadata = replace(self._metadata, commit=raftCommitIndex)
+
+    def getRaftCommitIndex(self) -> int:  # noqa: N802
+        return self._metadata.commit
+
+    def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
+        """Store term and vote at once; a vote must not leave before it is durable."""
+        self.sync()
+        self._metadata = replace(self._metadata, term=term, vote=votedForNodeId)
+        self._write_metadata()
+
+    def getCurrentTerm(self) -> int:  # noqa: N802
+        return self._metadata.term
+
+    def getVotedForNodeId(self) -> str | None:  # noqa: N802
+        return self._metadata.vote
+
+    def onOneSecondTimer(self) -> None:  # noqa: N802
+        self.sync()
+        if self._metadata != self._written_metadata:
+            self._write_metadata()
+
+    # The file.
+
+    def _append(self, entry: Entry) -> None:
+        record = pack(entry, self._synced)
+        self._open_file().pwrite(self._end, record)
+        self._offsets.append(self._end)
+        self._end += len(record)
+        self._dirty = True
+
+    def _sync_data(self) -> None:
+        file = self._open_file()
+        self._observe_sync(file.datasync)
+        self._dirty, self._synced = False, self._end
+        # Not counted as part of the file: the next record takes its place, and losing it loses nothing.
+        file.pwrite(self._end, witness(self._end))
+
+    def _cut(self, place: int) -> None:
+        """Remove the entries from one place on, durably before anything is put there.
+
+        Else a power cut could keep a new entry together with old ones behind it, a log that no leader ever had.
+        """
+        if not self._stale:
+            file = self._open_file()
+            self._end = self._offsets[place]
+            file.truncate(self._end)
+            self._observe_sync(file.datasync)
+            del self._offsets[place:]
+            self._synced, self._dirty = self._end, False
+        del self._entries[place:]
+
+    def _rewrite(self) -> None:
+        """Write everything to a new file and let it take the place of the old one."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._offsets = write_journal(self._disk, self._path, [Entry(*raw) for raw in self._entries])
+        self._file = self._disk.open(self._path, OpenMode.UPDATE)
+        self._end = self._file.size() - len(witness(0))
+        self._synced = self._end
+        self._stale = self._dirty = False
+
+    def _open_file(self) -> File:
+        if self._file is None:
+            raise DiskError("write", self._path, DiskCause.CLOSED)
+        return self._file
+
+    def _write_metadata(self) -> None:
+        self._guarded(lambda: write_metadata(self._disk, self._metadata_path, self._metadata))
+        self._written_metadata = self._metadata
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except DiskError as error:
+            self._fail(LogDiskError(str(error)))
+
+    def _fail(self, failure: FatalLogError) -> NoReturn:
+        self._failure = failure
+        raise failure
+
+    def _refuse_if_broken(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _contradiction(index: int, ours: int, theirs: int) -> str:
+    return f"entry {index} is committed with term {ours}, and a leader sends it with term {theirs}"
+
+
+def metadata_path(journal_path: str) -> str:
+    """Return where term, vote and commit index of a journal are kept."""
+    return f"{journal_path}.meta"
+
+
+def write_journal(disk: Disk, path: str, entries: list[Entry]) -> list[int]:
+    """Replace a journal by one with these entries, durably; returns their offsets."""
+    temporary = f"{path}.new"
+    if disk.exists(temporary):
+        disk.remove(temporary)
+    offsets: list[int] = []
+    parts, offset = [MAGIC], len(MAGIC)
+    for entry in entries:
+        record = pack(entry, 0)
+        parts.append(record)
+        offsets.append(offset)
+        offset += len(record)
+    # The file gets its name only when all of it is synced, so its last record may vouch for everything before.
+    parts.append(witness(offset))
+    with disk.open(temporary, OpenMode.CREATE) as file:
+        file.pwrite(0, b"".join(parts))
+        file.fsync()
+    disk.rename(temporary, path)
+    disk.fsync_directory(posixpath.dirname(path) or ".")
+    return offsets

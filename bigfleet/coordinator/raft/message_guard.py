@@ -1,0 +1,149 @@
+"""What may pass between replicas, in both directions, whatever carries it.
+
+Why: the library sends before it syncs, answers without a term, commits its own stale tail while a snapshot arrives, and obeys
+forwarded commands. Each of these lost or invented data when it was measured.
+Called by: `bigfleet.coordinator.raft.guarded_transport` for real connections; tests put it around a network in memory.
+Must never: pass a message of another cluster, or let one out before the journal is synced.
+Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport).
+
+Keys that we add begin with `bf_`: the cluster in every message; the sender's term in append answers; where a chunk of a snapshot
+begins; and, from a learner, who it is, how far it has applied and which index it has to reach.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+VOTER_TYPES = frozenset({"request_vote", "response_vote", "append_entries", "next_node_idx", "timeout_now"})
+FORWARDED_TYPES = frozenset({"apply_command", "apply_command_response"})
+
+Message = dict[str, Any]  # the library's messages: plain data, its own keys
+
+
+class RaftNumbers(Protocol):
+    """The two numbers of the Raft object that decide about messages."""
+
+    @property
+    def raftCurrentTerm(self) -> int: ...  # noqa: N802 - the library's name
+
+    @property
+    def raftCommitIndex(self) -> int: ...  # noqa: N802 - the library's name
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerReport:
+    """What a learner says of itself with every answer."""
+
+    node_id: str
+    target: int
+    """The index it has to apply before it may vote; 0 while no leader has admitted it."""
+    applied: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a message does not pass; `close` when its connection must not go on either."""
+
+    reason: str
+    close: bool = False
+
+
+class MessageGuard:
+    """The rules of one replica; called on the tick thread alone."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        sync: Callable[[], None],
+        *,
+        on_refused: Callable[[str], object] = lambda _reason: None,
+        report: Callable[[], LearnerReport | None] = lambda: None,
+    ) -> None:
+        """`report` is what this replica says of itself while it learns; None for a voter."""
+        self._cluster_id, self._sync = cluster_id, sync
+        self._on_refused, self._report = on_refused, report
+        self._sent_bytes: dict[str, int] = {}
+        self._received_bytes: dict[str, int] = {}
+        self.learners: dict[str, LearnerReport] = {}
+        """What learners last said, by connection, whether it still stands or not."""
+        self.match: dict[str, int] = {}
+        """The last index that a connection said to hold, under the present term."""
+
+    def outgoing(self, node: str, message: Message, raft: RaftNumbers) -> Message | None:
+        """Return what to send in place of a message, None for nothing; everything it rests on is durable by then."""
+        self._sync()
+        if message.get("type") in FORWARDED_TYPES:
+            return None
+        tagged = {**message, "bf_cluster": self._cluster_id}
+        if message["type"] == "next_node_idx":
+            tagged["bf_term"] = raft.raftCurrentTerm
+            if (report := self._report()) is not None:
+                tagged["bf_learner"] = (report.node_id, report.target, report.applied)
+        chunk = message.get("serialized")
+        if chunk is not None and isinstance(chunk, tuple):
+            data, is_first, _ = chunk
+            begin = 0 if is_first else self._sent_bytes.get(node, 0)
+            tagged["bf_offset"] = begin
+            self._sent_bytes[node] = begin + len(data)
+        return tagged
+
+    def incoming(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
+        """Return what to hand to the library in place of a message, or why nothing."""
+        verdict = self._judge(node, is_voter, message, raft)
+        if isinstance(verdict, Refused):
+            self._on_refused(verdict.reason)
+        return verdict
+
+    def _judge(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
+        if not isinstance(message, dict):
+            return Refused("not_a_message", close=True)
+        if message.get("bf_cluster") != self._cluster_id:
+            return Refused("cluster", close=True)
+        kind = message.get("type")
+        if kind in FORWARDED_TYPES:
+            return Refused("forwarded")
+        if kind not in VOTER_TYPES or not (is_voter or kind == "next_node_idx"):
+            return Refused("type", close=True)
+        if kind == "next_node_idx":
+            return self._append_answer(node, message, raft)
+        if kind == "append_entries":
+            return self._append(node, message, raft)
+        return dict(message)
+
+    def _append_answer(self, node: str, message: Message, raft: RaftNumbers) -> Message | Refused:
+        if message.get("bf_term") != raft.raftCurrentTerm:
+            return Refused("stale_term")
+        learner = message.get("bf_learner")
+        if learner is not None:
+            self.learners[node] = LearnerReport(*learner)
+        if message.get("success"):
+            self.match[node] = message["next_node_idx"] - 1
+        return dict(message)
+
+    def _append(self, node: str, message: Message, raft: RaftNumbers) -> Message | Refused:
+        if "transmission" in message:
+            # An entry in pieces: entries are too small for that, and the library marks the last piece wrongly.
+            return Refused("transmission", close=True)
+        passed = dict(message)
+        previous = message.get("prevLogIdx")
+        if previous is not None:
+            covered = previous + len(message.get("entries", ()))
+            passed["commit_index"] = min(message["commit_index"], covered)
+            return passed
+        passed["commit_index"] = min(message["commit_index"], raft.raftCommitIndex)
+        chunk = message.get("serialized")
+        if chunk is None:
+            return passed
+        if not isinstance(chunk, tuple) or not self._continues(node, message, chunk):
+            return Refused("snapshot_gap")
+        return passed
+
+    def _continues(self, node: str, message: Mapping[str, Any], chunk: tuple[bytes, bool, bool]) -> bool:
+        """Whether a chunk is the one that follows; after a reconnect the leader would go on in the middle."""
+        data, is_first, _ = chunk
+        expected = 0 if is_first else self._received_bytes.get(node)
+        if message.get("bf_offset") != expected:
+            self._received_bytes.pop(node, None)
+            return False
+        self._received_bytes[node] = (expected or 0) + len(data)
+        return True

@@ -1,0 +1,129 @@
+"""Two connections as one: what arrives on either leaves on the other, within bounds.
+
+Why: the library believes any length prefix and keeps a silent connection for ever; a stranger must not get that far.
+Called by: `bigfleet.coordinator.raft.relays`, on the relays' own loop.
+Must never: read what it carries, or buffer more than the far side takes.
+Rules: coordinator 17.7. Until the library has answered once, which it does only to who knows the secret, a connection may send
+small frames only and has five seconds.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+
+FIRST_FRAME_BYTES = 4096
+FRAME_BYTES = 8 << 20
+_LENGTH = struct.Struct("i")  # native, as the library writes it
+
+
+class FrameMeter:
+    """Follows the library's length prefixes through a stream of bytes."""
+
+    def __init__(self) -> None:
+        self.limit = FIRST_FRAME_BYTES
+        self._head = b""
+        self._left = 0
+
+    def fits(self, data: bytes) -> bool:
+        """Return whether every frame that begins in these bytes is within the limit."""
+        at = 0
+        while at < len(data):
+            if self._left:
+                taken = min(self._left, len(data) - at)
+                self._left -= taken
+                at += taken
+                continue
+            taken = min(_LENGTH.size - len(self._head), len(data) - at)
+            self._head += data[at : at + taken]
+            at += taken
+            if len(self._head) == _LENGTH.size:
+                (self._left,) = _LENGTH.unpack(self._head)
+                self._head = b""
+                if not 0 < self._left <= self.limit:
+                    return False
+        return True
+
+
+class Leg(asyncio.Protocol):
+    """One end of a pipe; it reads nothing until it is joined to the other end."""
+
+    def __init__(self, on_made: Callable[["Leg"], object] = lambda _leg: None) -> None:
+        self._on_made = on_made
+        self._transport: asyncio.Transport | None = None
+        self._other: Leg | None = None
+        self._early = b""
+        self.meter: FrameMeter | None = None
+        self.refused = ""
+        """Why this end was cut by the meter; empty if it was not."""
+        loop = asyncio.get_running_loop()
+        self.sent: asyncio.Future[None] = loop.create_future()
+        """Done with the first bytes that came from this end."""
+        self.ended: asyncio.Future[None] = loop.create_future()
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        if self._transport is None:
+            raise ConnectionError("the connection was never made")
+        return self._transport
+
+    @transport.setter
+    def transport(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def join(self, other: "Leg") -> None:
+        """Let bytes pass both ways from now on; where one end is gone already, the other goes too."""
+        self._other, other._other = other, self
+        if self.ended.done() or other.ended.done():
+            self.close()
+            other.close()
+            return
+        for leg in (self, other):
+            early, leg._early = leg._early, b""
+            if early:
+                leg.data_received(early)
+            if not leg.transport.is_closing():
+                leg.transport.resume_reading()
+
+    def close(self) -> None:
+        """Cut this end at once; what was not delivered yet is lost, as with any broken connection."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # asyncio's callbacks.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream is wanted")
+        self._transport = transport
+        transport.pause_reading()
+        self._on_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._other is None:
+            # A TLS handshake may end with the first bytes behind it, whatever was said about reading.
+            self._early += data
+            if len(self._early) > FIRST_FRAME_BYTES + _LENGTH.size:
+                self.refused = "frame"
+                self.close()
+            return
+        if self.meter is not None and not self.meter.fits(data):
+            self.refused = "frame"
+            self.close()
+            return
+        if not self.sent.done():
+            self.sent.set_result(None)
+        self._other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self._other is not None and self._other._transport is not None:
+            self._other._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._other is not None and self._other._transport is not None:
+            self._other._transport.resume_reading()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if self._other is not None:
+            self._other.close()
+        if not self.ended.done():
+            self.ended.set_result(None)

@@ -1,0 +1,351 @@
+"""The replicated log of one process: what the service calls, on top of a replica that lives on its own thread.
+
+Why: callers want four calls and an honest error; threads, lives, batches and relays are none of their business.
+Called by: the program makes one; the service and the export loop use it through `bigfleet.coordinator.log`.
+Must never: say that it serves before everybody who keeps soft state has dropped it, or after leadership was lost.
+Rules: coordinator 2.4, 4.1, 9, 10.2, 11, 17.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import Clock, monotonic_s, timeout
+from bigfleet.aio.disk import Disk
+from bigfleet.aio.ids import Ids
+from bigfleet.aio.rng import Rng
+from bigfleet.coordinator.log import (
+    PROPOSE_TIMEOUT_S,
+    Command,
+    FatalLogError,
+    LogStatus,
+    NotLeaderError,
+    Result,
+    Snapshot,
+    StateMachine,
+    UnavailableError,
+    UnknownPeerError,
+)
+from bigfleet.coordinator.raft.batches import Batches
+from bigfleet.coordinator.raft.certificates import RaftTls
+from bigfleet.coordinator.raft.directory import DataDirectory
+from bigfleet.coordinator.raft.formation import Formation, OnStep
+from bigfleet.coordinator.raft.lives import Lives, Surroundings
+from bigfleet.coordinator.raft.membership import Members
+from bigfleet.coordinator.raft.peer_calls import PeerCalls
+from bigfleet.coordinator.raft.relays import Relays, Resolve, as_named
+from bigfleet.coordinator.raft.replica import Listeners, OnBatchEnd
+from bigfleet.coordinator.raft.standing import Standing
+from bigfleet.coordinator.raft.startup import Setting
+from bigfleet.obs.metrics import Metrics
+from bigfleet.transport.address import ListenAddress, parse_listen
+
+_PREFIX = "bigfleet_coordinator_"
+HAND_OVER_S = 1.0
+DRAIN_S = 2.0
+NO_PEER_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RaftSettings:
+    """What the flags say about the log."""
+
+    members: Members
+    data_dir: str
+    bind: ListenAddress
+    bootstrap: bool = False
+    bootstrap_without_peers: bool = False
+    secret: bytes = b""
+    """The shared password; required beyond one replica (C11)."""
+
+
+class RaftLog:
+    """A `ReplicatedLog` on pysyncobj with its guards."""
+
+    def __init__(
+        self,
+        settings: RaftSettings,
+        *,
+        clock: Clock,
+        disk: Disk,
+        ids: Ids,
+        rng: Rng,
+        machine: StateMachine,
+        calls: PeerCalls,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        tls: RaftTls | None = None,
+        resolve: Resolve = as_named,
+        on_step: OnStep = lambda _step: None,
+    ) -> None:
+        self._settings, self._members = settings, settings.members
+        self._clock, self._disk, self._ids, self._rng = clock, disk, ids, rng
+        self._machine, self._calls, self._metrics, self._log = machine, calls, metrics, log
+        self._tls, self._resolve, self._on_step = tls, resolve, on_step
+        self._batches = Batches(
+            clock, lambda commands: metrics.histogram(f"{_PREFIX}batch_commands").observe(commands)
+        )
+        self._standing = Standing(settings.members, machine)
+        self._on_serving: list[Callable[[int], object]] = []
+        self._on_lost: list[Callable[[], object]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: asyncio.Future[FatalLogError] | None = None
+        self._directory: DataDirectory | None = None
+        self._relays: Relays | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._failure = self._loop.create_future()
+        self._directory = directory = DataDirectory(self._disk, self._settings.data_dir)
+        try:
+            self._standing.on_disk = directory.identity(self._members.me.node_id)
+            directory.examine()
+            directory.clear_leftovers()
+            if len(self._members.all) > 1:
+                self._relays = self._make_relays()
+                await self._relays.start()
+        except BaseException:
+            await self.stop()
+            raise
+        lives = Lives(self._surroundings(directory), self._listeners())
+        formation = self._make_formation(directory, lives)
+        self._standing.lives, self._standing.formation = lives, formation
+        self._tasks = [self._loop.create_task(self._form(formation), name="raft formation")]
+        if self._relays is not None:
+            self._tasks.append(self._loop.create_task(self._warn_when_lonely(), name="raft peers"))
+
+    async def propose(self, command: Command, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Result:
+        self._refuse_unless_serving()
+        return await self._batches.propose(command, timeout_s)
+
+    async def barrier(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> None:
+        epoch = self._refuse_unless_serving()
+        await self._batches.barrier(timeout_s)
+        if self._refuse_unless_serving() != epoch:
+            raise NotLeaderError(self._standing.hint())
+
+    async def snapshot(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Snapshot:
+        await self.barrier(timeout_s=timeout_s)
+        try:
+            async with timeout(self._clock, timeout_s):
+                return await self._refuse_unless_started().on_thread(lambda replica: replica.snapshot())
+        except TimeoutError:
+            raise UnavailableError(f"no snapshot within {timeout_s:g} s") from None
+
+    async def admit(self, node_id: str, raft_address: str) -> None:
+        self._refuse_unless_serving()
+        if not any((m.node_id, m.raft_address) == (node_id, raft_address) for m in self._members.all):
+            allowed = ", ".join(f"{member.node_id} at {member.raft_address}" for member in self._members.all)
+            raise UnknownPeerError(node_id, raft_address, allowed)
+        # What is committed after the call began lies behind everything the caller ever acknowledged.
+        await self.barrier()
+
+    def status(self) -> LogStatus:
+        return self._standing.status()
+
+    def tick_age_s(self) -> float:
+        lives = self._standing.lives
+        return 0.0 if lives is None else lives.tick_age_s()
+
+    def journal_bytes(self) -> int:
+        """Return the size of the journal file, for a gauge."""
+        replica = self._standing.replica
+        return 0 if replica is None else replica.journal.size
+
+    def on_serving(self, callback: Callable[[int], object]) -> None:
+        self._on_serving.append(callback)
+
+    def on_lost(self, callback: Callable[[], object]) -> None:
+        self._on_lost.append(callback)
+
+    async def wait_failure(self) -> FatalLogError:
+        if self._failure is None:
+            raise UnavailableError("the log was not started")
+        return await asyncio.shield(self._failure)
+
+    def abort(self, error: FatalLogError) -> None:
+        """Let the log fail, for a cause found outside of it; from any thread."""
+        self._hand_over_to_loop(self._fail, error)
+
+    async def transfer_leadership(self) -> bool:
+        lives = self._standing.lives
+        if self._standing.serving_now() is None or lives is None or len(self._members.all) == 1:
+            return False
+        self._batches.freeze()
+        try:
+            with suppress(TimeoutError):
+                async with timeout(self._clock, DRAIN_S):
+                    await self._batches.idle()
+            give_up_s = monotonic_s(self._clock) + HAND_OVER_S
+            while monotonic_s(self._clock) < give_up_s:
+                if self._standing.serving_now() is None:
+                    return True
+                await lives.on_thread(lambda replica: replica.hand_over())
+                await self._clock.sleep(0.05)
+            return self._standing.serving_now() is None
+        finally:
+            self._batches.unfreeze()
+
+    async def stop(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._standing.lives is not None:
+            await self._standing.lives.end()
+        self._lost("stopped")
+        self._batches.end()
+        relays, self._relays = self._relays, None
+        if relays is not None:
+            await relays.stop()
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            directory.close()
+
+    # Parts.
+
+    def _make_relays(self) -> Relays:
+        def place(address: str) -> tuple[str, int]:
+            parsed = parse_listen(address, "peer address")
+            return parsed.host, parsed.port
+
+        return Relays(
+            self._settings.bind,
+            {member.node_id: place(member.raft_address) for member in self._members.others},
+            self._tls,
+            on_refused=self._count_refused,
+            on_dead=self.abort,
+            resolve=self._resolve,
+        )
+
+    def _surroundings(self, directory: DataDirectory) -> Surroundings:
+        # A single replica talks to nobody, so nobody needs to know its password, ourselves included.
+        password = self._settings.secret or "".join(self._ids.session() for _ in range(4)).encode()
+        return Surroundings(
+            members=self._members,
+            directory=directory,
+            machine=self._machine,
+            clock=self._clock,
+            metrics=self._metrics,
+            password=password,
+            relays=self._relays,
+        )
+
+    def _make_formation(self, directory: DataDirectory, lives: Lives) -> Formation:
+        setting = Setting(
+            replicas=len(self._members.all),
+            ordinal=self._members.ordinal,
+            bootstrap=self._settings.bootstrap,
+            without_peers=self._settings.bootstrap_without_peers,
+        )
+        return Formation(
+            setting,
+            self._members,
+            directory=directory,
+            lives=lives,
+            batches=self._batches,
+            calls=self._calls,
+            clock=self._clock,
+            ids=self._ids,
+            jitter=self._rng.stream("raft join"),
+            log=self._log,
+            on_step=self._on_step,
+        )
+
+    async def _form(self, formation: Formation) -> None:
+        try:
+            await formation.run()
+        except FatalLogError as error:
+            self._fail(error)
+        except (
+            Exception
+        ) as error:  # the task is watched by nobody else; a component that ends ends the process
+            self._log.exception("formation_failed")
+            self._fail(FatalLogError(f"formation ended: {type(error).__name__}: {error}"))
+
+    async def _warn_when_lonely(self) -> None:
+        """Say so when no peer connects: a wrong secret looks just like that, and the library says nothing."""
+        alone_since_s = monotonic_s(self._clock)
+        while True:
+            await self._clock.sleep(1.0)
+            now_s = monotonic_s(self._clock)
+            if not self._standing.is_lonely:
+                alone_since_s = now_s
+            elif now_s - alone_since_s >= NO_PEER_S:
+                self._log.warning(
+                    "no_raft_peer",
+                    seconds=NO_PEER_S,
+                    hint="are the peers up, and is --raft-secret-file the same?",
+                )
+                alone_since_s = now_s
+
+    # What the other threads tell; handed over to the loop, in order.
+
+    def _listeners(self) -> Listeners:
+        return Listeners(
+            on_serving=lambda term: self._hand_over_to_loop(self._gained, term),
+            on_lost=lambda cause: self._hand_over_to_loop(self._lost, cause),
+            on_election=lambda: self._metrics.counter(f"{_PREFIX}elections_total").inc(),
+            on_fatal=self.abort,
+            on_trouble=lambda text: self._hand_over_to_loop(self._trouble, text),
+        )
+
+    def _hand_over_to_loop(self, call: Callable[..., None], *arguments: object) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the process is ending, nobody listens
+                self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _gained(self, term: int) -> None:
+        replica = self._standing.replica
+        if replica is None or replica.serving != term:
+            return  # lost again before we heard of it
+        for callback in self._on_serving:
+            callback(term)
+        self._standing.serving = term
+        self._log.info("serving", epoch=term)
+
+        def submit(batch: str, on_end: OnBatchEnd) -> None:
+            replica.submit(batch, lambda end, results: self._hand_over_to_loop(on_end, end, results))
+
+        self._batches.begin(term, submit)
+
+    def _lost(self, cause: str) -> None:
+        if self._standing.serving is None:
+            return
+        self._standing.serving = None
+        self._metrics.counter(f"{_PREFIX}leadership_lost_total", cause=cause).inc()
+        self._log.info("serving_ended", cause=cause)
+        self._batches.end(self._standing.hint())
+        for callback in self._on_lost:
+            callback()
+
+    def _trouble(self, text: str) -> None:
+        self._log.error("raft_trouble", detail=text)
+
+    def _count_refused(self, reason: str, detail: str) -> None:
+        self._metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
+        self._hand_over_to_loop(self._say_refused, reason, detail)
+
+    def _say_refused(self, reason: str, detail: str) -> None:
+        self._log.warning("raft_connection_refused", reason=reason, detail=detail)
+
+    def _fail(self, error: FatalLogError) -> None:
+        self._lost("failure")
+        if self._failure is not None and not self._failure.done():
+            self._log.error("log_failed", error=str(error), exit_code=error.exit_code)
+            self._failure.set_result(error)
+
+    def _refuse_unless_started(self) -> Lives:
+        if self._standing.lives is None:
+            raise NotLeaderError
+        return self._standing.lives
+
+    def _refuse_unless_serving(self) -> int:
+        serving = self._standing.serving_now()
+        if serving is None:
+            raise NotLeaderError(self._standing.hint())
+        return serving

@@ -1,0 +1,214 @@
+"""The Raft port and the ways to the peers: everything between the library on loopback and the network.
+
+Why: the library speaks plain TCP, resolves names on its own thread and lets anybody talk to it. It is therefore given loopback
+addresses only; this module owns the real port, with TLS where the flags ask for it.
+Called by: `bigfleet.coordinator.raft.raft_log` makes one for the life of the process.
+Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader to the peers; or pipe a byte before the far
+side has shown a replica's certificate.
+Rules: coordinator 9.1, 17.4 (only one side dials; names are resolved for each dial), 17.7; decisions C8 and C11.
+"""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from bigfleet.coordinator.log import FatalLogError
+from bigfleet.coordinator.raft.certificates import RaftTls, replica_problem
+from bigfleet.coordinator.raft.pipes import FRAME_BYTES, FrameMeter, Leg
+from bigfleet.transport.address import ListenAddress, listen_problem
+
+HANDSHAKE_S = 5.0
+PROBE_S = 10.0
+LOOPBACK = "127.0.0.1"
+_TURNS = 8
+_T = TypeVar("_T")
+Resolve = Callable[[str, int], Awaitable[tuple[str, int]]]
+
+
+async def as_named(host: str, port: int) -> tuple[str, int]:
+    """Let the system resolve the name when it connects."""
+    return host, port
+
+
+class Relays:
+    """One gate on the Raft port, one way out per peer; on a thread and loop of their own."""
+
+    def __init__(
+        self,
+        bind: ListenAddress,
+        peers: Mapping[str, tuple[str, int]],
+        tls: RaftTls | None,
+        *,
+        on_refused: Callable[[str, str], object],
+        on_dead: Callable[[FatalLogError], object],
+        resolve: Resolve = as_named,
+    ) -> None:
+        """Callbacks come on the relays' thread: why a connection was refused (reason, detail), and that Raft's own port died."""
+        self._bind, self._peers, self._tls, self._resolve = bind, dict(peers), tls, resolve
+        self._on_refused, self._on_dead = on_refused, on_dead
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="raft-relays", daemon=True)
+        self._servers: list[asyncio.Server] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they were begun
+        self._target: int | None = None
+        self.ports: dict[str, int] = {}
+        """The loopback port that leads to each peer, by its node id."""
+        self.port = bind.port
+
+    async def start(self) -> None:
+        """Listen; raises FatalLogError where the address cannot be had."""
+        self._thread.start()
+        await self._there(self._listen())
+
+    def set_target(self, port: int | None) -> None:
+        """Let whoever is let in reach Raft on this loopback port; None while there is none."""
+        self._loop.call_soon_threadsafe(setattr, self, "_target", port)
+
+    async def stop(self) -> None:
+        """Close everything and end the thread."""
+        if self._thread.is_alive():
+            await self._there(self._close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            await asyncio.to_thread(self._thread.join)
+        self._loop.close()
+
+    async def _there(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    # From here on everything runs on the relays' loop.
+
+    async def _listen(self) -> None:
+        try:
+            gate = await self._loop.create_server(
+                lambda: Leg(self._on_stranger), self._bind.host or None, self._bind.port
+            )
+        except OSError as error:
+            raise FatalLogError(f"--raft-bind {self._bind}: {listen_problem(error)}") from error
+        self._servers.append(gate)
+        self.port = gate.sockets[0].getsockname()[1]
+        for node, (host, port) in sorted(self._peers.items()):
+            outward = await self._loop.create_server(self._outward_leg(host, port), LOOPBACK, 0)
+            self._servers.append(outward)
+            self.ports[node] = outward.sockets[0].getsockname()[1]
+        self._keep(self._watch_target())
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        # A connection that was being accepted appears some turns of the loop later, and a closed one ends some turns later.
+        for _ in range(_TURNS):
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)
+
+    def _keep(self, work: Coroutine[Any, Any, None], leg: Leg | None = None) -> None:
+        """Run something until it ends; its leg ends with it, also where it was cancelled before its first step."""
+        task = self._loop.create_task(work)
+        self._tasks[task] = None
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._tasks.pop(done, None)
+            if leg is not None:
+                leg.close()
+
+        task.add_done_callback(ended)
+
+    def _on_stranger(self, leg: Leg) -> None:
+        self._keep(self._let_in(leg), leg)
+
+    def _outward_leg(self, host: str, port: int) -> Callable[[], Leg]:
+        return lambda: Leg(lambda leg: self._keep(self._let_out(leg, host, port), leg))
+
+    async def _let_in(self, leg: Leg) -> None:
+        try:
+            if self._tls is not None and not await self._shake_hands(leg, self._tls):
+                return
+            target = self._target
+            if target is None:
+                return  # unformed or learning: nobody has any business here yet
+            _, inner = await self._loop.create_connection(Leg, LOOPBACK, target)
+            leg.meter = FrameMeter()
+            leg.join(inner)
+            await self._until_known(leg, inner)
+            await leg.ended
+        except OSError as error:
+            self._on_refused("broken", str(error))
+
+    async def _shake_hands(self, leg: Leg, tls: RaftTls) -> bool:
+        try:
+            secured = await self._loop.start_tls(
+                leg.transport, leg, tls.server(), server_side=True, ssl_handshake_timeout=HANDSHAKE_S
+            )
+        except (OSError, ssl.SSLError) as error:
+            self._on_refused("handshake", str(error))
+            return False
+        if secured is None:
+            self._on_refused("handshake", "the connection was closed")
+            return False
+        leg.transport = secured
+        secured.pause_reading()
+        if problem := replica_problem(secured.get_extra_info("ssl_object")):
+            self._on_refused("identity", problem)
+            return False
+        return True
+
+    async def _until_known(self, leg: Leg, inner: Leg) -> None:
+        """Wait for Raft's first answer, which only who knows the secret gets; then larger frames may pass."""
+        ends = [inner.sent, leg.ended, inner.ended]
+        await asyncio.wait(ends, timeout=HANDSHAKE_S, return_when=asyncio.FIRST_COMPLETED)
+        if inner.sent.done() and leg.meter is not None:
+            leg.meter.limit = FRAME_BYTES
+            return
+        self._on_refused(leg.refused or "secret", "it does not speak as a peer with our secret does")
+        leg.close()
+
+    async def _let_out(self, leg: Leg, host: str, port: int) -> None:
+        try:
+            address = await self._resolve(host, port)
+            context = None if self._tls is None else self._tls.client()
+            async with asyncio.timeout(HANDSHAKE_S):
+                _, outer = await self._loop.create_connection(
+                    Leg,
+                    *address,
+                    ssl=context,
+                    server_hostname=host if context else None,
+                    ssl_handshake_timeout=HANDSHAKE_S if context else None,
+                )
+            if context is not None and (
+                problem := replica_problem(outer.transport.get_extra_info("ssl_object"))
+            ):
+                outer.close()
+                self._on_refused("peer_identity", f"{host}:{port}: {problem}")
+                return
+            leg.join(outer)
+            await leg.ended
+        except ssl.SSLError as error:
+            self._on_refused("peer_handshake", f"{host}:{port}: {error}")
+        except (OSError, TimeoutError):
+            pass  # the peer is away; the library tries again
+
+    async def _watch_target(self) -> None:
+        """Look every now and then whether Raft still listens: an accept error closes its port for good."""
+        while True:
+            await asyncio.sleep(PROBE_S)
+            target = self._target
+            if target is None:
+                continue
+            try:
+                _, probe = await self._loop.create_connection(Leg, LOOPBACK, target)
+            except OSError as error:
+                if target == self._target:
+                    self._on_dead(FatalLogError(f"Raft no longer listens on its loopback port: {error}"))
+            else:
+                probe.close()
+
+
+def free_port() -> int:
+    """Return a loopback port that was free a moment ago."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,244 @@
+"""One life of the Raft object: built, ticked, watched and destroyed, all on one thread.
+
+Why: the library is not thread-safe, its own thread retries what must end the process, and leadership is not yet the right to
+serve: that begins when the epoch of the term that was won is committed.
+Called by: `bigfleet.coordinator.raft.replica_thread` in a process; tests tick it by hand, under their own time.
+Must never: block on the asyncio loop; what it tells goes through callbacks that only hand over.
+Rules: coordinator 4.1 (serving), 11, 17.5 and 17.9 (epoch).
+"""
+
+import enum
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pysyncobj import FAIL_REASON
+
+from bigfleet.coordinator.log import BATCH_VERSION, FatalLogError, Snapshot, StateMachine
+from bigfleet.coordinator.raft.dump import Dumps
+from bigfleet.coordinator.raft.guarded_transport import GuardedTransport, RelayedNode
+from bigfleet.coordinator.raft.journal import GuardedJournal
+from bigfleet.coordinator.raft.library import TICK_S, Raft, settings
+from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard
+
+_FOLLOWER, _CANDIDATE, _LEADER = 0, 1, 2
+
+
+class BatchEnd(enum.Enum):
+    """What became of a batch that was handed over."""
+
+    APPLIED = "applied"
+    NOT_APPLIED = "not applied, and never will be"
+    BUSY = "the queue is full"
+    UNKNOWN = "unknown"
+
+
+# 17.5: the first group certainly did not happen, the second may have.
+_ENDS = {
+    FAIL_REASON.SUCCESS: BatchEnd.APPLIED,
+    FAIL_REASON.QUEUE_FULL: BatchEnd.BUSY,
+    FAIL_REASON.MISSING_LEADER: BatchEnd.NOT_APPLIED,
+    FAIL_REASON.DISCARDED: BatchEnd.NOT_APPLIED,
+    FAIL_REASON.NOT_LEADER: BatchEnd.NOT_APPLIED,
+}
+
+OnBatchEnd = Callable[[BatchEnd, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a replica looked like after a tick."""
+
+    state: int = _FOLLOWER
+    leader: str | None = None
+    """Raft address of the believed leader."""
+    term: int = 0
+    commit: int = 0
+    applied: int = 0
+    connected: frozenset[str] = frozenset()
+    """Raft addresses of the voters it is connected to."""
+    learners: tuple[LearnerReport, ...] = ()
+
+    @property
+    def is_leader(self) -> bool:
+        return self.state == _LEADER
+
+    @property
+    def is_candidate(self) -> bool:
+        return self.state == _CANDIDATE
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Whom a replica tells; called on its thread, must only hand over."""
+
+    on_serving: Callable[[int], object] = lambda _term: None
+    on_lost: Callable[[str], object] = lambda _cause: None
+    on_election: Callable[[], object] = lambda: None
+    on_fatal: Callable[[FatalLogError], object] = lambda _error: None
+    on_trouble: Callable[[str], object] = lambda _text: None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who this replica is and with whom it votes."""
+
+    node_id: str
+    cluster_id: str
+    raft_address: str
+    is_voter: bool
+    peers: tuple[RelayedNode, ...]
+    bind: str
+    password: bytes
+
+
+class Replica:
+    """The Raft object and what we add to it; every method but the properties is called on its own thread."""
+
+    def __init__(
+        self,
+        member: Member,
+        *,
+        journal: GuardedJournal,
+        journal_path: str,
+        dump_path: str,
+        dumps: Dumps,
+        machine: StateMachine,
+        guard: MessageGuard,
+        listeners: Listeners,
+        transport: Callable[[Any, Any, Any, MessageGuard], Any] = GuardedTransport,
+    ) -> None:
+        self._member, self._machine, self._listeners = member, machine, listeners
+        self.journal, self._dumps, self._guard = journal, dumps, guard
+        self._posted: deque[Callable[[], None]] = deque()
+        self._state = _FOLLOWER
+        self._won = False
+        self._proposed_term = 0
+        self.serving: int | None = None
+        """The term it won and has committed its epoch for; cleared the moment leadership is lost."""
+        self.view = View(term=journal.getCurrentTerm())
+        conf = settings(
+            bind=member.bind,
+            journal_path=journal_path,
+            dump_path=dump_path,
+            password=member.password,
+            dumps=dumps,
+            on_state=self._on_state,
+        )
+        me = RelayedNode(member.raft_address, 0) if member.is_voter else None
+        self._raft = Raft(
+            me, list(member.peers), conf, journal=journal, machine=machine, guard=guard, transport=transport
+        )
+
+    @property
+    def match(self) -> Mapping[str, int]:
+        """How far each peer last said to be, by Raft address; of use on the leader."""
+        return self._guard.match
+
+    def tick(self, wait_s: float = TICK_S) -> None:
+        """Let Raft do what is due, waiting at most so long for something to come; raises FatalLogError."""
+        while self._posted:
+            self._posted.popleft()()
+        try:
+            self._raft.doTick(wait_s)
+        finally:
+            # Also when the library swallowed the error, or raised another one on top of it.
+            failure = self.journal.failure or self._dumps.failure or self._raft.failure
+            if failure is not None:
+                self._end_serving("failure")
+                raise failure
+        self._begin_epoch_if_won()
+        seen = self._look()
+        if seen != self.view:
+            self.view = seen  # else the same object, so that those who look see at once that nothing changed
+
+    def destroy(self) -> None:
+        """Close connections and files."""
+        self._end_serving("stopped")
+        self._raft.destroy()
+
+    def post(self, work: Callable[[], None]) -> None:
+        """Let something run before the next tick; from any thread."""
+        self._posted.append(work)
+
+    def submit(self, batch: str, on_end: OnBatchEnd) -> None:
+        """Hand over one batch; from any thread. `on_end` is called on the replica's thread, and perhaps never."""
+
+        def ended(result: str | None, reason: int) -> None:
+            on_end(_ENDS.get(reason, BatchEnd.UNKNOWN), result or "")
+
+        self._raft.apply(batch, callback=ended)
+
+    def snapshot(self) -> Snapshot:
+        """Return the tables with the entry they stand at; on the replica's thread."""
+        index = self._raft.raftLastApplied
+        place = index - self.journal[0][1]
+        return Snapshot(self._machine.dump(), index, self.journal[place][2])
+
+    def hand_over(self) -> bool:
+        """Ask the most caught-up peer to take the leadership; on the replica's thread."""
+        denied: list[int] = []
+        self._raft.transferLeadership(callback=lambda _none, reason: denied.append(reason))
+        return denied == [FAIL_REASON.SUCCESS]
+
+    def _on_state(self, _old: int, new: int) -> None:
+        self._end_serving("deposed" if new == _FOLLOWER else "election")
+        self._state, self._won = new, new == _LEADER
+        if new == _CANDIDATE:
+            self._listeners.on_election()
+
+    def _end_serving(self, cause: str) -> None:
+        self._won = False
+        was_serving, self.serving = self.serving is not None, None
+        if was_serving:
+            self._listeners.on_lost(cause)
+
+    def _begin_epoch_if_won(self) -> None:
+        """Propose the epoch of the term that was won, once; what commits it makes this replica serve."""
+        term = self._raft.raftCurrentTerm
+        if not self._won or not self._raft._isLeader() or self._proposed_term == term:
+            return
+        self._proposed_term = term
+        command = {
+            "kind": "begin_epoch",
+            "term": term,
+            "node": self._member.node_id,
+            "cluster_id": self._member.cluster_id,
+        }
+        item = json.dumps(command, separators=(",", ":"))
+        batch = f'{{"v":{BATCH_VERSION},"epoch":{self._machine.epoch},"items":[{item}]}}'
+        self.submit(batch, lambda end, results: self._on_epoch(term, end, results))
+
+    def _on_epoch(self, term: int, end: BatchEnd, results: str) -> None:
+        if not self._won or self._raft.raftCurrentTerm != term:
+            return
+        if end is not BatchEnd.APPLIED:
+            self._proposed_term = 0  # still leader: try again at the next tick
+            return
+        result = json.loads(results)[0]
+        if not result["ok"]:
+            self._listeners.on_trouble(f"begin_epoch({term}) was refused: {result}")
+            return
+        self.serving = term
+        self._listeners.on_serving(term)
+
+    def _look(self) -> View:
+        raft = self._raft
+        leader = raft._getLeader()
+        return View(
+            state=self._state,
+            leader=None if leader is None else str(leader.id),
+            term=raft.raftCurrentTerm,
+            commit=raft.raftCommitIndex,
+            applied=raft.raftLastApplied,
+            connected=frozenset(str(peer.id) for peer in self._member.peers if raft.isNodeConnected(peer)),
+            learners=self._learners(),
+        )
+
+    def _learners(self) -> tuple[LearnerReport, ...]:
+        said = self._guard.learners
+        if not said:
+            return ()
+        return tuple(said[node.id] for node in self._raft.readonlyNodes if node.id in said)

@@ -1,0 +1,86 @@
+"""The thread that owns a replica: it builds it, ticks it until told to stop, and ends it.
+
+Why: one owner, so that nothing of the library is ever touched from two threads; and one place where an error becomes the end of
+the process or a line in the log.
+Called by: `bigfleet.coordinator.raft.raft_log`, one per life of the replica: learner, sole voter, voter.
+Must never: go on ticking after a FatalLogError; memory would be ahead of the disk.
+Rules: coordinator 11 and 17.2. Deviation from 11: the thread is ours, not the library's, see the README.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from pysyncobj import SyncObjException
+
+from bigfleet.aio.clock import NANOSECONDS, Clock
+from bigfleet.coordinator.log import FatalLogError
+from bigfleet.coordinator.raft.library import TICK_S
+from bigfleet.coordinator.raft.replica import Listeners, Replica
+
+_BUILD_ATTEMPTS = 5
+
+
+class ReplicaThread:
+    """One replica on a thread of its own; made and stopped on the asyncio loop."""
+
+    def __init__(self, build: Callable[[], Replica], listeners: Listeners, clock: Clock) -> None:
+        """`build` is called on the thread; again, with another port, where its port was taken."""
+        self._build, self._listeners, self._clock = build, listeners, clock
+        self._stopping = threading.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="raft", daemon=True)
+        self._ticked_ns = clock.monotonic_ns()
+        self.replica: Replica | None = None
+        """The replica once it is built."""
+
+    async def start(self) -> None:
+        """Return once the replica is built, or has failed to be, which the listeners hear."""
+        self._thread.start()
+        await asyncio.to_thread(self._ready.wait)
+
+    async def stop(self) -> None:
+        """Return once the replica is destroyed and the thread has ended."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            await asyncio.to_thread(self._thread.join)
+
+    def tick_age_s(self) -> float:
+        """Return how long ago the last tick ended."""
+        return (self._clock.monotonic_ns() - self._ticked_ns) / NANOSECONDS
+
+    def _run(self) -> None:
+        try:
+            replica = self._built()
+        except FatalLogError as error:
+            self._listeners.on_fatal(error)
+            return
+        finally:
+            self._ready.set()
+        try:
+            self._tick_until_stopped(replica)
+        except FatalLogError as error:
+            self._listeners.on_fatal(error)
+        finally:
+            # After a failure the journal writes nothing any more; closing the connections lets peers notice at once.
+            with suppress(FatalLogError):
+                replica.destroy()
+
+    def _built(self) -> Replica:
+        for _ in range(_BUILD_ATTEMPTS):
+            with suppress(SyncObjException):  # its port was taken in between
+                self.replica = self._build()
+                return self.replica
+        raise FatalLogError(f"no loopback port could be bound for Raft in {_BUILD_ATTEMPTS} attempts")
+
+    def _tick_until_stopped(self, replica: Replica) -> None:
+        while not self._stopping.is_set():
+            try:
+                replica.tick()
+            except FatalLogError:
+                raise
+            except Exception as error:  # as the library's own thread does: log, wait a little, go on
+                self._listeners.on_trouble(f"a tick failed: {type(error).__name__}: {error}")
+                self._stopping.wait(TICK_S)
+            self._ticked_ns = self._clock.monotonic_ns()

@@ -1,0 +1,246 @@
+"""The nine calls of the coordinator, each in the order of its checks.
+
+Why: this is the contract with shards, admins, dashboards and peers.
+Called by: the gRPC server, through `bigfleet.transport.coordinator.COORDINATOR`.
+Must never: answer from a replica that does not serve, or read before a barrier that began after the request arrived.
+Rules: coordinator 4, wire 5, 7 and 8.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s
+from bigfleet.aio.identity import ADMIN, READONLY, Role
+from bigfleet.aio.net import Call, Code, Metadata, RefusedError
+from bigfleet.coordinator.answering import answers, facts_about, leader_only
+from bigfleet.coordinator.archive import make_archive
+from bigfleet.coordinator.core import commands
+from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.results import Refusal
+from bigfleet.coordinator.core.soft_state import Moment
+from bigfleet.coordinator.core.tables import Tables
+from bigfleet.coordinator.desk import Desk
+from bigfleet.coordinator.log import ReplicatedLog, Result
+from bigfleet.coordinator.reign import Throne
+from bigfleet.coordinator.reporting import Reporting
+from bigfleet.model.instruction import Domain
+from bigfleet.transport.coordinator import BLOCKED_BY, LAST_EXPORT, LIST_SHARDS
+from bigfleet.transport.gates import allow, allow_exact
+from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.wire.shard_reports import (
+    answer_to_proto,
+    report_from_proto,
+    shortfall_to_proto,
+    summary_to_proto,
+)
+
+CHUNK_BYTES: Final = 1024 * 1024
+
+_CODES: Final = {
+    Refusal.SHARD_NOT_FOUND.value: Code.NOT_FOUND,
+    Refusal.DOMAIN_ALREADY_ASSIGNED.value: Code.ALREADY_EXISTS,
+    Refusal.INVALID.value: Code.INVALID_ARGUMENT,
+}
+
+
+class Now:
+    """The moment by this host's clock, whose wall time does not jump."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._wall = clock, SteadyWall(clock)
+
+    def __call__(self) -> Moment:
+        return Moment(monotonic_s(self._clock), self._wall.now_ns())
+
+
+class CoordinatorService:
+    """Answers the nine calls on one replica."""
+
+    def __init__(
+        self,
+        *,
+        log: ReplicatedLog,
+        machine: Machine,
+        throne: Throne,
+        desk: Desk,
+        reporting: Reporting,
+        now: Callable[[], Moment],
+    ) -> None:
+        self._log, self._machine, self.throne = log, machine, throne
+        self._desk, self._reporting, self._now = desk, reporting, now
+        self._last_export_ns = 0
+
+    def facts(self, call: Call) -> Metadata:
+        """Return what this replica says about itself with every answer; the listing of shards adds who blocks."""
+        facts = facts_about(self._log.status())
+        if call.method != LIST_SHARDS.path:
+            return facts
+        blockers = self._blockers()
+        if blockers:
+            facts = (*facts, (BLOCKED_BY, ",".join(blockers)))
+        return (*facts, (LAST_EXPORT, str(self._last_export_ns))) if self._last_export_ns else facts
+
+    def note_export(self, now_ns: int) -> None:
+        """Remember when this replica last exported a snapshot, for whoever asks how things stand."""
+        self._last_export_ns = now_ns
+
+    @answers
+    @leader_only
+    async def report_shard(self, request: pb.ShardReport, call: Call) -> pb.ReportAck:
+        _require(request, "shard_id")
+        return await self._report(request, call)
+
+    @allow_exact(Role.SHARD, lambda request: request.shard_id)
+    async def _report(self, request: pb.ShardReport, call: Call) -> pb.ReportAck:
+        arrived = self._now()
+        return answer_to_proto(await self._reporting.report(report_from_proto(request), call, arrived))
+
+    @answers
+    @leader_only
+    @allow(ADMIN)
+    async def assign_domain(self, request: pb.AssignDomainRequest, call: Call) -> pb.AssignDomainResponse:
+        _require(request, "topology_key", "topology_value", "shard_id")
+        command = commands.assign_domain(request.topology_key, request.topology_value, request.shard_id)
+        _accepted(await self._desk.propose(command, call))
+        return pb.AssignDomainResponse()
+
+    @answers
+    @leader_only
+    @allow(ADMIN)
+    async def unassign_domain(
+        self, request: pb.UnassignDomainRequest, call: Call
+    ) -> pb.UnassignDomainResponse:
+        _require(request, "topology_key", "topology_value")
+        key, value = request.topology_key, request.topology_value
+        owner = self._machine.read(lambda tables: tables.owner_of(key, value))
+        _accepted(await self._desk.propose(commands.unassign_domain(key, value), call))
+        reign = self.throne.reign
+        if owner and reign is not None:
+            reign.delivery.taken(owner, Domain(key, value))
+        return pb.UnassignDomainResponse()
+
+    @answers
+    @leader_only
+    @allow(ADMIN)
+    async def remove_shard(self, request: pb.RemoveShardRequest, call: Call) -> pb.RemoveShardResponse:
+        _require(request, "shard_id")
+        reign = self.throne.require()
+        command = commands.remove_shard(
+            request.shard_id,
+            destroyed=request.destroyed,
+            partitioned=reign.soft.is_partitioned(request.shard_id),
+        )
+        _accepted(await self._desk.propose(command, call))
+        self._reporting.forget(reign, request.shard_id)
+        return pb.RemoveShardResponse()
+
+    @answers
+    @leader_only
+    @allow(READONLY, ADMIN)
+    async def list_shards(self, _request: pb.ListShardsRequest, call: Call) -> pb.ListShardsResponse:
+        reign = self.throne.require()
+        await self._desk.barrier(call)
+        self.throne.require(reign)
+
+        shards = self._machine.read(lambda tables: dict(tables.shards))
+        return pb.ListShardsResponse(
+            shards=[
+                pb.ShardRegistryEntry(
+                    shard_id=shard,
+                    address=address,
+                    registered_at_unix_ns=registered_at_ns,
+                    last_heartbeat_unix_ns=reign.soft.heartbeat_ns(shard),
+                )
+                for shard, (address, registered_at_ns) in sorted(shards.items())
+            ]
+        )
+
+    @answers
+    @leader_only
+    @allow(READONLY, ADMIN)
+    async def list_domain_assignments(self, _request: pb.ListDomainAssignmentsRequest, call: Call) -> bytes:
+        await self._desk.barrier(call)
+        owned = self._machine.read(
+            lambda tables: {shard: list(pairs) for shard, pairs in tables.domains_of_shard.items()}
+        )
+        # Beside the loop: 100,000 rows take a moment, and reports must not wait for a listing.
+        return await asyncio.to_thread(_encode_assignments, owned)
+
+    @answers
+    @leader_only
+    @allow(READONLY, ADMIN)
+    async def list_shard_reports(
+        self, request: pb.ListShardReportsRequest, call: Call
+    ) -> pb.ListShardReportsResponse:
+        reign = self.throne.require()
+        await self._desk.barrier(call)
+        self.throne.require(reign)
+        reports = []
+        for shard, state in reign.soft.reported(request.shard_id):
+            entry = pb.ShardReportSnapshot(
+                shard_id=shard,
+                cycle=state.cycle,
+                received_at_unix_ns=state.reported.wall_ns if state.reported is not None else 0,
+                shortfalls=[shortfall_to_proto(item, with_requirements=False) for item in state.shortfalls],
+            )
+            if state.summary is not None:
+                entry.summary.CopyFrom(summary_to_proto(state.summary))
+            reports.append(entry)
+        return pb.ListShardReportsResponse(reports=reports)
+
+    @answers
+    @leader_only
+    @allow(ADMIN)
+    async def join_raft_cluster(
+        self, request: pb.JoinRaftClusterRequest, _call: Call
+    ) -> pb.JoinRaftClusterResponse:
+        _require(request, "node_id", "raft_address")
+        await self._log.admit(request.node_id, request.raft_address)
+        return pb.JoinRaftClusterResponse()
+
+    @answers
+    @leader_only
+    @allow(ADMIN)
+    async def snapshot_save(
+        self, _request: pb.SnapshotSaveRequest, _call: Call
+    ) -> AsyncIterator[pb.SnapshotSaveChunk]:
+        snapshot = await self._desk.snapshot()
+        voters = self._log.status().voters
+        archive = await asyncio.to_thread(make_archive, snapshot, voters, self._now().wall_ns)
+        yield pb.SnapshotSaveChunk(meta_json=archive.meta.text())
+        for offset in range(0, len(archive.state), CHUNK_BYTES):
+            yield pb.SnapshotSaveChunk(data=archive.state[offset : offset + CHUNK_BYTES])
+
+    def _blockers(self) -> list[str]:
+        reign = self.throne.reign
+        if reign is None:
+            return []
+
+        def look(tables: Tables) -> tuple[list[str], list[str], bool]:
+            return list(tables.shards), list(tables.ghosts), tables.relearn
+
+        shards, ghosts, relearn = self._machine.read(look)
+        return reign.blockers(shards, ghosts, relearn=relearn)
+
+
+def _encode_assignments(owned: dict[str, list[tuple[str, str]]]) -> bytes:
+    response = pb.ListDomainAssignmentsResponse()
+    for shard in sorted(owned):
+        for key, value in sorted(owned[shard]):
+            response.assignments.add(topology_key=key, topology_value=value, shard_id=shard)
+    return response.SerializeToString()
+
+
+def _require(request: object, *fields: str) -> None:
+    for field in fields:
+        if not getattr(request, field):
+            raise RefusedError(
+                Code.INVALID_ARGUMENT, f"{field}: found nothing, allowed is a text that is not empty"
+            )
+
+
+def _accepted(result: Result) -> None:
+    if not result["ok"]:
+        code = _CODES.get(result["refusal"], Code.UNAVAILABLE)
+        raise RefusedError(code, result["detail"])

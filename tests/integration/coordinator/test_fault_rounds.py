@@ -1,0 +1,169 @@
+"""Kills, pauses and cuts of three real processes under load from separate client processes.
+
+Rows 1, 2 and 5 to 8 of coordinator 18; checklist 9, 19 and 23. Here a part of the rounds; all of them run by `make test-long`, with
+their output kept under docs/evidence (decision C13).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import quantiles
+
+import pytest
+
+from bigfleet.aio.rng import SeededRng
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.coordinator.offline import extract
+from bigfleet.coordinator.testing.fault_rounds import (
+    Report,
+    acked,
+    calls_of,
+    clients,
+    kill_rounds,
+    leader_kills,
+    register,
+    trouble,
+    writers,
+)
+from bigfleet.coordinator.testing.processes import PATIENCE_S, ProcessCluster
+from bigfleet.testing.domain_checker import check_history
+
+pytestmark = pytest.mark.integration
+
+EVIDENCE = "coordinator-faults.jsonl"
+Keep = Callable[[str, Mapping[str, object]], None]
+
+
+async def stopped(cluster: ProcessCluster) -> None:
+    """End everybody once all of them hold the same log."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            # The leader first: its answer stands behind a barrier of its own, an entry that the others then have too.
+            leader = await cluster.formed()
+            order = sorted(range(3), key=lambda ordinal: ordinal != leader)
+            facts = [await cluster.facts(ordinal) for ordinal in order]
+            if len({None if fact is None else (fact.last_term, fact.last_index) for fact in facts}) == 1:
+                break
+    await cluster.kill(0, 1, 2)
+
+
+def tables_of(cluster: ProcessCluster) -> list[bytes]:
+    """Return what each stopped replica holds, as the state of an archive."""
+    return [extract(SystemDisk(), member.data_dir, 0).state for member in cluster.members]
+
+
+async def durability(directory: Path, rounds: int, seed: int) -> Report:
+    report = Report()
+    async with ProcessCluster(directory, proxied=False) as cluster:
+        cluster.start_all()
+        await cluster.formed()
+        await register(cluster)
+        async with writers(cluster, count=2, callers=4) as files:
+            await kill_rounds(cluster, SeededRng(seed).stream("kills"), rounds, files, report)
+        await stopped(cluster)
+        states = tables_of(cluster)
+        assert states[0] == states[1] == states[2], "the replicas differ"
+        assert not [value for value in acked(files) if f'"{value}"'.encode() not in states[0]]
+    return report
+
+
+def test_row_2_and_item_9_kills_of_one_two_and_all_lose_nothing(tmp_path: Path) -> None:
+    report = asyncio.run(durability(tmp_path, 4, seed=1))
+    assert report.acked > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_row_2_and_item_9_two_hundred_rounds_in_ten_clusters(
+    tmp_path: Path, evidence: Keep, seed: int
+) -> None:
+    report = asyncio.run(durability(tmp_path, 20, seed))
+    evidence(
+        EVIDENCE,
+        {
+            "seed": seed,
+            "test": "kill -9 of one, two or all of three replicas under writes",
+            "rounds": report.rounds,
+            "kills": report.kills,
+            "acknowledged": report.acked,
+            "lost": 0,
+            "replicas_differ": False,
+        },
+    )
+    assert report.rounds == 20
+
+
+async def failovers(directory: Path, kills: int) -> Report:
+    report = Report()
+    async with ProcessCluster(directory, proxied=False) as cluster:
+        cluster.start_all()
+        await cluster.formed()
+        await register(cluster)
+        async with writers(cluster, count=1, callers=4) as files:
+            await leader_kills(cluster, kills, files, report)
+    return report
+
+
+def test_row_1_the_next_leader_goes_on_and_nothing_is_lost(tmp_path: Path) -> None:
+    assert asyncio.run(failovers(tmp_path, 2)).kills == 2
+
+
+@pytest.mark.long
+def test_row_1_and_item_19_fifty_leader_kills(tmp_path: Path, evidence: Keep) -> None:
+    report = asyncio.run(failovers(tmp_path, 50))
+    times = sorted(report.failovers_s)
+    evidence(
+        EVIDENCE,
+        {
+            "test": "kill -9 of the leader until the next acknowledged write, in seconds",
+            "kills": report.kills,
+            "acknowledged": report.acked,
+            "p50": round(times[len(times) // 2], 3),
+            "p99": round(quantiles(times, n=100)[98], 3),
+            "worst": round(times[-1], 3),
+        },
+    )
+    assert report.kills == 50
+
+
+async def history(directory: Path, calls: int, seed: int) -> tuple[int, Counter[str], list[str]]:
+    stream = SeededRng(seed).stream("trouble")
+    faults: Counter[str] = Counter()
+    async with ProcessCluster(directory) as cluster:
+        cluster.start_all()
+        await cluster.formed()
+        await register(cluster)
+        files = [directory / f"history-{number}" for number in range(2)]
+        addresses = [member.grpc_address for member in cluster.members]
+        arguments = [[str(path), str(seed + n), "20", *addresses] for n, path in enumerate(files)]
+        async with clients("history_client", arguments) as all_there:
+            while not all(path.exists() for path in files) or len(calls_of(files)) < calls:
+                assert all_there(), "a client ended by itself"
+                faults[await trouble(cluster, stream)] += 1
+        recorded = calls_of(files)
+    bad = [domain for domain, verdict in check_history(recorded).items() if not verdict.ok]
+    return len(recorded), faults, bad
+
+
+def test_item_23_a_history_with_kills_pauses_and_cuts_is_linearizable(tmp_path: Path) -> None:
+    count, faults, bad = asyncio.run(history(tmp_path, 1000, seed=11))
+    assert count >= 1000
+    assert faults
+    assert bad == []
+
+
+@pytest.mark.long
+def test_item_23_a_history_of_ten_thousand_calls_is_linearizable(tmp_path: Path, evidence: Keep) -> None:
+    count, faults, bad = asyncio.run(history(tmp_path, 10_000, seed=12))
+    evidence(
+        EVIDENCE,
+        {
+            "test": "recorded calls of two client processes with four callers each, checked for linearizability",
+            "calls": count,
+            "faults": dict(sorted(faults.items())),
+            "domains_not_linearizable": bad,
+        },
+    )
+    assert count >= 10_000
+    assert bad == []

@@ -1,0 +1,156 @@
+"""Gates under real mutual TLS, every role against every call, and the tool's certificates (coordinator 4.2; acceptance 44, 67; failure row 29)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bigfleet.aio.identity import ADMIN, READONLY, Identity
+from bigfleet.aio.net import Code, RpcError
+from bigfleet.aio.service import UnaryMethod
+from bigfleet.testing.certificates import Authority
+from bigfleet.transport.coordinator import (
+    ASSIGN_DOMAIN,
+    JOIN_RAFT_CLUSTER,
+    LIST_DOMAIN_ASSIGNMENTS,
+    LIST_SHARD_REPORTS,
+    LIST_SHARDS,
+    REMOVE_SHARD,
+    REPORT_SHARD,
+    SNAPSHOT_SAVE,
+    UNASSIGN_DOMAIN,
+)
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.tls import TlsFiles, TlsStore
+from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.integration.coordinator.harness import Running, bigfleetctl, running
+
+pytestmark = pytest.mark.integration
+
+EMPTY: dict[UnaryMethod[Any, Any], object] = {
+    ASSIGN_DOMAIN: pb.AssignDomainRequest(),
+    UNASSIGN_DOMAIN: pb.UnassignDomainRequest(),
+    REMOVE_SHARD: pb.RemoveShardRequest(),
+    JOIN_RAFT_CLUSTER: pb.JoinRaftClusterRequest(),
+    LIST_SHARDS: pb.ListShardsRequest(),
+    LIST_DOMAIN_ASSIGNMENTS: pb.ListDomainAssignmentsRequest(),
+    LIST_SHARD_REPORTS: pb.ListShardReportsRequest(),
+    REPORT_SHARD: pb.ShardReport(shard_id="s-1"),
+}
+READS = (LIST_SHARDS, LIST_DOMAIN_ASSIGNMENTS, LIST_SHARD_REPORTS)
+
+
+@dataclass
+class Secured:
+    """One replica under mutual TLS, and certificates of every kind."""
+
+    running: Running
+    files: dict[str, TlsFiles]
+
+    def code(self, holder: str, method: UnaryMethod[Any, Any], request: object) -> Code:
+        """How a call of that holder ends; an empty request that passes the gate is an invalid argument."""
+        net = GrpcNet(TlsStore(self.files[holder], lambda _problem: None))
+        try:
+            self.running.call(method, request, net)
+        except RpcError as error:
+            return error.code
+        return Code.OK
+
+    def flags(self, holder: str) -> list[object]:
+        files = self.files[holder]
+        return ["--tls-cert", files.cert, "--tls-key", files.key, "--tls-ca", files.ca]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    directory = tmp_path_factory.mktemp("roles")
+    authority = Authority(directory / "pki", datetime.now(UTC))
+    files = {
+        "admin": authority.issue(ADMIN, "admin"),
+        "readonly": authority.issue(READONLY, "readonly"),
+        "shard s-1": authority.issue(Identity.shard("s-1"), "s-1"),
+        "shard s-2": authority.issue(Identity.shard("s-2"), "s-2"),
+        "cluster": authority.issue(Identity.cluster("blue"), "blue"),
+        "nobody": authority.issue_uris("nobody", []),
+        "two": authority.issue_uris("two", ["bigfleet://admin", "bigfleet://readonly"]),
+        "foreign uri": authority.issue_uris("foreign", ["spiffe://x/y", "bigfleet://admin"]),
+    }
+    own = files["admin"]
+    flags = ["--tls-cert", str(own.cert), "--tls-key", str(own.key), "--tls-ca", str(own.ca)]
+    net = GrpcNet(TlsStore(own, lambda _problem: None))
+    with running(directory, replicas=1, flags=flags, net=net) as here:
+        yield Secured(here, files)
+
+
+def test_the_table_of_gates_holds_for_every_role_against_every_call(secured: Secured) -> None:
+    admins = {"admin", "foreign uri"}  # URIs of other schemes are ignored
+    for method, request in EMPTY.items():
+        allowed = admins | {"readonly"} if method in READS else admins
+        if method is REPORT_SHARD:
+            allowed = {"shard s-1"}  # an admin cannot report
+        for holder in secured.files:
+            code = secured.code(holder, method, request)
+            if holder in allowed:
+                assert code in (Code.OK, Code.INVALID_ARGUMENT), (method.path, holder, code)
+            else:
+                assert code is Code.PERMISSION_DENIED, (method.path, holder, code)
+    assert secured.running.http(0, "/metrics")[1].count(
+        "bigfleet_coordinator_identity_rejected_total{"
+    ) == len(EMPTY)
+    assert (
+        'bigfleet_tls_certificate_not_after_timestamp_seconds{role="admin"}'
+        in secured.running.http(0, "/metrics")[1]
+    )
+    assert "identity_refused" in secured.running.cluster.members[0].log_text()
+
+
+def test_the_snapshot_is_for_admins(secured: Secured) -> None:
+    async def first(holder: str) -> Code:
+        net = GrpcNet(TlsStore(secured.files[holder], lambda _problem: None))
+        channel = net.dial(secured.running.cluster.members[0].grpc_address)
+        try:
+            async with channel.server_stream(SNAPSHOT_SAVE, pb.SnapshotSaveRequest(), timeout_s=20) as stream:
+                await stream.receive()
+        except RpcError as error:
+            return error.code
+        finally:
+            await channel.close()
+        return Code.OK
+
+    found = {holder: secured.running.wait(first(holder)) for holder in secured.files}
+    assert {holder for holder, code in found.items() if code is Code.OK} == {"admin", "foreign uri"}
+    assert {code for code in found.values() if code is not Code.OK} == {Code.PERMISSION_DENIED}
+
+
+def test_the_tool_shows_its_certificate_and_a_wrong_one_is_exit_6(secured: Secured, tmp_path: Path) -> None:
+    at = ("--coordinator", secured.running.addresses)
+    assert bigfleetctl(*at, *secured.flags("readonly"), "list-shards").code == 0
+    assert bigfleetctl(*at, *secured.flags("readonly"), "status").code == 0
+    refused = bigfleetctl(*at, *secured.flags("readonly"), "unassign-domain", "--key", "k", "--value", "v")
+    assert refused.code == 6
+    assert refused.err.startswith(
+        "bigfleetctl: this call is for bigfleet://admin; presented: bigfleet://readonly"
+    )
+    assert bigfleetctl(*at, *secured.flags("cluster"), "status").code == 6
+    assert bigfleetctl(*at, "list-shards", "--timeout", "1s").code == 7  # plaintext to a secured port
+    files = secured.files["admin"]
+    context = tmp_path / "bigfleet" / "contexts.yaml"
+    context.parent.mkdir()
+    context.write_text(
+        f"contexts: {{prod: {{coordinator: '{secured.running.addresses}', tls-cert: {files.cert}, "
+        f"tls-key: {files.key}, tls-ca: {files.ca}}}}}"
+    )
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert (
+        bigfleetctl(
+            "unassign-domain", "--key", "k", "--value", "v", "--context", "prod", environ=environ
+        ).code
+        == 0
+    )
+    half = bigfleetctl(*at, "--tls-cert", files.cert, "list-shards")
+    assert (half.code, "allowed is all three TLS flags or none" in half.err) == (2, True)
+    missing = bigfleetctl(*at, *secured.flags("admin")[:4], "--tls-ca", tmp_path / "none.crt", "list-shards")
+    assert (missing.code, missing.err.count("\n")) == (2, 1)

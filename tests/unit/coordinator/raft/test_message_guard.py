@@ -1,0 +1,132 @@
+"""The guard between replicas: what is added, clamped, dropped and closed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard, Refused
+
+
+@dataclass
+class Raft:
+    raftCurrentTerm: int = 5  # noqa: N815 - the library's name
+    raftCommitIndex: int = 10  # noqa: N815 - the library's name
+
+
+class World:
+    def __init__(self, cluster: str = "one", report: LearnerReport | None = None) -> None:
+        self.synced = 0
+        self.refused: list[str] = []
+        self.raft = Raft()
+        self.guard = MessageGuard(cluster, self.sync, on_refused=self.refused.append, report=lambda: report)
+
+    def sync(self) -> None:
+        self.synced += 1
+
+    def out(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        return self.guard.outgoing("peer", message, self.raft)
+
+    def take(self, message: object, *, voter: bool = True) -> dict[str, Any] | Refused:
+        return self.guard.incoming("peer", voter, message, self.raft)
+
+
+def append(**more: Any) -> dict[str, Any]:
+    message = {"type": "append_entries", "term": 5, "commit_index": 100, "bf_cluster": "one"}
+    return {**message, "entries": [], "prevLogIdx": 20, "prevLogTerm": 4, **more}
+
+
+def chunk(data: bytes, first: bool, last: bool, offset: int | None) -> dict[str, Any]:
+    message = {"type": "append_entries", "term": 5, "commit_index": 100, "bf_cluster": "one"}
+    return {**message, "serialized": (data, first, last), "bf_offset": offset}
+
+
+def test_item_12_everything_is_synced_before_a_message_leaves() -> None:
+    world = World()
+    assert world.out({"type": "request_vote", "term": 5}) == {
+        "type": "request_vote",
+        "term": 5,
+        "bf_cluster": "one",
+    }
+    assert world.synced == 1
+
+
+def test_an_append_answer_carries_the_term_and_one_of_another_term_is_dropped() -> None:
+    world = World()
+    answer = world.out({"type": "next_node_idx", "next_node_idx": 8, "reset": False, "success": True})
+    assert answer is not None
+    assert answer["bf_term"] == 5
+    assert world.take(answer) == answer
+    assert world.guard.match == {"peer": 7}
+    world.raft.raftCurrentTerm = 6
+    assert world.take(answer) == Refused("stale_term")
+
+
+def test_a_learner_says_who_it_is_and_how_far() -> None:
+    learner = World(report=LearnerReport("c-2", 40, 33))
+    leader = World()
+    answer = learner.out({"type": "next_node_idx", "next_node_idx": 34, "reset": False, "success": True})
+    assert not isinstance(leader.take(answer, voter=False), Refused)
+    assert leader.guard.learners == {"peer": LearnerReport("c-2", 40, 33)}
+
+
+def test_forwarded_commands_are_neither_sent_nor_taken() -> None:
+    world = World()
+    for kind in ("apply_command", "apply_command_response"):
+        assert world.out({"type": kind, "command": b""}) is None
+        assert world.take({"type": kind, "command": b"", "bf_cluster": "one"}) == Refused("forwarded")
+
+
+@pytest.mark.parametrize(
+    ("message", "voter", "refused"),
+    [
+        pytest.param(["status"], True, Refused("not_a_message", close=True), id="utility message"),
+        pytest.param("readonly", True, Refused("not_a_message", close=True), id="text"),
+        pytest.param({"type": "append_entries"}, True, Refused("cluster", close=True), id="no cluster"),
+        pytest.param(append(bf_cluster="two"), True, Refused("cluster", close=True), id="another cluster"),
+        pytest.param(append(), False, Refused("type", close=True), id="a learner that leads"),
+        pytest.param(
+            {"type": "request_vote", "bf_cluster": "one"},
+            False,
+            Refused("type", close=True),
+            id="a learner's vote",
+        ),
+        pytest.param(
+            {"type": "rm -rf", "bf_cluster": "one"}, True, Refused("type", close=True), id="unknown"
+        ),
+        pytest.param(append(transmission="start"), True, Refused("transmission", close=True), id="in pieces"),
+    ],
+)
+def test_what_no_replica_sends_is_refused(message: object, voter: bool, refused: Refused) -> None:
+    world = World()
+    assert world.take(message, voter=voter) == refused
+    assert world.refused == [refused.reason]
+
+
+def test_row_36_the_commit_index_is_clamped_to_what_a_message_covers() -> None:
+    world = World()
+    taken = world.take(append(entries=[(b"", 21, 5), (b"", 22, 5)]))
+    assert isinstance(taken, dict)
+    assert taken["commit_index"] == 22
+    low = world.take(append(commit_index=3))
+    assert isinstance(low, dict)
+    assert low["commit_index"] == 3
+
+
+def test_item_15_a_snapshot_chunk_moves_no_commit_index() -> None:
+    taken = World().take(chunk(b"abc", True, False, 0))
+    assert isinstance(taken, dict)
+    assert taken["commit_index"] == 10
+
+
+def test_chunks_of_a_snapshot_must_follow_each_other() -> None:
+    sender, receiver = World(), World()
+    parts = [(b"abc", True, False), (b"def", False, False), (b"", False, True)]
+    sent = [sender.out({"type": "append_entries", "commit_index": 1, "serialized": part}) for part in parts]
+    assert [message and message["bf_offset"] for message in sent] == [0, 3, 6]
+    assert not isinstance(receiver.take(sent[0]), Refused)
+    # The second one was lost with its connection; the leader went on.
+    assert receiver.take(sent[2]) == Refused("snapshot_gap")
+    for message in sent:
+        assert not isinstance(receiver.take(message), Refused)
+    assert receiver.take(chunk(b"x", False, False, None)) == Refused("snapshot_gap")

@@ -1,0 +1,121 @@
+"""The start-up decision, row by row of 9.3."""
+
+import pytest
+
+from bigfleet.coordinator.log import Membership, RaftState
+from bigfleet.coordinator.raft.identity import Identity, Mode
+from bigfleet.coordinator.raft.startup import (
+    Decision,
+    LeadAlone,
+    Learn,
+    Mint,
+    PeerAnswer,
+    Refuse,
+    Setting,
+    Vote,
+    Wait,
+    decide,
+)
+
+UNFORMED = PeerAnswer()
+LEARNER = PeerAnswer("id", Membership.UNFORMED, RaftState.LEARNER)
+FULL = PeerAnswer("id", Membership.FULL, RaftState.FOLLOWER)
+SOLO = PeerAnswer("id", Membership.SOLO, RaftState.SERVING)
+OTHER = PeerAnswer("other", Membership.FULL, RaftState.FOLLOWER)
+AWAY = None
+
+
+def identity(mode: Mode) -> Identity:
+    return Identity("c-0", "id", 1, mode, ("c-0",))
+
+
+def setting(
+    *, replicas: int = 3, ordinal: int = 0, bootstrap: bool = True, without_peers: bool = False
+) -> Setting:
+    return Setting(replicas, ordinal, bootstrap, without_peers)
+
+
+@pytest.mark.parametrize(
+    ("found", "flags", "peers", "decision"),
+    [
+        pytest.param(identity(Mode.FULL), setting(), (AWAY, AWAY), Vote(), id="full: voter, whoever is away"),
+        pytest.param(identity(Mode.SOLO), setting(replicas=1), (), LeadAlone(), id="solo of one"),
+        pytest.param(
+            identity(Mode.SOLO),
+            setting(),
+            (UNFORMED, LEARNER),
+            LeadAlone(),
+            id="solo: all unformed or learner",
+        ),
+        pytest.param(
+            identity(Mode.SOLO),
+            setting(),
+            (UNFORMED, AWAY),
+            Wait(("peer c-2 does not answer",)),
+            id="solo: one unreachable",
+        ),
+        pytest.param(
+            identity(Mode.SOLO), setting(without_peers=True), (AWAY, AWAY), LeadAlone(), id="solo: overridden"
+        ),
+        pytest.param(
+            identity(Mode.SOLO),
+            setting(),
+            (UNFORMED, OTHER),
+            Wait(("peer c-2 belongs to a cluster of its own (other)",)),
+            id="solo: beside another cluster",
+        ),
+        pytest.param(None, setting(replicas=1), (), Mint(), id="empty, one replica, bootstrap"),
+        pytest.param(
+            None,
+            setting(replicas=1, bootstrap=False),
+            (),
+            Wait(("no cluster, and --bootstrap is not set",)),
+            id="empty, one replica, no bootstrap",
+        ),
+        pytest.param(None, setting(), (UNFORMED, UNFORMED), Mint(), id="empty, ordinal 0, all unformed"),
+        pytest.param(None, setting(), (FULL, UNFORMED), Learn("id"), id="item 30: ordinal 0 wiped alone"),
+        pytest.param(
+            None, setting(), (AWAY, LEARNER), Learn("id"), id="ordinal 0, a learner knows the cluster"
+        ),
+        pytest.param(
+            None, setting(), (UNFORMED, AWAY), Wait(("peer c-2 does not answer",)), id="item 29: one missing"
+        ),
+        pytest.param(None, setting(without_peers=True), (UNFORMED, AWAY), Mint(), id="item 29: overridden"),
+        pytest.param(
+            None,
+            setting(ordinal=1),
+            (UNFORMED, UNFORMED),
+            Wait(("no peer has formed a cluster yet",)),
+            id="other ordinal, nothing formed",
+        ),
+        pytest.param(None, setting(ordinal=1), (SOLO, AWAY), Learn("id"), id="other ordinal, cluster formed"),
+        pytest.param(
+            None, setting(bootstrap=False), (SOLO, AWAY), Learn("id"), id="ordinal 0 without bootstrap"
+        ),
+        pytest.param(
+            None,
+            setting(),
+            (SOLO, OTHER),
+            Wait(("the peers belong to different clusters: id, other",)),
+            id="two clusters",
+        ),
+        pytest.param(identity(Mode.LEARNER), setting(), (AWAY, AWAY), Learn("id"), id="learner goes on"),
+    ],
+)
+def test_row(
+    found: Identity | None, flags: Setting, peers: tuple[PeerAnswer | None, ...], decision: Decision
+) -> None:
+    answers = {f"c-{number}": answer for number, answer in enumerate(peers, start=1)}
+    assert decide(flags, found, answers) == decision
+
+
+def test_item_31_a_directory_rolled_back_to_its_solo_days_is_refused() -> None:
+    verdict = decide(setting(), identity(Mode.SOLO), {"c-1": FULL, "c-2": None})
+    assert isinstance(verdict, Refuse)
+    assert "c-1 says that the cluster is full" in verdict.problem
+
+
+def test_a_learner_of_another_cluster_is_refused() -> None:
+    verdict = decide(setting(), identity(Mode.LEARNER), {"c-1": OTHER, "c-2": None})
+    assert isinstance(verdict, Refuse)
+    assert "other" in verdict.problem
