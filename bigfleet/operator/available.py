@@ -1,0 +1,111 @@
+"""Hints of the shard become AvailableCapacities, and those that nobody asks about go.
+
+Why: the shard neither repeats a hint nor takes one back, so the newest must land, and age alone proves nothing.
+Called by: the receiver files hints, one lane per key; `sweep` runs beside the sessions.
+Must never: write what is there already, or delete an object whose profile is still part of the demand.
+Rules: operator 2.3 and 7.1.
+"""
+
+from typing import Final, NoReturn
+
+import structlog
+
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from bigfleet.kube.merge_patch import difference, quantities_by_value
+from bigfleet.kube.resources import AVAILABLE_CAPACITIES, ObjectKey
+from bigfleet.model.frames import CapacityHint
+from bigfleet.operator.caches import Caches
+from bigfleet.operator.core.hints import hint_spec
+from bigfleet.operator.core.names import HINT_PREFIX, hint_name
+from bigfleet.operator.core.views import capacity_view
+from bigfleet.operator.demand import Demand
+from bigfleet.operator.landing import Landing
+from bigfleet.operator.lanes import Lanes
+from bigfleet.operator.meters import Meters
+
+SWEEP_S: Final = 60.0
+_BY_VALUE: Final = quantities_by_value(("spec", "resources"), ("spec", "cost"))
+
+
+class AvailableCapacities:
+    """Keeps the hints of the cluster."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: Caches,
+        demand: Demand,
+        *,
+        clock: Clock,
+        landing: Landing,
+        meters: Meters,
+        patience_s: float,
+    ) -> None:
+        self._client, self._caches, self._demand = client, caches, demand
+        self._clock, self._landing, self._meters, self._patience_s = clock, landing, meters, patience_s
+        self._heard_s: dict[str, float] = {}
+        self._began_s = monotonic_s(clock)
+        self._log = structlog.get_logger("bigfleet.operator")
+
+    def heard(self, hint: CapacityHint) -> str:
+        """Note that a hint came; return the lane it belongs to."""
+        name = hint_name(hint.key)
+        self._heard_s[name] = monotonic_s(self._clock)
+        return name
+
+    async def handle(self, name: str, hint: CapacityHint, lanes: Lanes[CapacityHint]) -> None:
+        """Write the object until it has landed or a newer hint waits."""
+        key, wanted = ObjectKey("", name), {"spec": hint_spec(hint)}
+        missing = False
+
+        async def attempt() -> None:
+            nonlocal missing
+            stored = None if missing else self._caches.capacities.get(key)
+            if stored is None:
+                missing = False
+                try:
+                    document = {"metadata": {"name": name}, **wanted}
+                    self._caches.capacities.observe(await self._client.create(AVAILABLE_CAPACITIES, document))
+                except AlreadyExistsError:
+                    self._caches.capacities.observe(await self._client.get(AVAILABLE_CAPACITIES, key))
+                    raise
+                return
+            patch = difference({"spec": stored.spec}, wanted, _BY_VALUE)
+            if not patch:
+                return
+            try:
+                answer = await self._client.merge_patch(AVAILABLE_CAPACITIES, key, patch)
+            except NotFoundError as gone:
+                missing = True
+                raise ConflictError(gone.call, "deleted meanwhile", status=gone.status) from gone
+            self._caches.capacities.observe(answer)
+
+        await self._landing.land(attempt, is_stale=lambda: lanes.has_newer(name, CapacityHint))
+
+    async def sweep(self) -> NoReturn:
+        """Delete, now and then, what no profile of the demand and no recent hint stands behind."""
+        while True:
+            await self._clock.sleep(min(SWEEP_S, self._patience_s))
+            wanted = {hint_name(HINT_PREFIX + fingerprint) for fingerprint in self._demand.fingerprints}
+            now_s = monotonic_s(self._clock)
+            for key, view in sorted(self._caches.capacities.snapshot().items()):
+                heard_s = self._heard_s.get(key.name, self._began_s)
+                if key.name in wanted or now_s - heard_s < self._patience_s:
+                    continue
+                await self._delete(key, view.uid)
+
+    async def _delete(self, key: ObjectKey, uid: str) -> None:
+        try:
+            # As it is now, not as the cache has it: the version tells that nobody wrote it since.
+            fresh = capacity_view(await self._client.get(AVAILABLE_CAPACITIES, key))
+            if fresh.uid == uid:
+                await self._client.delete(AVAILABLE_CAPACITIES, key, uid=uid)
+                self._meters.count("orphans_deleted_total", kind=AVAILABLE_CAPACITIES.kind)
+        except NotFoundError:
+            pass
+        except KubeError as error:
+            self._log.warning("sweep_failed", object=str(key), error=str(error))
+            return
+        self._heard_s.pop(key.name, None)

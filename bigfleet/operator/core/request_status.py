@@ -1,0 +1,81 @@
+"""What the status of a CapacityRequest says, and when a write of it is due.
+
+Why: the owner of a request sees on the object itself whether it is part of the demand, at the price of one write in its life.
+Called by: `bigfleet.operator.acknowledge`.
+Must never: take an Acknowledged request back to Pending, or write what is there already.
+Rules: operator 2.1, 2.4, 4.7 and 4.8; the condition travels in the same patch as the phase.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, IN_ROLL_UP, PENDING, REPORTED
+from bigfleet.operator.core.contribution import Contribution
+from bigfleet.operator.core.refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RequestView:
+    """What the operator keeps of a request."""
+
+    uid: str
+    generation: int
+    acknowledged: bool
+    marked_reason: str  # of the condition Reported, when that is False; empty otherwise
+    marked_generation: int
+    found: Contribution | Refusal
+
+    @property
+    def wants_acknowledgement(self) -> bool:
+        """Whether it has to be marked once a roll-up that holds it has been sent."""
+        return isinstance(self.found, Contribution) and (not self.acknowledged or bool(self.marked_reason))
+
+    @property
+    def wants_refusal(self) -> bool:
+        """Whether its owner has yet to be told that it is left out, and why."""
+        if not isinstance(self.found, Refusal):
+            return False
+        told = (self.marked_reason, self.marked_generation)
+        return told != (self.found.condition_reason, self.generation)
+
+
+def view_of(metadata: Mapping[str, Any], status: object, found: Contribution | Refusal) -> RequestView:
+    """Return what is kept of a request as the API server gave it."""
+    known: Mapping[str, Any] = status if isinstance(status, Mapping) else {}
+    reason, generation = "", 0
+    for entry in known.get("conditions") or ():
+        if isinstance(entry, Mapping) and entry.get("type") == REPORTED and entry.get("status") == "False":
+            reason, generation = str(entry.get("reason", "")), int(entry.get("observedGeneration") or 0)
+    return RequestView(
+        uid=str(metadata.get("uid", "")),
+        generation=int(metadata.get("generation") or 0),
+        acknowledged=known.get("phase") == ACKNOWLEDGED,
+        marked_reason=reason,
+        marked_generation=generation,
+        found=found,
+    )
+
+
+def acknowledged_status(view: RequestView, now: str) -> dict[str, Any]:
+    """Return the status of a request that a roll-up carried away."""
+    condition = _condition("True", IN_ROLL_UP, "part of the demand sent to the shard", view.generation, now)
+    stamp = {} if view.acknowledged else {"acknowledgedAt": now}
+    return {"phase": ACKNOWLEDGED, **stamp, "conditions": [condition]}
+
+
+def refused_status(view: RequestView, refusal: Refusal, now: str) -> dict[str, Any]:
+    """Return the status of a request that is left out; its phase stays what it was."""
+    condition = _condition("False", refusal.condition_reason, refusal.message, view.generation, now)
+    return {"phase": ACKNOWLEDGED if view.acknowledged else PENDING, "conditions": [condition]}
+
+
+def _condition(status: str, reason: str, message: str, generation: int, now: str) -> dict[str, Any]:
+    return {
+        "type": REPORTED,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+        "observedGeneration": generation,
+    }

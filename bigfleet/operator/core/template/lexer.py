@@ -1,0 +1,146 @@
+"""A template cut into texts and actions, and each action into words.
+
+Called by: `bigfleet.operator.core.template.parser`.
+Must never: change a byte of the text between actions, but for white space that a trim mark asks to drop.
+Rules: operator 5 (trimming takes all adjacent white space, newlines included; comments vanish).
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from bigfleet.operator.core.template.errors import TemplateError
+
+_SPACE: Final = " \t\r\n"
+_OPEN, _CLOSE = "{{", "}}"
+
+_WORDS: Final = re.compile(
+    r"""
+      (?P<space>[ \t\r\n]+)
+    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<raw>`[^`]*`)
+    | (?P<number>[+-]?[0-9][0-9A-Za-z_.]*)
+    | (?P<declare>:=)
+    | (?P<mark>[=,|()])
+    | (?P<field>\.[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<dot>\.)
+    | (?P<variable>\$[A-Za-z0-9_]*)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    """,
+    re.VERBOSE,
+)
+_ESCAPES: Final = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"', "'": "'",
+}  # fmt: skip
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of an action; `kind` is the name of its group above, `joined` that no space stands before it."""
+
+    kind: str
+    text: str
+    line: int
+    joined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What stands between two actions."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """The words between two pairs of braces."""
+
+    words: tuple[Word, ...]
+    line: int
+
+
+def split(source: str) -> list[Text | Action]:
+    """Cut a template into its pieces; comments are gone, trimmed white space too."""
+    pieces: list[Text | Action] = []
+    place, trim_next = 0, False
+    while True:
+        start = source.find(_OPEN, place)
+        text = source[place:] if start < 0 else source[place:start]
+        if trim_next:
+            text = text.lstrip(_SPACE)
+        line = source.count("\n", 0, max(start, 0)) + 1
+        trim_this = start >= 0 and source[start + 2 : start + 3] == "-" and _is_space(source, start + 3)
+        if trim_this:
+            text = text.rstrip(_SPACE)
+        if text:
+            pieces.append(Text(text))
+        if start < 0:
+            return pieces
+        inner = start + (3 if trim_this else 2)
+        words, place, trim_next = _action(source, inner, line)
+        if words is not None:
+            pieces.append(Action(words, line))
+
+
+def _action(source: str, start: int, line: int) -> tuple[tuple[Word, ...] | None, int, bool]:
+    """Read one action; return its words, where it ends, and whether it trims what follows."""
+    comment = len(source) - len(source[start:].lstrip(_SPACE))
+    if source.startswith("/*", comment):
+        end = source.find("*/", comment + 2)
+        if end < 0:
+            raise TemplateError(line, "/*", "a comment that is not closed")
+        closed = _closing(source, end + 2)
+        if closed is None:
+            raise TemplateError(line, "/*", "a comment must be alone in its braces")
+        return None, *closed
+    words: list[Word] = []
+    place, joined = start, False
+    while True:
+        if closed := _closing(source, place):
+            return tuple(words), *closed
+        match = _WORDS.match(source, place)
+        here = source.count("\n", 0, place) + 1
+        if match is None:
+            if place >= len(source):
+                raise TemplateError(line, _OPEN, "an action that is not closed")
+            raise TemplateError(here, source[place], "a character that has no meaning here")
+        if match.lastgroup == "space":
+            joined = False
+        else:
+            words.append(Word(match.lastgroup or "", match.group(), here, joined))
+            joined = True
+        place = match.end()
+
+
+def _closing(source: str, place: int) -> tuple[int, bool] | None:
+    """Return where an action that ends here is over, and whether it trims; None when it does not end here."""
+    if source.startswith(_CLOSE, place):
+        return place + 2, False
+    after = len(source) - len(source[place:].lstrip(_SPACE))
+    if after > place and source.startswith("-" + _CLOSE, after):
+        return after + 3, True
+    return None
+
+
+def _is_space(source: str, place: int) -> bool:
+    return source[place : place + 1] in set(_SPACE)
+
+
+def unquoted(word: Word) -> str:
+    """Return what a string or raw string stands for."""
+    inner = word.text[1:-1]
+    if word.kind == "raw":
+        return inner.replace("\r", "")
+
+    def expand(match: re.Match[str]) -> str:
+        code = match[1]
+        if code[0] in "xuU" and len(code) > 1:
+            return chr(int(code[1:], 16))
+        if code.isdigit() and len(code) == 3:
+            return chr(int(code, 8))
+        if code not in _ESCAPES:
+            raise TemplateError(word.line, f"\\{code}", "an escape that is not known")
+        return _ESCAPES[code]
+
+    return _ESCAPE.sub(expand, inner)

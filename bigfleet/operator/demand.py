@@ -1,0 +1,110 @@
+"""The roll-up at each tick: all requests of the cache, added up, ready to be sent.
+
+Why: the shard replaces the cluster's whole demand by it, so it is made from everything or not at all.
+Called by: each session runs `run` with its own way out.
+Must never: block the loop for long, wait for a status write, or be made from a cache that is not complete.
+Rules: operator 4, ADR-0027, ADR-0039.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Final, NoReturn
+
+import structlog
+
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.aio.net import MAX_MESSAGE_BYTES
+from bigfleet.kube.resources import ObjectKey
+from bigfleet.model.errors import BigFleetError
+from bigfleet.operator.acknowledge import Acknowledger
+from bigfleet.operator.caches import Caches
+from bigfleet.operator.core.contribution import Contribution
+from bigfleet.operator.core.refusal import CONDITION_REASONS
+from bigfleet.operator.core.request_status import RequestView
+from bigfleet.operator.core.rollup import RollupBuilder
+from bigfleet.operator.meters import Meters
+from bigfleet.operator.sending import PreparedRollup, Uplink
+from bigfleet.wire.operator_frames import RollupWriter
+
+_REQUESTS_PER_TURN: Final = 4_000
+_ROWS_PER_TURN: Final = 250
+
+
+class RollupTooLargeError(BigFleetError):
+    """The whole demand is more than one frame may hold; the shard keeps what it has."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the roll-up has {size} bytes, allowed is {MAX_MESSAGE_BYTES}")
+        self.size = size
+
+
+class Demand:
+    """Makes the roll-ups of one cluster."""
+
+    def __init__(
+        self,
+        cluster: str,
+        caches: Caches,
+        acknowledger: Acknowledger,
+        *,
+        clock: Clock,
+        meters: Meters,
+        interval_s: float,
+    ) -> None:
+        self._cluster, self._caches, self._acknowledger = cluster, caches, acknowledger
+        self._clock, self._meters, self._interval_s = clock, meters, interval_s
+        self.fingerprints: frozenset[str] = frozenset()
+        """The profiles of the newest roll-up; hints about others are of no use to anybody here."""
+        self._log = structlog.get_logger("bigfleet.operator")
+
+    async def run(self, uplink: Uplink) -> NoReturn:
+        """Make a roll-up now and then at each interval, for one session; a tick that fails is made good by the next."""
+        while True:
+            began_s = monotonic_s(self._clock)
+            try:
+                await self._tick(uplink)
+            except BigFleetError as error:
+                self._log.error("rollup_failed", error=str(error))
+            left_s = self._interval_s - (monotonic_s(self._clock) - began_s)
+            await self._clock.sleep(max(left_s, 0.0))
+
+    async def _tick(self, uplink: Uplink) -> None:
+        with self._meters.timed("rollup_duration_seconds"):
+            with self._phase("list"):
+                requests = self._caches.requests.snapshot()
+            with self._phase("build"):
+                prepared = await self._build(requests)
+            with self._phase("enqueue"):
+                uplink.offer_rollup(prepared)
+
+    def _phase(self, name: str) -> AbstractContextManager[None]:
+        return self._meters.timed("rollup_phase_duration_seconds", phase=name)
+
+    async def _build(self, requests: Mapping[ObjectKey, RequestView]) -> PreparedRollup:
+        builder, skipped = RollupBuilder(), dict.fromkeys(CONDITION_REASONS, 0)
+        pending: dict[ObjectKey, RequestView] = {}
+        for number, (key, view) in enumerate(requests.items(), 1):
+            if isinstance(view.found, Contribution):
+                builder.add(view.found)
+                if view.wants_acknowledgement:
+                    pending[key] = view
+            else:
+                skipped[view.found.reason] += 1
+                if view.wants_refusal:
+                    self._acknowledger.refuse(key, view)
+            if number % _REQUESTS_PER_TURN == 0:
+                await self._clock.sleep(0)
+        writer, fingerprints = RollupWriter(self._cluster, self._clock.wall_ns()), set()
+        for number, row in enumerate(builder.rows(), 1):
+            writer.add(row.profile, row.total, row.unit, row.group)
+            fingerprints.add(row.profile.fingerprint)
+            if number % _ROWS_PER_TURN == 0:
+                await self._clock.sleep(0)
+        self.fingerprints = frozenset(fingerprints)
+        for reason, count in skipped.items():
+            self._meters.set("capacity_requests_skipped", count, reason=reason)
+        frame = writer.frame()
+        if len(frame) > MAX_MESSAGE_BYTES:
+            # Sent all the same, it would end the session, and the next one, for ever.
+            raise RollupTooLargeError(len(frame))
+        return PreparedRollup(frame, len(builder), lambda: self._acknowledger.acknowledge(pending))

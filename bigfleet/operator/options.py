@@ -1,0 +1,40 @@
+"""What an operator is told by its flags, and the numbers that are rules rather than flags.
+
+Called by: `bigfleet.app` makes one from the flags; tests shorten what would take an hour.
+Must never: hold a secret.
+Rules: operator 3.2 to 3.5, 6.5, 9.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from bigfleet.aio.backoff import BackoffPolicy
+from bigfleet.operator.core.orphans import PATIENCE_S
+
+HANDLERS: Final = 32
+"""Handlers that may write to the API server at once; eight times as many made the original's tail far worse."""
+EVICTIONS: Final = 16
+"""Evictions in flight in the whole process: a mass reclaim must not starve everything else."""
+OUTBOX: Final = 256
+OUTBOX_BETWEEN_ROLLUPS: Final = 64
+BLOB_DEADLINE_S: Final = 25.0
+"""The shard waits 30 s for a blob; an answer that finds no place by then is not worth sending."""
+CORDON_PATIENCE_S: Final = 5.0
+READY_WITHOUT_SESSION_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOptions:
+    """One operator."""
+
+    cluster: str
+    shard_addr: str
+    rollup_interval_s: float = 10.0
+    ack_concurrency: int = 16
+    cache_sync_timeout_s: float = 600.0
+    orphan_sweep: bool = True
+    sweep_patience_s: float = PATIENCE_S
+    silence_s: float = 30.0
+    shutdown_grace_s: float = 10.0
+    """How long evictions under way may take once the process has to end."""
+    backoff: BackoffPolicy = field(default_factory=BackoffPolicy)

@@ -1,0 +1,106 @@
+"""The way out of one session: a slot for the newest roll-up, an outbox for answers.
+
+Why: a roll-up is complete, so an older one has nothing that a newer one lacks; an answer is one of a kind. Two queues, two rules
+for when they are full.
+Called by: the session makes one; roll-ups, bootstrap answers and reclaim acks are put in; one task writes.
+Must never: be written to by two tasks, outlive its session, or let answers keep roll-ups from leaving.
+Rules: operator 3.4.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from bigfleet.aio.clock import Clock, monotonic_s, timeout
+from bigfleet.operator.meters import Meters
+from bigfleet.operator.options import OUTBOX, OUTBOX_BETWEEN_ROLLUPS
+
+
+class Writes(Protocol):
+    """The half of a stream that takes frames."""
+
+    async def send(self, message: bytes) -> None:
+        """Hand over one encoded frame; waits while the peer does not read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedRollup:
+    """A roll-up ready to be sent, and what is to be done once it has left."""
+
+    frame: bytes
+    rows: int
+    sent: Callable[[], None]
+
+
+class Uplink:
+    """Everything that waits to be sent in one session."""
+
+    def __init__(self, clock: Clock, meters: Meters) -> None:
+        self._clock, self._meters = clock, meters
+        self._rollup: PreparedRollup | None = None
+        self._outbox: deque[bytes] = deque()
+        self._hello: bytes | None = None
+        self._filled = asyncio.Event()
+        self._freed = asyncio.Event()
+
+    def offer_rollup(self, rollup: PreparedRollup) -> None:
+        """Have this roll-up sent in place of any that still waits."""
+        self._rollup = rollup
+        self._filled.set()
+
+    def greet(self, frame: bytes) -> None:
+        """Have a hello sent before all else."""
+        self._hello = frame
+        self._filled.set()
+
+    def put(self, frame: bytes) -> bool:
+        """Put an answer into the outbox; False, and counted, when it is full."""
+        if len(self._outbox) >= OUTBOX:
+            self._meters.count("outbox_dropped_total")
+            return False
+        self._outbox.append(frame)
+        self._filled.set()
+        return True
+
+    async def put_within(self, frame: bytes, seconds: float) -> bool:
+        """Put an answer into the outbox as soon as there is a place, if there is one in time."""
+        try:
+            async with timeout(self._clock, max(seconds, 0.0)):
+                while len(self._outbox) >= OUTBOX:
+                    self._freed.clear()
+                    await self._freed.wait()
+        except TimeoutError:
+            pass
+        return self.put(frame)
+
+    async def run(self, stream: Writes) -> None:
+        """Write until cancelled, or until the stream breaks."""
+        answers = 0
+        while True:
+            while self._hello is None and self._rollup is None and not self._outbox:
+                self._filled.clear()
+                await self._filled.wait()
+            if self._hello is not None:
+                frame, self._hello = self._hello, None
+                await stream.send(frame)
+            elif self._outbox and (self._rollup is None or answers < OUTBOX_BETWEEN_ROLLUPS):
+                answers += 1
+                frame = self._outbox.popleft()
+                self._freed.set()
+                await stream.send(frame)
+            elif self._rollup is not None:
+                answers = 0
+                await self._send_rollup(stream)
+
+    async def _send_rollup(self, stream: Writes) -> None:
+        rollup, self._rollup = self._rollup, None
+        if rollup is None:
+            return
+        began_s = monotonic_s(self._clock)
+        await stream.send(rollup.frame)
+        self._meters.observe("rollup_send_duration_seconds", monotonic_s(self._clock) - began_s)
+        self._meters.set("rollup_bytes", len(rollup.frame))
+        self._meters.set("rollup_rows", rollup.rows)
+        rollup.sent()

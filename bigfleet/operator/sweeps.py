@@ -1,0 +1,86 @@
+"""UpcomingNodes of machines that left while nobody listened.
+
+Why: a shard replays the machines that are bound, and never names those that went; without this their objects stay for ever.
+Called by: each session makes one; the receiver tells it what was named and when the shard has told everything.
+Must never: delete on silence alone what a person may have to look at, or many at once on one session's word.
+Rules: operator 6.5, decision S8, ADR-0074.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from bigfleet.aio.clock import Clock
+from bigfleet.operator.caches import Caches
+from bigfleet.operator.core.orphans import is_too_many, unnamed, without_marker
+from bigfleet.operator.core.views import UpcomingView
+
+
+class Sweep:
+    """What one session says about which machines there are."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        draining: Callable[[], set[str]],
+        delete: Callable[[UpcomingView], None],
+        *,
+        clock: Clock,
+        patience_s: float,
+    ) -> None:
+        self._caches, self._draining, self._delete = caches, draining, delete
+        self._clock, self._patience_s = clock, patience_s
+        self._since = {view.uid for view in caches.upcoming.snapshot().values()}
+        self._named: set[str] = set()
+        self._told_everything = asyncio.Event()
+        self._log = structlog.get_logger("bigfleet.operator")
+
+    def named(self, machine_id: str) -> None:
+        """Note that a frame of this session spoke of a machine."""
+        self._named.add(machine_id)
+
+    def marker(self) -> None:
+        """Note that the shard has told everything it knows."""
+        self._told_everything.set()
+
+    async def run(self, greeted: asyncio.Event) -> None:
+        """Sweep once, after the marker or, where none comes, after long silence."""
+        await greeted.wait()
+        silence = asyncio.ensure_future(self._clock.sleep(self._patience_s))
+        marker = asyncio.ensure_future(self._told_everything.wait())
+        try:
+            await asyncio.wait({silence, marker}, return_when=asyncio.FIRST_COMPLETED)
+            if marker.done():
+                await self._after_marker()
+            else:
+                self._go(without_marker(self._orphans(), self._node_exists), "silence")
+        finally:
+            for task in (silence, marker):
+                task.cancel()
+            await asyncio.wait({silence, marker})
+
+    async def _after_marker(self) -> None:
+        orphans = self._orphans()
+        if is_too_many(len(orphans), len(self._caches.upcoming)):
+            self._log.warning("orphans_held", orphans=len(orphans), total=len(self._caches.upcoming))
+            await self._clock.sleep(self._patience_s)
+            held = {view.uid for view in orphans}
+            orphans = [view for view in self._orphans() if view.uid in held]
+        self._go(orphans, "marker")
+
+    def _orphans(self) -> list[UpcomingView]:
+        return unnamed(
+            self._caches.upcoming.snapshot().values(),
+            since=self._since,
+            named=self._named,
+            draining=self._draining(),
+        )
+
+    def _go(self, orphans: Iterable[UpcomingView], why: str) -> None:
+        for view in orphans:
+            self._log.info("orphan_deleted", machine=view.machine_id, phase=view.phase, why=why)
+            self._delete(view)
+
+    def _node_exists(self, view: UpcomingView) -> bool:
+        return self._caches.named(str(view.node_ref.get("name") or "")) is not None

@@ -1,0 +1,118 @@
+"""Writing UpcomingNodes: create, two patches, delete; counted, timed, and remembered.
+
+Why: every writer of the object (frames, reclaims, drains, node references) goes by the same rules and the same counters.
+Called by: those handlers, inside the lane of the machine.
+Must never: send a full update, a patch that changes nothing, or read a cache that is older than its own last write.
+Rules: operator 6.3 rules 1 to 8, 11 and 13; 8 (`upcoming_node_writes_total`).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from bigfleet.kube.link import Document
+from bigfleet.kube.merge_patch import difference, quantities_by_value
+from bigfleet.kube.resources import UPCOMING_NODES, ObjectKey
+from bigfleet.operator.caches import Caches
+from bigfleet.operator.core.names import upcoming_annotations, upcoming_name
+from bigfleet.operator.core.upcoming import Keep
+from bigfleet.operator.core.views import UpcomingView, upcoming_view
+from bigfleet.operator.meters import Meters
+
+R = TypeVar("R")
+
+_BY_VALUE: Final = quantities_by_value(("spec", "resources"))
+
+
+class UpcomingWrites:
+    """The one way to the UpcomingNodes of the cluster."""
+
+    def __init__(self, client: KubeClient, caches: Caches, meters: Meters) -> None:
+        self._client, self._caches, self._meters = client, caches, meters
+
+    async def keep(self, machine_id: str, wanted: Keep, stored: UpcomingView | None) -> None:
+        """Make the object what it shall be; ConflictError when somebody was faster, and the caller looks again."""
+        if stored is None:
+            stored = await self._create(machine_id, wanted)
+        spec = difference({"spec": stored.spec}, {"spec": wanted.spec}, _BY_VALUE)
+        if spec:
+            stored = await self._patch("spec_update", stored, spec)
+        await self.set_status(stored, wanted.status)
+
+    async def set_status(self, stored: UpcomingView, status: dict[str, Any]) -> None:
+        """Make the status what it shall be; nothing is sent when it is so already."""
+        patch = difference({"status": stored.status}, {"status": status})
+        if not patch:
+            self._meters.count("upcoming_node_writes_total", op="status_update", outcome="noop")
+            return
+        await self._patch("status_update", stored, patch, subresource="status")
+
+    async def remove(self, name: str, uid: str) -> None:
+        """Delete the very object that was meant; one that is gone is as good."""
+        key = ObjectKey("", name)
+
+        async def delete() -> None:
+            try:
+                await self._client.delete(UPCOMING_NODES, key, uid=uid)
+            except NotFoundError:
+                pass
+            except ConflictError:
+                # Another object bears the name: look at it before deciding anew.
+                await self._read(key)
+                raise
+
+        await self._counted("delete", delete)
+
+    async def fresh(self, machine_id: str) -> UpcomingView | None:
+        """Return the object as the API server has it now."""
+        return await self._read(ObjectKey("", upcoming_name(machine_id)))
+
+    async def _create(self, machine_id: str, wanted: Keep) -> UpcomingView:
+        metadata: Document = {"name": upcoming_name(machine_id)}
+        if annotations := upcoming_annotations(machine_id):
+            metadata["annotations"] = annotations
+        document: Document = {"metadata": metadata, "spec": wanted.spec}
+        try:
+            made = await self._counted("create", lambda: self._client.create(UPCOMING_NODES, document))
+        except AlreadyExistsError:
+            # The cache lags, or it was made by hand: from here on it is an update.
+            found = await self._read(ObjectKey("", metadata["name"]))
+            if found is None:
+                raise
+            return found
+        return self._observed(made)
+
+    async def _patch(
+        self, op: str, stored: UpcomingView, patch: Document, subresource: str = ""
+    ) -> UpcomingView:
+        key = ObjectKey("", stored.name)
+        answer = await self._counted(
+            op, lambda: self._client.merge_patch(UPCOMING_NODES, key, patch, subresource=subresource)
+        )
+        return self._observed(answer)
+
+    async def _read(self, key: ObjectKey) -> UpcomingView | None:
+        try:
+            return self._observed(await self._client.get(UPCOMING_NODES, key))
+        except NotFoundError:
+            return None
+
+    def _observed(self, document: Document) -> UpcomingView:
+        self._caches.upcoming.observe(document)
+        return upcoming_view(document)
+
+    async def _counted(self, op: str, call: Callable[[], Awaitable[R]]) -> R:
+        outcome = "error"
+        try:
+            with self._meters.timed("upcoming_node_op_duration_seconds", op=op):
+                answer = await call()
+            outcome = "success"
+        except ConflictError:
+            outcome = "conflict"
+            raise
+        except KubeError:
+            raise
+        finally:
+            self._meters.count("upcoming_node_writes_total", op=op, outcome=outcome)
+        return answer

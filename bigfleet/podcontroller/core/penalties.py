@@ -1,0 +1,92 @@
+"""What an interruption and a reclamation of a pod cost: from its annotations, else from its priority class.
+
+Why: a platform team maps priority classes to dollars once, so that the owner of a workload needs no annotation, and one who
+knows better can say so on the pod.
+Called by: `bigfleet.podcontroller.core.translate`; the program reads the file of defaults through `read_defaults`.
+Must never: derive one penalty from the other or from the priority, or write an amount that our schema refuses: a request that
+is refused is demand that is missing.
+Rules: operator 12.3 (penalties), 2.4 (no negative penalty), ADR-0105.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bigfleet.kube.crds.schema import GROUP
+from bigfleet.model.errors import BigFleetError, InvalidFieldError
+from bigfleet.model.quantity import parse_amount
+
+FIELDS: Final = ("interruptionPenalty", "reclamationPenalty")
+ANNOTATIONS: Final[Mapping[str, str]] = {
+    "interruptionPenalty": f"{GROUP}/interruption-penalty",
+    "reclamationPenalty": f"{GROUP}/reclamation-penalty",
+}
+_CLASS: Final = "a map with interruptionPenalty and reclamationPenalty, both optional"
+
+
+class BadDefaultsError(BigFleetError):
+    """The file of defaults is not one; the text names the class."""
+
+
+@dataclass(frozen=True, slots=True)
+class PenaltyDefaults:
+    """Penalties by priority class, each as it was given; a class or a penalty that is not there has none."""
+
+    by_class: Mapping[str, Mapping[str, str]]
+
+
+NO_DEFAULTS: Final = PenaltyDefaults({})
+
+
+def read_defaults(document: object, source: str) -> PenaltyDefaults:
+    """Make defaults of a decoded file; BadDefaultsError names file, class and field of the first fault."""
+    if document is None:
+        return NO_DEFAULTS
+    if not isinstance(document, Mapping):
+        raise BadDefaultsError(f"{source}: found a {type(document).__name__}, allowed is a map by class name")
+    by_class: dict[str, dict[str, str]] = {}
+    for name, entry in document.items():
+        where = f"{source}: priority class {name!r}"
+        if not isinstance(name, str) or not name:
+            raise BadDefaultsError(f"{where}: allowed is a text that is not empty")
+        if not isinstance(entry, Mapping):
+            raise BadDefaultsError(f"{where}: found {entry!r}, allowed is {_CLASS}")
+        by_class[name] = {key: _default(where, key, value) for key, value in entry.items()}
+    return PenaltyDefaults(by_class)
+
+
+def penalties_of(
+    annotations: Mapping[str, str], priority_class: str, defaults: PenaltyDefaults
+) -> tuple[dict[str, str], list[str]]:
+    """Return the penalties that are set, each resolved by itself, and what a person should know."""
+    found: dict[str, str] = {}
+    warnings: list[str] = []
+    for field in FIELDS:
+        annotation = ANNOTATIONS[field]
+        text = annotations.get(annotation, "")
+        if text:
+            try:
+                parse_amount(text, annotation)
+            except InvalidFieldError as error:
+                warnings.append(f"annotation {error}; it counts as absent")
+            else:
+                found[field] = text
+                continue
+        default = defaults.by_class.get(priority_class, {}).get(field)
+        if default is not None:
+            found[field] = default
+    return found, warnings
+
+
+def _default(where: str, key: Any, value: Any) -> str:  # Any: whatever a file may hold
+    if key not in FIELDS:
+        raise BadDefaultsError(f"{where}: found key {key!r}, allowed is {' or '.join(FIELDS)}")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise BadDefaultsError(
+            f"{where}: {key}: found {value!r}, allowed is a quantity such as '0.5' or 4096"
+        )
+    try:
+        parse_amount(str(value), key)
+    except InvalidFieldError as error:
+        raise BadDefaultsError(f"{where}: {error}") from None
+    return str(value)

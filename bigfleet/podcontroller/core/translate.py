@@ -1,0 +1,63 @@
+"""From a pod to the CapacityRequest that states its demand.
+
+Why: the one place where the words of a pod become the words of demand; everything the demand is made of is named here once.
+Called by: `bigfleet.podcontroller.core.views`, for every pod that is seen.
+Must never: wait, fail, or carry tolerations, claims, host ports or volumes: a request has no place for them.
+Rules: operator 12.2 (names, owner) and 12.3, ADR-0024, ADR-0027, ADR-0039.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bigfleet.kube.crds.schema import MAX_RESOURCES
+from bigfleet.podcontroller.core.affinity import co_location_of, spread_of
+from bigfleet.podcontroller.core.penalties import PenaltyDefaults, penalties_of
+from bigfleet.podcontroller.core.pod_request import pod_request
+from bigfleet.podcontroller.core.requirements import Inexact, requirements_of
+
+Document = dict[str, Any]
+
+_FIRST_RESOURCES: Final = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A request's spec and co-location scope, what of the pod it cannot say, and what a person should know."""
+
+    spec: Document
+    scope: str
+    inexact: tuple[Inexact, ...]
+    warnings: tuple[str, ...]
+
+
+def translate(pod: Mapping[str, Any], defaults: PenaltyDefaults) -> Translation:
+    """Return what a pod asks for."""
+    spec: Mapping[str, Any] = pod.get("spec") or {}
+    annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+    requirements = requirements_of(spec)
+    together, scope = co_location_of(spec)
+    spread, spread_warnings = spread_of(spec)
+    penalties, penalty_warnings = penalties_of(annotations, spec.get("priorityClassName") or "", defaults)
+    resources, resource_warnings = _resources(spec)
+    wanted: Document = {
+        "priority": int(spec.get("priority") or 0),
+        "requirements": requirements.items,
+        "resources": resources,
+        **penalties,
+    }
+    if spread:
+        wanted["topologySpread"] = spread
+    if together is not None:
+        wanted["coLocation"] = together
+    warnings = (*requirements.warnings, *spread_warnings, *penalty_warnings, *resource_warnings)
+    return Translation(wanted, scope, tuple(dict.fromkeys(requirements.inexact)), warnings)
+
+
+def _resources(spec: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    amounts = pod_request(spec)
+    if len(amounts) <= MAX_RESOURCES:
+        return amounts, []
+    names = sorted(amounts, key=lambda name: (name not in _FIRST_RESOURCES, name))
+    kept = dict(sorted((name, amounts[name]) for name in names[:MAX_RESOURCES]))
+    return kept, [f"{len(amounts)} resources requested, only {MAX_RESOURCES} of them count"]

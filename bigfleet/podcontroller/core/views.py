@@ -1,0 +1,149 @@
+"""What is kept of pods, requests and upcoming nodes: as little as the decisions need.
+
+Why: 100,000 whole pods are gigabytes. What a pod asks for is kept as one text, and pods of one workload share it.
+Called by: the stores of `bigfleet.podcontroller.caches`, once per object and change.
+Must never: raise, whatever an object looks like; keep a document.
+Rules: operator 12.2, 12.4, 15.6 item 1 (projections).
+"""
+
+import enum
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bigfleet.kube.crds.capacity_request import CO_LOCATION_SCOPE, OWNED_BY_POD
+from bigfleet.kube.resources import ObjectKey, key_of, version_of
+from bigfleet.podcontroller.core.penalties import PenaltyDefaults
+from bigfleet.podcontroller.core.requirements import Inexact
+from bigfleet.podcontroller.core.translate import translate
+
+Document = dict[str, Any]
+MIRROR: Final = "kubernetes.io/config.mirror"
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+class PodState(enum.Enum):
+    """What a pod's life says about its demand."""
+
+    LIVE = "asks for capacity"
+    GATED = "asks for nothing yet"
+    TERMINATING = "holds its node, asks for nothing new"
+    FINISHED = "uses nothing any more"
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One pod: who it is, how far it is, and what it asks for."""
+
+    key: ObjectKey
+    uid: str
+    state: PodState
+    scheduled: bool
+    created: str  # as the API server writes it, which sorts by time
+    wanted: str  # the spec of its request as one text, see `text_of`
+    scope: str
+    inexact: tuple[Inexact, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """What joins a pod and its requests: namespace and UID."""
+        return f"{self.key.namespace}/{self.uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """One CapacityRequest of ours."""
+
+    key: ObjectKey
+    uid: str
+    pod_uid: str
+    version: int
+    spec: str
+    scope: str
+    phase: str
+
+    @property
+    def pod_id(self) -> str:
+        """The pod whose request this is; a label that names a pod of another namespace names nobody."""
+        return f"{self.key.namespace}/{self.pod_uid}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingView:
+    """One UpcomingNode, for whoever waits for a node."""
+
+    key: ObjectKey
+    phase: str
+    labels: tuple[tuple[str, str], ...]
+
+
+def text_of(spec: Mapping[str, Any]) -> str:
+    """Return a spec as one text; equal texts are one object in memory for as long as anybody holds one."""
+    return sys.intern(json.dumps(spec, sort_keys=True, separators=(",", ":")))
+
+
+def pod_view(defaults: PenaltyDefaults, *, exclude_daemonsets: bool) -> Callable[[Document], PodView | None]:
+    """Return the projection of pods; None leaves a pod out as if it were not there."""
+
+    def project(pod: Document) -> PodView | None:
+        if exclude_daemonsets and _belongs_to_its_node(pod):
+            return None
+        metadata = pod["metadata"]
+        asked = translate(pod, defaults)
+        return PodView(
+            key=key_of(pod),
+            uid=metadata.get("uid", ""),
+            state=_state(pod),
+            scheduled=bool((pod.get("spec") or {}).get("nodeName")),
+            created=metadata.get("creationTimestamp") or "",
+            wanted=text_of(asked.spec),
+            scope=asked.scope,
+            inexact=asked.inexact,
+            warnings=asked.warnings,
+        )
+
+    return project
+
+
+def request_view(request: Document) -> RequestView | None:
+    """Return what is kept of a request; None for one that is not ours."""
+    metadata = request["metadata"]
+    pod_uid = (metadata.get("labels") or {}).get(OWNED_BY_POD)
+    if not pod_uid:
+        return None
+    return RequestView(
+        key=key_of(request),
+        uid=metadata.get("uid", ""),
+        pod_uid=pod_uid,
+        version=version_of(request),
+        spec=text_of(request.get("spec") or {}),
+        scope=(metadata.get("annotations") or {}).get(CO_LOCATION_SCOPE, ""),
+        phase=(request.get("status") or {}).get("phase", ""),
+    )
+
+
+def upcoming_view(upcoming: Document) -> UpcomingView:
+    """Return what is kept of an UpcomingNode."""
+    labels: Mapping[str, str] = (upcoming.get("spec") or {}).get("labels") or {}
+    phase = (upcoming.get("status") or {}).get("phase", "")
+    return UpcomingView(key_of(upcoming), phase, tuple(sorted(labels.items())))
+
+
+def _state(pod: Document) -> PodState:
+    # Finished before terminating: a finished pod that waits for its deletion uses nothing either.
+    if (pod.get("status") or {}).get("phase") in _FINISHED:
+        return PodState.FINISHED
+    if pod["metadata"].get("deletionTimestamp"):
+        return PodState.TERMINATING
+    return PodState.GATED if (pod.get("spec") or {}).get("schedulingGates") else PodState.LIVE
+
+
+def _belongs_to_its_node(pod: Document) -> bool:
+    metadata = pod["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    return MIRROR in (metadata.get("annotations") or {}) or any(
+        owner.get("kind") == "DaemonSet" and owner.get("controller") for owner in owners
+    )

@@ -1,0 +1,255 @@
+"""Section 14's stories with everything real but the machines: API servers, scheduler, controllers, shard, operators."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bigfleet.aio.identity import Identity
+from bigfleet.testing.certificates import Authority
+from bigfleet.testing.control_plane.cluster import Cluster, start_clusters
+from tests.e2e.fleet.harness import NAMESPACE, OPTIONS, fleet, prepare
+
+pytestmark = pytest.mark.asyncio
+
+BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
+TYPE = "node.kubernetes.io/instance-type"
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.fixture(scope="module")
+def two_clusters(testbed_binary: Path) -> Iterator[list[Cluster]]:
+    clusters = start_clusters(testbed_binary, [OPTIONS, OPTIONS])
+    try:
+        for cluster in clusters:
+            prepare(cluster)
+        yield clusters
+    finally:
+        for cluster in clusters:
+            cluster.stop()
+
+
+@pytest.fixture
+def clean_clusters(two_clusters: list[Cluster]) -> Iterator[list[Cluster]]:
+    """The clusters, emptied after each story."""
+    yield two_clusters
+    for cluster in two_clusters:
+        for path in (
+            f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
+            BUDGETS,
+            f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0",
+            "/apis/bigfleet.lucy.sh/v1alpha1/upcomingnodes",
+            "/apis/bigfleet.lucy.sh/v1alpha1/availablecapacities",
+            "/api/v1/nodes",
+        ):
+            cluster.admin.delete(path)
+        for _ in range(2):  # the first round may race with a ReplicaSet that is about to go
+            cluster.admin.delete(f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0")
+        cluster.wait(
+            "no pod is left",
+            lambda one=cluster: not one.admin.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"],  # type: ignore[misc]
+        )
+
+
+def pool(name: str, count: int, **options: object) -> dict[str, object]:
+    return {
+        "name": name,
+        "count": count,
+        "state": "Idle",
+        "capacity_type": "BareMetal",
+        "instance_type": "metal.8",
+        "zones": ["zone-a"],
+        "resources": {"cpu": "8", "memory": "32Gi"},
+        **options,
+    }
+
+
+async def test_e1_e2_e23_pending_pods_become_running_and_scaling_down_gives_machines_back_through_a_budget(
+    clean_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    async with fleet(clean_clusters[:1], tmp_path) as one:
+        provider = one.start_provider([pool("metal", 4)])
+        one.start_shard(provider)
+        one.start_cluster_programs("prod-1")
+        one.deploy("web", 4, cpu="3", nodeSelector={TYPE: "metal.8"})
+        await one.until("four pods run", lambda: len(one.running()) == 4)
+        assert len(one.requests()) == 4
+        await one.until(
+            "all acknowledged",
+            lambda: {(item.get("status") or {}).get("phase") for item in one.requests()} == {"Acknowledged"},
+        )
+        await one.until("two are Ready", lambda: one.phases() == ["Ready", "Ready"])
+        names = {item["status"]["nodeRef"]["name"] for item in one.upcoming()}
+        assert names == {item["metadata"]["name"] for item in one.nodes()}
+        spread = Counter(item["spec"]["nodeName"] for item in one.running())
+        assert sorted(spread.values()) == [2, 2]
+
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web"},
+            "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+        }
+        one.cluster.admin.post(BUDGETS, budget)
+        one.scale("web", 2)
+        await one.until("one pod on each node", lambda: len(one.pods()) == 2)
+        await one.until("one is being reclaimed", lambda: "Draining" in one.phases())
+        await one.until(
+            "the budget says no",
+            lambda: [
+                event
+                for event in one.cluster.audit_events("operator")
+                if event.subresource == "eviction" and event.code == 429
+            ],
+        )
+        assert len(one.running()) == 2
+        assert len(one.machines(state="Draining")) == 1
+        one.cluster.admin.patch(f"{BUDGETS}/web", {"spec": {"minAvailable": 1}})
+        await one.until("one machine is back", lambda: len(one.machines(state="Idle")) == 3)
+        await one.until("its object is gone", lambda: one.phases() == ["Ready"])
+        await one.until("both pods run on the other", lambda: len(one.running()) == 2)
+        assert len({item["spec"]["nodeName"] for item in one.running()}) == 1
+
+        one.scale("web", 0)
+        await one.until("all machines are back", lambda: len(one.machines(state="Idle")) == 4)
+        await one.until("nothing is left", lambda: not one.upcoming() and not one.requests())
+        assert one.refused() == []
+
+
+async def test_e9_a_gang_gathers_in_the_one_zone_that_holds_it(
+    clean_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    async with fleet(clean_clusters[:1], tmp_path) as one:
+        provider = one.start_provider([pool("a", 3), pool("b", 4, zones=["zone-b"])])
+        one.start_shard(provider)
+        one.start_cluster_programs("prod-1")
+        term = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": ZONE}
+        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        one.deploy("train", 4, cpu="7500m", affinity=affinity, nodeSelector={TYPE: "metal.8"})
+        await one.until("four pods run", lambda: len(one.running()) == 4)
+        zones = {item["metadata"]["name"]: item["metadata"]["labels"][ZONE] for item in one.nodes()}
+        assert {zones[item["spec"]["nodeName"]] for item in one.running()} == {"zone-b"}
+        assert one.refused() == []
+
+
+async def test_e4_e5_a_cluster_of_higher_priority_takes_the_machines_of_another(
+    clean_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    async with fleet(clean_clusters, tmp_path) as one:
+        provider = one.start_provider([pool("metal", 4)])
+        one.start_shard(provider)
+        one.start_cluster_programs("prod-1")
+        one.start_cluster_programs("prod-2")
+        one.deploy("batch", 4, cpu="7500m", priorityClassName="low", cluster_id="prod-1")
+        await one.until("A holds all four", lambda: len(one.running("prod-1")) == 4)
+        one.deploy("live", 4, cpu="7500m", priorityClassName="high", cluster_id="prod-2")
+        await one.until("B holds all four", lambda: len(one.running("prod-2")) == 4, 240)
+        await one.until("A holds none", lambda: not one.running("prod-1") and not one.upcoming("prod-1"))
+        assert len(one.requests("prod-1")) == 4
+        await one.until("all four are known as joined", lambda: one.phases("prod-2") == ["Ready"] * 4)
+        assert Counter(item["cluster"] for item in one.machines(state="Configured")) == {"prod-2": 4}
+        assert {item["metadata"]["name"] for item in one.upcoming("prod-2")} == {
+            f"un-metal-{n}" for n in range(4)
+        }
+        assert one.refused() == []
+
+
+async def test_e8_inside_mutual_tls_the_right_certificate_works_and_anothers_does_not(
+    clean_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path / "pki", datetime.now(UTC))
+    async with fleet(clean_clusters, tmp_path) as one:
+        provider = one.start_provider([pool("metal", 2)], authority.issue(Identity.shard("provider")))
+        one.start_shard(provider, tls=authority.issue(Identity.shard("shard-0")))
+        one.start_cluster_programs("prod-1", authority.issue(Identity.cluster("prod-1")))
+        stranger, _ = one.start_cluster_programs("prod-2", authority.issue(Identity.cluster("prod-9")))
+        one.deploy("web", 1, cpu="6")
+        await one.until("the pod runs", lambda: len(one.running()) == 1)
+        await one.until("refused", lambda: stranger.lines("session_refused"))
+        assert "PERMISSION_DENIED" in stranger.lines("session_refused")[0]["error"]
+        assert stranger.http("/readyz")[0] == 503
+        assert stranger.code is None
+
+
+async def test_e21_an_operator_killed_in_mid_drain_is_followed_by_one_that_finishes_it(
+    clean_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    async with fleet(clean_clusters[:1], tmp_path) as one:
+        provider = one.start_provider([pool("metal", 2)])
+        one.start_shard(provider)
+        operator, controller = one.start_cluster_programs("prod-1")
+        one.deploy("web", 2, cpu="7500m", nodeSelector={TYPE: "metal.8"})
+        await one.until("two pods run", lambda: len(one.running()) == 2)
+        (held, _) = sorted(item["metadata"]["name"] for item in one.running())
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{held}"
+        # No longer the Deployment's, so scaling down leaves it, and a budget of its own holds it on its node.
+        one.cluster.admin.patch(path, {"metadata": {"labels": {"app": "held"}}})
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "held"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}},
+        }
+        one.cluster.admin.post(BUDGETS, budget)
+        controller.kill()
+        for item in one.requests():
+            one.cluster.admin.delete(
+                f"/apis/bigfleet.lucy.sh/v1alpha1/namespaces/{NAMESPACE}/capacityrequests/{item['metadata']['name']}"
+            )
+        await one.until(
+            "the budget says no",
+            lambda: [e for e in one.cluster.audit_events("operator") if e.name == held and e.code == 429],
+        )
+        operator.kill()
+        one.start_operator("prod-1")
+        refused = len(one.cluster.audit_events("operator"))
+        await one.until(
+            "the next one asks too",
+            lambda: [
+                e for e in one.cluster.audit_events("operator")[refused:] if e.name == held and e.code == 429
+            ],
+        )
+        assert held in {item["metadata"]["name"] for item in one.running()}
+        one.cluster.admin.delete(f"{BUDGETS}/held")
+        await one.until("both machines are back", lambda: len(one.machines(state="Idle")) == 2)
+        await one.until("nothing is left", lambda: not one.upcoming() and not one.nodes())
+
+
+@pytest.mark.long
+async def test_e6_twelve_machines_reach_ready_by_reconcile_and_surplus_drains_without_a_failure(
+    clean_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    async with fleet(clean_clusters[:1], tmp_path) as one:
+        provider = one.start_provider([pool("metal", 12)])
+        one.start_shard(provider)
+        one.start_cluster_programs("prod-1")
+        one.deploy("web", 12, cpu="7500m")
+        await one.until("twelve run", lambda: len(one.running()) == 12, 240)
+        await one.until("twelve are Ready", lambda: one.phases() == ["Ready"] * 12)
+        one.scale("web", 2)
+        await one.until("ten are back", lambda: len(one.machines(state="Idle")) == 10, 240)
+        await one.until("two are left", lambda: one.phases() == ["Ready"] * 2)
+        assert one.machines(state="Failed") == []
+
+
+async def test_e3_with_shard_and_operator_killed_in_turn_nothing_is_lost(
+    clean_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    async with fleet(clean_clusters[:1], tmp_path) as one:
+        provider = one.start_provider([pool("metal", 4)])
+        shard = one.start_shard(provider)
+        operator, _ = one.start_cluster_programs("prod-1")
+        one.deploy("web", 2, cpu="6")
+        await one.until("two pods run", lambda: len(one.running()) == 2)
+        before = {item["metadata"]["uid"] for item in one.running()}
+        shard.kill()
+        operator.kill()
+        one.scale("web", 3)
+        one.start_shard(provider, one.shard_port)
+        one.start_cluster_programs("prod-1")
+        await one.until("the third runs too", lambda: len(one.running()) == 3)
+        assert before <= {item["metadata"]["uid"] for item in one.running()}
+        await one.until("three are Ready", lambda: one.phases() == ["Ready"] * 3)
+        assert len(one.requests()) == 3

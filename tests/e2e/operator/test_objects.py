@@ -1,0 +1,234 @@
+"""The operator's objects before the real API server: requests, UpcomingNodes, hints, node references."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from bigfleet.testing.scripted_shard import blob_request, hint, node_state
+from tests.e2e.operator.harness import CLUSTER, HINTS, UPCOMING, Bench
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_29_a_request_is_acknowledged_once_it_was_sent_with_one_patch_ever(world: Bench) -> None:
+    world.add_request("good")
+    world.start()
+    await world.connected()
+    await world.until(
+        "acknowledged", lambda: world.request("good").get("status", {}).get("phase") == "Acknowledged"
+    )
+    status = world.request("good")["status"]
+    (condition,) = status["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Reported", "True", "InRollUp")
+    assert status["acknowledgedAt"].endswith("Z")
+    rollups = len(world.shard.current.rollups)
+    await world.until("more roll-ups", lambda: len(world.shard.current.rollups) > rollups + 3)
+    assert world.calls("patch", "capacityrequests", "status").count("good") == 1
+    shown = world.cluster.kubectl("get", "crs", "-n", world.namespace)
+    assert "InRollUp" in shown
+    assert "Acknowledged" in shown
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"requirements": [{"key": "a b", "operator": "Exists"}]}, "InvalidRequirement"),
+        ({"requirements": [{"key": "a", "operator": "In", "values": ["x y"]}]}, "InvalidRequirement"),
+        (
+            {"coLocation": {"topologyKey": "rack", "labelSelector": {"matchLabels": {"a": "x y"}}}},
+            "InvalidSelector",
+        ),
+        ({"resources": {"cpu": "1e90"}}, "InvalidQuantity"),
+    ],
+    ids=str,
+)
+async def test_27_what_the_schema_lets_through_is_left_out_and_marked_and_others_are_sent(
+    world: Bench, spec: dict[str, object], reason: str
+) -> None:
+    world.add_request("good")
+    world.add_request("bad", **spec)
+    world.start()
+    await world.connected()
+    await world.until("marked", lambda: bool(world.request("bad").get("status", {}).get("conditions")))
+    (condition,) = world.request("bad")["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    assert [dict(need.aggregate_resources) for need in world.shard.current.rollups[-1].needs] == [
+        {"cpu": "500m"}
+    ]
+    await world.until(
+        "the event", lambda: reason in world.cluster.kubectl("get", "events", "-n", world.namespace)
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"requirements": [{"key": "a", "operator": "Same"}]},
+        {"requirements": [{"key": "a", "operator": "Exists"}] * 10_000},
+        {"resources": {"cpu": "-1"}},
+        {"resources": {"cpu": "9" * 200}},
+        {"resources": {"cpu": "NaN"}},
+        {"resources": {f"r{number}": "1" for number in range(100)}},
+        {"interruptionPenalty": "-5"},
+        {"priority": 2**40},
+        {"topologySpread": [{"topologyKey": "z", "maxSkew": 0, "whenUnsatisfiable": "DoNotSchedule"}]},
+    ],
+    ids=lambda spec: str(spec)[:50],
+)
+async def test_s7_an_attackers_request_is_refused_at_the_door(world: Bench, spec: dict[str, object]) -> None:
+    body = {
+        "apiVersion": "bigfleet.lucy.sh/v1alpha1",
+        "kind": "CapacityRequest",
+        "metadata": {"name": "bad"},
+        "spec": {"priority": 1, "resources": {"cpu": "1"}, **spec},
+    }
+    answer = await asyncio.to_thread(world.cluster.admin.call, "POST", world.requests, body)
+    assert answer.status in (400, 413, 422)
+
+
+async def test_17_with_the_definition_missing_no_rollup_is_sent_and_then_it_is_without_a_restart(
+    world: Bench,
+) -> None:
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    path = f"{crds}/upcomingnodes.bigfleet.lucy.sh"
+    definition = world.cluster.admin.get(path)
+    world.cluster.admin.delete(path)
+    await world.until("it is gone", lambda: world.cluster.admin.call("GET", UPCOMING).status == 404)
+    operator = world.start()
+    await world.until("it looks", lambda: operator.lines("list_watch_failed"))
+    assert operator.http("/readyz")[0] == 503
+    assert world.shard.sessions == []
+    fresh = {key: definition[key] for key in ("apiVersion", "kind", "spec")}
+    world.cluster.admin.post(crds, {**fresh, "metadata": {"name": definition["metadata"]["name"]}})
+    await world.connected()
+    await world.until("ready", lambda: operator.http("/readyz")[0] == 200)
+
+
+async def test_41_42_44_and_54_objects_take_their_shape_from_frames(world: Bench) -> None:
+    world.start("--orphan-sweep=false")
+    await world.connected()
+    for state, phase in (
+        ("Configuring", "Registered"),
+        ("Configured", "Ready"),
+        ("Draining", "Draining"),
+        ("Failed", "Failed"),
+    ):
+        world.shard.send(node_state("m-1", state, last_error="boom"))
+        await world.until(phase, lambda wanted=phase: world.phase("m-1") == wanted)  # type: ignore[misc]
+    assert (world.upcoming("m-1") or {})["spec"] == {"resources": {}}
+    labels = {"a": "1", "b": "2"}
+    world.shard.send(
+        node_state("m-1", "Configuring", labels=labels, resources={"cpu": "8", "nvidia.com/gpu": "1"})
+    )
+    await world.until("labels", lambda: (world.upcoming("m-1") or {})["spec"].get("labels") == labels)
+    await world.until("no error", lambda: not world.error("m-1"))
+    world.shard.send(
+        node_state("m-1", "Configured", labels={"b": "2"}, resources={"cpu": "8"}, provider_id="p-1")
+    )
+    await world.until("Ready", lambda: world.phase("m-1") == "Ready")
+    assert (world.upcoming("m-1") or {})["spec"] == {"labels": {"b": "2"}, "resources": {"cpu": "8"}}
+    key = "available:p=1|ipb=0|rpb=0|reqs=zone:1:a;|spr="
+    world.shard.send(hint(key.removeprefix("available:"), 3, cost=0.096))
+    name = f"ac-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    await world.until("the hint", lambda: world.cluster.admin.find(f"{HINTS}/{name}"))
+    assert world.cluster.admin.get(f"{HINTS}/{name}")["spec"]["cost"] == "0.096"
+    assert "0.096" in world.cluster.kubectl("get", "avc")
+    world.shard.send(node_state("m-1", "Idle"))
+    await world.until("gone", lambda: world.phase("m-1") == "gone")
+
+
+@pytest.mark.parametrize("how", ["label", "provider id"])
+async def test_53_the_node_is_noted_when_it_joins(world: Bench, how: str) -> None:
+    world.start()
+    await world.connected()
+    world.shard.send(node_state("m-1", "Configured", provider_id="i-1"))
+    await world.until("Ready", lambda: world.phase("m-1") == "Ready")
+    options = (
+        {"labels": {"bigfleet.lucy.sh/machine-id": "m-1"}}
+        if how == "label"
+        else {"provider_id": "aws:///z/i-1"}
+    )
+    world.add_node("ip-10-0-0-1", **options)
+    await world.until("noted", lambda: (world.upcoming("m-1") or {})["status"].get("nodeRef"))
+    reference = (world.upcoming("m-1") or {})["status"]["nodeRef"]
+    assert reference == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": "ip-10-0-0-1",
+        "uid": world.node("ip-10-0-0-1")["metadata"]["uid"],
+    }
+    assert "ip-10-0-0-1" in world.cluster.kubectl("get", "upn")
+
+
+async def test_51_and_e7_after_an_absence_objects_equal_the_bound_machines_and_nothing_else_is_written(
+    world: Bench,
+) -> None:
+    operator = world.start()
+    await world.connected()
+    frames = [node_state(f"m-{number}", "Configured", resources={"cpu": "8"}) for number in range(6)]
+    world.shard.send(*frames)
+    await world.until("six", lambda: all(world.phase(f"m-{number}") == "Ready" for number in range(6)))
+    operator.kill()
+    writes = len(world.calls("patch", "upcomingnodes")) + len(world.calls("patch", "upcomingnodes", "status"))
+    world.shard.replay = frames[:4]
+    world.start()
+    await world.connected(2)
+    await world.until("two are gone", lambda: world.phase("m-4") == world.phase("m-5") == "gone")
+    assert [world.phase(f"m-{number}") for number in range(4)] == ["Ready"] * 4
+    after = len(world.calls("patch", "upcomingnodes")) + len(world.calls("patch", "upcomingnodes", "status"))
+    assert after == writes
+
+
+async def test_39_and_e18_a_template_reaches_the_shard_unchanged_and_no_log(world: Bench) -> None:
+    template = world.directory / "join.tmpl"
+    template.write_text("#cloud-config\ntoken: hush-hush\nnode: {{.MachineID}} of {{.ClusterID}}\n")
+    operator = world.start(f"--bootstrap-template-file={template}", "--log-level=debug", "--bootstrap-ttl=90")
+    await world.connected()
+    world.shard.send(blob_request("r-1", "m-1"))
+    await world.until("the blob", lambda: "r-1" in world.shard.current.blobs)
+    blob = world.shard.current.blobs["r-1"]
+    assert blob.user_data == f"#cloud-config\ntoken: hush-hush\nnode: m-1 of {CLUSTER}\n".encode()
+    assert blob.ttl_seconds == 90
+    assert "hush-hush" not in operator.log.read_text()
+    assert await asyncio.to_thread(operator.end) == 0
+    assert "hush-hush" not in operator.log.read_text()
+
+
+async def test_83_with_a_lease_it_works_under_the_role_of_its_own_namespace(world: Bench) -> None:
+    world.start("--leader-elect")
+    await world.connected()
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases/bigfleet-operator"
+    assert world.cluster.admin.get(leases)["spec"]["holderIdentity"]
+    world.cluster.admin.delete(leases)
+
+
+async def test_89_objects_that_the_original_left_are_taken_over_without_a_rewrite(world: Bench) -> None:
+    body = {
+        "apiVersion": "bigfleet.lucy.sh/v1alpha1",
+        "kind": "UpcomingNode",
+        "metadata": {"name": "un-m-1"},
+        "spec": {"resources": {"cpu": "8000m"}, "labels": {"zone": "a"}},
+    }
+    world.cluster.admin.post(UPCOMING, body)
+    status = {"phase": "Ready", "provisioningStartTime": "2026-06-01T00:00:00Z", "providerID": "i-1"}
+    world.cluster.admin.patch(f"{UPCOMING}/un-m-1/status", {"status": status})
+    world.add_request("cr-pod-web-x7k2p")
+    world.cluster.admin.patch(
+        f"{world.requests}/cr-pod-web-x7k2p/status",
+        {"status": {"phase": "Acknowledged", "acknowledgedAt": "2026-06-01T00:00:00Z"}},
+    )
+    before = (world.upcoming("m-1") or {})["metadata"]["resourceVersion"]
+    request = world.request("cr-pod-web-x7k2p")["metadata"]["resourceVersion"]
+    world.shard.replay = [
+        node_state("m-1", "Configured", labels={"zone": "a"}, resources={"cpu": "8"}, provider_id="i-1")
+    ]
+    world.start()
+    await world.connected()
+    assert [dict(need.aggregate_resources) for need in world.shard.current.rollups[0].needs] == [
+        {"cpu": "500m"}
+    ]
+    noop = 'bigfleet_operator_upcoming_node_writes_total{op="status_update",outcome="noop"}'
+    await world.until("looked at", lambda: world.metric(noop) >= 1)
+    assert (world.upcoming("m-1") or {})["metadata"]["resourceVersion"] == before
+    assert world.request("cr-pod-web-x7k2p")["metadata"]["resourceVersion"] == request

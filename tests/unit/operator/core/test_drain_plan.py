@@ -1,0 +1,100 @@
+"""Whom a round of a drain asks, and what it says when it fails."""
+
+from typing import Any
+
+import pytest
+
+from bigfleet.operator.core.drain_plan import DrainPlan, PodView, Word, pod_view
+
+
+def pod(name: str, **options: Any) -> PodView:
+    return PodView("shop", name, f"uid-{name}", **options)
+
+
+def test_62_daemonset_and_mirror_pods_stay() -> None:
+    def document(**metadata: Any) -> dict[str, Any]:
+        return {"metadata": {"name": "p", "namespace": "shop", "uid": "u", **metadata}}
+
+    owner = {"kind": "DaemonSet", "controller": True}
+    assert pod_view(document(ownerReferences=[owner])).stays
+    assert pod_view(document(annotations={"kubernetes.io/config.mirror": "x"})).stays
+    assert not pod_view(document(ownerReferences=[{"kind": "ReplicaSet", "controller": True}])).stays
+    assert not pod_view(document()).stays
+    assert pod_view(document(deletionTimestamp="2030-01-01T00:00:00Z")).terminating
+
+
+def test_each_pod_is_asked_until_it_agrees_and_then_waited_for() -> None:
+    plan = DrainPlan("n", 30)
+    one, two = pod("one"), pod("two")
+    assert plan.next_round([two, one, pod("ds", stays=True)]) == [one, two]
+    plan.note(one, Word.AGREED, "")
+    plan.note(two, Word.LATER, "budget")
+    assert plan.next_round([one, two]) == [two]
+    assert not plan.is_empty
+    assert plan.next_round([pod("one", terminating=True)]) == []
+    assert not plan.is_empty  # 63: an evicted pod that is still there holds up success
+    assert plan.next_round([pod("ds", stays=True)]) == []
+    assert plan.is_empty
+
+
+def test_a_namesake_with_another_uid_is_a_pod_of_its_own() -> None:
+    plan = DrainPlan("n", 30)
+    plan.next_round([pod("web-0")])
+    plan.note(pod("web-0"), Word.AGREED, "")
+    fresh = PodView("shop", "web-0", "another")
+    assert plan.next_round([fresh]) == [fresh]
+
+
+def test_70_a_hopeless_pod_is_asked_every_fifth_round_only() -> None:
+    plan = DrainPlan("n", 30)
+    stuck = pod("stuck")
+    asked = []
+    for number in range(12):
+        if plan.next_round([stuck]):
+            asked.append(number)
+            plan.note(stuck, Word.HOPELESS, "two budgets")
+    assert asked == [0, 5, 10]
+
+
+def test_a_refusal_is_believed_after_five_rounds_in_a_row() -> None:
+    plan = DrainPlan("n", 30)
+    for number in range(1, 12):
+        assert not plan.refused
+        plan.next_round([pod("a"), pod("b")])
+        if number == 4:
+            plan.note(pod("a"), Word.LATER, "busy")
+            continue
+        plan.note(pod("a"), Word.FORBIDDEN, "cannot create pods/eviction")
+        plan.note(pod("b"), Word.FORBIDDEN, "cannot create pods/eviction")
+        if number == 9:
+            break
+    assert plan.refused == "cannot create pods/eviction"
+
+
+def test_a_list_that_is_refused_counts_too() -> None:
+    plan = DrainPlan("n", 30)
+    for _ in range(5):
+        assert not plan.refused
+        plan.pass_round()
+        plan.forbid("cannot list pods")
+    assert plan.refused == "cannot list pods"
+
+
+def test_61_a_failure_names_node_time_and_up_to_five_pods_with_the_last_word() -> None:
+    plan = DrainPlan("n-1", 10)
+    pods = [pod(f"p{n}") for n in range(7)]
+    plan.next_round(pods)
+    plan.note(pods[0], Word.LATER, "would violate the budget")
+    plan.note(pods[1], Word.AGREED, "")
+    text = plan.failure("ran out of time")
+    assert text.startswith("drain of node n-1 ran out of time after 10 s, 7 pods left: ")
+    assert "shop/p0 (would violate the budget)" in text
+    assert "shop/p1 (terminating)" in text
+    assert "shop/p4" in text
+    assert "shop/p5" not in text
+    assert text.endswith("and 2 more")
+
+
+@pytest.mark.parametrize("why", ["ran out of time", "was refused"])
+def test_a_failure_with_nobody_left_is_still_a_sentence(why: str) -> None:
+    assert DrainPlan("n", 5).failure(why) == f"drain of node n {why} after 5 s, 0 pods left"

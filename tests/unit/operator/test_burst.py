@@ -1,0 +1,26 @@
+"""E19: a thousand machines through three states each, while blobs are asked for."""
+
+from collections import Counter
+
+from bigfleet.kube.resources import UPCOMING_NODES
+from bigfleet.testing.scripted_shard import blob_request, node_state
+from tests.unit.operator.world import World, play
+
+
+def phases(world: World) -> Counter[str]:
+    return Counter((item.get("status") or {}).get("phase", "") for item in world.all(UPCOMING_NODES).values())
+
+
+def test_e19_the_last_states_land_and_blobs_do_not_wait() -> None:
+    async def scene(world: World) -> None:
+        machines = [f"m-{number:04d}" for number in range(1000)]
+        for state in ("Creating", "Configuring", "Configured"):
+            world.shard.send(*(node_state(machine, state, resources={"cpu": "8"}) for machine in machines))
+        began_s = world.now_s
+        world.shard.send(*(blob_request(f"r{number}") for number in range(100)))
+        await world.eventually(lambda: len(world.shard.current.blobs) == 100)
+        assert world.now_s - began_s < 1
+        await world.eventually(lambda: phases(world) == {"Ready": 1000})
+        assert len(world.operator.dispatch.lanes) == 0  # type: ignore[union-attr]
+
+    play(scene)

@@ -1,0 +1,69 @@
+"""83: the operator uses every verb of its role, and nothing that the role does not have."""
+
+import pytest
+
+from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES, Resource
+from bigfleet.kube.roles import OPERATOR, Role
+from bigfleet.operator.core.names import hint_name
+from bigfleet.testing import kube_api
+from bigfleet.testing.kube_api_faults import Fault, Trouble
+from bigfleet.testing.kube_api_refusals import check_right
+from bigfleet.testing.scripted_shard import hint, node_state, reclaim
+from tests.unit.operator.world import World, play
+
+GRANTED = {
+    (rule.group, resource, verb)
+    for rule in OPERATOR.cluster
+    for resource in rule.resources
+    for verb in rule.verbs
+}
+SPEC = {"availability": "High", "availableCount": 1, "cost": "0", "resources": {}}
+
+
+async def everything(world: World) -> None:
+    """Have the operator do each thing it can do."""
+    await world.add_request("good")
+    await world.add_request("bad", requirements=[{"key": "a", "operator": "Same"}])
+    await world.add_node("m")
+    await world.add_pods("m", "a")
+    world.shard.send(node_state("m", "Configuring"), node_state("lost", "Configured"), hint("p=1", 1))
+    await world.clock.sleep(15)
+    world.shard.send(node_state("m", "Configured", labels={"a": "b"}), hint("p=1", 2))
+    await world.clock.sleep(15)
+    world.shard.send(reclaim("i1", "m"), reclaim("i2", "lost"))
+    await world.clock.sleep(15)
+    world.shard.send(reclaim("i3", "lost"), node_state("m", "Idle"))
+    await world.clock.sleep(15)
+    # Behind the back of the caches: what exists already is read before it is written.
+    blind = [
+        Fault(Trouble.SILENCE, times=10**6, path=kind.plural, watch=True)
+        for kind in (UPCOMING_NODES, AVAILABLE_CAPACITIES)
+    ]
+    world.link.faults += blind
+    await world.clock.sleep(500)  # every watch is opened anew
+    await world.add(UPCOMING_NODES, {"metadata": {"name": "un-n"}, "spec": {"resources": {}}})
+    await world.add(AVAILABLE_CAPACITIES, {"metadata": {"name": hint_name("available:p=2")}, "spec": SPEC})
+    world.shard.send(node_state("n", "Configured"), hint("p=2", 5))
+    await world.clock.sleep(20)
+    world.link.heal()
+    await world.clock.sleep(1500)  # long enough for hints that nobody asks about to go
+
+
+def test_83_each_verb_of_the_role_is_used_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: set[tuple[str, str, str]] = set()
+
+    def noted(role: Role | None, resource: Resource, subresource: str, verb: str) -> None:
+        if role is not None:
+            name = f"{resource.plural}/{subresource}" if subresource else resource.plural
+            used.add((resource.group, name, verb))
+        check_right(role, resource, subresource, verb)
+
+    monkeypatch.setattr(kube_api, "check_right", noted)
+    play(everything)
+    assert used == GRANTED
+
+
+def test_83_the_role_has_nothing_that_could_hurt() -> None:
+    assert not [entry for entry in GRANTED if entry[1] in ("secrets", "configmaps")]
+    assert not [entry for entry in GRANTED if entry[1] in ("pods", "nodes") and entry[2] == "delete"]
+    assert (CAPACITY_REQUESTS.group, "capacityrequests", "delete") not in GRANTED
