@@ -1,0 +1,12 @@
+"""Reads a demand file: YAML for people, JSON for programs.
+
+Called by: `bigfleet cluster-sim`, `bigfleet all-in-one`.
+"""
+
+from bigfleet.clustersim.core.demand import SimulatedDemand, read_demand
+from bigfleet.document.edits_text import parse_text
+
+
+def demand_of(text: bytes, cluster: str) -> SimulatedDemand:
+    """Return the demand of a file, or refuse it by path."""
+    return read_demand(parse_text(text), cluster)

@@ -1,0 +1,183 @@
+"""The operator's side of a session, without a cluster behind it.
+
+Why: compose files, demos and load runs need clusters that ask, join and let go, and no Kubernetes.
+Called by: `bigfleet.app.cluster_sim_serve` and `bigfleet.app.all_in_one_serve`; load runs start many.
+Must never: send anything but the whole demand in a roll-up, or keep a machine that the shard asked back.
+Rules: packaging 1.10; wire 4 (hello first, roll-ups, answers to bootstrap and reclaim).
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+import structlog
+
+from bigfleet.aio.backoff import Attempt, Backoff, keep_connected
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.aio.net import BidiStream, DialOptions, Net
+from bigfleet.aio.rng import RandomStream
+from bigfleet.clustersim.core.demand import SimulatedDemand
+from bigfleet.explain.amounts import readable
+from bigfleet.model.frames import BlobAnswer, BlobRequest, MachineNews, ReclaimAck, ReclaimOrder, ShardAck
+from bigfleet.model.machine import MachineState
+from bigfleet.model.need import Need
+from bigfleet.transport.shard_session import SESSION
+from bigfleet.v1alpha1 import shard_pb2
+from bigfleet.wire.operator_frames import RollupWriter, answer_frame, frame_from_proto, hello_frame
+
+LOOK_S: Final = 1.0
+"""How often the schedule is looked at."""
+ROLLUP_S: Final = 10.0
+_GONE: Final = frozenset(
+    {MachineState.IDLE, MachineState.FAILED, MachineState.SPECULATIVE, MachineState.DELETING}
+)
+
+Told = Callable[[str, str], object]
+"""Takes a kind (`session`, `demand`, `node`, `reclaim`) and words for people."""
+
+
+def _tell_nobody(_kind: str, _words: str) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """What the cluster knows of itself."""
+
+    connected: bool = False
+    nodes: dict[str, MachineState] = field(default_factory=dict)
+    needs: tuple[Need, ...] = ()
+    rollups: int = 0
+    acked: int = 0
+
+    @property
+    def ready(self) -> int:
+        """Nodes that work."""
+        return sum(state is MachineState.CONFIGURED for state in self.nodes.values())
+
+
+class SimulatedCluster:
+    """One cluster, for as long as it runs."""
+
+    def __init__(
+        self,
+        cluster: str,
+        shard_addr: str,
+        demand: SimulatedDemand,
+        *,
+        net: Net,
+        clock: Clock,
+        stream: RandomStream,
+        told: Told = _tell_nobody,
+    ) -> None:
+        self.cluster, self._address, self.demand = cluster, shard_addr, demand
+        self._net, self._clock, self._told = net, clock, told
+        self._backoff = Backoff(stream)
+        self._start_s = monotonic_s(clock)
+        self._log = structlog.get_logger("bigfleet.clustersim")
+        self.state = ClusterState()
+
+    async def run(self) -> NoReturn:
+        """Keep a session until cancelled."""
+        await keep_connected(self._session, clock=self._clock, backoff=self._backoff, on_ended=self._ended)
+
+    def elapsed_s(self) -> float:
+        """Return the time of the schedule."""
+        return monotonic_s(self._clock) - self._start_s
+
+    async def _session(self, attempt: Attempt) -> None:
+        channel = self._net.dial(self._address, DialOptions())
+        try:
+            async with channel.bidi(SESSION) as stream:
+                await stream.send(hello_frame(self.cluster))
+                sending = asyncio.ensure_future(self._send(stream))
+                hearing = asyncio.ensure_future(self._hear(stream, attempt))
+                try:
+                    await asyncio.wait([sending, hearing], return_when=asyncio.FIRST_COMPLETED)
+                    for task in (hearing, sending):
+                        if task.done():
+                            task.result()
+                finally:
+                    sending.cancel()
+                    hearing.cancel()
+                    await asyncio.wait([sending, hearing])
+        finally:
+            await channel.close()
+
+    async def _send(self, stream: BidiStream[bytes, shard_pb2.ShardMessage]) -> NoReturn:
+        sent: tuple[Need, ...] | None = None
+        sent_s = 0.0
+        while True:
+            needs = self.demand.needs_at(self.elapsed_s())
+            if needs != sent or monotonic_s(self._clock) - sent_s >= ROLLUP_S:
+                if needs != self.state.needs:
+                    self._told("demand", f"{self.cluster} asks for {_words(needs)}")
+                self.state.needs = needs
+                await stream.send(self._rollup(needs))
+                self.state.rollups += 1
+                sent, sent_s = needs, monotonic_s(self._clock)
+            await self._clock.sleep(LOOK_S)
+
+    def _rollup(self, needs: tuple[Need, ...]) -> bytes:
+        writer = RollupWriter(self.cluster, self._clock.wall_ns())
+        for need in needs:
+            writer.add(need.profile, need.total.texts(), need.unit.texts(), need.group)
+        return writer.frame()
+
+    async def _hear(self, stream: BidiStream[bytes, shard_pb2.ShardMessage], attempt: Attempt) -> None:
+        async for message in stream:
+            frame = frame_from_proto(message)
+            match frame:
+                case ShardAck(echo="hello"):
+                    attempt.established()
+                    self.state.connected = True
+                    self._told("session", f"{self.cluster} is connected")
+                case ShardAck(echo="rollup"):
+                    self.state.acked += 1
+                case BlobRequest():
+                    await stream.send(answer_frame(self._blob(frame)))
+                case ReclaimOrder():
+                    names = ", ".join(target.lane for target in frame.targets)
+                    self._told("reclaim", f"{self.cluster} is asked to give back {names}")
+                    await stream.send(answer_frame(ReclaimAck(frame.instruction_id, len(frame.targets))))
+                case MachineNews():
+                    self._heard_of(frame)
+                case str():
+                    self._log.warning("frame_dropped", why=frame)
+
+    def _blob(self, request: BlobRequest) -> BlobAnswer:
+        text = f"# joins the simulated cluster {self.cluster}\n"
+        return BlobAnswer(request.request_id, user_data=text.encode())
+
+    def _heard_of(self, news: MachineNews) -> None:
+        before = self.state.nodes.get(news.machine_id)
+        if news.state in _GONE:
+            self.state.nodes.pop(news.machine_id, None)
+        else:
+            self.state.nodes[news.machine_id] = news.state
+        if news.state is MachineState.CONFIGURED and before is not news.state:
+            self._told("node", f"{news.machine_id} has joined {self.cluster}")
+        elif news.state is MachineState.FAILED:
+            self._told("node", f"{news.machine_id} of {self.cluster} failed: {news.last_error}")
+        elif news.state in _GONE and before is not None:
+            self._told("node", f"{news.machine_id} has left {self.cluster}")
+
+    def _ended(self, error: Exception | None, wait_s: float) -> None:
+        if self.state.connected:
+            self._told("session", f"{self.cluster} has lost its session")
+        self.state.connected = False
+        self._log.info(
+            "session_ended", cluster=self.cluster, why=str(error or "closed"), wait_s=round(wait_s, 3)
+        )
+
+
+def _words(needs: tuple[Need, ...]) -> str:
+    if not needs:
+        return "nothing"
+    return ", ".join(
+        readable(need.total.texts())
+        + f" at priority {need.profile.priority}"
+        + (f" for {need.group}" if need.group else "")
+        for need in needs
+    )

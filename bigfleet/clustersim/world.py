@@ -1,0 +1,47 @@
+"""A whole small world in one file: pools of machines, and clusters with their demand.
+
+Called by: `bigfleet all-in-one`, demos.
+Must never: take a file in part; a flaw in one cluster refuses it whole, by path.
+Rules: packaging 1.6 (`--scenario`), 1.10.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from bigfleet.clustersim.core.demand import SimulatedDemand, read_demand
+from bigfleet.document.edits_text import parse_text
+from bigfleet.document.errors import from_model
+from bigfleet.document.fields import REQUIRED, Fields, Form
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.provider.fake.inventory import POOL, Pool, pool_of
+
+FORM: Final[Form] = {"pools": [], "clusters": REQUIRED}
+FIRST_FLEET: Final = "first-fleet.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Machines and clusters."""
+
+    pools: tuple[Pool, ...]
+    clusters: Mapping[str, SimulatedDemand]
+
+
+def read_world(text: bytes) -> World:
+    """Return the world of a file, or refuse it by path."""
+    fields = Fields(parse_text(text), FORM)
+    pools, _ = fields.items("pools", POOL, pool_of)
+    clusters: dict[str, SimulatedDemand] = {}
+    for cluster, raw in fields.mapping("clusters").items():
+        try:
+            clusters[cluster] = read_demand(raw, cluster)
+        except InvalidFieldError as error:
+            raise from_model(error).under(f"clusters.{cluster}") from None
+    return World(tuple(pools), clusters)
+
+
+def first_fleet() -> World:
+    """Return the world that `bigfleet all-in-one` starts with."""
+    return read_world((files("bigfleet.clustersim") / "worlds" / FIRST_FLEET).read_bytes())

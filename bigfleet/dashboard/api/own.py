@@ -1,0 +1,243 @@
+"""Our own routes: status, machines, explanations, decisions, events, exports.
+
+Called by: `bigfleet.dashboard.api.routes`, and pages that show the same rows.
+Must never: say 0 for something that is not known (null says so), or answer with more than a page of machines.
+Rules: dashboard 4.2, 6, 9.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bigfleet.dashboard.core.approximate import approximate, find
+from bigfleet.dashboard.core.summary import STATES, summarise
+from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.parameters import Parameters
+from bigfleet.dashboard.rows import decision_row, machine_row, transition_row
+from bigfleet.dashboard.shard_reader import ShardReader
+from bigfleet.dashboard.sources import SourceError, Trouble
+from bigfleet.dashboard.times import moment
+from bigfleet.insight.v1 import insight_pb2 as pb
+
+Answer = Mapping[str, Any]
+PAGE: Final = 200
+_DECISIONS: Final = 500
+SORTS: Final = {
+    "": pb.ListMachinesRequest.ORDER_UNSPECIFIED,
+    "id": pb.ListMachinesRequest.ORDER_UNSPECIFIED,
+    "price": pb.ListMachinesRequest.ORDER_PRICE,
+    "state": pb.ListMachinesRequest.ORDER_STATE,
+    "cluster": pb.ListMachinesRequest.ORDER_CLUSTER,
+    "type": pb.ListMachinesRequest.ORDER_INSTANCE_TYPE,
+    "zone": pb.ListMachinesRequest.ORDER_ZONE,
+    "idle": pb.ListMachinesRequest.ORDER_IDLE_SINCE,
+    "priority": pb.ListMachinesRequest.ORDER_PRIORITY,
+}
+_DIRECTIONS: Final = {sign + name: None for name in SORTS for sign in ("", "-")}
+_KINDS: Final = ("Bootstrap", "Provision", "Reclaim", "Preempt", "Delete")
+
+
+async def status(fleet: Fleet, _given: Parameters) -> Answer:
+    """The first screen as one object, for scripts too."""
+    summary = summarise(fleet.picture)
+    return {
+        "state": summary.standing.word,
+        "reasons": [
+            {
+                "kind": reason.kind,
+                "state": reason.standing.word,
+                "text": reason.text,
+                "page": f"/{reason.path}",
+            }
+            for reason in summary.reasons
+        ],
+        "at": moment(fleet.picture.at),
+        "shards": summary.shards,
+        "shardsWithoutCurrentNumbers": summary.silent_shards,
+        "clusters": summary.clusters,
+        "machines": summary.machines,
+        "machinesByState": summary.by_state,
+        "machinesByCapacityType": summary.by_capacity_type,
+        "costPerHour": summary.cost_per_hour,
+        "idleCostPerHour": summary.idle_cost_per_hour,
+        "exposurePerHour": summary.exposure_per_hour,
+        "pinnedMachinesAtRisk": summary.pinned_at_risk,
+        "needs": summary.needs,
+        "needsShort": summary.needs_short,
+        "shortfallsByClass": summary.short_by_class,
+        "oldestShortfalls": [
+            {
+                "shardId": row.shard_id,
+                "fingerprint": row.fingerprint,
+                "priority": row.priority,
+                "ageCycles": row.age_cycles,
+                "deficit": dict(row.deficit),
+                "clusters": list(row.clusters),
+                "reason": row.reason,
+            }
+            for row in summary.oldest
+        ],
+        "queueDepth": summary.queue_depth,
+        "actionsInFlight": summary.in_flight,
+        "secondsSinceLastCycle": summary.last_cycle_age_s,
+        "actionsWithheld": summary.withheld,
+    }
+
+
+async def machines(fleet: Fleet, given: Parameters) -> Answer:
+    """One page of machines of one shard."""
+    reader = fleet.shard(given.required("shard"))
+    return await reader.machines(machine_query(given))
+
+
+def machine_query(given: Parameters, page_size: int = PAGE) -> pb.ListMachinesRequest:
+    """Return what a request asks of the shard."""
+    sort = given.choice("sort", _DIRECTIONS)
+    states = given.texts("state")
+    for state in states:
+        if state not in STATES:
+            raise given.refuse("state", state, "one of " + ", ".join(STATES))
+    return pb.ListMachinesRequest(
+        states=states,
+        clusters=given.texts("cluster"),
+        instance_types=given.texts("type"),
+        zones=given.texts("zone"),
+        capacity_types=given.texts("capacity"),
+        id_contains=given.text("q"),
+        order=SORTS[sort.removeprefix("-")],
+        descending=sort.startswith("-"),
+        page_size=page_size,
+        page_token=given.text("page"),
+    )
+
+
+async def machine(fleet: Fleet, given: Parameters) -> Answer:
+    """One machine: its record, its story, what is being done with it."""
+    shard_id = given.path("shard")
+    answer = await fleet.shard(shard_id).explain_machine(given.path("id"), quick=True)
+    return {
+        "shardId": shard_id,
+        "cycle": answer.cycle.number,
+        "machine": machine_row(answer.machine),
+        "transitions": [transition_row(row) for row in answer.transitions],
+        "decisions": [decision_row(shard_id, row) for row in answer.decisions],
+    }
+
+
+async def explain_need(fleet: Fleet, given: Parameters) -> Answer:
+    """Why a need fares as it does."""
+    shard_id = given.required("shard")
+    key = pb.NeedKey(
+        cluster=given.required("cluster"),
+        fingerprint=given.required("fingerprint"),
+        group=given.text("group"),
+    )
+    reader = fleet.shard(shard_id)
+    try:
+        answer = await reader.explain_need(pb.ExplainNeedRequest(key=key))
+    except SourceError as error:
+        if error.trouble is not Trouble.NOT_OFFERED:
+            raise
+        return await _guessed(reader, key)
+    return {
+        "shardId": shard_id,
+        "cycle": answer.cycle.number,
+        "approximate": False,
+        "explanation": _document(answer.document),
+        "ageCyclesUnmet": answer.age_cycles,
+        "parkedAgeCycles": answer.parked_age_cycles,
+        "blobBackoffUntilUnixNanos": answer.blob_backoff_until_unix_nanos,
+        "history": [{"cycle": row.cycle, "reason": row.reason} for row in answer.history],
+    }
+
+
+async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
+    """What the rows of a shard without insight tell of one of them."""
+    told = await reader.needs(limit=100_000)
+    place = find(told["needs"], key.cluster, key.fingerprint, key.group)
+    if place is None:
+        raise SourceError(Trouble.NOT_FOUND, f"shard {reader.shard_id} has no such need")
+    row = told["needs"][place]
+    return {
+        "shardId": reader.shard_id,
+        "cycle": told["cycle"],
+        "approximate": True,
+        "explanation": approximate(told["needs"], place),
+        "ageCyclesUnmet": row["ageCyclesUnmet"],
+        "parkedAgeCycles": row["parkedAgeCycles"],
+        "blobBackoffUntilUnixNanos": 0,
+        "history": [],
+    }
+
+
+async def explain_machine(fleet: Fleet, given: Parameters) -> Answer:
+    """Why a machine is where it is."""
+    shard_id = given.required("shard")
+    answer = await fleet.shard(shard_id).explain_machine(given.required("id"))
+    return {
+        "shardId": shard_id,
+        "cycle": answer.cycle.number,
+        "explanation": _document(answer.document),
+        "machine": machine_row(answer.machine),
+        "transitions": [transition_row(row) for row in answer.transitions],
+        "decisions": [decision_row(shard_id, row) for row in answer.decisions],
+    }
+
+
+async def decisions(fleet: Fleet, given: Parameters) -> Answer:
+    """Recent actions of one shard or of all, newest first."""
+    wanted = given.text("shard")
+    query = decision_query(given)
+    shard_ids = [wanted] if wanted else [place.shard_id for place in fleet.picture.shards]
+    if not shard_ids:
+        fleet.shard("")  # says which flag is missing
+    rows: list[Mapping[str, Any]] = []
+    problems = []
+    for shard_id in shard_ids:
+        try:
+            rows += await fleet.shard(shard_id).decisions(query)
+        except SourceError as error:
+            if wanted:
+                raise
+            problems.append({"shardId": shard_id, "error": str(error)})
+    rows.sort(key=lambda row: (-row["atUnixNanos"], row["shardId"], -row["sequence"]))
+    return {"decisions": rows[:_DECISIONS], "problems": problems}
+
+
+def decision_query(given: Parameters) -> pb.ListDecisionsRequest:
+    """Return what a request asks of the shards."""
+    kinds = given.texts("kind")
+    for kind in kinds:
+        if kind not in _KINDS:
+            raise given.refuse("kind", kind, "one of " + ", ".join(_KINDS))
+    return pb.ListDecisionsRequest(
+        since_unix_nanos=given.number("since", 0, least=0, most=2**62),
+        kinds=kinds,
+        machine=given.text("machine"),
+        cluster=given.text("cluster"),
+        limit=_DECISIONS,
+    )
+
+
+async def events(fleet: Fleet, given: Parameters) -> Answer:
+    """What changed lately, newest first."""
+    since = given.number("since", 0, least=0, most=2**62)
+    return {
+        "events": [
+            {
+                "number": row.number,
+                "at": moment(row.at),
+                "kind": row.kind,
+                "text": row.text,
+                "page": f"/{row.path}",
+            }
+            for row in fleet.happenings.newest(since=since)
+        ]
+    }
+
+
+def _document(text: bytes) -> Any:  # Any: what JSON can say
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise SourceError(Trouble.FAILED, "the shard's explanation cannot be read") from error

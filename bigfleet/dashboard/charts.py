@@ -1,0 +1,220 @@
+"""Charts as inline SVG: lines, stacked bars, strips; each with a caption in words and its numbers as a table.
+
+Why: they must be seen without scripts, by readers who do not see, and in both themes; so they are drawn here, with
+classes for colours, and the table behind each is part of the page.
+Called by: `bigfleet.dashboard.pages`.
+Must never: carry a colour of its own (the style sheet has them), or tell something by colour alone.
+Rules: dashboard 10.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bigfleet.dashboard.core.wording import amount
+from bigfleet.dashboard.html import Html, el
+
+WIDTH: Final = 480
+HEIGHT: Final = 140
+_LEFT, _BOTTOM, _TOP = 48, 20, 8
+_LEAST_POINTS: Final = 10
+_TABLE_ROWS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart; None where nothing was measured, which leaves a gap."""
+
+    name: str
+    values: Sequence[float | None]
+
+
+def line_chart(title: str, caption: str, times: Sequence[str], lines: Sequence[Line], unit: str = "") -> Html:
+    """Return lines over time, with their names beside the marks that tell them apart.
+
+    Time before the first value is left out: a young fleet would be a few dots at the edge otherwise.
+    """
+    begin = min(_begin(lines), max(len(times) - _LEAST_POINTS, 0))
+    times, lines = times[begin:], [Line(line.name, line.values[begin:]) for line in lines]
+    top = max((value for line in lines for value in line.values if value is not None), default=0.0) or 1.0
+    body = [
+        *_axes(times, top, unit),
+        *(
+            el("polyline", class_=f"line s{place % 6}", points=" ".join(points))
+            if len(points) > 1
+            else el(
+                "circle",
+                class_=f"part s{place % 6}",
+                r=3,
+                **dict(zip(("cx", "cy"), points[0].split(","), strict=True)),
+            )
+            for place, line in enumerate(lines)
+            for points in _runs(line.values, top)
+        ),
+    ]
+    legend = el(
+        "ul",
+        (
+            el("li", el("span", class_=f"key s{place % 6}", aria_hidden="true"), " ", line.name)
+            for place, line in enumerate(lines)
+        ),
+        class_="legend",
+    )
+    return _figure(title, caption, body, legend, _line_table(times, lines, unit))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a bar."""
+
+    name: str
+    value: float
+    href: str = ""
+
+
+def bar(title: str, parts: Sequence[Part], unit: str = "") -> Html:
+    """Return one bar cut into parts, with a list that names each part and its number."""
+    whole = sum(part.value for part in parts)
+    shown = [part for part in parts if part.value > 0]
+    at, pieces = 0.0, []
+    for place, part in enumerate(parts):
+        width = 0.0 if whole == 0 else part.value / whole * WIDTH
+        if width:
+            pieces.append(
+                el(
+                    "rect",
+                    class_=f"part s{place % 6} p{place // 6}",
+                    x=f"{at:.1f}",
+                    y=0,
+                    width=f"{width:.1f}",
+                    height=16,
+                )
+            )
+        at += width
+    drawing = el(
+        "svg", pieces, viewBox=f"0 0 {WIDTH} 16", preserveAspectRatio="none", class_="bar", aria_hidden="true"
+    )
+    names = (
+        el(
+            "li",
+            el("span", class_=f"key s{place % 6} p{place // 6}", aria_hidden="true"),
+            " ",
+            el("a", part.name, href=part.href) if part.href else part.name,
+            " ",
+            el("b", amount(part.value), unit),
+        )
+        for place, part in enumerate(parts)
+        if part in shown
+    )
+    return el("figure", el("figcaption", title), drawing, el("ul", names, class_="legend"), class_="bars")
+
+
+def strip(title: str, cells: Sequence[tuple[str, str]]) -> Html:
+    """Return a row of small cells, oldest first; each is a class and the words it stands for."""
+    width = 6
+    drawing = el(
+        "svg",
+        (
+            el(
+                "rect",
+                el("title", words),
+                class_=f"cell {kind}",
+                x=place * width,
+                y=0,
+                width=width - 1,
+                height=14,
+            )
+            for place, (kind, words) in enumerate(cells)
+        ),
+        viewBox=f"0 0 {max(len(cells), 1) * width} 14",
+        class_="strip",
+        role="img",
+        aria_label=title,
+    )
+    return el("figure", el("figcaption", title), drawing, class_="strips")
+
+
+def _axes(times: Sequence[str], top: float, unit: str) -> list[Html]:
+    base = HEIGHT - _BOTTOM
+    marks = [
+        el("line", class_="grid", x1=_LEFT, x2=WIDTH, y1=_y(part * top, top), y2=_y(part * top, top))
+        for part in (0, 0.5, 1)
+    ]
+    marks += [
+        el(
+            "text",
+            f"{amount(part * top)}{unit}",
+            class_="tick",
+            x=_LEFT - 4,
+            y=float(_y(part * top, top)) + 4,
+            text_anchor="end",
+        )
+        for part in (0, 0.5, 1)
+    ]
+    if times:
+        marks.append(el("text", times[0], class_="tick", x=_LEFT, y=base + 14))
+        marks.append(el("text", times[-1], class_="tick", x=WIDTH, y=base + 14, text_anchor="end"))
+    return marks
+
+
+def _y(value: float, top: float) -> str:
+    return f"{HEIGHT - _BOTTOM - value / top * (HEIGHT - _BOTTOM - _TOP):.1f}"
+
+
+def _begin(lines: Sequence[Line]) -> int:
+    """The first place at which any line has a value."""
+    places = (next((at for at, value in enumerate(line.values) if value is not None), None) for line in lines)
+    return min((place for place in places if place is not None), default=0)
+
+
+def _runs(values: Sequence[float | None], top: float) -> list[list[str]]:
+    """The points of each stretch without a gap."""
+    step = (WIDTH - _LEFT) / max(len(values) - 1, 1)
+    runs: list[list[str]] = [[]]
+    for place, value in enumerate(values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append(f"{_LEFT + place * step:.1f},{_y(value, top)}")
+    return [run for run in runs if run]
+
+
+def _line_table(times: Sequence[str], lines: Sequence[Line], unit: str) -> Html:
+    stride = max(1, len(times) // _TABLE_ROWS)
+    places = range(len(times) - 1, -1, -stride)
+    head = el("tr", el("th", "time", scope="col"), (el("th", line.name, scope="col") for line in lines))
+    rows = (
+        el(
+            "tr",
+            el("th", times[place], scope="row"),
+            (el("td", _cell(line.values[place], unit), class_="num") for line in lines),
+        )
+        for place in places
+    )
+    return el(
+        "details",
+        el("summary", "as a table"),
+        el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll"),
+    )
+
+
+def _cell(value: float | None, unit: str) -> str:
+    return "—" if value is None else f"{amount(value, 3)}{unit}"
+
+
+def _figure(title: str, caption: str, body: Sequence[Html], legend: Html, table: Html) -> Html:
+    drawing = el(
+        "svg",
+        body,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        class_="chart",
+        role="img",
+        aria_label=f"{title}. {caption}",
+    )
+    return el(
+        "figure",
+        el("figcaption", el("b", title), " ", el("span", caption, class_="dim")),
+        drawing,
+        legend,
+        table,
+    )

@@ -1,0 +1,124 @@
+"""Asks the API servers of clusters for our custom resources, and counts them by phase.
+
+Called by: the routes and pages, through `bigfleet.dashboard.fleet.ClusterReader`.
+Must never: write, let one silent cluster darken the others, or ask more than five at once.
+Rules: dashboard 3 (30 s each, 60 s in all, errors inline), 4.1, 12.2 (an absent phase is Pending or Provisioning).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from bigfleet.aio.clock import Clock, timeout
+from bigfleet.dashboard.sources import SourceError, Trouble
+from bigfleet.kube.client import KubeClient, Selection
+from bigfleet.kube.errors import KubeError, LoginError
+from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES, Resource
+
+AT_ONCE: Final = 5
+EACH_S: Final = 30.0
+ALL_S: Final = 60.0
+Row = Mapping[str, Any]  # what JSON can say
+
+
+class KubeClusters:
+    """The clusters of a kubeconfig, by context."""
+
+    def __init__(self, clients: Mapping[str, KubeClient], clock: Clock) -> None:
+        self._clients, self._clock = dict(sorted(clients.items())), clock
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def clusters(self) -> list[Row]:
+        return await self._all(
+            self._cluster_row, {"capacityRequests": 0, "capacityRequestsPending": 0, "upcomingNodes": 0}
+        )
+
+    async def cluster(self, cluster: str) -> Row:
+        if cluster not in self._clients:
+            known = ", ".join(self._clients) or "none"
+            raise SourceError(Trouble.NOT_FOUND, f"no context is called {cluster}; known are: {known}")
+        try:
+            async with timeout(self._clock, EACH_S):
+                requests, nodes = await self._phases(cluster)
+        except (KubeError, LoginError, TimeoutError) as error:
+            raise SourceError(Trouble.FAILED, f"cluster {cluster}: {_words(error)}") from error
+        return {
+            "id": cluster,
+            "capacityRequestsTotal": requests.total(),
+            "capacityRequestsByPhase": dict(sorted(requests.items())),
+            "upcomingNodesTotal": nodes.total(),
+            "upcomingNodesByPhase": dict(sorted(nodes.items())),
+        }
+
+    async def available_capacity(self) -> list[Row]:
+        return await self._all(self._hints_row, {"items": []})
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        for client in self._clients.values():
+            await client.close()
+
+    async def _all(self, ask: Callable[[str], Awaitable[Row]], nothing: Row) -> list[Row]:
+        """Ask every cluster; one that fails or has no time left is a row that says so."""
+
+        async def one(name: str) -> Row:
+            try:
+                async with self._places, timeout(self._clock, EACH_S):
+                    return await ask(name)
+            except (KubeError, LoginError, TimeoutError) as error:
+                return {"id": name, **nothing, "error": _words(error)}
+
+        tasks = {name: asyncio.ensure_future(one(name)) for name in self._clients}
+        try:
+            async with timeout(self._clock, ALL_S):
+                await asyncio.wait(tasks.values()) if tasks else None
+        except TimeoutError:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.wait(tasks.values())
+        late = {**nothing, "error": _words(TimeoutError())}
+        return [{"id": name, **late} if task.cancelled() else task.result() for name, task in tasks.items()]
+
+    async def _cluster_row(self, name: str) -> Row:
+        requests, nodes = await self._phases(name)
+        return {
+            "id": name,
+            "capacityRequests": requests.total(),
+            "capacityRequestsPending": requests["Pending"],
+            "upcomingNodes": nodes.total(),
+        }
+
+    async def _hints_row(self, name: str) -> Row:
+        return {"id": name, "items": [_hint(item) for item in await self._list(name, AVAILABLE_CAPACITIES)]}
+
+    async def _phases(self, name: str) -> tuple[Counter[str], Counter[str]]:
+        requests = await self._list(name, CAPACITY_REQUESTS)
+        nodes = await self._list(name, UPCOMING_NODES)
+        return (
+            Counter(_phase(item, "Pending") for item in requests),
+            Counter(_phase(item, "Provisioning") for item in nodes),
+        )
+
+    async def _list(self, name: str, resource: Resource) -> Sequence[Row]:
+        return await self._clients[name].list_all(Selection(resource))
+
+
+def _phase(item: Row, absent: str) -> str:
+    return str((item.get("status") or {}).get("phase") or absent)
+
+
+def _hint(item: Row) -> Row:
+    spec = item.get("spec") or {}
+    return {
+        "name": item["metadata"]["name"],
+        "resources": {name: str(value) for name, value in sorted((spec.get("resources") or {}).items())},
+        "availableCount": spec.get("availableCount") or 0,
+        "availability": str(spec.get("availability") or ""),
+        "cost": str(spec.get("cost") or ""),
+        "requirements": list(spec.get("requirements") or ()),
+    }
+
+
+def _words(error: Exception) -> str:
+    return "did not answer in time" if isinstance(error, TimeoutError) else str(error)

@@ -1,0 +1,109 @@
+"""Asks the coordinator: registry, domains, reports, and how each replica stands.
+
+Called by: the watcher.
+Must never: call anything but the three readings.
+Rules: dashboard 3 (a follower's answer leads to the hinted leader), coordinator 4.3.
+"""
+
+from typing import Final
+
+from bigfleet.aio.net import RpcError
+from bigfleet.dashboard.core.seen import CoordinatorSeen, DomainRow, RegisteredShard, ReplicaSeen, ReportSeen
+from bigfleet.dashboard.sources import SourceError, Trouble, failed
+from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, LIST_SHARD_REPORTS, LIST_SHARDS, facts_of
+from bigfleet.transport.leader import LeaderClient, NoLeaderError
+from bigfleet.v1alpha1 import capacity_pb2
+from bigfleet.v1alpha1 import coordinator_pb2 as pb
+
+TIMEOUT_S: Final = 5.0
+
+
+class CoordinatorReader:
+    """Reads whichever replica leads."""
+
+    def __init__(self, client: LeaderClient) -> None:
+        self._client = client
+
+    async def read(self) -> CoordinatorSeen:
+        """Return all that the coordinator tells; raises `SourceError`."""
+        try:
+            shards = (
+                await self._client.unary(LIST_SHARDS, pb.ListShardsRequest(), timeout_s=TIMEOUT_S)
+            ).message
+            domains = (
+                await self._client.unary(
+                    LIST_DOMAIN_ASSIGNMENTS, pb.ListDomainAssignmentsRequest(), timeout_s=TIMEOUT_S
+                )
+            ).message
+            reports = (
+                await self._client.unary(
+                    LIST_SHARD_REPORTS, pb.ListShardReportsRequest(), timeout_s=TIMEOUT_S
+                )
+            ).message
+        except NoLeaderError as error:
+            raise SourceError(Trouble.NO_LEADER, "no replica of the coordinator leads at present") from error
+        except RpcError as error:
+            raise failed("the coordinator", error) from error
+        return CoordinatorSeen(
+            tuple(_registered(row) for row in shards.shards),
+            tuple(
+                DomainRow(row.topology_key, row.topology_value, row.shard_id) for row in domains.assignments
+            ),
+            tuple(_report(row) for row in reports.reports),
+            await self._replicas(),
+        )
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._client.close()
+
+    async def _replicas(self) -> tuple[ReplicaSeen, ...]:
+        found = []
+        for target in await self._client.targets():
+            answer = await self._client.ask_one(
+                target, LIST_SHARDS, pb.ListShardsRequest(), timeout_s=TIMEOUT_S
+            )
+            facts = facts_of(answer.trailing)
+            silent = (
+                failed("it", answer).text if isinstance(answer, RpcError) and not facts.raft_state else ""
+            )
+            found.append(
+                ReplicaSeen(
+                    target[0],
+                    facts.raft_state,
+                    facts.membership,
+                    facts.last_term,
+                    facts.last_index,
+                    silent,
+                )
+            )
+        return tuple(found)
+
+
+def _registered(row: pb.ShardRegistryEntry) -> RegisteredShard:
+    return RegisteredShard(
+        row.shard_id, row.address, row.registered_at_unix_ns / 1e9, row.last_heartbeat_unix_ns / 1e9
+    )
+
+
+def _report(row: pb.ShardReportSnapshot) -> ReportSeen:
+    summary = row.summary
+    return ReportSeen(
+        row.shard_id,
+        row.cycle,
+        row.received_at_unix_ns,
+        summary.total_machines,
+        summary.free_machines,
+        dict(sorted(summary.per_instance_type_counts.items())),
+        dict(sorted(summary.per_zone_counts.items())),
+        summary.provider_address,
+        tuple(
+            {
+                "priority": shortfall.priority,
+                "deficit": dict(sorted(shortfall.deficit.resources.items())),
+                "ageCycles": shortfall.age_cycles,
+                "penaltyBucket": capacity_pb2.PenaltyBucket.Name(shortfall.interruption_penalty_bucket),
+            }
+            for shortfall in row.shortfalls
+        ),
+    )

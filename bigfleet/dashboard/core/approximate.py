@@ -1,0 +1,115 @@
+"""Why a need fares as it does, as far as its row tells: for a shard that explains nothing itself.
+
+Why: a shard of the original serves its needs and no more. Its rows carry verdict, reason, supply and domains; who competes
+is guessed from the rows ahead, and said to be a guess.
+Called by: `bigfleet.dashboard.api.own`.
+Must never: look like an answer of the engine; every sentence says "approximate".
+Rules: dashboard 6.3, 12.3.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bigfleet.explain.amounts import readable
+
+Row = Mapping[str, Any]  # a need in the form of `/needs`
+_COMPETITORS: Final = 10
+_REASONS: Final = {
+    "PRIORITY_STARVED": "what matches serves needs of higher precedence",
+    "NO_MATCHING_SUPPLY": "no machine matches",
+    "TOPOLOGY_UNSATISFIABLE": "no single domain holds enough",
+    "PREEMPTION_EXHAUSTED": "nobody of lower priority can be asked to leave",
+}
+
+
+def find(rows: Sequence[Row], cluster: str, fingerprint: str, group: str) -> int | None:
+    """Return the place of a need among the rows of its shard."""
+    wanted = (cluster, fingerprint, group)
+    keys = ((row["clusterId"], row["profileFingerprint"], row["group"]) for row in rows)
+    return next((place for place, key in enumerate(keys) if key == wanted), None)
+
+
+def approximate(rows: Sequence[Row], place: int) -> dict[str, Any]:
+    """Return an explanation in the form that the engine's have, from rows in order of precedence."""
+    row = rows[place]
+    return {
+        "version": 1,
+        "sentence": _sentence(row),
+        "needs": [place],
+        "cluster": row["clusterId"],
+        "group": row["group"],
+        "fingerprint": row["profileFingerprint"],
+        "priority": row["priority"],
+        "satisfied": row["satisfied"],
+        "reason": row["unmetReason"],
+        "parked": row["acquisitionParked"],
+        "domain": row["sameDomain"],
+        "total": dict(row["aggregateResources"]),
+        "deficit": dict(row["residualDeficit"]),
+        "steps": [],
+        "chosen": [],
+        "next_best": None,
+        "refused": [],
+        "competitors": _competitors(rows, place),
+        "domains": [
+            {
+                "domain": domain["domain"],
+                "chosen": domain["domain"] == row["sameDomain"],
+                "satisfiable": domain["satisfiable"],
+                "coverage_per_mille": domain["coveragePerMille"],
+                **dict.fromkeys(_NOT_TOLD),
+            }
+            for domain in row["sameCandidates"]
+        ],
+        "preemption": None,
+        "changes": [],
+    }
+
+
+_NOT_TOLD: Final = (
+    "machines",
+    "creditable_per_mille",
+    "own_per_mille",
+    "overcommitment_per_mille",
+    "decided_by",
+)
+
+
+def _sentence(row: Row) -> str:
+    held = row["claimedMachineCount"]
+    if row["satisfied"]:
+        return f"Approximate: satisfied with {held} machines."
+    supply = row["matchingSupply"]
+    more = " or more" if supply["capped"] else ""
+    matching = ", ".join(f"{supply[name]} {name}" for name in ("idle", "configured", "speculative"))
+    why = _REASONS.get(row["unmetReason"], "the shard does not say why")
+    parked = " It is parked." if row["acquisitionParked"] else ""
+    victims = row["preemption"]["victimsFound"]
+    freed = f" {victims} machines would leave for it." if victims else ""
+    return (
+        f"Approximate: short {readable(row['residualDeficit'])} of {readable(row['aggregateResources'])}, "
+        f"{held} machines taken: {why}. Matching machines: {matching}{more}.{freed}{parked}"
+    )
+
+
+def _competitors(rows: Sequence[Row], place: int) -> list[dict[str, Any]]:
+    """Needs ahead that hold machines and ask for something this one asks for."""
+    wanted = set(rows[place]["aggregateResources"])
+    ahead = [
+        (number, row)
+        for number, row in enumerate(rows[:place])
+        if row["claimedMachineCount"] and wanted & set(row["aggregateResources"])
+    ]
+    return [
+        {
+            "needs": [number],
+            "cluster": row["clusterId"],
+            "group": row["group"],
+            "priority": row["priority"],
+            "relation": "approximate: ahead",
+            "machines": row["claimedMachineCount"],
+        }
+        for number, row in sorted(ahead, key=lambda item: (-item[1]["claimedMachineCount"], item[0]))[
+            :_COMPETITORS
+        ]
+    ]

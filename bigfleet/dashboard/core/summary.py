@@ -1,0 +1,124 @@
+"""The fleet at a glance, from one picture: the answer of `/x/status` and the overview page.
+
+Called by: `bigfleet.dashboard.api.own`, `bigfleet.dashboard.pages.overview`.
+Must never: add up what some shard did not tell without saying so.
+Rules: dashboard 1.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from bigfleet.dashboard.core.seen import MachineCount, Picture, ShortfallSeen
+from bigfleet.dashboard.core.standing import Reason, Standing, reasons, standing
+
+CLASSES: Final = ("critical", "service", "batch", "other")
+HOSTED: Final = ("Idle", "Configuring", "Configured", "Draining", "Deleting")
+STATES: Final = (
+    "Speculative",
+    "Creating",
+    "Idle",
+    "Configuring",
+    "Configured",
+    "Draining",
+    "Deleting",
+    "Failed",
+)
+_OLDEST: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything the first screen tells; None where nothing is known."""
+
+    standing: Standing
+    reasons: tuple[Reason, ...]
+    shards: int
+    silent_shards: int
+    """Shards whose numbers are old or missing, so that the sums below are not of now."""
+    clusters: int | None
+    by_state: dict[str, int] | None
+    by_capacity_type: dict[str, int] | None
+    cost_per_hour: float | None
+    idle_cost_per_hour: float | None
+    exposure_per_hour: float | None
+    pinned_at_risk: int | None
+    needs: int | None
+    needs_short: int | None
+    short_by_class: dict[str, int] | None
+    oldest: tuple[ShortfallSeen, ...]
+    queue_depth: int | None
+    in_flight: int | None
+    last_cycle_age_s: float | None
+    """Of the shard whose last cycle is longest ago."""
+    withheld: dict[str, int] | None
+    """Actions not handed on since the shards started, by why."""
+
+    @property
+    def machines(self) -> int | None:
+        """How many machines are known."""
+        return None if self.by_state is None else sum(self.by_state.values())
+
+
+_WITHHELD: Final = (
+    "reclaims_capped",
+    "actions_deferred",
+    "actions_dropped",
+    "actions_suppressed",
+    "actions_dryrun",
+)
+
+
+def summarise(picture: Picture) -> Summary:
+    """Return the first screen of a picture."""
+    found = reasons(picture)
+    seen = [place.seen for place in picture.shards if place.seen is not None]
+    told = [one for one in seen if one.insight]
+    rows = [row for one in told for row in one.machines]
+    shortfalls = [row for place in picture.shards for row in place.shortfalls]
+    known = bool(told)
+    cycles = [picture.at - one.computed_at for one in seen if one.cycle]
+    return Summary(
+        standing=standing(found),
+        reasons=found,
+        shards=len(picture.shards),
+        silent_shards=sum(bool(place.error) or place.seen is None for place in picture.shards),
+        clusters=len({cluster.cluster for one in told for cluster in one.clusters}) if known else None,
+        by_state=_count(rows, lambda row: row.state) if known else None,
+        by_capacity_type=_count(_hosted(rows), lambda row: row.capacity_type) if known else None,
+        cost_per_hour=sum(row.price_per_hour for row in _hosted(rows)) if known else None,
+        idle_cost_per_hour=sum(row.price_per_hour for row in rows if row.state == "Idle") if known else None,
+        exposure_per_hour=sum(row.exposure_per_hour for row in _hosted(rows)) if known else None,
+        pinned_at_risk=sum(row.pinned_at_risk for row in _hosted(rows)) if known else None,
+        needs=sum(one.needs for one in seen) if seen else None,
+        needs_short=sum(one.needs_short for one in seen) if seen else None,
+        short_by_class=_by_class(shortfalls) if known else None,
+        oldest=tuple(
+            sorted(shortfalls, key=lambda row: (-row.age_cycles, -row.priority, row.fingerprint))[:_OLDEST]
+        ),
+        queue_depth=sum(one.queue_depth for one in told) if known else None,
+        in_flight=sum(one.in_flight for one in told) if known else None,
+        last_cycle_age_s=max(cycles, default=None),
+        withheld={name: sum(one.totals.get(name, 0) for one in told) for name in _WITHHELD}
+        if known
+        else None,
+    )
+
+
+def _hosted(rows: Iterable[MachineCount]) -> list[MachineCount]:
+    """Machines that exist and are paid for."""
+    return [row for row in rows if row.state in HOSTED]
+
+
+def _count(rows: Iterable[MachineCount], of: Callable[[MachineCount], str]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[of(row)] += row.count
+    order = {name: place for place, name in enumerate(STATES)}
+    return dict(sorted(counts.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
+
+
+def _by_class(shortfalls: Iterable[ShortfallSeen]) -> dict[str, int]:
+    counts = Counter(row.priority_class for row in shortfalls)
+    return {name: counts[name] for name in CLASSES}

@@ -1,0 +1,59 @@
+"""Numbers, ages, money and times as people read them.
+
+Called by: every page, and the tables that are exported.
+Must never: print a number for something that is not known; unknown is a word.
+Rules: dashboard 1 (unknown is never 0), 10 (units, separators, ages as "3 min", money as $/h).
+"""
+
+from typing import Final
+
+UNKNOWN: Final = "unknown"
+_AGES: Final = ((86_400 * 2, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, "s"))
+
+
+def count(value: float | None) -> str:
+    """Return a whole number with thousands separators."""
+    return UNKNOWN if value is None else f"{round(value):,}"
+
+
+def amount(value: float | None, digits: int = 2) -> str:
+    """Return a number with at most so many digits behind the point, and none that say nothing."""
+    if value is None:
+        return UNKNOWN
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def money(per_hour: float | None) -> str:
+    """Return dollars for an hour."""
+    return UNKNOWN if per_hour is None else f"${per_hour:,.2f}/h"
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """Return a part as a percentage; of nothing there is no part."""
+    if part is None or whole is None:
+        return UNKNOWN
+    return "—" if whole == 0 else f"{100 * part / whole:.1f} %"
+
+
+def age(seconds: float | None) -> str:
+    """Return how long ago something was, in the largest unit that still tells something."""
+    if seconds is None:
+        return UNKNOWN
+    seconds = max(seconds, 0.0)
+    unit, name = next((unit, name) for least, unit, name in _AGES if seconds >= least)
+    return f"{int(seconds // unit):,} {name}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return how long something took."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.2f} s" if seconds < 120 else age(seconds)
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

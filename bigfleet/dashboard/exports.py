@@ -1,0 +1,80 @@
+"""Tables as files: the rows of a page with its filters, as CSV or JSON.
+
+Called by: the server.
+Must never: let a cell begin a formula; spreadsheets run those.
+Rules: dashboard 4.2 (`/export`).
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+Row = Mapping[str, Any]  # what JSON can say
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "needs": (
+        "clusterId",
+        "priority",
+        "group",
+        "aggregateResources",
+        "satisfied",
+        "unmetReason",
+        "residualDeficit",
+        "claimedMachineCount",
+        "ageCyclesUnmet",
+        "acquisitionParked",
+        "profileFingerprint",
+    ),
+    "machines": (
+        "id",
+        "state",
+        "cluster",
+        "instanceType",
+        "zone",
+        "capacityType",
+        "capacity",
+        "pricePerHour",
+        "interruptionProbability",
+        "lastError",
+    ),
+    "shortfalls": (
+        "shardId",
+        "priority",
+        "priorityClass",
+        "deficit",
+        "ageCycles",
+        "reason",
+        "clusters",
+        "fingerprint",
+    ),
+}
+
+
+def as_csv(table: str, rows: Sequence[Row]) -> str:
+    """Return rows as CSV with a header."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(TABLES[table])
+    writer.writerows([_cell(row[name]) for name in TABLES[table]] for row in rows)
+    return text.getvalue()
+
+
+def as_json(table: str, rows: Sequence[Row]) -> str:
+    """Return rows as one JSON object, with the columns of the CSV."""
+    return json.dumps(
+        {table: [{name: row[name] for name in TABLES[table]} for row in rows]}, ensure_ascii=False
+    )
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}={quantity}" for name, quantity in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(map(str, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

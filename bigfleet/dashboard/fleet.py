@@ -1,0 +1,89 @@
+"""All that a route or page may ask, in one value.
+
+Called by: `bigfleet.dashboard.service` makes one; routes and pages take it.
+Must never: offer a way to change anything.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bigfleet.dashboard.answers import Answers
+from bigfleet.dashboard.core.happenings import Happenings
+from bigfleet.dashboard.core.seen import Picture
+from bigfleet.dashboard.metrics import MetricReader, Now
+from bigfleet.dashboard.shard_reader import ShardReader
+from bigfleet.dashboard.sources import SourceError, Trouble, not_wired
+from bigfleet.dashboard.watcher import Watcher
+
+
+class ClusterReader(Protocol):
+    """Reads the custom resources of clusters through their API servers."""
+
+    async def clusters(self) -> list[Mapping[str, Any]]:
+        """Rows of `/clusters`, one per cluster, errors inline."""
+
+    async def cluster(self, cluster: str) -> Mapping[str, Any]:
+        """The row of `/clusters/{id}`; raises `SourceError`."""
+
+    async def available_capacity(self) -> list[Mapping[str, Any]]:
+        """Rows of `/available-capacity`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Which sources were given, and what the pages link to."""
+
+    grafana_url: str = ""
+    metrics: bool = False
+    coordinator: bool = False
+    clusters: bool = False
+    version: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Source to how it is wired, for the About page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The sources behind the pages."""
+
+    wiring: Wiring
+    now: Now
+    watcher: Watcher
+    answers: Answers
+    metrics: MetricReader | None = None
+    clusters: ClusterReader | None = None
+    scrape_problems: Callable[[], Mapping[str, str]] = dict
+    """Why an endpoint of metrics could not be read in the last round, by pod."""
+
+    @property
+    def picture(self) -> Picture:
+        """What is known now."""
+        return self.watcher.picture
+
+    @property
+    def happenings(self) -> Happenings:
+        """What changed lately."""
+        return self.watcher.happenings
+
+    def metric_reader(self) -> MetricReader:
+        """Return the metrics, or say that there are none."""
+        if self.metrics is None:
+            raise not_wired("a source of metrics", "--scrape URL or --prometheus-url URL")
+        return self.metrics
+
+    def cluster_reader(self) -> ClusterReader:
+        """Return the way to the clusters, or say that there is none."""
+        if self.clusters is None:
+            raise not_wired("access to clusters", "--kubeconfig FILE")
+        return self.clusters
+
+    def shard(self, shard_id: str) -> ShardReader:
+        """Return the way to a shard, or say that there is none."""
+        reader = self.watcher.reader(shard_id)
+        if reader is not None:
+            return reader
+        if not self.picture.shards_wired:
+            raise not_wired("a shard", "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT")
+        known = ", ".join(place.shard_id for place in self.picture.shards) or "none yet"
+        raise SourceError(Trouble.NOT_FOUND, f"no shard is called {shard_id}; known are: {known}")

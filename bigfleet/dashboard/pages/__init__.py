@@ -1,0 +1,1 @@
+"""Pages as text: pure functions from what is known to HTML."""

@@ -1,0 +1,122 @@
+"""Clusters: all of them in a table, and one of them over all shards.
+
+Rules: dashboard 5 (Clusters).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bigfleet.dashboard.core.seen import ClusterSeen, Picture
+from bigfleet.dashboard.core.wording import age, count, plural
+from bigfleet.dashboard.html import Html, el
+from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.tables import Column, Row, identity, pairs, table
+
+
+def clusters(frame: Frame, picture: Picture, told: Mapping[str, Mapping[str, Any]] | None) -> Html:
+    """Return the list of clusters; `told` is what their API servers say, by cluster."""
+    rows = [
+        _cluster_row(frame, place.shard_id, cluster, picture.at, told)
+        for place in picture.shards
+        if place.seen
+        for cluster in place.seen.clusters
+    ]
+    columns = (
+        Column("cluster"),
+        Column("shard"),
+        Column("session"),
+        Column("roll-up"),
+        Column("rows", True),
+        Column("machines", True),
+        Column("requests", True),
+        Column("pending", True),
+        Column("nodes coming", True),
+    )
+    hint = (
+        None
+        if told is not None
+        else empty("Requests and nodes are read from the clusters themselves.", "--kubeconfig FILE")
+    )
+    body = table(plural(len(rows), "cluster"), columns, rows) if rows else empty("No cluster is known yet.")
+    return main_part(frame, "Clusters", live("clusters", body, hint), every=20)
+
+
+def _cluster_row(
+    frame: Frame, shard: str, cluster: ClusterSeen, now: float, told: Mapping[str, Mapping[str, Any]] | None
+) -> Row:
+    row = (told or {}).get(cluster.cluster, {})
+    numbers = [row.get(name) for name in ("capacityRequests", "capacityRequestsPending", "upcomingNodes")]
+    return Row(
+        (
+            el("a", cluster.cluster, href=frame.to(f"clusters/{cluster.cluster}")),
+            el("a", identity(shard), href=frame.to(f"shards/{shard}")),
+            session(cluster),
+            _rollup(cluster, now),
+            count(cluster.rows),
+            count(cluster.machines),
+            *(row.get("error") or count(number) for number in numbers),
+        ),
+        key=cluster.cluster,
+    )
+
+
+def session(cluster: ClusterSeen) -> Html:
+    """Return whether an operator is there."""
+    if cluster.connected:
+        return el("span", "● connected", class_="good")
+    return el("span", "■ no session", class_="bad")
+
+
+def _rollup(cluster: ClusterSeen, now: float) -> Html | str:
+    if cluster.held_rollups:
+        return el("span", f"▲ {plural(cluster.held_rollups, 'roll-up')} held back", class_="warn")
+    return f"{age(now - cluster.rollup_accepted)} ago" if cluster.rollup_accepted else "none yet"
+
+
+def cluster(frame: Frame, name: str, picture: Picture, told: Mapping[str, Any] | None, problem: str) -> Html:
+    """Return one cluster over all shards."""
+    seen = [
+        (place.shard_id, row)
+        for place in picture.shards
+        if place.seen
+        for row in place.seen.clusters
+        if row.cluster == name
+    ]
+    cards = [
+        card(
+            f"At shard {shard}",
+            figures(
+                ("session", session(row)),
+                ("roll-up", _rollup(row, picture.at)),
+                ("rows", count(row.rows)),
+                ("machines", count(row.machines)),
+            ),
+            el(
+                "p",
+                el("a", "its needs", href=frame.to("needs", shard=shard, cluster=name)),
+                " · ",
+                el("a", "its machines", href=frame.to("machines", shard=shard, cluster=name)),
+                " · ",
+                el("a", "its decisions", href=frame.to("decisions", shard=shard, cluster=name)),
+            ),
+        )
+        for shard, row in seen
+    ]
+    if told is not None:
+        cards.append(
+            card(
+                "Requests by phase", pairs({k: count(v) for k, v in told["capacityRequestsByPhase"].items()})
+            )
+        )
+        cards.append(
+            card(
+                "Coming nodes by phase", pairs({k: count(v) for k, v in told["upcomingNodesByPhase"].items()})
+            )
+        )
+    else:
+        cards.append(
+            card("In the cluster", empty(problem or "Not read.", "" if problem else "--kubeconfig FILE"))
+        )
+    if not seen:
+        cards.insert(0, card("Unknown", empty("No shard has seen this cluster.")))
+    return main_part(frame, f"Cluster {name}", live("cluster", el("div", cards, class_="grid")), every=15)

@@ -1,0 +1,185 @@
+"""What the coordinator tells: reports of shards, replicas, registry, domains.
+
+Rules: dashboard 5 (Capacity, Topology); an empty list after a failover means rebuilding.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bigfleet.dashboard.charts import Part, bar
+from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ReportSeen
+from bigfleet.dashboard.core.standing import STALE_S
+from bigfleet.dashboard.core.wording import age, amount, count, plural
+from bigfleet.dashboard.html import Html, el
+from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.overview import deficit_text
+from bigfleet.dashboard.pages.tables import Column, Row, identity, table
+from bigfleet.dashboard.times import moment
+
+
+def capacity(frame: Frame, picture: Picture, hints: Sequence[Mapping[str, Any]] | None) -> Html:
+    """Return what each shard reported to the coordinator, and what clusters are told could be had."""
+    place = picture.coordinator
+    if place is None:
+        body: Html = empty("Source not configured.", "--coordinator-addr HOST:PORT")
+    elif place.seen is None or not place.seen.reports:
+        body = empty(place.error or "No reports yet; the leader may be rebuilding after a failover.")
+    else:
+        body = el("div", (_report(frame, report, picture.at) for report in place.seen.reports), class_="grid")
+    offered = el("div", (_hints(row) for row in hints), class_="grid") if hints else None
+    return main_part(frame, "Capacity", live("capacity", body, offered), every=15)
+
+
+def _report(frame: Frame, report: ReportSeen, now: float) -> Html:
+    late = now - report.received_at_ns / 1e9
+    fresh = f"{age(late)} ago" if late <= STALE_S else el("span", f"▲ stale, {age(late)} ago", class_="warn")
+    shortfalls = [
+        Row(
+            (
+                count(int(str(row["priority"]))),
+                deficit_text(_texts(row["deficit"])),
+                count(int(str(row["ageCycles"]))),
+            )
+        )
+        for row in report.shortfalls
+    ]
+    columns = (Column("priority", True), Column("missing"), Column("cycles", True))
+    return card(
+        f"Shard {report.shard_id}",
+        figures(
+            ("reported", fresh),
+            ("machines", count(report.total_machines)),
+            ("free", count(report.free_machines)),
+        ),
+        bar("By type", [Part(name, value) for name, value in report.per_instance_type.items()]),
+        bar("By zone", [Part(name, value) for name, value in report.per_zone.items()]),
+        el("p", "Provider ", el("code", report.provider_address or "inside the shard")),
+        table("shortfalls, by priority", columns, shortfalls)
+        if shortfalls
+        else el("p", "No shortfall.", class_="dim"),
+        el("p", el("a", "its needs", href=frame.to("needs", shard=report.shard_id))),
+    )
+
+
+def _texts(value: object) -> Mapping[str, str]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _hints(row: Mapping[str, Any]) -> Html:
+    columns = (
+        Column("name"),
+        Column("resources"),
+        Column("count", True),
+        Column("availability"),
+        Column("cost"),
+    )
+    rows = [
+        Row(
+            (
+                item["name"],
+                deficit_text(item["resources"]),
+                count(item["availableCount"]),
+                item["availability"],
+                str(item["cost"]),
+            )
+        )
+        for item in row.get("items", ())
+    ]
+    body = (
+        table("what could be had", columns, rows) if rows else empty(row.get("error") or "Nothing offered.")
+    )
+    return card(f"Offered to {row['id']}", body)
+
+
+def topology(frame: Frame, picture: Picture, told: Mapping[str, Any] | None) -> Html:
+    """Return coordinator, registry and domains."""
+    place = picture.coordinator
+    if place is None:
+        return main_part(
+            frame,
+            "Topology",
+            live("topology", empty("Source not configured.", "--coordinator-addr HOST:PORT")),
+            every=15,
+        )
+    parts = [_replicas(place, picture.at)]
+    if told is not None:
+        figures_told = told["coordinator"]
+        parts.append(
+            card(
+                "Log",
+                figures(
+                    ("term", count(figures_told["raftTerm"])),
+                    ("writes", f"{amount(figures_told['applyRatePerSec'])}/s"),
+                    ("refused", f"{amount(figures_told['applyErrorRatePerSec'])}/s"),
+                    ("instructions waiting", count(figures_told["pendingInstructionsTotal"])),
+                ),
+            )
+        )
+    if place.seen is not None:
+        parts += [_registry(frame, place, picture.at), _domains(place)]
+    return main_part(frame, "Topology", live("topology", el("div", parts, class_="grid")), every=15)
+
+
+def _replicas(place: CoordinatorPlace, now: float) -> Html:
+    trouble = None
+    if place.error:
+        since = "" if place.answered_at is None else f" Last answer {age(now - place.answered_at)} ago."
+        trouble = el("p", f"■ {place.error}; rebuilding.{since}", class_="bad")
+    columns = (
+        Column("replica"),
+        Column("state"),
+        Column("members"),
+        Column("term", True),
+        Column("index", True),
+    )
+    rows = [
+        Row(
+            (
+                identity(row.address),
+                row.error or row.state,
+                row.membership,
+                count(row.last_term),
+                count(row.last_index),
+            ),
+            key=row.address,
+        )
+        for row in (place.seen.replicas if place.seen else ())
+    ]
+    return card(
+        "Coordinator",
+        trouble,
+        table("replicas", columns, rows) if rows else empty("No replica has answered."),
+    )
+
+
+def _registry(frame: Frame, place: CoordinatorPlace, now: float) -> Html:
+    columns = (Column("shard"), Column("address"), Column("registered"), Column("heard"))
+    rows = [
+        Row(
+            (
+                el("a", identity(row.shard_id), href=frame.to(f"shards/{row.shard_id}")),
+                el("code", row.address),
+                moment(row.registered_at),
+                f"{age(now - row.last_heartbeat)} ago"
+                if row.last_heartbeat
+                else "not since this leader took over",
+            ),
+            key=row.shard_id,
+        )
+        for row in (place.seen.registered if place.seen else ())
+    ]
+    return card(
+        "Registered shards", table("by name", columns, rows) if rows else empty("No shard has registered.")
+    )
+
+
+def _domains(place: CoordinatorPlace) -> Html:
+    rows = [Row((row.key, row.value, row.shard_id)) for row in (place.seen.domains if place.seen else ())]
+    columns = (Column("key"), Column("value"), Column("shard"))
+    shown = rows[:500]
+    more = el("p", f"{count(len(rows) - 500)} more", class_="dim") if len(rows) > 500 else None
+    return card(
+        "Domains",
+        table(plural(len(rows), "domain"), columns, shown) if rows else empty("None assigned."),
+        more,
+    )

@@ -1,0 +1,71 @@
+"""What the fleet costs, and which work sits on machines that may vanish.
+
+Rules: dashboard 5 (Cost); the gauge of demand counts rows, and is called so.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bigfleet.dashboard.charts import Part, bar
+from bigfleet.dashboard.core.seen import MachineCount, Picture
+from bigfleet.dashboard.core.summary import HOSTED, Summary
+from bigfleet.dashboard.core.wording import count, money
+from bigfleet.dashboard.html import Html, el
+from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.tables import Column, Row, table
+
+
+def cost(frame: Frame, picture: Picture, summary: Summary, told: Mapping[str, Any] | None) -> Html:
+    """Return what the fleet costs and what it risks."""
+    rows = [
+        row for place in picture.shards if place.seen for row in place.seen.machines if row.state in HOSTED
+    ]
+    if not rows and told is None:
+        body: Html = empty("Unknown: no shard has told yet.")
+    else:
+        body = el("div", _costs(rows, summary), _buckets(told), class_="grid")
+    return main_part(frame, "Cost", live("cost", body), every=20)
+
+
+def _costs(rows: Sequence[MachineCount], summary: Summary) -> list[Html]:
+    by_type: dict[str, float] = {}
+    by_state: dict[str, float] = {}
+    for row in rows:
+        by_type[row.capacity_type] = by_type.get(row.capacity_type, 0.0) + row.price_per_hour
+        by_state[row.state] = by_state.get(row.state, 0.0) + row.price_per_hour
+    return [
+        card(
+            "Dollars per hour",
+            figures(
+                ("all hosts", money(summary.cost_per_hour)),
+                ("idle", money(summary.idle_cost_per_hour)),
+                ("exposed to interruption", money(summary.exposure_per_hour)),
+            ),
+            bar(
+                "By capacity type",
+                [Part(name, round(value, 2)) for name, value in sorted(by_type.items())],
+                " $/h",
+            ),
+            bar(
+                "By state", [Part(name, round(value, 2)) for name, value in sorted(by_state.items())], " $/h"
+            ),
+        )
+    ]
+
+
+def _buckets(told: Mapping[str, Any] | None) -> list[Html]:
+    if told is None:
+        return [card("By penalty", empty("Told by metrics.", "--scrape URL"))]
+    rows = [
+        Row((bucket, count(told["configuredByBucket"].get(bucket, 0)), count(told["demand"].get(bucket, 0))))
+        for bucket in told["buckets"]
+    ]
+    columns = (Column("penalty in $"), Column("machines", True), Column("rows of demand", True))
+    flags = [el("p", f"■ {flag['severity']}: {flag['message']}", class_="bad") for flag in told["redFlags"]]
+    return [
+        card(
+            "By penalty of an interruption",
+            flags,
+            table("supply and demand", columns, rows) if rows else empty("None yet."),
+        )
+    ]

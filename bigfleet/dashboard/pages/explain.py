@@ -1,0 +1,198 @@
+"""Why a need fares as it does, why a machine is where it is: the tables of `bigfleet explain`, as a page.
+
+Rules: dashboard 6; the text is the command line's, since both are made of the same listings.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from bigfleet.dashboard.charts import strip
+from bigfleet.dashboard.core.wording import age, count, plural
+from bigfleet.dashboard.html import Html, el, join
+from bigfleet.dashboard.pages.frame import Frame, empty, main_part
+from bigfleet.dashboard.pages.overview import reason_text
+from bigfleet.dashboard.pages.tables import Column, Row, identity, table
+from bigfleet.dashboard.times import moment
+from bigfleet.document.listing import Listing
+from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
+
+_TITLES: Final = {
+    "steps": "Steps of the decision",
+    "chosen": "Chosen, and the next best",
+    "refused": "Refused machines, by reason",
+    "competitors": "Needs that compete",
+    "domains": "Domains weighed",
+    "victims": "Preemption",
+    "changes": "What would change the answer",
+    "facts": "Facts",
+    "needs": "What needs see in it",
+}
+
+
+def need_page(frame: Frame, answer: Mapping[str, Any]) -> Html:
+    """Return the explanation of a need."""
+    told = answer["explanation"]
+    return main_part(
+        frame,
+        "Explain",
+        el(
+            "article",
+            _head(need_title(told), told["sentence"], answer),
+            _standing(answer),
+            _history(answer["history"]),
+            (_listing(listing) for listing in need_listings(told, quick=answer["approximate"])),
+            class_="card",
+        ),
+    )
+
+
+def machine_page(frame: Frame, answer: Mapping[str, Any], now: float) -> Html:
+    """Return the explanation of a machine."""
+    told = answer["explanation"]
+    return main_part(
+        frame,
+        "Explain",
+        el(
+            "article",
+            _head(machine_title(told), told["sentence"], answer),
+            (_listing(listing) for listing in machine_listings(told)),
+            _transitions(answer["transitions"], now),
+            _decisions(answer["decisions"]),
+            class_="card",
+        ),
+    )
+
+
+def start_page(frame: Frame, problem: str = "") -> Html:
+    """Return what stands there before anything was asked, or when the answer failed."""
+    return main_part(
+        frame,
+        "Explain",
+        el(
+            "article",
+            el("p", problem, class_="banner bad", role="alert") if problem else None,
+            empty("Choose a need or a machine from its list; its row opens the explanation."),
+            el(
+                "p",
+                el("a", "Needs", href=frame.to("needs")),
+                " · ",
+                el("a", "Machines", href=frame.to("machines")),
+            ),
+            class_="card",
+        ),
+    )
+
+
+def _head(title: str, sentence: str, answer: Mapping[str, Any]) -> Html:
+    guess = "This shard explains nothing itself; what follows is approximate, made from its list of needs."
+    return join(
+        el("p", guess, class_="banner") if answer.get("approximate") else None,
+        el("h2", title[:1].upper() + title[1:]),
+        el("p", el("b", sentence)),
+        el("p", f"Shard {answer['shardId']}, cycle {count(answer['cycle'])}.", class_="dim"),
+    )
+
+
+def _standing(answer: Mapping[str, Any]) -> Html:
+    told = []
+    if answer["ageCyclesUnmet"]:
+        told.append(f"Short for {plural(answer['ageCyclesUnmet'], 'cycle')} in a row.")
+    if answer["parkedAgeCycles"]:
+        told.append(f"Without progress for {plural(answer['parkedAgeCycles'], 'cycle')}.")
+    if answer["blobBackoffUntilUnixNanos"]:
+        until = moment(answer["blobBackoffUntilUnixNanos"] / 1e9)
+        told.append(f"Its operator could not make a bootstrap; nothing is tried before {until}.")
+    return join(el("p", line) for line in told)
+
+
+def _history(rows: Sequence[Mapping[str, Any]]) -> Html | None:
+    if not rows:
+        return None
+    cells = [(_tone(row["reason"]), f"cycle {row['cycle']}: {_verdict(row['reason'])}") for row in rows]
+    return strip(
+        "The last cycle" if len(rows) == 1 else f"The last {count(len(rows))} cycles, oldest first", cells
+    )
+
+
+def _tone(reason: str) -> str:
+    return {"SATISFIED": "good", "": ""}.get(reason, "bad")
+
+
+def _verdict(reason: str) -> str:
+    return reason_text(reason) if reason else "not asked for"
+
+
+def _listing(listing: Listing) -> Html:
+    columns = [Column(column.title.lower()) for column in listing.columns]
+    rows = (Row([cell(row.get(column.key)) for column in listing.columns]) for row in listing.rows)
+    return join(el("h3", _TITLES[listing.name]), table(None, columns, rows))
+
+
+def cell(value: object) -> str:
+    """Return a value as the command line's tables have it."""
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ",".join(map(cell, value)) or "—"
+    return str(value)
+
+
+def _transitions(rows: Sequence[Mapping[str, Any]], now: float) -> Html | None:
+    if not rows:
+        return None
+    columns = (Column("when"), Column("from"), Column("to"), Column("cause"))
+    listed = (
+        Row(
+            (
+                el(
+                    "time",
+                    f"{age(now - row['atUnixNanos'] / 1e9)} ago",
+                    datetime=moment(row["atUnixNanos"] / 1e9),
+                    title=moment(row["atUnixNanos"] / 1e9),
+                ),
+                row["before"] or "new",
+                row["after"] or "gone",
+                row["cause"],
+            )
+        )
+        for row in rows
+    )
+    return join(el("h3", "Its states"), table("newest first", columns, listed))
+
+
+def _decisions(rows: Iterable[Mapping[str, Any]]) -> Html | None:
+    listed = [decision(row) for row in rows]
+    return join(el("h3", "Its actions"), table("newest first", DECISION_COLUMNS, listed)) if listed else None
+
+
+DECISION_COLUMNS: Final = (
+    Column("when"),
+    Column("kind"),
+    Column("machine"),
+    Column("cluster"),
+    Column("why"),
+    Column("outcome"),
+    Column("grace", numeric=True),
+)
+
+
+def decision(row: Mapping[str, Any], where: str = "") -> Row:
+    """Return an action and what became of it as a row."""
+    at = moment(row["atUnixNanos"] / 1e9)
+    tone = "good" if row["outcome"] == "success" else "warn"
+    machine = identity(row["machine"])
+    return Row(
+        (
+            el("time", at[11:19], datetime=at, title=at),
+            row["kind"],
+            el("a", machine, href=where, data_drawer=True) if where else machine,
+            row["cluster"] or "—",
+            row["reason"],
+            el("span", row["outcome"], class_=tone),
+            f"{count(row['graceSeconds'])} s" if row["graceSeconds"] else "—",
+        ),
+        key=f"{row['shardId']}/{row['sequence']}",
+        open=where,
+    )

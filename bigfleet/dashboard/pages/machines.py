@@ -1,0 +1,114 @@
+"""The machines of a shard: filtered, sorted and paged by the shard itself.
+
+Rules: dashboard 5 (Machines), 9 (500,000 machines).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bigfleet.dashboard.core.summary import STATES
+from bigfleet.dashboard.core.wording import count, money
+from bigfleet.dashboard.html import Html, el, join
+from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
+from bigfleet.dashboard.pages.overview import deficit_text
+from bigfleet.dashboard.pages.tables import Column, Row, Sorted, choice, filters, identity, search, table
+
+EVERY_S: Final = 15
+TYPES: Final = ("BareMetal", "Reserved", "OnDemand", "Spot")
+_COLUMNS: Final = (
+    Column("machine", sort="id"),
+    Column("state", sort="state"),
+    Column("cluster", sort="cluster"),
+    Column("type", sort="type"),
+    Column("zone", sort="zone"),
+    Column("capacity"),
+    Column("price", numeric=True, sort="price"),
+    Column("priority", numeric=True, sort="priority"),
+    Column("now"),
+)
+
+
+def machines(
+    frame: Frame,
+    shards: Sequence[str],
+    answer: Mapping[str, Any] | None,
+    chosen: Mapping[str, str],
+    problem: str = "",
+) -> Html:
+    """Return the main part of the machines page."""
+    form = filters(
+        frame,
+        "machines",
+        [
+            choice("shard", "Shard", ((name, name) for name in shards), chosen["shard"]),
+            choice("state", "State", [("", "any"), *((name, name) for name in STATES)], chosen["state"]),
+            choice(
+                "capacity", "Capacity", [("", "any"), *((name, name) for name in TYPES)], chosen["capacity"]
+            ),
+            search("cluster", "Cluster", chosen["cluster"]),
+            search("type", "Instance type", chosen["type"]),
+            search("zone", "Zone", chosen["zone"]),
+            search("q", "Id holds", chosen["q"]),
+        ],
+        hidden={"sort": chosen["sort"]},
+    )
+    return main_part(
+        frame, "Machines", form, live("machines", _body(frame, answer, chosen, problem)), every=EVERY_S
+    )
+
+
+def _body(frame: Frame, answer: Mapping[str, Any] | None, chosen: Mapping[str, str], problem: str) -> Html:
+    if problem:
+        return el("p", problem, class_="banner bad", role="alert")
+    if answer is None:
+        return empty("No shard is known yet.", "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT")
+    if answer["cycle"] == 0:
+        return empty("No cycle yet: the shard has not looked at its machines since it started.")
+    if not answer["rows"]:
+        words = (
+            "The provider lists no machine." if not answer["machines"] else "No machine passes these filters."
+        )
+        return el("p", words, class_="dim")
+    told = ", ".join(f"{count(number)} {state}" for state, number in answer["byState"].items())
+    caption = f"Cycle {count(answer['cycle'])}: {count(answer['total'])} of {count(answer['machines'])} machines ({told})"
+    rows = [_row(frame, answer["shardId"], row) for row in answer["rows"]]
+    query = {name: value for name, value in chosen.items() if value}
+    pages = el(
+        "nav",
+        el("a", "first page", href=frame.to("machines", **{**query, "page": None}))
+        if chosen["page"]
+        else None,
+        el("a", "next page", href=frame.to("machines", **{**query, "page": answer["nextPage"]}))
+        if answer["nextPage"]
+        else None,
+        el("a", "as CSV", href=frame.to("api/v1/x/export/machines.csv", **{**query, "page": None})),
+        class_="pages",
+        aria_label="Pages of the list",
+    )
+    return join(table(caption, _COLUMNS, rows, Sorted(frame, "machines", query, chosen["sort"])), pages)
+
+
+def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> Row:
+    where = frame.to("explain", shard=shard, machine=row["id"])
+    assigned = row["assigned"]
+    return Row(
+        (
+            el("a", identity(row["id"]), href=where, data_drawer=True),
+            row["state"],
+            row["cluster"] or (f"for {assigned['cluster']}" if assigned and assigned["cluster"] else "—"),
+            f"{row['instanceType']} {row['capacityType']}",
+            row["zone"],
+            deficit_text(row["capacity"]),
+            money(row["pricePerHour"]),
+            count(assigned["priority"]) if assigned else "—",
+            _doing(row),
+        ),
+        key=row["id"],
+        open=where,
+    )
+
+
+def _doing(row: Mapping[str, Any]) -> str:
+    if row["pending"]:
+        return "an action is under way"
+    return str(row["lastError"]) or "—"

@@ -1,0 +1,218 @@
+"""The first screen: is anything wrong, who is short, what is being done, what do we have, is it fast, what changed.
+
+Rules: dashboard 1, in this order; no scrolling at 1280 by 720.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from bigfleet.dashboard.charts import Line, Part, bar, line_chart
+from bigfleet.dashboard.core.happenings import Happening
+from bigfleet.dashboard.core.seen import ShortfallSeen
+from bigfleet.dashboard.core.standing import Standing
+from bigfleet.dashboard.core.summary import Summary
+from bigfleet.dashboard.core.wording import age, count, duration, money, plural, share
+from bigfleet.dashboard.html import Html, el, join
+from bigfleet.dashboard.metrics import Trend
+from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.times import moment
+from bigfleet.explain.amounts import readable
+
+EVERY_S = 10
+_CLASS = {Standing.GOOD: "good", Standing.DEGRADED: "warn", Standing.BLIND: "bad", Standing.STOPPED: "bad"}
+_SHOWN_EVENTS = 20
+
+
+def overview(
+    frame: Frame,
+    summary: Summary,
+    actions: Trend | None,
+    cycles: Mapping[str, tuple[float, float]] | None,
+    events: Sequence[Happening],
+) -> Html:
+    """Return the main part of the first screen."""
+    return main_part(
+        frame,
+        "Fleet",
+        live(
+            "fleet",
+            el(
+                "div",
+                _standing(frame, summary),
+                _shortfalls(frame, summary),
+                _actions(frame, summary, actions),
+                _stock(frame, summary),
+                _speed(frame, summary, cycles),
+                _events(frame, events),
+                class_="grid screen",
+            ),
+        ),
+        every=EVERY_S,
+    )
+
+
+def _standing(frame: Frame, summary: Summary) -> Html:
+    word = summary.standing.word
+    if summary.reasons:
+        listed: Html = el(
+            "ul",
+            (el("li", el("a", reason.text, href=frame.to(reason.path))) for reason in summary.reasons[:8]),
+            el("li", f"and {len(summary.reasons) - 8} more") if len(summary.reasons) > 8 else None,
+            class_="reasons",
+        )
+    else:
+        listed = el("p", f"{plural(summary.shards, 'shard')} ready, nothing is wrong.")
+    return card(
+        "Is anything wrong now?",
+        el("p", word, class_=f"state {_CLASS[summary.standing]}", data_state=word),
+        listed,
+    )
+
+
+def _shortfalls(frame: Frame, summary: Summary) -> Html:
+    if summary.short_by_class is None:
+        body: Html = empty("Unknown: no shard has told yet.")
+    elif not summary.oldest:
+        body = el("p", f"Nobody: all of {count(summary.needs)} needs are covered.")
+    else:
+        body = join(
+            figures(*((name, count(number)) for name, number in summary.short_by_class.items())),
+            el(
+                "table",
+                el("caption", "oldest first"),
+                el(
+                    "thead",
+                    el("tr", (el("th", name, scope="col") for name in ("missing", "for", "why", "cycles"))),
+                ),
+                el("tbody", (_shortfall(frame, row) for row in summary.oldest)),
+            ),
+        )
+    return card("Who is short, since when, why?", body)
+
+
+def _shortfall(frame: Frame, row: ShortfallSeen) -> Html:
+    where = frame.to("needs", shard=row.shard_id, status="short", q=row.fingerprint)
+    return el(
+        "tr",
+        el("td", el("a", deficit_text(row.deficit), href=where)),
+        el("td", ", ".join(row.clusters[:3]) or "—"),
+        el("td", reason_text(row.reason)),
+        el("td", count(row.age_cycles), class_="num"),
+    )
+
+
+def _actions(frame: Frame, summary: Summary, trend: Trend | None) -> Html:
+    chart = _action_chart(trend)
+    withheld = None
+    if summary.withheld is not None and any(summary.withheld.values()):
+        told = ", ".join(
+            f"{count(number)} {name.replace('_', ' ')}" for name, number in summary.withheld.items() if number
+        )
+        withheld = el("p", "Withheld since the start: ", told, ".", class_="dim")
+    more = el("p", el("a", "all decisions", href=frame.to("decisions")))
+    return card("What is it doing?", chart, withheld, more)
+
+
+def _action_chart(trend: Trend | None) -> Html:
+    if trend is None or not any(value for row in trend.values.values() for value in row):
+        return empty("No action within the last hour that a metric tells of.")
+    lines = [
+        Line(labels[0], [None if value is None else value * 60 for value in row])
+        for labels, row in trend.values.items()
+        if any(row)
+    ]
+    return line_chart(
+        "Actions per minute", "over the last hour", [moment(time)[11:16] for time in trend.times], lines
+    )
+
+
+def _stock(frame: Frame, summary: Summary) -> Html:
+    if summary.by_state is None or summary.by_capacity_type is None:
+        return card("What do we have, what does it cost?", empty("Unknown: no shard has told yet."))
+    spot, hosted = summary.by_capacity_type.get("Spot", 0), sum(summary.by_capacity_type.values())
+    risk = summary.pinned_at_risk or 0
+    return card(
+        "What do we have, what does it cost?",
+        figures(
+            ("machines", el("a", count(summary.machines), href=frame.to("machines"))),
+            ("free", count(summary.by_state.get("Idle", 0))),
+            ("in use", money((summary.cost_per_hour or 0.0) - (summary.idle_cost_per_hour or 0.0))),
+            ("idle", money(summary.idle_cost_per_hour)),
+            ("spot share", share(spot, hosted)),
+        ),
+        bar(
+            "By state",
+            [
+                Part(name, number, frame.to("machines", state=name))
+                for name, number in summary.by_state.items()
+            ],
+        ),
+        el(
+            "p",
+            f"■ {plural(risk, 'interruptible machine')} carry work that must not be interrupted",
+            class_="bad",
+        )
+        if risk
+        else None,
+    )
+
+
+def _speed(frame: Frame, summary: Summary, cycles: Mapping[str, tuple[float, float]] | None) -> Html:
+    rows: list[tuple[str, Html | str]] = []
+    if cycles:
+        worst = max(cycles, key=lambda pod: cycles[pod][1])
+        p50, p99 = cycles[worst]
+        rows = [("cycle p50", duration(p50)), ("cycle p99", duration(p99))]
+        if len(cycles) > 1:
+            rows.append(("slowest shard", el("a", worst, href=frame.to(f"shards/{worst}"))))
+    return card(
+        "Is it fast enough?",
+        figures(
+            *rows,
+            ("queue", count(summary.queue_depth)),
+            ("being done", count(summary.in_flight)),
+            (
+                "last cycle",
+                "unknown" if summary.last_cycle_age_s is None else f"{age(summary.last_cycle_age_s)} ago",
+            ),
+        ),
+        None if cycles else empty("How long cycles take is told by metrics, once some have been read."),
+    )
+
+
+def _events(frame: Frame, events: Sequence[Happening]) -> Html:
+    if not events:
+        return card("What changed?", empty("Nothing since this dashboard started."))
+    return card("What changed?", event_list(frame, events[:_SHOWN_EVENTS]))
+
+
+def event_list(frame: Frame, events: Sequence[Happening]) -> Html:
+    """Return events with their times."""
+    return el(
+        "ul",
+        (
+            el(
+                "li",
+                el("time", moment(event.at)[11:19], datetime=moment(event.at), title=moment(event.at)),
+                " ",
+                el("a", event.text, href=link(frame, event.path)),
+            )
+            for event in events
+        ),
+        class_="plain",
+    )
+
+
+def link(frame: Frame, path: str) -> str:
+    """Return the address of a page that was named with its query."""
+    place, _, query = path.partition("?")
+    return frame.to(place) + (f"?{query}" if query else "")
+
+
+def deficit_text(deficit: Mapping[str, str]) -> str:
+    """Return amounts in one line."""
+    return readable(deficit) or "nothing"
+
+
+def reason_text(reason: str) -> str:
+    """Return a reason in words."""
+    return reason.replace("_", " ").lower() or "—"

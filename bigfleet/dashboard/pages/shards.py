@@ -1,0 +1,244 @@
+"""Shards: all of them in a table, and one of them in detail.
+
+Rules: dashboard 5 (cycle colours at 1 s and 5 s, conflict share at 15 % and 30 %).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bigfleet.dashboard.charts import Line, Part, bar, line_chart
+from bigfleet.dashboard.core.seen import Picture, ShardPlace, ShardSeen
+from bigfleet.dashboard.core.standing import STALE_S
+from bigfleet.dashboard.core.wording import age, count, duration, share
+from bigfleet.dashboard.html import Html, el, join
+from bigfleet.dashboard.metrics import Trend
+from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.tables import Column, Row, identity, pairs, table
+from bigfleet.dashboard.times import moment
+
+LIST_EVERY_S: Final = 15
+ONE_EVERY_S: Final = 10
+_COLUMNS: Final = (
+    Column("shard"),
+    Column("state"),
+    Column("cycle", numeric=True),
+    Column("last cycle"),
+    Column("p99", numeric=True),
+    Column("machines", numeric=True),
+    Column("needs", numeric=True),
+    Column("short", numeric=True),
+    Column("sessions", numeric=True),
+    Column("queue", numeric=True),
+)
+
+
+def shards(frame: Frame, picture: Picture, p99: Mapping[str, float]) -> Html:
+    """Return the main part of the list of shards."""
+    if not picture.shards:
+        body = empty(
+            "No shard is known yet." if picture.shards_wired else "Source not configured.",
+            "" if picture.shards_wired else "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT",
+        )
+    else:
+        rows = [_row(frame, place, picture.at, p99) for place in picture.shards]
+        body = table(f"{count(len(rows))} shards", _COLUMNS, rows)
+    return main_part(frame, "Shards", live("shards", body), every=LIST_EVERY_S)
+
+
+def _row(frame: Frame, place: ShardPlace, now: float, p99: Mapping[str, float]) -> Row:
+    seen, where = place.seen, frame.to(f"shards/{place.shard_id}")
+    name = el("a", identity(place.shard_id), href=where)
+    if seen is None:
+        return Row(
+            (name, el("span", f"■ {place.error or 'not asked yet'}", class_="bad"), *["unknown"] * 8),
+            key=place.shard_id,
+        )
+    return Row(
+        (
+            name,
+            state(place),
+            count(seen.cycle),
+            f"{age(now - seen.computed_at)} ago" if seen.cycle else "none yet",
+            cycle_time(p99.get(place.shard_id)),
+            count(sum(row.count for row in seen.machines)) if seen.insight else "unknown",
+            count(seen.needs),
+            count(seen.needs_short),
+            count(sum(cluster.connected for cluster in seen.clusters)) if seen.insight else "unknown",
+            count(seen.queue_depth) if seen.insight else "unknown",
+        ),
+        key=place.shard_id,
+    )
+
+
+def state(place: ShardPlace) -> Html:
+    """Return how a shard stands, in a few words with a mark."""
+    seen = place.seen
+    if place.error:
+        return el("span", f"■ silent: {place.error}", class_="bad")
+    if seen is None:
+        return el("span", "unknown", class_="dim")
+    if seen.self_paused:
+        return el("span", "■ fenced, has stopped itself", class_="bad")
+    if seen.actuation_paused:
+        return el("span", "■ paused", class_="bad")
+    if seen.dry_run:
+        return el("span", "▲ dry run", class_="warn")
+    if not seen.ready:
+        return el("span", "▲ not ready", class_="warn")
+    return el("span", "● ready", class_="good")
+
+
+def cycle_time(seconds: float | None) -> Html:
+    """Return how long cycles take, with a word beside the colour."""
+    if seconds is None:
+        return el("span", "unknown", class_="dim")
+    tone, word = ("bad", " slow") if seconds > 5 else ("warn", " long") if seconds > 1 else ("good", "")
+    return el("span", f"{duration(seconds)}{word}", class_=tone)
+
+
+def shard(
+    frame: Frame, place: ShardPlace, now: float, told: Mapping[str, Any] | None, trends: Trend | None
+) -> Html:
+    """Return the main part of one shard; `told` is the answer of `/shards/{pod}`, None without metrics."""
+    old = place.answered_at is not None and now - place.answered_at > STALE_S
+    content = (
+        el("p", f"Stale: last heard {age(now - (place.answered_at or now))} ago.", class_="banner")
+        if old
+        else None,
+        el("div", _cards(frame, place, now, told, trends), class_="grid"),
+    )
+    return main_part(
+        frame, f"Shard {place.shard_id}", live("shard", content), every=ONE_EVERY_S, aside=state(place)
+    )
+
+
+def _cards(
+    frame: Frame, place: ShardPlace, now: float, told: Mapping[str, Any] | None, trends: Trend | None
+) -> list[Html]:
+    seen = place.seen
+    if seen is None:
+        return [card("No answer yet", empty(place.error or "The shard has not been asked yet."))]
+    return [
+        _now(seen, now, told),
+        _machines(frame, place.shard_id, seen),
+        _clusters(frame, seen, now),
+        _about(place, seen, now),
+        _trends(trends),
+    ]
+
+
+def _now(seen: ShardSeen, now: float, told: Mapping[str, Any] | None) -> Html:
+    conflicts = None
+    if told is not None:
+        lost, won = told["occConflictPerSec"], told["occCommittedPerSec"]
+        conflicts = share(lost, lost + won)
+    phases = (
+        el(
+            "p",
+            ", ".join(f"{name} {duration(value)}" for name, value in told["cycleP99ByPhaseSeconds"].items()),
+            class_="dim",
+        )
+        if told
+        else empty("Times come with metrics.", "--scrape URL")
+    )
+    return card(
+        "Now",
+        figures(
+            ("cycle", count(seen.cycle)),
+            ("last", f"{age(now - seen.computed_at)} ago" if seen.cycle else "none yet"),
+            ("p99", cycle_time(told["cycleP99Seconds"] or None if told else None)),
+            ("needs", count(seen.needs)),
+            ("short", count(seen.needs_short)),
+            ("queue", count(seen.queue_depth)),
+            ("being done", count(seen.in_flight)),
+            *((("conflicts", conflicts),) if conflicts else ()),
+        ),
+        phases,
+    )
+
+
+def _machines(frame: Frame, shard_id: str, seen: ShardSeen) -> Html:
+    if not seen.insight:
+        return card("Machines", empty("This shard does not tell about its machines."))
+    by_state: dict[str, int] = {}
+    by_type: dict[str, int] = {}
+    for row in seen.machines:
+        by_state[row.state] = by_state.get(row.state, 0) + row.count
+        by_type[row.capacity_type] = by_type.get(row.capacity_type, 0) + row.count
+    return card(
+        "Machines",
+        bar(
+            "By state",
+            [Part(n, v, frame.to("machines", shard=shard_id, state=n)) for n, v in by_state.items()],
+        ),
+        bar(
+            "By capacity type",
+            [Part(n, v, frame.to("machines", shard=shard_id, capacity=n)) for n, v in by_type.items()],
+        ),
+    )
+
+
+def _clusters(frame: Frame, seen: ShardSeen, now: float) -> Html:
+    columns = (
+        Column("cluster"),
+        Column("session"),
+        Column("roll-up"),
+        Column("rows", True),
+        Column("machines", True),
+    )
+    rows = [
+        Row(
+            (
+                el("a", row.cluster, href=frame.to(f"clusters/{row.cluster}")),
+                el("span", "● connected", class_="good")
+                if row.connected
+                else el("span", "■ no session", class_="bad"),
+                f"{age(now - row.rollup_accepted)} ago" if row.rollup_accepted else "none yet",
+                count(row.rows),
+                count(row.machines),
+            ),
+            key=row.cluster,
+        )
+        for row in seen.clusters
+    ]
+    return card(
+        "Clusters",
+        table("as this shard sees them", columns, rows) if rows else empty("No cluster has come yet."),
+    )
+
+
+def _about(place: ShardPlace, seen: ShardSeen, now: float) -> Html:
+    link = seen.coordinator
+    return card(
+        "About",
+        pairs(
+            {
+                "address": place.address,
+                "provider": seen.provider_address or "a fake one inside the shard",
+                "last heard from it": f"{age(now - seen.last_reconcile)} ago"
+                if seen.last_reconcile
+                else "never",
+                "version": seen.version or "unknown",
+                "epoch": count(seen.epoch),
+                "started": moment(seen.started_at) if seen.started_at else "unknown",
+                "coordinator": "none"
+                if link is None
+                else link.last_error or f"{link.address}, term {link.term}",
+            }
+        ),
+        join(el("p", note) for note in seen.notes),
+        join(
+            el("h3", "Since it started"),
+            pairs({name.replace("_", " "): count(value) for name, value in seen.totals.items() if value}),
+        )
+        if any(seen.totals.values())
+        else None,
+    )
+
+
+def _trends(trends: Trend | None) -> Html:
+    if trends is None or not trends.values:
+        return card("The last hour", empty("Nothing measured yet."), wide=True)
+    times = [moment(time)[11:16] for time in trends.times]
+    lines = [Line("p99", next(iter(trends.values.values())))]
+    return card("The last hour", line_chart("Cycle p99", "over the last hour", times, lines, " s"), wide=True)

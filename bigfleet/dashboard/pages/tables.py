@@ -1,0 +1,146 @@
+"""Tables of rows: captions, sorted columns, rows that open a drawer.
+
+Called by: every page with a list.
+Must never: leave a column without a header cell, or an action without a link that works without scripts.
+Rules: dashboard 5, 10.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bigfleet.dashboard.html import Child, Html, el
+from bigfleet.dashboard.pages.frame import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title, whether it holds numbers, and the word it can be sorted by."""
+
+    title: str
+    numeric: bool = False
+    sort: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its cells, a key that stays the same between refreshes, and the page behind it."""
+
+    cells: Sequence[Child]
+    key: str = ""
+    open: str = ""
+    class_: str = ""
+
+
+def table(
+    caption: Child, columns: Sequence[Column], rows: Iterable[Row], sorted_by: "Sorted | None" = None
+) -> Html:
+    """Return a table; columns that can be sorted by are links."""
+    head = el("tr", (_header(column, sorted_by) for column in columns))
+    body = [_row(row, columns) for row in rows]
+    return el(
+        "div",
+        el("table", el("caption", caption), el("thead", head), el("tbody", body)),
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label="table",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """How a table is sorted at present, and the address that sorts it otherwise."""
+
+    frame: Frame
+    page: str
+    query: Mapping[str, str]
+    by: str
+
+    def link(self, word: str) -> str:
+        """Return the address at which the table is sorted by a word, or the other way round if it is already."""
+        return self.frame.to(
+            self.page, **{**self.query, "sort": f"-{word}" if self.by == word else word, "page": None}
+        )
+
+
+def _header(column: Column, sorted_by: Sorted | None) -> Html:
+    if sorted_by is None or not column.sort:
+        return el("th", column.title, scope="col", class_="num" if column.numeric else None)
+    now = sorted_by.by.removeprefix("-") == column.sort
+    direction = ("descending" if sorted_by.by.startswith("-") else "ascending") if now else None
+    mark = {"ascending": " ▲", "descending": " ▼", None: ""}[direction]
+    return el(
+        "th",
+        el("a", f"{column.title}{mark}", href=sorted_by.link(column.sort)),
+        scope="col",
+        aria_sort=direction,
+        class_="num" if column.numeric else None,
+    )
+
+
+def _row(row: Row, columns: Sequence[Column]) -> Html:
+    cells = (
+        el(
+            "td",
+            cell,
+            class_="num" if column.numeric else None,
+            data_cell=f"{row.key}/{column.title}" if row.key else None,
+        )
+        for cell, column in zip(row.cells, columns, strict=True)
+    )
+    return el(
+        "tr",
+        cells,
+        class_=row.class_ or None,
+        data_key=row.key or None,
+        data_open=row.open or None,
+        tabindex=0 if row.open else None,
+    )
+
+
+def filters(frame: Frame, page: str, fields: Sequence[Html], hidden: Mapping[str, str] | None = None) -> Html:
+    """Return a form whose values stand in the address."""
+    kept = (
+        el("input", type="hidden", name=name, value=value) for name, value in (hidden or {}).items() if value
+    )
+    return el(
+        "form",
+        fields,
+        kept,
+        el("button", "Show", type="submit"),
+        action=frame.to(page),
+        method="get",
+        class_="filters",
+    )
+
+
+def choice(name: str, title: str, options: Iterable[tuple[str, str]], chosen: str) -> Html:
+    """Return a labelled list to choose from."""
+    listed = (el("option", words, value=value, selected=value == chosen) for value, words in options)
+    return el("label", title, el("select", listed, name=name))
+
+
+def search(name: str, title: str, value: str) -> Html:
+    """Return a labelled field for text."""
+    return el(
+        "label",
+        title,
+        el("input", type="search", name=name, value=value, autocomplete="off", spellcheck="false"),
+    )
+
+
+def identity(text: str) -> Html:
+    """Return an id, in type that tells l from 1."""
+    return el("span", text, class_="id")
+
+
+def pairs(values: Mapping[str, Any]) -> Html:
+    """Return names and values as a small table."""
+    return el(
+        "table",
+        el(
+            "tbody",
+            (el("tr", el("th", name, scope="row"), el("td", value)) for name, value in values.items()),
+        ),
+    )

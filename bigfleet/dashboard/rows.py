@@ -1,0 +1,158 @@
+"""Rows of the API: what a shard sends, in the words and names of JSON.
+
+Called by: `bigfleet.dashboard.shard_reader`.
+Must never: write NaN or an infinity as a number; the compatible routes want 0 there, ours want words.
+Rules: dashboard 4.1 (`/needs` key for key), 4.2.
+"""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Final
+
+from bigfleet.insight.v1 import insight_pb2 as pb
+from bigfleet.v1alpha1 import capacity_pb2 as capacity
+from bigfleet.v1alpha1 import shardread_pb2 as read
+
+_OPERATORS: Final = {
+    capacity.NodeSelectorRequirement.OPERATOR_IN: "In",
+    capacity.NodeSelectorRequirement.OPERATOR_NOT_IN: "NotIn",
+    capacity.NodeSelectorRequirement.OPERATOR_EXISTS: "Exists",
+    capacity.NodeSelectorRequirement.OPERATOR_DOES_NOT_EXIST: "DoesNotExist",
+    capacity.NodeSelectorRequirement.OPERATOR_SAME: "Same",
+}
+_WHENS: Final = {
+    capacity.TopologySpread.WHEN_UNSATISFIABLE_DO_NOT_SCHEDULE: "DoNotSchedule",
+    capacity.TopologySpread.WHEN_UNSATISFIABLE_SCHEDULE_ANYWAY: "ScheduleAnyway",
+}
+Row = dict[str, Any]  # what JSON can say
+
+
+def need_row(view: read.NeedView) -> Row:
+    """Return a need as the original's page reads it."""
+    need = view.need
+    return {
+        "clusterId": view.cluster_id,
+        "priority": need.priority,
+        "aggregateResources": _map(need.aggregate_resources),
+        "minUnit": _map(need.min_unit),
+        "group": need.group,
+        "requirements": [
+            {
+                "key": row.key,
+                "operator": _OPERATORS.get(row.operator, "Unspecified"),
+                "values": list(row.values),
+            }
+            for row in need.requirements
+        ],
+        "spread": [
+            {
+                "topologyKey": row.topology_key,
+                "maxSkew": row.max_skew,
+                "whenUnsatisfiable": _WHENS.get(row.when_unsatisfiable, "Unspecified"),
+            }
+            for row in need.spread
+        ],
+        "interruptionPenaltyBucket": _bucket(need.interruption_penalty_bucket),
+        "reclamationPenaltyBucket": _bucket(need.reclamation_penalty_bucket),
+        "satisfied": view.satisfied,
+        "residualDeficit": _map(view.residual_deficit.resources),
+        "claimedMachineCount": view.claimed_machine_count,
+        "bootstrapCount": view.bootstrap_count,
+        "provisionCount": view.provision_count,
+        "sameDomain": view.same_domain,
+        "sameSatisfiable": view.same_satisfiable,
+        "acquisitionParked": view.acquisition_parked,
+        "parkedAgeCycles": view.parked_age_cycles,
+        "ageCyclesUnmet": view.age_cycles_unmet,
+        "unmetReason": read.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_"),
+        "arrivalUnixNanos": view.arrival_unix_nanos,
+        "profileFingerprint": view.profile_fingerprint,
+        "matchingSupply": {
+            "idle": view.matching_supply.idle,
+            "configured": view.matching_supply.configured,
+            "speculative": view.matching_supply.speculative,
+            "capped": view.matching_supply.capped,
+        },
+        "preemption": {
+            "victimsFound": view.preemption.victims_found,
+            "capacityFreed": _map(view.preemption.capacity_freed.resources),
+        },
+        "sameCandidates": [
+            {"domain": row.domain, "coveragePerMille": row.coverage_per_mille, "satisfiable": row.satisfiable}
+            for row in view.same_candidates
+        ],
+    }
+
+
+def machine_row(row: pb.MachineRow) -> Row:
+    """Return a machine."""
+    assigned = row.assigned
+    return {
+        "id": row.id,
+        "state": row.state,
+        "host": {"provider": row.host_provider, "ref": row.host_ref}
+        if row.host_ref or row.host_provider
+        else None,
+        "cluster": row.cluster,
+        "instanceType": row.instance_type,
+        "zone": row.zone,
+        "capacityType": row.capacity_type,
+        "capacity": _map(row.capacity),
+        "labels": _map(row.labels),
+        "pricePerHour": row.price_per_hour,
+        "interruptionProbability": row.interruption_probability,
+        "assigned": {
+            "priority": assigned.priority,
+            "interruptionPenalty": dollars(assigned.interruption_penalty),
+            "reclamationPenalty": dollars(assigned.reclamation_penalty),
+            "fingerprint": assigned.fingerprint,
+            "group": assigned.group,
+            "cluster": assigned.cluster,
+        }
+        if row.HasField("assigned")
+        else None,
+        "drainingFor": _need_key(row.draining_for) if row.HasField("draining_for") else None,
+        "drainGraceRemainingSeconds": row.drain_grace_remaining_seconds,
+        "idleSinceUnixNanos": row.idle_since_unix_nanos,
+        "lastError": row.last_error,
+        "pending": row.pending,
+    }
+
+
+def decision_row(shard_id: str, row: pb.ListDecisionsResponse) -> Row:
+    """Return an action and what became of it."""
+    return {
+        "shardId": shard_id,
+        "sequence": row.sequence,
+        "atUnixNanos": row.at_unix_nanos,
+        "cycle": row.cycle,
+        "kind": row.kind,
+        "machine": row.machine,
+        "cluster": row.cluster,
+        "reason": row.reason,
+        "graceSeconds": row.grace_seconds,
+        "outcome": row.outcome,
+    }
+
+
+def transition_row(row: pb.Transition) -> Row:
+    """Return a change of a machine's state."""
+    return {"atUnixNanos": row.at_unix_nanos, "before": row.before, "after": row.after, "cause": row.cause}
+
+
+def dollars(value: float) -> float | str:
+    """Return an amount; what must never be paid is a word, as JSON has no infinity."""
+    return value if isfinite(value) else "pinned"
+
+
+def _need_key(key: pb.NeedKey) -> Row:
+    return {"cluster": key.cluster, "fingerprint": key.fingerprint, "group": key.group}
+
+
+def _map(values: Mapping[str, str]) -> dict[str, str]:
+    return dict(sorted(values.items()))
+
+
+def _bucket(bucket: capacity.PenaltyBucket.ValueType) -> str:
+    known = bucket in capacity.PenaltyBucket.values()
+    return capacity.PenaltyBucket.Name(bucket).removeprefix("PENALTY_BUCKET_") if known else "UNSPECIFIED"

@@ -1,0 +1,248 @@
+"""The HTTP server: routes of the API, pages, assets, the stream of notices.
+
+Called by: `bigfleet.dashboard.service`.
+Must never: offer a way to change the fleet, hold the loop for long (large answers are made in a thread), or show an
+exception to a reader.
+Rules: dashboard 4, 9, 11.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from bigfleet.dashboard.api import compat, own
+from bigfleet.dashboard.api.routes import COMPATIBLE, OWN, Route
+from bigfleet.dashboard.assets import read_assets, read_contract
+from bigfleet.dashboard.exports import TABLES, as_csv, as_json
+from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.guard import guard
+from bigfleet.dashboard.pages.book import PAGES, Book, PageNotFoundError
+from bigfleet.dashboard.pages.frame import Frame
+from bigfleet.dashboard.pages.needs import shown
+from bigfleet.dashboard.parameters import ParameterError, Parameters
+from bigfleet.dashboard.sources import SourceError
+from bigfleet.dashboard.what_if import WhatIf
+
+MAX_BODY: Final = 1024 * 1024
+_NEED_FILTERS: Final = ("shard", "cluster", "status", "reason", "q")
+_EXPORTED: Final = 1_000_000
+
+
+class Server:
+    """All that answers HTTP."""
+
+    def __init__(self, fleet: Fleet, frame: Frame, what_if: WhatIf, *, token: str = "") -> None:
+        self._fleet, self._what_if = fleet, what_if
+        self._assets, self._openapi = read_assets(), read_contract()
+        self._frame = Frame(frame.base, f"static/{self._assets.digest}", frame.warnings)
+        self._book = Book(fleet, self._frame)
+        self._log = structlog.get_logger("bigfleet.dashboard")
+        self.app = web.Application(
+            middlewares=[guard(token, frame.base), self._explain_failures], client_max_size=MAX_BODY
+        )
+        self._mount(frame.base.rstrip("/"))
+
+    def _mount(self, base: str) -> None:
+        get = self.app.router.add_get
+        for route in COMPATIBLE:
+            for prefix in ("/api/v1", "/api"):
+                get(f"{base}{prefix}{route.path}", self._compatible(route))
+        for route in OWN:
+            get(f"{base}/api/v1/x{route.path}", self._own(route))
+        get(f"{base}/api/v1/openapi.json", self._contract)
+        get(f"{base}/api/v1/x/stream", self._stream)
+        get(f"{base}/api/v1/x/snapshot", self._snapshot)
+        get(f"{base}/api/v1/x/export/{{table}}.{{form}}", self._export)
+        self.app.router.add_post(f"{base}/api/v1/x/whatif", self._ask_what_if)
+        get(f"{base}/static/{{digest}}/{{name}}", self._asset)
+        get(f"{base}/healthz", self._healthy)
+        get(f"{base}/readyz", self._healthy)
+        for page in PAGES:
+            get(f"{base}/{page}", self._page)
+        get(f"{base}/{{rest:.*}}", self._page)
+
+    def _compatible(self, route: Route) -> Any:  # Any: aiohttp's own kind of handler
+        async def answer(request: web.Request) -> web.Response:
+            given = _parameters(request, route.parameters)
+            told = await self._shared(route, request, given)
+            return await _json(request, compat.stamped(self._fleet, told))
+
+        return answer
+
+    def _own(self, route: Route) -> Any:  # Any: aiohttp's own kind of handler
+        async def answer(request: web.Request) -> web.Response:
+            given = _parameters(request, route.parameters)
+            return await _json(request, await self._shared(route, request, given))
+
+        return answer
+
+    async def _shared(self, route: Route, request: web.Request, given: Parameters) -> Mapping[str, Any]:
+        key = (route.path, tuple(sorted(request.query.items())), tuple(sorted(request.match_info.items())))
+        return await self._fleet.answers.get(key, lambda: route.handler(self._fleet, given))
+
+    async def _page(self, request: web.Request) -> web.Response:
+        path = request.match_info.get("rest", request.path.removeprefix(self._frame.base.rstrip("/"))).strip(
+            "/"
+        )
+        part = request.headers.get("X-Part") == "main"
+        try:
+            text = await self._book.page(path, request.query, part=part)
+            status = 200
+        except PageNotFoundError:
+            text, status = self._book.missing(path, part=part), 404
+        return _finished(request, text, "text/html", status)
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._assets.bodies:
+            raise web.HTTPNotFound
+        response = web.Response(
+            body=self._assets.bodies[name], content_type=self._assets.kind(name), charset="utf-8"
+        )
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        response.enable_compression()
+        return response
+
+    async def _contract(self, request: web.Request) -> web.Response:
+        return _finished(request, self._openapi, "application/json")
+
+    async def _healthy(self, _request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        notices = self._fleet.watcher.notices()
+        try:
+            await response.write(b": hello\n\n")
+            async for kind, what in notices:
+                await response.write(f"event: {kind}\ndata: {what}\n\n".encode())
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the reader went, or the server ends
+        finally:
+            await notices.aclose()
+        return response
+
+    async def _snapshot(self, request: web.Request) -> web.StreamResponse:
+        given = _parameters(request, frozenset({"shard"}))
+        pieces = self._fleet.shard(given.required("shard")).snapshot()
+        first = await anext(pieces, b"")
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(first)
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+        return response
+
+    async def _export(self, request: web.Request) -> web.Response:
+        table, form = request.match_info["table"], request.match_info["form"]
+        if table not in TABLES or form not in {"csv", "json"}:
+            raise web.HTTPNotFound
+        rows = await self._rows(table, request)
+        write = as_csv if form == "csv" else as_json
+        text = await asyncio.to_thread(write, table, rows)
+        kind = "text/csv" if form == "csv" else "application/json"
+        response = _finished(request, text, kind)
+        response.headers["Content-Disposition"] = f'attachment; filename="{table}.{form}"'
+        return response
+
+    async def _rows(self, table: str, request: web.Request) -> list[Mapping[str, Any]]:
+        if table == "needs":
+            given = _parameters(request, frozenset(_NEED_FILTERS))
+            answer = await self._fleet.shard(given.required("shard")).needs(given.text("cluster"), _EXPORTED)
+            chosen = {name: given.text(name) for name in _NEED_FILTERS}
+            return [row for row in answer["needs"] if shown(row, chosen)]
+        if table == "machines":
+            given = _parameters(
+                request, frozenset(["shard", "state", "cluster", "type", "zone", "capacity", "q", "sort"])
+            )
+            query = own.machine_query(given, page_size=0)
+            return list((await self._fleet.shard(given.required("shard")).machines(query))["rows"])
+        _parameters(request, frozenset())
+        return [
+            {
+                "shardId": row.shard_id,
+                "priority": row.priority,
+                "priorityClass": row.priority_class,
+                "deficit": dict(row.deficit),
+                "ageCycles": row.age_cycles,
+                "reason": row.reason,
+                "clusters": list(row.clusters),
+                "fingerprint": row.fingerprint,
+            }
+            for place in self._fleet.picture.shards
+            for row in place.shortfalls
+        ]
+
+    async def _ask_what_if(self, request: web.Request) -> web.Response:
+        if request.content_type != "application/json":
+            raise ParameterError("Content-Type", request.content_type, "application/json")
+        try:
+            question = json.loads(await request.text())
+        except (ValueError, RecursionError) as error:
+            raise ParameterError("body", "text that is no JSON", "a JSON object") from error
+        if not isinstance(question, dict) or not set(question) <= {"shard", "snapshot", "edits"}:
+            raise ParameterError("body", "", "an object with edits, and shard or snapshot")
+        snapshot = await self._base(question)
+        edits = json.dumps({"edits": question.get("edits", [])}).encode()
+        return await _json(request, await self._what_if.ask(snapshot, edits))
+
+    async def _base(self, question: Mapping[str, Any]) -> bytes:
+        if "snapshot" in question:
+            return json.dumps(question["snapshot"]).encode()
+        shard = question.get("shard")
+        if not isinstance(shard, str) or not shard:
+            raise ParameterError("shard", "", "the name of a shard, or a snapshot in its place")
+        return b"".join([piece async for piece in self._fleet.shard(shard).snapshot()])
+
+    @web.middleware
+    async def _explain_failures(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            response: web.StreamResponse = await handler(request)
+        except SourceError as error:
+            return web.json_response({"error": str(error)}, status=error.status)
+        except ParameterError as error:
+            return web.json_response({"error": str(error)}, status=400)
+        except web.HTTPException as error:
+            return web.json_response({"error": error.reason}, status=error.status, headers=_allow(error))
+        except Exception as error:  # a defect of one page must not end the others, nor be shown to its reader
+            self._log.error("page_defect", path=request.path, exc_info=error)
+            return web.json_response({"error": "internal error; the log has the details"}, status=500)
+        return response
+
+
+def _allow(error: web.HTTPException) -> Mapping[str, str]:
+    return {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+
+
+def _parameters(request: web.Request, known: frozenset[str]) -> Parameters:
+    return Parameters(request.query, request.match_info, known)
+
+
+async def _json(request: web.Request, answer: Mapping[str, Any]) -> web.Response:
+    # In a thread: two thousand needs are megabytes of text.
+    text = await asyncio.to_thread(json.dumps, answer, ensure_ascii=False, allow_nan=False)
+    return _finished(request, text, "application/json")
+
+
+def _finished(request: web.Request, text: str, kind: str, status: int = 200) -> web.Response:
+    """Return an answer with its tag; a reader who has it already gets nothing but that word."""
+    body = text.encode()
+    tag = hashlib.sha256(body).hexdigest()[:24]
+    if status == 200 and any(given.value == tag for given in request.if_none_match or ()):
+        response = web.Response(status=304)
+    else:
+        response = web.Response(body=body, status=status, content_type=kind, charset="utf-8")
+        response.enable_compression()
+    response.etag = tag
+    response.headers["Cache-Control"] = "no-cache"
+    return response

@@ -1,0 +1,162 @@
+"""The dashboard as one thing to run: watcher, scraper and server around one `Fleet`.
+
+Called by: `bigfleet.app` for the stand-alone program and for processes that carry a dashboard with them.
+Must never: end because a source is away.
+Rules: dashboard 2, 3.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from bigfleet.aio.clock import Clock
+from bigfleet.aio.net import ListenError, Net
+from bigfleet.dashboard.answers import Answers
+from bigfleet.dashboard.coordinator_reader import CoordinatorReader
+from bigfleet.dashboard.core.series import SeriesStore
+from bigfleet.dashboard.fleet import ClusterReader, Fleet, Wiring
+from bigfleet.dashboard.metrics import HourInMemory, MetricReader
+from bigfleet.dashboard.pages.frame import Frame
+from bigfleet.dashboard.scraper import Endpoint, Scraper
+from bigfleet.dashboard.server import Server
+from bigfleet.dashboard.shard_reader import ShardReader
+from bigfleet.dashboard.watcher import Watcher
+from bigfleet.dashboard.what_if import WhatIf
+from bigfleet.transport.address import listen_problem
+from bigfleet.transport.leader import LeaderClient, Resolve
+from bigfleet.version import __version__
+
+_GRACE_S: Final = 1.0
+SHARD_METRICS: Final = 8780
+COORDINATOR_METRICS: Final = 8790
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardOptions:
+    """What a dashboard is wired to, and where it listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8760
+    base: str = "/"
+    shards: Mapping[str, str] = field(default_factory=dict)
+    """Shard id to address."""
+    coordinator: str = ""
+    endpoints: Sequence[Endpoint] = ()
+    find_endpoint: Callable[[str, str], Endpoint] | None = None
+    """Makes an endpoint of a pod's name and an address; used on what the fleet tells where no endpoint was named."""
+    metrics: MetricReader | None = None
+    """In place of the built-in scraper: a Prometheus."""
+    clusters: ClusterReader | None = None
+    grafana_url: str = ""
+    token: str = ""
+    tls: ssl.SSLContext | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Dashboard:
+    """A dashboard that runs until it is stopped."""
+
+    def __init__(self, options: DashboardOptions, *, clock: Clock, net: Net, resolve: Resolve) -> None:
+        self._options, self._clock = options, clock
+        coordinator = None
+        if options.coordinator:
+            client = LeaderClient(net, (options.coordinator,), resolve=resolve)
+            coordinator = (options.coordinator, CoordinatorReader(client))
+        self._watcher = Watcher(
+            clock,
+            shards=options.shards,
+            coordinator=coordinator,
+            make_reader=lambda shard_id, address: ShardReader(net, shard_id, address),
+        )
+        store = SeriesStore()
+        self._scraper = Scraper(store, clock, self._endpoints)
+        scraped = bool(options.endpoints) or options.find_endpoint is not None
+        metrics = options.metrics or (HourInMemory(store, self._now) if scraped else None)
+        self.fleet = Fleet(
+            wiring=_wiring(options, metrics is not None),
+            now=self._now,
+            watcher=self._watcher,
+            answers=Answers(clock),
+            metrics=metrics,
+            clusters=options.clusters,
+            scrape_problems=lambda: self._scraper.problems,
+        )
+        frame = Frame(options.base, "", options.warnings)
+        self._server = Server(self.fleet, frame, WhatIf(clock), token=options.token)
+        self._runner: web.AppRunner | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.port = 0
+
+    async def start(self) -> None:
+        """Listen, and begin to look at the fleet; raises `ListenError`."""
+        runner = web.AppRunner(self._server.app, access_log=None, shutdown_timeout=_GRACE_S)
+        await runner.setup()
+        site = web.TCPSite(runner, self._options.host, self._options.port, ssl_context=self._options.tls)
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            raise ListenError(f"{self._options.host}:{self._options.port}", listen_problem(error)) from error
+        self._runner = runner
+        self.port = runner.addresses[0][1]
+        self._tasks = [asyncio.create_task(self._watcher.run()), asyncio.create_task(self._scraper.run())]
+
+    async def scrape(self) -> None:
+        """Read every endpoint of metrics once more, now."""
+        await self._scraper.once()
+
+    async def wait_failure(self) -> BaseException:
+        """Return what ended the looking, which nothing should; whoever runs the dashboard ends with it."""
+        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended = next(task for task in self._tasks if task.done())
+        return ended.exception() or RuntimeError("the dashboard stopped looking")
+
+    async def stop(self) -> None:
+        """Close the listener, end every stream and every look."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def _endpoints(self) -> Sequence[Endpoint]:
+        """Where metrics are: as named, else at the usual port of every process the fleet tells of."""
+        find, picture = self._options.find_endpoint, self._watcher.picture
+        if self._options.endpoints or self._options.metrics is not None or find is None:
+            return self._options.endpoints
+        found = [find(place.shard_id, f"{_host(place.address)}:{SHARD_METRICS}") for place in picture.shards]
+        seen = picture.coordinator.seen if picture.coordinator is not None else None
+        replicas = seen.replicas if seen is not None else ()
+        found += [find(row.address, f"{_host(row.address)}:{COORDINATOR_METRICS}") for row in replicas]
+        return found
+
+    def _now(self) -> float:
+        return self._clock.wall_ns() / 1e9
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
+
+
+def _wiring(options: DashboardOptions, metrics: bool) -> Wiring:
+    return Wiring(
+        grafana_url=options.grafana_url,
+        metrics=metrics,
+        coordinator=bool(options.coordinator),
+        clusters=options.clusters is not None,
+        version=__version__,
+        notes={
+            "coordinator": options.coordinator or "not wired: pass --coordinator-addr HOST:PORT",
+            "shards": ", ".join(options.shards.values()) or "found through the coordinator",
+            "metrics": "a Prometheus"
+            if options.metrics
+            else "scraped by this dashboard"
+            if metrics
+            else "not wired: pass --scrape URL",
+            "clusters": "by kubeconfig" if options.clusters else "not wired: pass --kubeconfig FILE",
+        },
+    )

@@ -1,0 +1,272 @@
+"""Asks one shard: how it stands, its needs, machines, decisions, explanations and snapshot.
+
+Why: a page wants rows as JSON has them; whether the shard is ours or the original's is this module's business alone.
+Called by: the watcher and the routes.
+Must never: hold an answer larger than was asked for; pages are cut by the shard.
+Rules: dashboard 4, 6.3 (a shard without the insight service), 8, 12.1.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, TypeVar
+
+from bigfleet.aio.net import Channel, Code, Net, RpcError
+from bigfleet.aio.service import UnaryMethod
+from bigfleet.dashboard.core.seen import (
+    ClusterSeen,
+    CoordinatorLink,
+    MachineCount,
+    ShardPlace,
+    ShardSeen,
+    ShortfallSeen,
+)
+from bigfleet.dashboard.rows import decision_row, machine_row, need_row
+from bigfleet.dashboard.sources import SourceError, failed
+from bigfleet.insight.v1 import insight_pb2 as pb
+from bigfleet.transport import shard_reading as calls
+from bigfleet.v1alpha1 import shardread_pb2 as read
+
+TIMEOUT_S: Final = 5.0
+SLOW_TIMEOUT_S: Final = 30.0
+"""For explanations and whole snapshots."""
+_KEPT: Final = 4
+"""Lists of needs kept for the last cycle; 20,000 rows are some 60 MB."""
+Row = Mapping[str, Any]  # what JSON can say
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+class ShardReader:
+    """Reads one shard over one connection."""
+
+    def __init__(self, net: Net, shard_id: str, address: str) -> None:
+        self.shard_id, self.address = shard_id, address
+        self._channel: Channel = net.dial(address)
+        self._needs_of: tuple[int, int] | None = None
+        self._needs: dict[tuple[str, int], dict[str, Any]] = {}
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        await self._channel.close()
+
+    async def status(self) -> ShardSeen:
+        """Return how the shard stands; of a shard without insight only what its needs tell."""
+        try:
+            answer = (
+                await self._channel.unary(calls.GET_STATUS, pb.GetStatusRequest(), timeout_s=TIMEOUT_S)
+            ).message
+        except RpcError as error:
+            if error.code is Code.UNIMPLEMENTED:
+                return await self._plain_status()
+            raise failed(self._name, error) from error
+        return _seen(answer)
+
+    async def shortfalls(self) -> tuple[ShortfallSeen, ...]:
+        """Return the shard's ledger, worst first."""
+        answer = await self._unary(calls.LIST_SHORTFALLS, pb.ListShortfallsRequest(), TIMEOUT_S)
+        return tuple(
+            ShortfallSeen(
+                self.shard_id,
+                row.fingerprint,
+                row.priority,
+                row.priority_class,
+                dict(sorted(row.deficit.items())),
+                row.age_cycles,
+                row.interruption_penalty_bucket,
+                tuple(row.clusters),
+                row.reason,
+            )
+            for row in answer.shortfalls
+        )
+
+    async def needs(self, cluster: str = "", limit: int = 2000) -> dict[str, Any]:
+        """Return the needs of the last cycle in the form of `/needs`; what is known of that cycle is not asked again."""
+        header, _ = await self._inspect("", 1)
+        cycle = (header.cycle, header.computed_at_unix_nanos)
+        if self._needs_of != cycle:
+            self._needs_of = cycle
+            self._needs.clear()
+        if (known := self._needs.get((cluster, limit))) is not None:
+            return known
+        header, rows = await self._inspect(cluster, limit)
+        answer = {
+            "shardId": self.shard_id,
+            "cycle": header.cycle,
+            "computedAtUnixNanos": header.computed_at_unix_nanos,
+            "totalNeeds": header.total_needs,
+            "needs": rows,
+        }
+        if len(self._needs) < _KEPT and (header.cycle, header.computed_at_unix_nanos) == self._needs_of:
+            self._needs[cluster, limit] = answer
+        return answer
+
+    async def _inspect(self, cluster: str, limit: int) -> tuple[read.InspectNeedsHeader, list[Row]]:
+        request = read.InspectNeedsRequest(cluster_id=cluster, limit=limit)
+        header, rows = read.InspectNeedsHeader(), list[Row]()
+        try:
+            async with self._channel.server_stream(
+                calls.INSPECT_NEEDS, request, timeout_s=SLOW_TIMEOUT_S
+            ) as frames:
+                async for frame in frames:
+                    if frame.WhichOneof("frame") == "header":
+                        header = frame.header
+                    else:
+                        rows.append(need_row(frame.need))
+        except RpcError as error:
+            raise failed(self._name, error) from error
+        return header, rows
+
+    async def machines(self, query: pb.ListMachinesRequest) -> dict[str, Any]:
+        """Return one page of machines with its header."""
+        header, rows = pb.ListMachinesHeader(), []
+        try:
+            async with self._channel.server_stream(
+                calls.LIST_MACHINES, query, timeout_s=SLOW_TIMEOUT_S
+            ) as frames:
+                async for frame in frames:
+                    if frame.WhichOneof("frame") == "header":
+                        header = frame.header
+                    else:
+                        rows.append(machine_row(frame.machine))
+        except RpcError as error:
+            raise failed(self._name, error) from error
+        return {
+            "shardId": self.shard_id,
+            "cycle": header.cycle.number,
+            "total": header.total,
+            "machines": header.machines,
+            "byState": dict(sorted(header.by_state.items())),
+            "nextPage": header.next_page_token,
+            "rows": rows,
+        }
+
+    async def decisions(self, query: pb.ListDecisionsRequest) -> list[Row]:
+        """Return what became of recent actions, newest first."""
+        try:
+            async with self._channel.server_stream(
+                calls.LIST_DECISIONS, query, timeout_s=SLOW_TIMEOUT_S
+            ) as frames:
+                return [decision_row(self.shard_id, row) async for row in frames]
+        except RpcError as error:
+            raise failed(self._name, error) from error
+
+    async def explain_need(self, request: pb.ExplainNeedRequest) -> pb.ExplainNeedResponse:
+        """Ask why a need fares as it does."""
+        return await self._unary(calls.EXPLAIN_NEED, request, SLOW_TIMEOUT_S)
+
+    async def explain_machine(self, machine: str, *, quick: bool = False) -> pb.ExplainMachineResponse:
+        """Ask why a machine is where it is; quick leaves out why, which costs a run of the engine."""
+        request = pb.ExplainMachineRequest(machine=machine, quick=quick)
+        return await self._unary(calls.EXPLAIN_MACHINE, request, SLOW_TIMEOUT_S)
+
+    async def snapshot(self) -> AsyncIterator[bytes]:
+        """Yield the snapshot document in pieces."""
+        try:
+            async with self._channel.server_stream(
+                calls.GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=120.0
+            ) as frames:
+                async for frame in frames:
+                    if frame.WhichOneof("frame") == "data":
+                        yield frame.data
+        except RpcError as error:
+            raise failed(self._name, error) from error
+
+    async def cycles(self) -> AsyncIterator[int]:
+        """Yield the number of each cycle as it ends, for as long as the shard lives."""
+        try:
+            async with self._channel.server_stream(
+                calls.WATCH_CYCLES, pb.WatchCyclesRequest(), timeout_s=None
+            ) as frames:
+                async for frame in frames:
+                    yield frame.cycle.number
+        except RpcError as error:
+            raise failed(self._name, error) from error
+
+    @property
+    def _name(self) -> str:
+        return f"shard {self.shard_id}"
+
+    async def _unary(
+        self, method: UnaryMethod[Request, Response], request: Request, timeout_s: float
+    ) -> Response:
+        try:
+            return (await self._channel.unary(method, request, timeout_s=timeout_s)).message
+        except RpcError as error:
+            raise failed(self._name, error) from error
+
+    async def _plain_status(self) -> ShardSeen:
+        needs = await self.needs()
+        short = sum(not row["satisfied"] for row in needs["needs"])
+        return ShardSeen(
+            self.shard_id,
+            needs["cycle"],
+            needs["computedAtUnixNanos"] / 1e9,
+            0,
+            needs=needs["totalNeeds"],
+            needs_short=short,
+            insight=False,
+        )
+
+
+async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> ShardPlace:
+    """Ask a shard how it stands; one that does not answer keeps what it said before."""
+    try:
+        seen = await reader.status()
+        shortfalls = await reader.shortfalls() if seen.insight and seen.shortfalls else ()
+    except SourceError as error:
+        answered = before.answered_at if before else None
+        kept = (before.seen, before.shortfalls) if before else (None, ())
+        return ShardPlace(reader.shard_id, reader.address, now, answered, error.text, *kept)
+    return ShardPlace(seen.shard_id or reader.shard_id, reader.address, now, now, "", seen, shortfalls)
+
+
+def _seen(answer: pb.GetStatusResponse) -> ShardSeen:
+    link = answer.coordinator if answer.HasField("coordinator") else None
+    return ShardSeen(
+        shard_id=answer.cycle.shard_id,
+        cycle=answer.cycle.number,
+        computed_at=answer.cycle.computed_at_unix_nanos / 1e9,
+        epoch=answer.cycle.shard_epoch,
+        version=answer.version,
+        started_at=answer.started_at_unix_nanos / 1e9,
+        ready=answer.ready,
+        notes=tuple(answer.notes),
+        actuation_paused=answer.actuation_paused,
+        dry_run=answer.dry_run,
+        self_paused=answer.self_paused,
+        provider_address=answer.provider_address,
+        last_reconcile=answer.last_reconcile_unix_nanos / 1e9,
+        coordinator=link
+        and CoordinatorLink(
+            link.address, link.last_answer_unix_nanos / 1e9, link.failures, link.last_error, link.term
+        ),
+        machines=tuple(
+            MachineCount(
+                row.state,
+                row.capacity_type,
+                row.count,
+                row.price_per_hour,
+                row.exposure_per_hour,
+                row.pinned_at_risk,
+            )
+            for row in answer.machines
+        ),
+        clusters=tuple(
+            ClusterSeen(
+                row.cluster,
+                row.connected,
+                row.rollup_unix_nanos / 1e9,
+                row.rows,
+                row.held_rollups,
+                row.reported,
+                row.machines,
+            )
+            for row in answer.clusters
+        ),
+        queue_depth=answer.queue_depth,
+        in_flight=answer.in_flight,
+        needs=answer.needs,
+        needs_short=answer.needs_short,
+        shortfalls=answer.shortfalls,
+        totals=dict(answer.totals),
+        cycle_interval_s=answer.cycle_interval_seconds or 10.0,
+    )

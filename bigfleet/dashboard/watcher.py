@@ -1,0 +1,164 @@
+"""Looks at the fleet again and again, and tells whoever waits that something is new.
+
+Why: every page shows the same picture, so it is made once, on a timer and after each cycle, whatever number of browsers is
+open; none of them causes a call by itself.
+Called by: `bigfleet.dashboard.service` runs it; routes and pages read `picture`.
+Must never: wait for one silent shard longer than its deadline, or ask a shard more often than every two seconds.
+Rules: dashboard 3, 9.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from bigfleet.aio.clock import Clock, timeout
+from bigfleet.dashboard.coordinator_reader import CoordinatorReader
+from bigfleet.dashboard.core.happenings import Happenings
+from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ShardPlace
+from bigfleet.dashboard.shard_reader import ShardReader, look
+from bigfleet.dashboard.sources import SourceError
+
+EVERY_S: Final = 10.0
+LEAST_S: Final = 2.0
+_AGAIN_S: Final = 5.0
+
+
+class MakeReader(Protocol):
+    """Makes a reader of a shard."""
+
+    def __call__(self, shard_id: str, address: str) -> ShardReader: ...
+
+
+class Watcher:
+    """Keeps the picture of the fleet."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        shards: Mapping[str, str],
+        coordinator: tuple[str, CoordinatorReader] | None,
+        make_reader: MakeReader,
+    ) -> None:
+        self._clock, self._given, self._make_reader = clock, dict(shards), make_reader
+        self._coordinator = coordinator
+        self._readers: dict[str, ShardReader] = {}
+        self._listeners: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # a set in the order of arrival
+        self._log = structlog.get_logger("bigfleet.dashboard")
+        self.happenings = Happenings()
+        self.picture = Picture(0.0, shards_wired=bool(shards) or coordinator is not None)
+
+    async def run(self) -> None:
+        """Look for ever: every ten seconds, and soon after a cycle ended."""
+        try:
+            while True:
+                await self.once()
+                await self._clock.sleep(LEAST_S)
+                try:
+                    async with timeout(self._clock, EVERY_S - LEAST_S):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+                self._wake.clear()
+        finally:
+            await self._end()
+
+    async def once(self) -> None:
+        """Look at everything once, side by side."""
+        now = self._now()
+        coordinator = await self._look_at_coordinator(now)
+        places = await asyncio.gather(
+            *(self._look_at_shard(reader, now) for reader in self._known(coordinator))
+        )
+        before, self.picture = (
+            self.picture,
+            Picture(
+                self._now(),
+                tuple(sorted(places, key=lambda place: place.shard_id)),
+                coordinator,
+                self.picture.shards_wired,
+            ),
+        )
+        if before.at and self.happenings.note(before, self.picture):
+            self._tell("event", "")
+        if coordinator is not None and coordinator.error == "":
+            self._tell("report", "")
+
+    def reader(self, shard_id: str) -> ShardReader | None:
+        """Return the way to a shard."""
+        return next((reader for reader in self._readers.values() if reader.shard_id == shard_id), None)
+
+    async def notices(self) -> AsyncGenerator[tuple[str, str], None]:
+        """Yield (kind, id) whenever something is new; a reader that does not keep up misses notices, never blocks."""
+        queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue(maxsize=64)
+        self._waiting[queue] = None
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._waiting.pop(queue, None)
+
+    def _tell(self, kind: str, what: str) -> None:
+        for queue in self._waiting:
+            if not queue.full():
+                queue.put_nowait((kind, what))
+
+    async def _look_at_coordinator(self, now: float) -> CoordinatorPlace | None:
+        if self._coordinator is None:
+            return None
+        address, reader = self._coordinator
+        before = self.picture.coordinator
+        try:
+            seen = await reader.read()
+        except SourceError as error:
+            answered, kept = (before.answered_at, before.seen) if before else (None, None)
+            return CoordinatorPlace(address, now, answered, error.text, kept)
+        return CoordinatorPlace(address, now, now, "", seen)
+
+    def _known(self, coordinator: CoordinatorPlace | None) -> list[ShardReader]:
+        wanted = dict(self._given)
+        # A shard that was given by its address alone has told its name by now; the registry's row is the same shard.
+        named = {self._readers[key].shard_id for key in self._given if key in self._readers}
+        if coordinator is not None and coordinator.seen is not None:
+            for row in coordinator.seen.registered:
+                if row.shard_id not in named:
+                    wanted.setdefault(row.shard_id, row.address)
+        for shard_id, address in wanted.items():
+            reader = self._readers.get(shard_id)
+            if address and (reader is None or reader.address != address):
+                self._readers[shard_id] = self._make_reader(shard_id, address)
+                self._listen(shard_id)
+        return [reader for shard_id, reader in self._readers.items() if shard_id in wanted]
+
+    async def _look_at_shard(self, reader: ShardReader, now: float) -> ShardPlace:
+        place = await look(reader, self.picture.shard(reader.shard_id), now)
+        reader.shard_id = place.shard_id
+        return place
+
+    def _listen(self, shard_id: str) -> None:
+        if (old := self._listeners.get(shard_id)) is not None:
+            old.cancel()
+        self._listeners[shard_id] = asyncio.create_task(self._hear_cycles(shard_id))
+
+    async def _hear_cycles(self, shard_id: str) -> None:
+        while (reader := self._readers.get(shard_id)) is not None:
+            try:
+                async for _ in reader.cycles():
+                    self._tell("cycle", reader.shard_id)
+                    self._wake.set()
+            except SourceError as error:
+                self._log.debug("cycles_not_heard", shard=shard_id, error=str(error))
+            await self._clock.sleep(_AGAIN_S)
+
+    async def _end(self) -> None:
+        for task in self._listeners.values():
+            task.cancel()
+        for reader in self._readers.values():
+            await reader.close()
+
+    def _now(self) -> float:
+        return self._clock.wall_ns() / 1e9

@@ -1,0 +1,74 @@
+"""What-if in a process of its own: the production engine, away from everything that serves.
+
+Why: trying a change on half a million machines takes seconds and gigabytes; neither may be taken from a shard's cycle or
+from other readers. One run at a time, with limits on time and memory, at the lowest priority.
+Called by: the server; the process itself is `python -m bigfleet.dashboard.what_if_process`.
+Must never: change anything, keep a process after its time is up, or run two at once.
+Rules: dashboard 7.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bigfleet.aio.clock import Clock, timeout
+from bigfleet.dashboard.parameters import ParameterError
+from bigfleet.dashboard.sources import SourceError, Trouble
+
+LIMIT_S: Final = 30.0
+MEMORY_BYTES: Final = 2 * 1024**3
+_WAITING: Final = 8
+
+
+class WhatIf:
+    """Runs one question at a time; a few may wait."""
+
+    def __init__(self, clock: Clock, *, limit_s: float = LIMIT_S, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._clock, self._limit_s, self._memory = clock, limit_s, memory_bytes
+        self._one = asyncio.Lock()
+        self._asked = 0
+
+    async def ask(self, snapshot: bytes, edits: bytes) -> Mapping[str, Any]:
+        """Return the comparison document; raises `ParameterError` for edits that are refused."""
+        if self._asked >= _WAITING:
+            raise SourceError(Trouble.BUSY, "too many questions wait already; ask again in a moment")
+        self._asked += 1
+        try:
+            async with self._one:
+                return await self._run(snapshot, edits)
+        finally:
+            self._asked -= 1
+
+    async def _run(self, snapshot: bytes, edits: bytes) -> Mapping[str, Any]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "bigfleet.dashboard.what_if_process",
+            str(self._memory),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with timeout(self._clock, self._limit_s):
+                head = f"{len(snapshot)}\n".encode()
+                output, _ = await process.communicate(head + snapshot + edits)
+        except TimeoutError as error:
+            raise SourceError(
+                Trouble.FAILED, f"the question took longer than {self._limit_s:g} s and was given up"
+            ) from error
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if not output:
+            raise SourceError(
+                Trouble.FAILED,
+                f"the question needed more than {self._memory // 1024**2} MiB and was given up",
+            )
+        answer: Mapping[str, Any] = json.loads(output)
+        if "refused" in answer:
+            raise ParameterError("edits", "", str(answer["refused"]))
+        return answer

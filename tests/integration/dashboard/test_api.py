@@ -1,0 +1,341 @@
+"""The HTTP API against shards over real sockets (dashboard 4, 9, 11)."""
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from bigfleet.dashboard.api.routes import COMPATIBLE
+from bigfleet.dashboard.scraper import Endpoint
+from tests.integration.dashboard.world import MACHINES, NEEDS, World, dashboard_world
+
+pytestmark = pytest.mark.integration
+
+METRICS = b"""
+# TYPE bigfleet_shard_inventory_machines gauge
+bigfleet_shard_inventory_machines{state="Configured",capacity_type="Spot",interruption_penalty_bucket="pinned"} 2.0
+bigfleet_shard_inventory_machines{state="Idle",capacity_type="OnDemand",interruption_penalty_bucket="0"} 3.0
+# TYPE bigfleet_shard_active_sessions gauge
+bigfleet_shard_active_sessions 2.0
+# TYPE bigfleet_shard_shortfalls gauge
+bigfleet_shard_shortfalls 1.0
+# TYPE bigfleet_shard_demand_machines gauge
+bigfleet_shard_demand_machines{interruption_penalty_bucket="pinned"} 4.0
+# TYPE bigfleet_other_total counter
+bigfleet_other_total 1.0
+"""
+
+
+async def exported() -> bytes:
+    return METRICS
+
+
+def run(story: Any, **options: Any) -> None:  # Any: a coroutine function of the world
+    async def play() -> None:
+        async with dashboard_world(**options) as world:
+            await story(world)
+
+    asyncio.run(play())
+
+
+def test_status_tells_the_first_screen_and_says_null_for_what_is_unknown() -> None:
+    async def story(world: World) -> None:
+        told = await world.json("/api/v1/x/status")
+        assert told["state"] == "good"
+        assert told["machines"] == len(MACHINES)
+        assert told["needs"] == len(NEEDS)
+        assert told["needsShort"] == 2
+        assert {row["reason"] for row in told["oldestShortfalls"]} == {
+            "TOPOLOGY_UNSATISFIABLE",
+            "PRIORITY_STARVED",
+        }
+
+    run(story)
+
+    async def nothing(world: World) -> None:
+        told = await world.json("/api/v1/x/status")
+        assert told["state"] == "degraded"
+        assert told["machines"] is None
+        assert told["costPerHour"] is None
+
+    run(nothing, names=())
+
+
+@pytest.mark.parametrize("prefix", ["/api", "/api/v1"])
+def test_every_compatible_route_answers_or_names_the_flag_it_lacks(prefix: str) -> None:
+    """Checklist items 3 and 4: 200 with content, or 503 when its source is not wired."""
+
+    async def story(world: World) -> None:
+        for route in COMPATIBLE:
+            path = route.path.replace("{pod}", "shard-0").replace("{id}", "web")
+            query = "?shard=shard-0" if path == "/needs" else ""
+            status, text, _ = await world.get(f"{prefix}{path}{query}")
+            told = json.loads(text)
+            if path in {"/clusters", "/clusters/web", "/available-capacity"}:
+                assert (status, "--kubeconfig" in told["error"]) == (503, True), path
+            elif path in {"/topology", "/shard-reports"}:
+                assert (status, "--coordinator-addr" in told["error"]) == (503, True), path
+            else:
+                assert status == 200, (path, text)
+                assert told["queriedAt"].endswith("Z")
+
+    run(story, endpoints=[Endpoint("shard-0", exported)])
+
+
+def test_metrics_become_the_answers_of_the_original() -> None:
+    async def story(world: World) -> None:
+        fleet = await _until(world, "/api/v1/fleet/overview", lambda told: told["machines"] == 5)
+        assert fleet["machinesByState"] == {"Configured": 2, "Idle": 3}
+        assert (fleet["clusters"], fleet["shortfalls"]) == (2, 1)
+        rows = (await world.json("/api/v1/shards"))["shards"]
+        assert rows == [
+            {"pod": "shard-0", "cycleP99Seconds": 0.0, "machines": 5, "shortfalls": 1, "activeSessions": 2}
+        ]
+        money = await world.json("/api/v1/finops/snapshot")
+        assert money["totals"]["spotConfiguredFraction"] == 1.0
+        assert [flag["severity"] for flag in money["redFlags"]] == ["critical"]
+
+    run(story, endpoints=[Endpoint("shard-0", exported)])
+
+
+async def _until(world: World, path: str, holds: Any) -> Mapping[str, Any]:  # Any: a predicate on JSON
+    async with asyncio.timeout(20):
+        while True:
+            told: Mapping[str, Any] = await world.json(path)
+            if holds(told):
+                return told
+            await world.dashboard.scrape()
+
+
+def test_needs_have_exactly_the_keys_of_the_contract() -> None:
+    async def story(world: World) -> None:
+        told = await world.json("/api/v1/needs?shard=shard-0")
+        assert set(told) == {"shardId", "cycle", "computedAtUnixNanos", "totalNeeds", "needs", "queriedAt"}
+        assert [row["clusterId"] for row in told["needs"]] == ["train", "web", "batch"]
+        gang = told["needs"][0]
+        assert gang["requirements"] == [{"key": "rack", "operator": "Same", "values": []}]
+        assert gang["unmetReason"] == "TOPOLOGY_UNSATISFIABLE"
+        assert set(gang) == {
+            "clusterId", "priority", "aggregateResources", "minUnit", "group", "requirements", "spread",
+            "interruptionPenaltyBucket", "reclamationPenaltyBucket", "satisfied", "residualDeficit",
+            "claimedMachineCount", "bootstrapCount", "provisionCount", "sameDomain", "sameSatisfiable",
+            "acquisitionParked", "parkedAgeCycles", "ageCyclesUnmet", "unmetReason", "arrivalUnixNanos",
+            "profileFingerprint", "matchingSupply", "preemption", "sameCandidates",
+        }  # fmt: skip
+
+    run(story)
+
+
+def test_machines_are_filtered_sorted_and_paged_by_the_shard() -> None:
+    async def story(world: World) -> None:
+        told = await world.json("/api/v1/x/machines?shard=shard-0&state=Idle&sort=-id")
+        assert [row["id"] for row in told["rows"]] == [f"i-{n}" for n in range(4, -1, -1)]
+        assert (told["total"], told["machines"]) == (5, len(MACHINES))
+        one = await world.json("/api/v1/x/machines/shard-0/f-0")
+        assert one["machine"]["lastError"] == "the disk is gone"
+
+    run(story)
+
+
+def test_explanations_carry_the_document_of_the_command_line() -> None:
+    async def story(world: World) -> None:
+        need = (await world.json("/api/v1/needs?shard=shard-0&cluster=batch"))["needs"][0]
+        fingerprint = need["profileFingerprint"].replace("=", "%3D").replace("|", "%7C")
+        told = await world.json(
+            f"/api/v1/x/explain/need?shard=shard-0&cluster=batch&fingerprint={fingerprint}"
+        )
+        taken = sum(row["count"] for row in told["explanation"]["chosen"])
+        refused = sum(row["count"] for row in told["explanation"]["refused"])
+        assert taken + refused == len(MACHINES)  # checklist item 11
+        told = await world.json("/api/v1/x/explain/machine?shard=shard-0&id=m-01")
+        assert told["explanation"]["sentence"] == "Configured; kept for need 1 of web."
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/api/v1/needs", 400, "shard: found '', allowed is any name; it is required"),
+        (
+            "/api/v1/needs?shard=shard-0&limit=0",
+            400,
+            "limit: found '0', allowed is a whole number from 1 to 100000",
+        ),
+        ("/api/v1/needs?shard=nobody", 404, "no shard is called nobody; known are: shard-0"),
+        (
+            "/api/v1/needs?shard=shard-0&colour=red",
+            400,
+            "colour: found 'colour', allowed is cluster, limit, shard",
+        ),
+        ("/api/v1/x/machines?shard=shard-0&state=Asleep", 400, "state: found 'Asleep', allowed is one of"),
+        ("/api/v1/x/machines?shard=shard-0&sort=size", 400, "sort: found 'size', allowed is one of"),
+        ("/api/v1/x/machines/shard-0/nothing", 404, "NOT_FOUND"),
+        ("/api/v1/x/decisions?kind=Explode", 400, "kind: found 'Explode', allowed is one of"),
+        ("/api/v1/shards/UPPER", 400, "pod: found 'UPPER', allowed is letters a-z"),
+        (
+            "/api/v1/fleet/actions?duration=25h",
+            400,
+            "duration: found '25h', allowed is a time such as 30s or 1h",
+        ),
+        ("/api/v1/x/export/secrets.csv", 404, "Not Found"),
+    ],
+)
+def test_a_bad_request_is_told_what_is_wrong_with_it(path: str, status: int, words: str) -> None:
+    async def story(world: World) -> None:
+        found, text, _ = await world.get(path)
+        assert (found, words in json.loads(text)["error"]) == (status, True), text
+
+    run(story, endpoints=[Endpoint("shard-0", exported)])
+
+
+def test_a_lost_shard_is_a_failed_source_and_an_event() -> None:
+    async def story(world: World) -> None:
+        await world.lose("shard-0")
+        status, text, _ = await world.get("/api/v1/needs?shard=shard-0")
+        assert (status, "shard shard-0 does not answer" in text) == (502, True)
+        await world.look()
+        told = await world.json("/api/v1/x/events")
+        assert [row["kind"] for row in told["events"]] == ["shard_lost"]
+        assert (await world.json("/api/v1/x/status"))["shardsWithoutCurrentNumbers"] == 1
+
+    run(story)
+
+
+def test_nothing_but_reading_and_the_one_question_is_allowed() -> None:
+    """Checklist item 23."""
+
+    async def story(world: World) -> None:
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+            async with world.session.request(method, f"{world.url}/api/v1/x/status") as answer:
+                assert answer.status == 405
+        question = {"shard": "shard-0", "edits": []}
+        foreign = {"Origin": "https://elsewhere.example"}
+        async with world.session.post(
+            f"{world.url}/api/v1/x/whatif", json=question, headers=foreign
+        ) as answer:
+            assert answer.status == 403
+        async with world.session.post(f"{world.url}/api/v1/x/whatif", data="edits") as answer:
+            assert answer.status == 400
+
+    run(story)
+
+
+def test_what_if_tells_the_difference_and_refuses_edits_by_path() -> None:
+    """Checklist item 16."""
+
+    async def story(world: World) -> None:
+        async def ask(edits: object) -> tuple[int, Any]:
+            question = {"shard": "shard-0", "edits": edits}
+            async with world.session.post(f"{world.url}/api/v1/x/whatif", json=question) as answer:
+                return answer.status, await answer.json()
+
+        status, told = await ask([])
+        assert (status, told["same"]) == (200, True)
+        status, told = await ask([{"edit": "add_machines", "count": 100, "like": "i-0"}])
+        assert [row["change"] for row in told["needs"] if row["cluster"] == "batch"] == ["becomes satisfied"]
+        status, told = await ask([{"edit": "lose_everything"}])
+        assert (status, "edits[0].edit" in told["error"]) == (400, True)
+
+    run(story)
+
+
+def test_with_a_token_nothing_is_told_without_it() -> None:
+    """Checklist item 24."""
+
+    async def story(world: World) -> None:
+        for path in ("/", "/api/v1/x/status", "/api/health", "/static/x/app.css"):
+            status, text, _ = await world.get(path)
+            assert (status, json.loads(text)) == (401, {"error": "a token is needed"})
+            assert (await world.get(path, Authorization="Bearer wrong"))[0] == 401
+        assert (await world.get("/api/v1/x/status", Authorization="Bearer right"))[0] == 200
+        assert (await world.get("/healthz"))[0] == 200
+
+    run(story, token="right")
+
+
+def test_every_answer_carries_the_security_headers() -> None:
+    async def story(world: World) -> None:
+        for path in ("/", "/needs", "/nothing", "/api/v1/x/status", "/api/v1/needs"):
+            _, _, headers = await world.get(path)
+            assert headers["Content-Security-Policy"].startswith("default-src 'self'; frame-ancestors 'none'")
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Referrer-Policy"] == "no-referrer"
+
+    run(story)
+
+
+def test_exports_equal_the_table_filters_included() -> None:
+    """Checklist item 27."""
+
+    async def story(world: World) -> None:
+        _, text, headers = await world.get("/api/v1/x/export/needs.csv?shard=shard-0&status=short")
+        rows = list(csv.DictReader(io.StringIO(text)))
+        assert [row["clusterId"] for row in rows] == ["train", "batch"]
+        assert headers["Content-Disposition"] == 'attachment; filename="needs.csv"'
+        told = await world.json("/api/v1/x/export/machines.json?shard=shard-0&state=Idle")
+        assert [row["id"] for row in told["machines"]] == [f"i-{n}" for n in range(5)]
+        told = await world.json("/api/v1/x/export/shortfalls.json")
+        assert {row["reason"] for row in told["shortfalls"]} == {"TOPOLOGY_UNSATISFIABLE", "PRIORITY_STARVED"}
+
+    run(story)
+
+
+def test_a_reader_who_has_the_answer_gets_nothing_but_that_word() -> None:
+    async def story(world: World) -> None:
+        status, _, headers = await world.get("/api/v1/x/export/shortfalls.json")
+        again = await world.get("/api/v1/x/export/shortfalls.json", **{"If-None-Match": headers["ETag"]})
+        assert (status, again[0], again[1]) == (200, 304, "")
+
+    run(story)
+
+
+def test_a_hundred_readers_cost_the_shard_one_call() -> None:
+    """Checklist item 20."""
+
+    async def story(world: World) -> None:
+        calls = 0
+        shard = world.shards["shard-0"]
+        last_cycle = shard.last_cycle
+
+        def counted() -> Any:
+            nonlocal calls
+            calls += 1
+            return last_cycle()
+
+        shard.last_cycle = counted  # type: ignore[method-assign]
+        await asyncio.gather(*(world.json("/api/v1/needs?shard=shard-0") for _ in range(100)))
+        assert calls <= 8  # one reading is two calls, and the watcher may look meanwhile
+
+    run(story)
+
+
+def test_the_stream_tells_of_cycles_and_ends_with_the_server() -> None:
+    async def story(world: World) -> None:
+        async with world.session.get(f"{world.url}/api/v1/x/stream") as answer:
+            assert answer.headers["Content-Type"] == "text/event-stream"
+            world.complete()
+            async with asyncio.timeout(20):
+                async for line in answer.content:
+                    if line.startswith(b"event: cycle"):
+                        break
+
+    run(story)
+
+
+def test_under_a_prefix_all_links_carry_it() -> None:
+    """Checklist item 26."""
+
+    async def story(world: World) -> None:
+        status, text, _ = await world.get("/fleet/needs")
+        assert status == 200
+        assert 'href="/fleet/machines"' in text
+        assert 'href="/needs"' not in text
+        assert (await world.get("/fleet/api/v1/x/status"))[0] == 200
+        assert (await world.get("/needs"))[0] == 404
+
+    run(story, base="/fleet/")

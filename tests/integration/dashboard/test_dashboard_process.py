@@ -1,0 +1,154 @@
+"""`bigfleet dashboard` as a process: its flags, its refusals, certificates (dashboard 2, 11; items 24, 25)."""
+
+import asyncio
+import http.client
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.identity import READONLY, Identity
+from bigfleet.app.bigfleet import main
+from bigfleet.shard.core.decision_log import DecisionLog
+from bigfleet.shard.core.standing import Standing
+from bigfleet.shard.insight_service import InsightService
+from bigfleet.shard.read_service import ReadService
+from bigfleet.shard.watching import Watching
+from bigfleet.testing.certificates import Authority
+from bigfleet.testing.kube_api import InMemoryApi
+from bigfleet.testing.kube_api_http import HttpFront
+from bigfleet.testing.program import RunningProgram
+from bigfleet.testing.shard_views import StandingShard
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.tls import TlsFiles, TlsStore
+from tests.integration.dashboard.world import situation
+
+pytestmark = pytest.mark.integration
+
+
+def ask(program: RunningProgram, path: str, **headers: str) -> tuple[int, Any]:
+    (port,) = program.wait(
+        "it tells where it is", lambda: re.findall(r"dashboard: http://127.0.0.1:(\d+)/", program.text())
+    )
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        return answer.status, json.loads(body) if path.startswith("/api") else body
+    finally:
+        connection.close()
+
+
+@asynccontextmanager
+async def a_shard(files: TlsFiles | None = None) -> AsyncIterator[str]:
+    clock, shard = SystemClock(), StandingShard("shard-7")
+    shard.complete(situation(), computed_at_ns=time.time_ns())
+    watching = Watching(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+    net = GrpcNet(TlsStore(files, pytest.fail)) if files else GrpcNet()
+    services = [ReadService(shard).bound(), InsightService(shard, watching, Standing()).bound()]
+    server = await net.serve("127.0.0.1:0", services)
+    try:
+        yield f"127.0.0.1:{server.port}"
+    finally:
+        await server.stop(0)
+
+
+def run(directory: Path, *flags: str) -> RunningProgram:
+    return RunningProgram(
+        "bigfleet", "dashboard", "--listen=127.0.0.1:0", *flags, log=directory / "log", environ={}
+    )
+
+
+def test_a_shard_given_by_address_appears_under_its_own_name_and_clusters_by_context(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with a_shard() as address, HttpFront(InMemoryApi(SystemClock()).link()).serving() as front:
+            contexts = {
+                "clusters": [{"name": "c", "cluster": {"server": front.url}}],
+                "contexts": [{"name": name, "context": {"cluster": "c"}} for name in ("east", "west")],
+            }
+            (tmp_path / "kubeconfig").write_text(json.dumps(contexts))
+            await asyncio.to_thread(look, address)
+
+    def look(address: str) -> None:
+        flags = (f"--shard-addr={address}", f"--kubeconfig={tmp_path / 'kubeconfig'}")
+        with run(tmp_path, *flags) as program:
+            program.wait("the shard is seen", lambda: ask(program, "/api/v1/x/status")[1]["machines"])
+            assert ask(program, "/api/v1/needs?shard=shard-7")[1]["shardId"] == "shard-7"
+            assert "shard-7" in ask(program, "/shards")[1]
+            assert [row["id"] for row in ask(program, "/api/v1/clusters")[1]["clusters"]] == ["east", "west"]
+            told = ask(program, "/api/v1/config")[1]
+            assert (told["prometheusWired"], told["kubeconfigWired"]) == (True, True)
+            assert program.end() == 0
+            assert "Traceback" not in program.text()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--listen=0.0.0.0:0",), "--listen: found 0.0.0.0:0, allowed is a loopback address"),
+        (("--kubeconfig=/nowhere",), "--kubeconfig: "),
+        (("--tls-cert=a.pem",), "--tls-"),
+        (("--https-cert=a.pem",), "--https-cert, --https-key: found one of them"),
+        (("--prometheus-url=ftp://x",), "prometheus"),
+        (("--prometheus-url=http://x", "--scrape=a=http://b"), "found both, allowed is one of them"),
+    ],
+    ids=[
+        "item 24 not loopback",
+        "kubeconfig",
+        "partial TLS",
+        "partial HTTPS",
+        "no URL",
+        "two sources of metrics",
+    ],
+)
+def test_a_wrong_flag_ends_the_start_with_a_sentence(
+    flags: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["dashboard", *flags]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert "Traceback" not in told
+
+
+def test_item_24_with_a_token_nothing_is_told_without_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("right\n")
+    with run(tmp_path, f"--token-file={tmp_path / 'token'}") as program:
+        assert ask(program, "/api/v1/x/status") == (401, {"error": "a token is needed"})
+        assert ask(program, "/api/v1/x/status", Authorization="Bearer right")[0] == 200
+        assert "right" not in program.text()
+
+
+def test_item_25_a_readonly_certificate_reads_and_anothers_refusal_is_told(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca", datetime.now(UTC))
+    server = authority.issue(Identity.shard("shard-7"), "server")
+
+    def look(address: str, files: TlsFiles, directory: Path) -> dict[str, Any]:
+        directory.mkdir()
+        flags = (f"--tls-cert={files.cert}", f"--tls-key={files.key}", f"--tls-ca={files.ca}")
+        with run(directory, f"--shard-addr={address}", *flags) as program:
+            program.wait("it was asked", lambda: ask(program, "/api/v1/x/status")[1]["shards"])
+            told: dict[str, Any] = ask(program, "/api/v1/x/status")[1]
+            return told
+
+    async def play() -> None:
+        async with a_shard(server) as address:
+            good = await asyncio.to_thread(
+                look, address, authority.issue(READONLY, "reader"), tmp_path / "good"
+            )
+            assert (good["needs"], good["shardsWithoutCurrentNumbers"]) == (3, 0)
+            other = authority.issue(Identity.shard("shard-9"), "other")
+            bad = await asyncio.to_thread(look, address, other, tmp_path / "bad")
+            assert "refused this dashboard's certificate" in bad["reasons"][0]["text"]
+
+    asyncio.run(play())

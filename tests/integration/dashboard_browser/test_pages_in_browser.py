@@ -1,0 +1,136 @@
+"""Every page in real Chromium: quiet console, own origin only, both themes, small screens (dashboard 10, 13; items 2, 21)."""
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+
+from bigfleet.dashboard.scraper import Endpoint
+from tests.integration.dashboard.test_api import exported
+from tests.integration.dashboard.world import World
+from tests.integration.dashboard_browser.tabs import PAGES, Browsing, Tab, file_name
+
+pytestmark = pytest.mark.integration
+ENDPOINTS = [Endpoint("shard-0", exported)]
+_MISSING = ("404 (Not Found)",)  # one of the pages is the one that does not exist
+_AXE = {
+    "runOnly": {
+        "type": "tag",
+        "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    }
+}
+
+
+async def findings(tab: Tab) -> list[str]:
+    """What axe finds serious or critical on the page that is open."""
+    told = (await Axe().run(tab.page, options=_AXE)).response
+    return [
+        f"{tab.page.url} {row['id']}: {node['html'][:150]} {node['failureSummary']}"
+        for row in told["violations"]
+        if row["impact"] in {"serious", "critical"}
+        for node in row["nodes"]
+    ]
+
+
+def test_axe_notices_what_it_is_there_for(browsing: Browsing) -> None:
+    async def story(world: World) -> None:
+        async with browsing.tab(world) as tab:
+            await tab.open("about")
+            await tab.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+            assert ["button-name" in found for found in await findings(tab)] == [True]
+
+    browsing.play(story)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_loads_without_a_complaint_of_browser_or_axe(browsing: Browsing, scheme: str) -> None:
+    async def story(world: World) -> None:
+        found: list[str] = []
+        async with browsing.tab(world, color_scheme=scheme, forgiven=_MISSING) as tab:
+            for path in PAGES:
+                await tab.open(path)
+                assert await tab.page.locator("h1").count() == 1, path
+                await tab.picture(f"{file_name(path)}-{scheme}")
+                found += await findings(tab)
+                assert (await tab.size())[0] <= 1280, path
+        assert found == []
+
+    browsing.play(story, endpoints=ENDPOINTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("nothing", {"names": ()}), ("no-cycle", {"cycles": 0})],
+    ids=["nothing wired", "no cycle yet"],
+)
+def test_an_empty_fleet_is_told_on_every_page(browsing: Browsing, name: str, options: dict[str, Any]) -> None:
+    async def story(world: World) -> None:
+        async with browsing.tab(world, forgiven=_MISSING) as tab:
+            for path in PAGES:
+                await tab.open(path)
+                assert await tab.page.locator("h1").is_visible(), path
+                if path in {"", "needs", "machines"}:
+                    await tab.picture(f"{file_name(path)}-{name}")
+
+    browsing.play(story, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("320px", {"viewport": {"width": 320, "height": 640}}),
+        ("zoom-200", {"viewport": {"width": 640, "height": 360}, "device_scale_factor": 2}),
+    ],
+    ids=["320 px wide", "zoom of 200 %"],
+)
+def test_no_page_scrolls_sideways(browsing: Browsing, name: str, options: dict[str, Any]) -> None:
+    async def story(world: World) -> None:
+        too_wide = []
+        async with browsing.tab(world, forgiven=_MISSING, **options) as tab:
+            for path in PAGES:
+                await tab.open(path)
+                await tab.picture(f"{file_name(path)}-{name}")
+                width, _ = await tab.size()
+                if width > options["viewport"]["width"]:
+                    too_wide.append((path, width))
+        assert too_wide == []
+
+    browsing.play(story, endpoints=ENDPOINTS)
+
+
+def test_with_scripts_off_every_page_shows_current_data(browsing: Browsing) -> None:
+    """Checklist item 28."""
+
+    async def story(world: World) -> None:
+        async with browsing.tab(world, java_script_enabled=False, forgiven=_MISSING) as tab:
+            for path in PAGES:
+                await tab.open(path)
+                assert await tab.page.locator("h1").is_visible(), path
+            await tab.open("needs")
+            assert "Cycle 1: 3 needs, 1 covered, 2 short" in await tab.page.locator("main").inner_text()
+            world.complete()
+            world.dashboard.fleet.answers.forget()
+            await tab.page.reload()
+            assert "Cycle 2:" in await tab.page.locator("main").inner_text()
+            await tab.page.get_by_role("link", name="batch").click()
+            assert "Short" in await tab.page.locator("article").inner_text()
+
+    browsing.play(story)
+
+
+def test_the_first_screen_fits_without_scrolling_however_much_is_wrong(browsing: Browsing) -> None:
+    async def story(world: World) -> None:
+        await world.lose("shard-1")
+        world.shards["shard-0"].stand(
+            dry_run=True, ready=False, not_ready=("the provider has not been listed",)
+        )
+        for _ in range(3):
+            world.complete()
+            await world.look()
+        async with browsing.tab(world) as tab:
+            await tab.open("")
+            await tab.picture("overview-much-is-wrong")
+            assert (await tab.size())[1] <= 720
+            assert await tab.page.locator(".state").inner_text() == "stopped"
+
+    browsing.play(story, names=("shard-0", "shard-1"), endpoints=ENDPOINTS)
