@@ -7,88 +7,183 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bigfleet.bench.plans import SPECIAL_PLANS
 from bigfleet.version import __version__
-from scaletest.bench.bars import judge
-from scaletest.bench.listings import MACHINES, delta, in_other_order, listing
+from scaletest.bench.bars import (
+    COORDINATOR_BARS,
+    COORDINATOR_LOAD_BARS,
+    DASHBOARD_BARS,
+    ENGINE_BARS,
+    GROWTH_BARS,
+    INVENTORY_BARS,
+    REFERENCE_BARS,
+    SHARD_BARS,
+    Judged,
+    engine_values,
+    growth_values,
+    judge,
+)
+from scaletest.bench.listings import MACHINES, written
+from scaletest.bench.tables import tables
+
+Figures = dict[str, Any]  # Any: what a child process printed, as JSON has it
+Part = tuple[Figures, list[Judged]]
 
 
 def main() -> int:
     """Measure, print, judge."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="part to run instead of all")
     parser.add_argument(
-        "--machines", type=int, default=MACHINES, help="size of the fleet (default %(default)s)"
+        "--machines", type=int, default=MACHINES, help="size of the inventory's fleet (default %(default)s)"
     )
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
-    plain = _measure(options.machines, unique_label=False)
-    unique = _measure(options.machines, unique_label=True)
-    lines, met = judge(_values(plain, unique))
-    report = {
+    figures: Figures = {
         "version": 1,
         "bigfleet": __version__,
-        "profile": f"inventory-{options.machines}",
-        "seed": 0,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "machine": _machine(),
         "commit": _commit(),
-        "unit_ms": plain["unit_ms"],
-        "results": _results(plain, "") + _results(unique, "_unique_label"),
-        "memory": plain["memory"],
-        "memory_unique_label": unique["memory"],
+        "command": " ".join(["python", "-m", "scaletest.bench", *sys.argv[1:]]),
     }
+    judged: list[Judged] = []
+    for name in options.only or PARTS:
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        figures[name], verdicts = PARTS[name](options.machines)
+        judged += verdicts
+    judged.sort(key=lambda one: one.bar.number)
+    figures["bars"] = [one.document() for one in judged]
     if options.json:
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
-    print(json.dumps(report, indent=2))
-    print("\n".join(lines))
-    return 0 if met else 1
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    print(
+        f"{figures['machine']}, Python {figures['python']}, NumPy {figures['numpy']}, commit {figures['commit']}"
+    )
+    for name in options.only or PARTS:
+        print("\n".join(tables(figures[name], name)))
+    print()
+    print("\n".join(one.line for one in judged))
+    return 0 if all(one.bar.met(one.value) for one in judged) else 1
 
 
-def _measure(machines: int, unique_label: bool) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as directory:
-        full, changes, other = (Path(directory, name) for name in ("full", "delta", "other"))
-        everything = listing(machines, unique_label)
-        full.write_bytes(everything.SerializeToString())
-        other.write_bytes(in_other_order(everything, seed=1))
-        changes.write_bytes(delta(min(1000, machines // 200), 500, unique_label).SerializeToString())
-        command = [sys.executable, "-m", "scaletest.bench.inventory", str(full), str(changes), str(other)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
-def _values(plain: dict[str, Any], unique: dict[str, Any]) -> dict[str, float]:
-    parse = plain["timings"]["plain_parse"]["cpu_ms"]["median"]
-
-    def ratio(name: str) -> float:
-        return float(plain["timings"][name]["cpu_ms"]["median"] / parse)
-
-    return {
-        "memory per machine": plain["memory"]["bytes_per_machine"],
-        "memory per machine, unique label": unique["memory"]["bytes_per_machine"],
-        "ingest of an unchanged listing": ratio("ingest_unchanged"),
-        "ingest of a first listing": ratio("ingest_first"),
-        "ingest of a delta of 1,000": ratio("ingest_delta"),
+def _inventory(machines: int) -> Part:
+    measured = {}
+    for name, unique_label in (("plain", False), ("unique_label", True)):
+        with written(machines, unique_label) as paths:
+            measured[name] = _child("scaletest.bench.inventory", *map(str, paths))
+    plain = {result["name"]: result["cpu_ms"]["median"] for result in measured["plain"]["results"]}
+    values = {
+        "memory per machine": measured["plain"]["memory"]["bytes_per_machine"],
+        "memory per machine, unique label": measured["unique_label"]["memory"]["bytes_per_machine"],
+        "ingest of an unchanged listing": plain["ingest_unchanged"] / plain["plain_parse"],
+        "ingest of a first listing": plain["ingest_first"] / plain["plain_parse"],
+        "ingest of a delta of 1,000": plain["ingest_delta"] / plain["plain_parse"],
     }
+    return measured, judge(INVENTORY_BARS, values)
 
 
-def _results(measured: dict[str, Any], suffix: str) -> list[dict[str, Any]]:
-    parse = measured["timings"]["plain_parse"]["cpu_ms"]["median"]
-    return [
-        {
-            "name": f"{name}{suffix}",
-            **timing,
-            "units": round(timing["cpu_ms"]["median"] / measured["unit_ms"], 3),
-            "plain_parses": round(timing["cpu_ms"]["median"] / parse, 4),
-        }
-        for name, timing in measured["timings"].items()
-    ]
+def _engine(_machines: int) -> Part:
+    (report,) = _child("scaletest.bench.engine", "50k")
+    values = engine_values(_units(report), report["memory"]["bytes_per_machine"])
+    return report, judge(ENGINE_BARS, values)
+
+
+def _growth(_machines: int) -> Part:
+    reports = _child("scaletest.bench.engine", "5k,50k,500k", "full_pass,zero_change")
+    return {"reports": reports}, judge(GROWTH_BARS, growth_values(*map(_units, reports)))
+
+
+def _shapes(_machines: int) -> Part:
+    """Worlds of a special shape: no bar is on them, and a wrong answer still ends the run."""
+    gangs = _child("scaletest.bench.engine", "gang-heavy", "full_pass,zero_change,churn_local,cold_bring_up")
+    others = _child("scaletest.bench.engine", ",".join(SPECIAL_PLANS))
+    return {"reports": [*gangs, *others]}, []
+
+
+def _reference(_machines: int) -> Part:
+    measured = _child("scaletest.bench.reference")
+    values = {"speed against the plain model": measured["times_faster"]} if measured["identical"] else {}
+    return measured, judge(REFERENCE_BARS, values)
+
+
+def _shard(_machines: int) -> Part:
+    """One shard with 500,000 machines and 5,000 operators; minutes, and most of the machine's memory bandwidth."""
+    measured = _child("scaletest.bench.shard")
+    phases = {phase["name"]: phase for phase in measured["phases"]}
+    burst = phases["burst of bootstraps"]["operators"]
+    values = {
+        "loop lag p99, nothing changes": phases["steady, nothing changes"]["lag_ms"]["p99"],
+        "loop lag p99, five changes a second": phases["steady, five changes a second"]["lag_ms"]["p99"],
+        "bootstraps a second, 256 workers": burst["configured"] / burst["seconds"],
+    }
+    return measured, judge(SHARD_BARS, values)
+
+
+def _coordinator_snapshot(_machines: int) -> Part:
+    measured = _child("scaletest.bench.coordinator_snapshot")
+    values = {"pause while a snapshot of 100,000 domains is taken": measured["pause_ms"]["snapshot"]}
+    return measured, judge(COORDINATOR_BARS, values)
+
+
+def _operator(_machines: int) -> Part:
+    return {"sizes": _child("scaletest.bench.operator_demand", "50000,100000")}, []
+
+
+def _operator_live(_machines: int) -> Part:
+    measured: Figures = _child("scaletest.bench.operator_live", "50000", "60")
+    return measured, []
+
+
+def _coordinator_load(_machines: int) -> Part:
+    measured = _child("scaletest.bench.coordinator_load")
+    values = {
+        "commands committed with 64 clients": measured["many"]["commands_per_s"],
+        "a lone write, median": measured["lone"]["p50_ms"],
+    }
+    return measured, judge(COORDINATOR_LOAD_BARS, values)
+
+
+def _dashboard(_machines: int) -> Part:
+    """Every answer of the dashboard but explanations, which are the engine's, and the streams that have no bound."""
+    measured = _child("scaletest.bench.dashboard", "500000", "20000")
+    answers = measured["answers"].values()
+    values = {
+        DASHBOARD_BARS[0].name: max(answer["median_ms"] for answer in answers),
+        DASHBOARD_BARS[1].name: max(answer["bytes"] for answer in answers),
+    }
+    return measured, judge(DASHBOARD_BARS, values)
+
+
+PARTS: Mapping[str, Callable[[int], Part]] = {
+    "inventory": _inventory,
+    "engine": _engine,
+    "growth": _growth,
+    "shapes": _shapes,
+    "reference": _reference,
+    "shard": _shard,
+    "coordinator-snapshot": _coordinator_snapshot,
+    "operator": _operator,
+    "operator-live": _operator_live,
+    "coordinator-load": _coordinator_load,
+    "dashboard": _dashboard,
+}
+
+
+def _units(report: Figures) -> dict[str, float]:
+    return {result["name"]: result["units"] for result in report["results"]}
+
+
+def _child(module: str, *arguments: str) -> Any:  # Any: see Figures
+    command: Sequence[str] = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
 
 
 def _machine() -> str:

@@ -5,6 +5,10 @@ four labels, 37 types in six zones and 30 racks, a third bound to one of 200 clu
 """
 
 import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.frozen_map import FrozenMap
@@ -16,6 +20,18 @@ from bigfleet.wire.metadata import assignment_to_metadata
 from bigfleet.wire.record_scan import fields_of
 
 MACHINES = 225_000
+
+
+@contextmanager
+def written(machines: int, unique_label: bool) -> Iterator[tuple[Path, Path, Path]]:
+    """A full listing, a delta, and the full listing with its maps in another order, as files for a while."""
+    with tempfile.TemporaryDirectory() as directory:
+        full, changes, other = (Path(directory, name) for name in ("full", "delta", "other"))
+        everything = listing(machines, unique_label)
+        full.write_bytes(everything.SerializeToString())
+        other.write_bytes(in_other_order(everything, seed=1))
+        changes.write_bytes(delta(min(1000, machines // 200), 500, unique_label).SerializeToString())
+        yield full, changes, other
 
 
 def listing(count: int = MACHINES, unique_label: bool = False) -> pb.MachineList:

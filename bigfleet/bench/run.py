@@ -1,0 +1,118 @@
+"""One run: build the worlds, measure what was asked for, put the figures together.
+
+Why: benchmarks share worlds that are dear to build, and a report is worth something only if all of it comes from one process.
+Called by: `bigfleet bench engine`; the bars in `scaletest/bench`.
+Must never: measure while the collector still has the building of a world to pay for.
+Rules: engine performance 3.11 (`gc.freeze` after loading, as a shard does) and 7.
+"""
+
+import gc
+import hashlib
+import platform
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from bigfleet.aio.rng import SeededRng
+from bigfleet.bench.cases import CASES
+from bigfleet.bench.ground import Ground
+from bigfleet.bench.ingest import Listings, ingest_cases
+from bigfleet.bench.memory import resident_bytes
+from bigfleet.bench.meter import Case, Meter, T
+from bigfleet.bench.plans import Plan
+from bigfleet.bench.report import Report, Result, result_of, rounded
+from bigfleet.document.canonical import one_line
+from bigfleet.document.decisions import decision_document
+from bigfleet.model.decision import Decision
+from bigfleet.model.situation import Situation
+from bigfleet.workload.fleet import fleet_size, generate_fleet
+from bigfleet.workload.worlds import START, settled_world
+
+Told = Callable[[Result], object]
+
+
+def run(plan: Plan, names: Sequence[str], seed: int, meter: Meter, told: Told | None = None) -> Report:
+    """Run the benchmarks of these names on the plan's world; `told` hears of each as it is done."""
+    return _Run(plan, seed, meter, told).report(names)
+
+
+class _Run:
+    def __init__(self, plan: Plan, seed: int, meter: Meter, told: Told | None) -> None:
+        self._plan, self._seed, self._meter, self._told = plan, seed, meter, told
+        self._source = SeededRng(seed)
+        self._results: list[Result] = []
+        self._units_ms: list[float] = []
+        self._actions = hashlib.sha256()
+
+    def report(self, names: Sequence[str]) -> Report:
+        settled = Ground(settled_world(self._plan.profile, self._source))
+        machines = len(settled.world.inventory)
+        exact = settled.world.inventory.size().bytes_per_machine
+        remembered = _memory_of(settled) / machines
+        for name in names:
+            if name in CASES:
+                with _loaded():
+                    case = CASES[name](self._plan, self._source, settled, self._note(name))
+                    gc.freeze()
+                    self._measure(name, case)
+                    settled.restore()
+                    del case  # and its world, before the next one is built
+        del settled
+        self._read(names)
+        return Report(
+            profile=self._plan.name,
+            seed=self._seed,
+            python=platform.python_version(),
+            numpy=np.__version__,
+            unit_ms=rounded(statistics.median(self._units_ms)),
+            results=tuple(self._results),
+            bytes_per_machine=round(exact + remembered, 1),
+            actions_sha256=self._actions.hexdigest(),
+        )
+
+    def _read(self, names: Sequence[str]) -> None:
+        if not any(name.startswith("ingest_") for name in names):
+            return
+        with _loaded():
+            profile = self._plan.profile
+            listings = Listings(generate_fleet(profile, self._source), fleet_size(profile))
+            for name, case in ingest_cases(listings):
+                if name in names:
+                    gc.freeze()
+                    self._measure(name, case)
+
+    def _measure(self, name: str, case: Case[T]) -> None:
+        timing = self._meter.measure(case)
+        self._units_ms += timing.unit_ms
+        self._results.append(result_of(name, timing))
+        if self._told is not None:
+            self._told(self._results[-1])
+
+    def _note(self, name: str) -> Callable[[Decision], None]:
+        """Adds what a benchmark decided first to the fingerprint of all answers."""
+
+        def note(decision: Decision) -> None:
+            document = decision_document(Situation(START), Decision(decision.actions, (), ()))
+            self._actions.update(one_line({"name": name, "actions": document["actions"]}))
+
+        return note
+
+
+def _memory_of(ground: Ground) -> int:
+    """What a planner keeps of its first cycle, in bytes."""
+    ground.full_pass()  # grown and used before the first reading, so that what is counted is memory kept
+    before = resident_bytes()
+    ground.cycle()
+    return max(0, resident_bytes() - before)
+
+
+@contextmanager
+def _loaded() -> Iterator[None]:
+    """Whatever is frozen inside is given back to the collector at the end."""
+    gc.collect()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

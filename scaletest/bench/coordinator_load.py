@@ -1,0 +1,92 @@
+"""Measures the coordinator on this machine: three synced replicas, clients in processes of their own, all over gRPC.
+
+Called by: `python -m scaletest.bench --only coordinator-load`, which runs this module as a child and judges what it prints.
+Bars: coordinator 19 item 7. Times are of the wall, so they are worth what the machine is worth while it measures; the
+processor time per committed command is printed beside them, since that depends on nobody else.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import quantiles
+
+from bigfleet.coordinator.testing.fault_rounds import acked, more_acked, register, writers
+from bigfleet.coordinator.testing.processes import ProcessCluster
+
+SECONDS = 15.0
+CLIENTS = 64
+CLIENT_PROCESSES = 4
+LONE_WRITES = 400
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+async def many_clients(directory: Path) -> dict[str, float]:
+    """Return committed commands a second with 64 callers, and what each costs in processor time."""
+    async with ProcessCluster(directory, proxied=False) as cluster:
+        cluster.start_all()
+        leader = await cluster.formed()
+        await register(cluster)
+        callers = CLIENTS // CLIENT_PROCESSES
+        async with writers(cluster, count=CLIENT_PROCESSES, callers=callers) as files:
+            await more_acked(cluster, files, 2000)
+            pids = cluster.pids()
+            used = {ordinal: processor_s(pid) for ordinal, pid in pids.items()}
+            before, began = len(acked(files)), time.monotonic()
+            await asyncio.sleep(SECONDS)
+            count, seconds = len(acked(files)) - before, time.monotonic() - began
+            spent = {ordinal: processor_s(pid) - used[ordinal] for ordinal, pid in pids.items()}
+            latencies = [ended - start for path in files for start, ended in _times(path)]
+        return {
+            "commands_per_s": count / seconds,
+            "p50_ms": _percentile(latencies, 50),
+            "p99_ms": _percentile(latencies, 99),
+            "leader_us_per_command": spent[leader] / count * 1e6,
+            "follower_us_per_command": max(s for o, s in spent.items() if o != leader) / count * 1e6,
+        }
+
+
+async def lone_client(directory: Path) -> dict[str, float]:
+    """Return how long one write after the other takes when nobody else writes."""
+    async with ProcessCluster(directory, proxied=False) as cluster:
+        cluster.start_all()
+        await cluster.formed()
+        await register(cluster)
+        async with writers(cluster, count=1, callers=1) as files:
+            await more_acked(cluster, files, LONE_WRITES)
+        latencies = [ended - start for start, ended in _times(files[0])][50:]
+        return {"p50_ms": _percentile(latencies, 50), "p99_ms": _percentile(latencies, 99)}
+
+
+def _times(path: Path) -> list[tuple[int, int]]:
+    lines = [line.split() for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [(int(began), int(ended)) for _, began, ended in lines]
+
+
+def _percentile(values: list[int], percent: int) -> float:
+    return quantiles(values, n=100)[percent - 1] / 1e6
+
+
+def main() -> None:
+    """Print every figure as one JSON object."""
+    with tempfile.TemporaryDirectory() as directory:
+        base = Path(directory)
+        figures = {}
+        for name, measure in (("many", many_clients), ("lone", lone_client)):
+            (base / name).mkdir()
+            figures[name] = asyncio.run(measure(base / name))
+            print(f"{name}: {figures[name]}", file=sys.stderr, flush=True)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

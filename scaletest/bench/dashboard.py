@@ -1,0 +1,127 @@
+"""What the dashboard costs at 500,000 machines and 20,000 needs: CPU and bytes of every answer (dashboard 9, item 18).
+
+`python -m scaletest.bench.dashboard 500000 20000` prints the figures as JSON. Shard and dashboard run in this one process,
+so the CPU of an answer includes the shard's part of it; it is more than the dashboard's own. Explanations are not asked
+for: they are runs of the engine, in the shard, and measured with it.
+"""
+
+import asyncio
+import gzip
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import aiohttp
+import structlog
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.dashboard.service import Dashboard, DashboardOptions
+from bigfleet.model.machine import CapacityType, Machine
+from bigfleet.model.machine import MachineState as State
+from bigfleet.model.need import Need
+from bigfleet.model.profile import Profile
+from bigfleet.model.situation import Situation
+from bigfleet.shard.core.decision_log import DecisionLog
+from bigfleet.shard.core.standing import Standing
+from bigfleet.shard.insight_service import InsightService
+from bigfleet.shard.read_service import ReadService
+from bigfleet.shard.watching import Watching
+from bigfleet.testing.builders import amounts, assigned, machine, shape
+from bigfleet.testing.shard_views import StandingShard
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.resolve import system_resolve
+
+ASKED = (
+    "/", "/needs?shard=s", "/needs?shard=s&status=short&q=prio", "/needs?shard=s&page=100", "/machines?shard=s",
+    "/machines?shard=s&state=Idle&sort=-price", "/shards/s", "/clusters", "/cost", "/decisions",
+    "/api/v1/needs?shard=s", "/api/v1/needs?shard=s&cluster=c-007", "/api/v1/x/status", "/api/v1/x/machines?shard=s",
+    "/api/v1/x/machines?shard=s&q=77&sort=-price", "/api/v1/x/machines/s/m-000007",
+    "/api/v1/x/decisions", "/api/v1/x/events",
+)  # fmt: skip
+ROUNDS = 3
+
+
+def fleet(count: int) -> list[Machine]:
+    """Machines of 40 types in 6 zones, half of them at work for 200 clusters."""
+    shapes = [
+        shape(
+            f"t{kind:02}", zone=f"z{zone}", price=0.1 + kind / 10, capacity_type=list(CapacityType)[kind % 4]
+        )
+        for kind in range(40)
+        for zone in range(6)
+    ]
+    return [
+        machine(
+            f"m-{n:06}",
+            State.CONFIGURED,
+            cluster=f"c-{n % 200:03}",
+            assigned=assigned(n % 20_000),
+            shape=shapes[n % 240],
+        )
+        if n % 2
+        else machine(f"m-{n:06}", State.IDLE if n % 10 == 0 else State.SPECULATIVE, shape=shapes[n % 240])
+        for n in range(count)
+    ]
+
+
+@asynccontextmanager
+async def standing(machines: int, needs: int) -> AsyncIterator[str]:
+    """A dashboard in front of one shard that has completed a cycle."""
+    clock, net = SystemClock(), GrpcNet()
+    wanted = tuple(
+        Need(f"c-{n % 200:03}", Profile(priority=20_000 - n), amounts(cpu=40)) for n in range(needs)
+    )
+    shard = StandingShard("s")
+    shard.complete(Situation(time.time(), tuple(fleet(machines)), wanted), computed_at_ns=time.time_ns())
+    async with AsyncExitStack() as stack:
+        watching = Watching(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+        services = [ReadService(shard).bound(), InsightService(shard, watching, Standing()).bound()]
+        server = await net.serve("127.0.0.1:0", services)
+        stack.push_async_callback(server.stop, 0)
+        options = DashboardOptions(port=0, shards={"s": f"127.0.0.1:{server.port}"})
+        dashboard = Dashboard(options, clock=clock, net=net, resolve=system_resolve)
+        await dashboard.start()
+        stack.push_async_callback(dashboard.stop)
+        await dashboard.fleet.watcher.once()
+        yield f"http://127.0.0.1:{dashboard.port}"
+
+
+async def fetch(session: aiohttp.ClientSession, address: str) -> tuple[int, bytes]:
+    """The bytes that crossed the wire, and the answer itself."""
+    async with session.get(address) as answer:
+        body = await answer.read()
+        plain = gzip.decompress(body) if answer.headers.get("Content-Encoding") == "gzip" else body
+        if answer.status != 200:
+            raise RuntimeError(f"{address} answered {answer.status}: {plain[:200]!r}")
+        return len(body), plain
+
+
+async def measure(machines: int, needs: int) -> dict[str, object]:
+    """Ask everything a few times, the first time with nothing prepared, and keep the median."""
+    answers: dict[str, dict[str, float]] = {}
+    async with (
+        standing(machines, needs) as url,
+        aiohttp.ClientSession(auto_decompress=False, headers={"Accept-Encoding": "gzip"}) as session,
+    ):
+        for path in ASKED:
+            spent, size, plain = [], 0, b""
+            for _ in range(ROUNDS):
+                await asyncio.sleep(2.1)  # past the time for which answers are shared
+                before = time.process_time()
+                size, plain = await fetch(session, url + path)
+                spent.append((time.process_time() - before) * 1000)
+            answers[path] = {
+                "first_ms": round(spent[0], 1),
+                "median_ms": round(sorted(spent)[ROUNDS // 2], 1),
+                "bytes": size,
+                "plain_bytes": len(plain),
+            }
+    return {"machines": machines, "needs": needs, "answers": answers}
+
+
+if __name__ == "__main__":
+    # Standard output is for the figures; what a defect would say goes to standard error.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    print(json.dumps(asyncio.run(measure(int(sys.argv[1]), int(sys.argv[2])))))

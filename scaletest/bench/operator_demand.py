@@ -1,0 +1,118 @@
+"""The operator's demand measured by itself: from documents to views, and from views to a roll-up.
+
+Run in a process of its own, so that nothing else is in its memory: `python -m scaletest.bench.operator_demand REQUESTS` prints one
+JSON object. Times are wall-clock of this machine and are reported, never judged.
+"""
+
+import asyncio
+import json
+import statistics
+import sys
+import time
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.rng import SeededRng
+from bigfleet.bench.memory import resident_bytes
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.events import EventRecorder
+from bigfleet.kube.limiter import RateLimiter
+from bigfleet.obs.metric import Component
+from bigfleet.obs.metrics import Metrics
+from bigfleet.operator.acknowledge import Acknowledger
+from bigfleet.operator.caches import Caches
+from bigfleet.operator.demand import Demand
+from bigfleet.operator.meters import Meters
+from bigfleet.operator.sending import Uplink
+from bigfleet.testing.kube_api import InMemoryApi
+
+ROUNDS = 60
+PRIORITIES = (0, 100, 1000, 100_000, 1_000_000)
+TYPES = tuple(f"m{number}.large" for number in range(14))
+ZONES = ("a", "b", "c", "d", "e")
+
+
+def request_document(number: int, namespace: str = "shop", *, acknowledged: bool = False) -> dict[str, Any]:
+    """Return one of the requests: 350 profiles, some forty sizes, and the fields that a real one has."""
+    kind, zone = TYPES[number % 14], ZONES[number // 14 % 5]
+    document: dict[str, Any] = {
+        "apiVersion": "bigfleet.lucy.sh/v1alpha1",
+        "kind": "CapacityRequest",
+        "metadata": {
+            "name": f"cr-pod-web-{number:06d}",
+            "namespace": namespace,
+            "labels": {"bigfleet.lucy.sh/owned-by-pod": f"00000000-0000-4000-8000-{number:012x}"},
+        },
+        "spec": {
+            "priority": PRIORITIES[number // 70 % 5],
+            "requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [kind]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]},
+            ],
+            "resources": {"cpu": f"{number % 8 + 1}00m", "memory": f"{number % 5 + 1}Gi"},
+            "interruptionPenalty": "250m",
+        },
+    }
+    if acknowledged:
+        document["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": str(number + 1), "generation": 1}
+        document["status"] = {"phase": "Acknowledged", "acknowledgedAt": "2026-01-01T00:00:00Z"}
+    return document
+
+
+async def measure(count: int) -> dict[str, Any]:
+    """Fill a cache, build roll-ups, and look at how long the loop was held."""
+    clock = SystemClock()
+    client = KubeClient(InMemoryApi(clock).link(), RateLimiter(clock))
+    metrics = Metrics(Component.OPERATOR, CollectorRegistry(), version="0", commit="0")
+    meters = Meters(metrics, clock)
+    caches = Caches(client, clock, SeededRng(1))
+    events = EventRecorder(client, "bench", clock=clock)
+    acknowledger = Acknowledger(client, caches, events, clock=clock, meters=meters, concurrency=16)
+    demand = Demand("bench", caches, acknowledger, clock=clock, meters=meters, interval_s=10.0)
+    uplink = Uplink(clock, meters)
+    lines = [json.dumps(request_document(number, acknowledged=True)) for number in range(count)]
+    before = resident_bytes()
+    began = time.perf_counter()
+    caches.requests.begin_list()
+    for line in lines:
+        caches.requests.stage(json.loads(line))
+    await caches.requests.finish_list(count + 1)
+    filled_s = time.perf_counter() - began
+    memory = resident_bytes() - before
+    stalls: list[float] = []
+    sampling = asyncio.ensure_future(_sample(stalls))
+    builds = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        await demand._tick(uplink)
+        builds.append((time.perf_counter() - began) * 1000)
+        await asyncio.sleep(0)
+    sampling.cancel()
+    prepared = uplink._rollup
+    assert prepared is not None
+    return {
+        "requests": count,
+        "rows": prepared.rows,
+        "rollup_bytes": len(prepared.frame),
+        "fill_us_per_request": round(filled_s / count * 1e6, 1),
+        "bytes_per_request": round(memory / count),
+        "build_ms": {
+            "p50": round(statistics.median(builds), 1),
+            "longest": round(max(builds), 1),
+        },
+        "longest_hold_of_the_loop_ms": round(max(stalls, default=0.0), 1),
+    }
+
+
+async def _sample(stalls: list[float]) -> None:
+    """Note how late a sleeper wakes that asked for nothing."""
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(0)
+        stalls.append((time.perf_counter() - began) * 1000)
+
+
+if __name__ == "__main__":
+    print(json.dumps([asyncio.run(measure(int(size))) for size in sys.argv[1].split(",")]))

@@ -1,0 +1,147 @@
+"""A real operator process before a real API server with many requests, and node states at a steady rate.
+
+`python -m scaletest.bench.operator_live REQUESTS SECONDS` prints one JSON object; without the binary of `make testbed` it says so.
+Figures are wall-clock of this machine, API server and shard on the same cores; reported, never judged.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.crds.definitions import DEFINITIONS
+from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.limiter import RateLimiter
+from bigfleet.kube.login import Login, find_target
+from bigfleet.kube.resources import CAPACITY_REQUESTS
+from bigfleet.testing.control_plane import build
+from bigfleet.testing.control_plane.cluster import Cluster
+from bigfleet.testing.control_plane.errors import BinaryMissingError
+from bigfleet.testing.control_plane.options import ClusterOptions
+from bigfleet.testing.program import RunningProgram
+from bigfleet.testing.scripted_shard import ScriptedShard, node_state
+from bigfleet.transport.grpc_net import GrpcNet
+from scaletest.bench.operator_demand import request_document
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITERS = 32
+EVENTS_PER_SECOND = 50
+MACHINES = 500
+STATES = ("Configuring", "Configured", "Draining")
+
+
+async def measure(requests: int, seconds: int) -> dict[str, Any]:
+    """Fill the cluster, start the operator, look at its first roll-up, then let machines change."""
+    try:
+        binary = build.find(ROOT / "testbed", os.environ)
+    except BinaryMissingError as error:
+        return {"not_measured": str(error)}
+    options = ClusterOptions(scheduler=False, controllers=(), kwok=())
+    with tempfile.TemporaryDirectory() as directory, Cluster(binary, options) as cluster:
+        cluster.install_crds(definition.manifest() for definition in DEFINITIONS)
+        cluster.make_namespace("shop")
+        filled_s = await _fill(cluster, requests)
+        shard = ScriptedShard()
+        server = await GrpcNet().serve("127.0.0.1:0", [shard.bound()])
+        program = RunningProgram(
+            "bigfleet-operator",
+            "--cluster-id=bench",
+            f"--shard-addr=127.0.0.1:{server.port}",
+            f"--kubeconfig={cluster.kubeconfig()}",
+            "--metrics-addr=127.0.0.1:0",
+            "--qps=200",
+            "--burst=400",
+            log=Path(directory) / "operator.log",
+            environ={"PATH": os.environ["PATH"], "HOME": directory, "NO_PROXY": "127.0.0.1"},
+        )
+        with program:
+            began = time.monotonic()
+            while not (shard.is_connected and shard.current.rollups):
+                await asyncio.sleep(0.05)
+                if program.code is not None:
+                    return {"failed": program.text()}
+            first_s = time.monotonic() - began
+            rows = len(shard.current.rollups[0].needs)
+            at_start = await asyncio.to_thread(_metrics, program)
+            await _change(shard, seconds)
+            at_end = await asyncio.to_thread(_metrics, program)
+        await server.stop(0)
+    return {
+        "requests": requests,
+        "created_per_second": round(requests / filled_s),
+        "first_rollup_after_start_s": round(first_s, 1),
+        "rows": rows,
+        "resident_mib_after_sync": round(at_start["process_resident_memory_bytes"] / 2**20),
+        "resident_mib_at_end": round(at_end["process_resident_memory_bytes"] / 2**20),
+        "acknowledged_meanwhile": int(at_end.get("bigfleet_operator_acknowledged_total", 0)),
+        "node_state_frames": seconds * EVENTS_PER_SECOND,
+        "node_state_update_s": _quantiles(at_end, "bigfleet_operator_node_state_update_duration_seconds"),
+        "rollup_s": _quantiles(at_end, "bigfleet_operator_rollup_duration_seconds"),
+        "loop_lag_s": _quantiles(at_end, "bigfleet_event_loop_lag_seconds"),
+    }
+
+
+async def _fill(cluster: Cluster, requests: int) -> float:
+    disk, clock = SystemDisk(), SystemClock()
+    link = HttpLink(Login(find_target({}, disk, kubeconfig=str(cluster.kubeconfig())), disk, clock))
+    client = KubeClient(link, RateLimiter(clock, qps=1e6, burst=1000))
+    numbers = iter(range(requests))
+    began = time.monotonic()
+
+    async def write() -> None:
+        for number in numbers:
+            await client.create(CAPACITY_REQUESTS, request_document(number))
+
+    await asyncio.gather(*(write() for _ in range(WRITERS)))
+    await client.close()
+    return time.monotonic() - began
+
+
+async def _change(shard: ScriptedShard, seconds: int) -> None:
+    """Tell of so many machines per second, each going through its states."""
+    began = time.monotonic()
+    for number in range(seconds * EVENTS_PER_SECOND):
+        machine, turn = number % MACHINES, number // MACHINES
+        frame = node_state(
+            f"m-{machine:04d}",
+            STATES[turn % len(STATES)],
+            labels={"topology.kubernetes.io/zone": "a"},
+            resources={"cpu": "8", "memory": "32Gi"},
+        )
+        shard.send(frame)
+        ahead_s = (number + 1) / EVENTS_PER_SECOND - (time.monotonic() - began)
+        if ahead_s > 0:
+            await asyncio.sleep(ahead_s)
+    await asyncio.sleep(5)
+
+
+def _metrics(program: RunningProgram) -> dict[str, float]:
+    _, page = program.http("/metrics")
+    pairs = (line.rpartition(" ") for line in page.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in pairs}
+
+
+def _quantiles(metrics: dict[str, float], name: str) -> dict[str, float]:
+    """Return the upper bounds of the buckets that hold the median and the 99th percentile, over all labels."""
+    counts: dict[float, float] = {}
+    for series, value in metrics.items():
+        if series.startswith(f"{name}_bucket"):
+            bound = float(series.partition('le="')[2].partition('"')[0].replace("+Inf", "inf"))
+            counts[bound] = counts.get(bound, 0.0) + value
+    total = counts.get(float("inf"), 0.0)
+    found = {
+        f"p{share}": next((bound for bound in sorted(counts) if counts[bound] >= total * share / 100), 0.0)
+        for share in (50, 99)
+    }
+    return {**{key: round(bound, 4) for key, bound in found.items()}, "count": total}
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(measure(int(sys.argv[1]), int(sys.argv[2])))))

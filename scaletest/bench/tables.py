@@ -1,0 +1,57 @@
+"""The figures of `make bench` for people: a table per world that was measured; programs read the JSON.
+
+Called by: `python -m scaletest.bench`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+Measured = dict[str, Any]  # Any: what a child process printed, as JSON has it
+
+_COLUMNS = "{:<24} {:>10} {:>10} {:>10} {:>10} {:>10} {:>6}"
+_NAMES = ("benchmark", "units", "CPU ms", "p99", "wall ms", "p99", "calls")
+
+
+def tables(measured: Measured, name: str) -> Iterator[str]:
+    """Every world found in what one part measured, line by line; `name` is for a world that does not say its own."""
+    if "phases" in measured:
+        yield ""
+        yield from _phases(measured)
+        return
+    if "results" in measured:
+        yield ""
+        yield from _table(measured, measured.get("profile", name))
+        return
+    if "answers" in measured:
+        yield ""
+        yield f"{name}: {measured['machines']:,} machines, {measured['needs']:,} needs; median CPU ms and bytes per answer"
+        for path, answer in measured["answers"].items():
+            yield f"{path:<60} {answer['median_ms']:>8} {answer['bytes']:>9,}"
+        return
+    for key, value in measured.items():
+        for inner in value if isinstance(value, list) else [value]:
+            if isinstance(inner, dict):
+                yield from tables(inner, f"{name} {key}")
+
+
+_PHASE = "{:<32} {:>8} {:>10} {:>10} {:>8} {:>12} {:>8} {:>9}"
+
+
+def _phases(measured: Measured) -> Iterator[str]:
+    """What a shard under load showed, phase by phase."""
+    yield f"one shard, {measured['machines']:,} machines, {measured['clusters']:,} operators"
+    yield _PHASE.format("phase", "seconds", "lag p50", "lag p99", "cycles", "longest ms", "CPU", "RSS MB")
+    for phase in measured["phases"]:
+        lag, cycles = phase["lag_ms"], phase["cycle_ms"]
+        figures = (phase["seconds"], lag["p50"], lag["p99"], phase["cycles"], cycles["max"])
+        yield _PHASE.format(phase["name"], *figures, f"{phase['cpu_share']:.0%}", phase["rss_mb"])
+
+
+def _table(measured: Measured, name: str) -> Iterator[str]:
+    memory = measured["memory"]["bytes_per_machine"]
+    yield f"{name}: one unit is {measured['unit_ms']:.1f} ms here; {memory:.1f} bytes per machine"
+    yield _COLUMNS.format(*_NAMES)
+    for result in measured["results"]:
+        spans = [result[clock][part] for clock in ("cpu_ms", "wall_ms") for part in ("median", "p99")]
+        figures = [f"{figure:.4g}" for figure in (result["units"], *spans)]
+        yield _COLUMNS.format(result["name"], *figures, result["repetitions"])

@@ -1,0 +1,72 @@
+"""The bars of `make bench`: each can be met, each can be missed, and nothing unmeasured passes."""
+
+import pytest
+
+from bigfleet.bench.plans import BENCHMARKS
+from scaletest.bench.bars import (
+    COORDINATOR_BARS,
+    COORDINATOR_LOAD_BARS,
+    DASHBOARD_BARS,
+    ENGINE_BARS,
+    GROWTH_BARS,
+    INVENTORY_BARS,
+    REFERENCE_BARS,
+    SHARD_BARS,
+    Bar,
+    engine_values,
+    growth_values,
+    judge,
+)
+
+ALL = (
+    *INVENTORY_BARS,
+    *ENGINE_BARS,
+    *GROWTH_BARS,
+    *REFERENCE_BARS,
+    *COORDINATOR_BARS,
+    *COORDINATOR_LOAD_BARS,
+    *SHARD_BARS,
+    *DASHBOARD_BARS,
+)
+
+
+@pytest.mark.parametrize("bar", ALL, ids=lambda bar: bar.name)
+def test_a_bar_is_met_at_its_bound_and_missed_beyond_it(bar: Bar) -> None:
+    worse = bar.must * (0.99 if bar.at_least else 1.01)
+    (at_bound,), (beyond,), (unknown,) = (
+        judge([bar], values) for values in ({bar.name: bar.must}, {bar.name: worse}, {})
+    )
+    assert bar.met(at_bound.value)
+    assert at_bound.line.startswith("met ")
+    assert not bar.met(beyond.value)
+    assert beyond.line.startswith("MISSED")
+    assert not bar.met(unknown.value)
+    assert "not measured" in unknown.line
+
+
+def test_all_bars_are_there() -> None:
+    assert {bar.number for bar in ALL} == set(range(1, 17))
+    assert len({bar.name for bar in ALL}) == len(ALL)
+
+
+def test_an_aim_is_told_and_fails_nothing() -> None:
+    bar = Bar(1, "x", "units", must=2, aim=1)
+    (judged,) = judge([bar], {"x": 1.5})
+    assert judged.line.endswith("aim ≤ 1, open")
+    assert judged.document()["aim_reached"] is False
+    assert judged.document()["met"] is True
+
+
+def test_every_bar_finds_its_value_among_the_figures() -> None:
+    units = dict.fromkeys(BENCHMARKS, 2.0) | {"full_pass": 4.0}
+    values = engine_values(units, 99.0)
+    assert set(values) == {bar.name for bar in ENGINE_BARS}
+    assert values["full pass at 50k"] == 4.0
+    assert values["machine changes spread thinly"] == 0.5
+    growth = growth_values(*({"full_pass": size, "zero_change": size} for size in (1.0, 8.0, 16.0)))
+    assert growth == {
+        "full pass, 5k to 50k": 8.0,
+        "full pass, 50k to 500k": 2.0,
+        "zero-change cycle, 50k to 500k": 2.0,
+    }
+    assert set(growth) == {bar.name for bar in GROWTH_BARS}

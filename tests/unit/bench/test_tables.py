@@ -1,0 +1,31 @@
+"""What `make bench` prints: every world that was measured, with all its figures."""
+
+from scaletest.bench.tables import tables
+
+RESULT = {
+    "name": "full_pass",
+    "cpu_ms": {"median": 72.019, "p99": 73.9},
+    "wall_ms": {"median": 80.5, "p99": 90.25},
+    "units": 0.752,
+    "repetitions": 5,
+}
+
+
+def world(**more: object) -> dict[str, object]:
+    return {"unit_ms": 93.7, "memory": {"bytes_per_machine": 112.9}, "results": [RESULT], **more}
+
+
+def test_a_world_is_told_with_its_calibration_its_memory_and_every_figure() -> None:
+    told = list(tables(world(profile="50k"), "engine"))
+    assert told[1] == "50k: one unit is 93.7 ms here; 112.9 bytes per machine"
+    assert told[3].split() == ["full_pass", "0.752", "72.02", "73.9", "80.5", "90.25", "5"]
+
+
+def test_worlds_are_found_in_lists_and_under_names() -> None:
+    told = "\n".join(tables({"reports": [world(profile="5k"), world(profile="50k")]}, "growth"))
+    assert told.index("5k: one unit") < told.index("50k: one unit")
+    assert "inventory plain: one unit" in "\n".join(tables({"plain": world()}, "inventory"))
+
+
+def test_a_part_without_worlds_prints_nothing() -> None:
+    assert list(tables({"times_faster": 1319.3, "engine": {"name": "full_pass"}}, "reference")) == []
