@@ -14,7 +14,7 @@ ENV := $(STAMPS)/env
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(ENV): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -28,18 +28,31 @@ $(ENV): requirements-dev.lock pyproject.toml
 .PHONY: env
 env: $(ENV) ## virtual environment with the locked dependencies
 
+.PHONY: run
+run: $(ENV) ## a small fleet with dashboard on this machine, until Ctrl-C
+	@$(BIN)/bigfleet all-in-one $(ARGS)
+
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist worksteal
+
 .PHONY: test test-fast test-long
-test: $(ENV) ## the whole suite
-	$(PY) -m pytest -m "not long"
+test: $(ENV) ## the whole suite; what needs the test control plane only where make testbed has built it
+	$(PY) -m pytest -m "not long" $(SIDE_BY_SIDE)
 
 test-fast: $(ENV) ## what needs neither sockets nor processes, in under four minutes
-	$(PY) -m pytest -m "not long and not integration"
+	$(PY) -m pytest -m "not long and not integration" $(SIDE_BY_SIDE)
 
 test-long: $(ENV) ## long properties and fault rounds
-	$(PY) -m pytest -m long
+	$(PY) -m pytest -m long $(SIDE_BY_SIDE)
 
-.PHONY: check lint types imports seams proto-check docs-check
-check: lint types imports seams proto-check docs-check ## ruff, mypy strict, import contracts, seams, generated-code drift, buf, docs
+.PHONY: testbed e2e
+testbed: $(ENV) ## build the test control plane into the user's cache (about 14 CPU minutes, once)
+	@$(PY) -m bigfleet.testing.control_plane.build testbed
+
+e2e: testbed ## tests against a real control plane
+	$(PY) -m pytest -m "control_plane and not long" tests/e2e $(SIDE_BY_SIDE)
+
+.PHONY: check lint types imports seams proto-check crds crds-check docs-check
+check: lint types imports seams proto-check crds-check docs-check ## ruff, mypy strict, import contracts, seams, generated-code drift, buf, docs
 
 lint: $(ENV)
 	$(BIN)/ruff format --check .
@@ -66,6 +79,12 @@ proto-check: $(ENV)
 	$(BIN)/buf format proto --diff --exit-code
 	$(BIN)/buf breaking proto --against proto/image.binpb
 	$(BIN)/buf breaking proto/image.binpb --against proto --config proto/buf.yaml
+
+crds: $(ENV) ## generate the CRD chart and the field tables of docs/crds.md
+	$(PY) -m bigfleet.kube.crds.generate
+
+crds-check: $(ENV)
+	$(PY) -m bigfleet.kube.crds.generate --check
 
 .PHONY: docs
 docs: $(ENV) ## generate the reference pages and build the site strictly into site/

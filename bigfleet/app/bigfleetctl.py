@@ -2,7 +2,8 @@
 
 Called by: the console script and `cmd/bigfleetctl`.
 Must never: import a command; a row names it, and it is imported when it is asked for.
-Rules: packaging 1.9: its global flags may stand before or after the verb.
+Rules: coordinator 15, packaging 1.9: global flags may stand before or after the verb, and the original's verbs have noun
+forms beside them.
 """
 
 from collections.abc import Sequence
@@ -12,16 +13,66 @@ from bigfleet.cli.tree import Program, Row
 
 PROGRAM = Program(
     name="bigfleetctl",
-    summary="bigfleetctl is the admin tool of a fleet's coordinator; its verbs come with the coordinator.",
+    summary="bigfleetctl is the admin tool of a fleet's coordinator.",
     rows=(
+        Row("assign-domain", "give a domain to a shard", "bigfleet.cli.ctl_domains:ASSIGN"),
         Row(
             "completion",
             "print a completion script for bash, zsh or fish",
             "bigfleet.cli.completion:BIGFLEETCTL",
         ),
+        Row("domains", "which shard owns which domain"),
+        Row("domains assign", "give a domain to a shard", "bigfleet.cli.ctl_domains:ASSIGN"),
+        Row("domains list", "list which shard owns which domain", "bigfleet.cli.ctl_domains:LIST"),
+        Row("domains unassign", "take a domain from its owner", "bigfleet.cli.ctl_domains:UNASSIGN"),
+        Row(
+            "list-domain-assignments",
+            "list which shard owns which domain",
+            "bigfleet.cli.ctl_domains:LIST",
+        ),
+        Row("list-shards", "list the registered shards", "bigfleet.cli.ctl_shards:LIST"),
+        Row("remove-shard", "forget a shard and its domains", "bigfleet.cli.ctl_shards:REMOVE"),
+        Row("reports", "show the last report of each shard", "bigfleet.cli.ctl_reports:REPORTS"),
+        Row("shards", "the registry of shards"),
+        Row("shards list", "list the registered shards", "bigfleet.cli.ctl_shards:LIST"),
+        Row("shards remove", "forget a shard and its domains", "bigfleet.cli.ctl_shards:REMOVE"),
+        Row("snapshot", "backups of the coordinator's tables"),
+        Row(
+            "snapshot extract",
+            "make an archive from the directory of a stopped replica",
+            "bigfleet.cli.ctl_snapshot:EXTRACT",
+        ),
+        Row("snapshot inspect", "show what is in an archive", "bigfleet.cli.ctl_snapshot:INSPECT"),
+        Row(
+            "snapshot restore",
+            "make a data directory from an archive",
+            "bigfleet.cli.ctl_snapshot:RESTORE",
+        ),
+        Row("snapshot save", "save a fresh snapshot", "bigfleet.cli.ctl_snapshot:SAVE"),
+        Row("status", "show how the coordinator stands", "bigfleet.cli.ctl_status:STATUS"),
+        Row("unassign-domain", "take a domain from its owner", "bigfleet.cli.ctl_domains:UNASSIGN"),
         Row("version", "print version and build", "bigfleet.cli.version:BIGFLEETCTL"),
     ),
-    examples=("bigfleetctl version -o json", "source <(bigfleetctl completion bash)"),
+    examples=(
+        "bigfleetctl status",
+        "bigfleetctl list-shards --context prod -o json",
+        "bigfleetctl snapshot save coordinator.tar",
+        "source <(bigfleetctl completion bash)",
+    ),
+    leading_value_flags=frozenset(
+        {
+            "config",
+            "log-level",
+            "output",
+            "o",
+            "coordinator",
+            "timeout",
+            "context",
+            "tls-cert",
+            "tls-key",
+            "tls-ca",
+        }
+    ),
 )
 
 

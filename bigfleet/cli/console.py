@@ -29,6 +29,11 @@ class Console:
         """Write a line to standard output."""
         self.stdout.write(f"{text}\n")
 
+    def say(self, text: str) -> None:
+        """Print a line at once, also into a file or pipe: for programs that tell what happens while it happens."""
+        self.print(text)
+        self.stdout.flush()
+
     def complain(self, text: str) -> None:
         """Write the one line on standard error that tells why the command ends."""
         self.stderr.write(f"{self.program.name}: {text}\n")

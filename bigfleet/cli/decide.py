@@ -6,8 +6,6 @@ Must never: print anything on standard output for a document that is refused.
 Rules: snapshot sections 1 to 3.
 """
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +14,7 @@ from pydantic import Field
 
 from bigfleet.cli.command import Command
 from bigfleet.cli.console import Console
+from bigfleet.cli.documents import read_file
 from bigfleet.cli.errors import CommandError
 from bigfleet.cli.exit_codes import ExitCode
 from bigfleet.cli.kinds import Cli
@@ -42,7 +41,7 @@ def _decide(settings: DecideSettings, console: Console) -> int:
 
     if settings.batch:
         return _decide_batch(settings, console)
-    console.stdout.write(_answer(settings, console, read_situation(_read(settings.file, console))))
+    console.stdout.write(_answer(settings, console, read_situation(read_file(settings.file, console))))
     return ExitCode.DONE
 
 
@@ -70,23 +69,13 @@ def _decide_batch(settings: DecideSettings, console: Console) -> int:
             f"--output: found {settings.output!r}, allowed with --batch is json", ExitCode.USAGE
         )
     code = ExitCode.DONE
-    for document in read_batch(_read(settings.file, console).splitlines()):
+    for document in read_batch(read_file(settings.file, console).splitlines()):
         if isinstance(document, DocumentError):
             code = ExitCode.USAGE
             console.stdout.write(write_refusal(document).decode())
         else:
             console.stdout.write(_answer(settings, console, document))
     return code
-
-
-def _read(path: Path, console: Console) -> bytes:
-    data = console.stdin.read() if str(path) == "-" else path.read_bytes()
-    if path.suffix != ".gz":
-        return data
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error):
-        raise CommandError(f"{path}: is no gzip file", ExitCode.USAGE) from None
 
 
 def _tables(settings: DecideSettings, console: Console, content: dict[str, Any]) -> str:

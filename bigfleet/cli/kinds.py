@@ -68,6 +68,10 @@ HttpListen = Annotated[
     ),
 ]
 Dial = Annotated[str, Kind((), "ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
+OptionalDial = Annotated[
+    str,
+    Kind((), "ADDRESS", f"{values.DIAL_ADDRESS}, or empty for none", values.parse_optional_dial_address),
+]
 OptionalPath = Annotated[
     Path | None, Kind((Path, _NONE), "FILE", "a path, or empty for none", _optional_path, _path_text)
 ]

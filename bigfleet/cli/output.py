@@ -6,35 +6,32 @@ Must never: colour JSON, YAML, or anything that is not a terminal; print a local
 Rules: packaging 1.9; coordinator 15 (columns two spaces apart, RFC 3339 in UTC, an em dash for zero).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from json import dumps
 
 from bigfleet.cli.console import Console
 from bigfleet.cli.settings import OutputFlags
+from bigfleet.document.listing import Column, Listing
+
+# What a command needs to print a listing comes from one place, also the two that pages share with it.
+__all__ = [
+    "EM_DASH",
+    "Column",
+    "Listing",
+    "Record",
+    "cell",
+    "colour_wanted",
+    "is_zero_time",
+    "rfc3339",
+    "table",
+    "write",
+]
 
 EM_DASH = "—"
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table: its title, and the key of the value in each row."""
-
-    title: str
-    key: str
-    wide: bool = False  # only with `-o wide`
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Many things of one kind; as JSON one object, `{name: [row, …]}`."""
-
-    name: str
-    columns: tuple[Column, ...]
-    rows: Sequence[Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,11 @@ def parse_dial_address(text: str) -> str:
     return str(address)
 
 
+def parse_optional_dial_address(text: str) -> str:
+    """Read an address to dial, or nothing."""
+    return parse_dial_address(text) if text else ""
+
+
 def format_http_address(address: ListenAddress | None) -> str:
     """Write an HTTP address as it is given; off is `0`."""
     return "0" if address is None else str(address)

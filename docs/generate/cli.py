@@ -2,6 +2,9 @@
 
 from bigfleet.app.bigfleet import PROGRAM as BIGFLEET
 from bigfleet.app.bigfleetctl import PROGRAM as BIGFLEETCTL
+from bigfleet.app.kubectl_bigfleet import PROGRAM as KUBECTL_BIGFLEET
+from bigfleet.app.operator import PROGRAM as OPERATOR
+from bigfleet.app.unschedulable_pod_controller import PROGRAM as POD_CONTROLLER
 from bigfleet.cli.help import spelling, usage
 from bigfleet.cli.options import Option
 from bigfleet.cli.surface import Entry, entries
@@ -9,7 +12,7 @@ from bigfleet.cli.tree import Program
 from docs.generate.markdown import code, codes, plain, table
 from docs.generate.markdown import page as markdown_page
 
-PROGRAMS = (BIGFLEET, BIGFLEETCTL)
+PROGRAMS = (BIGFLEET, BIGFLEETCTL, OPERATOR, POD_CONTROLLER, KUBECTL_BIGFLEET)
 
 
 def page() -> str:

@@ -15,6 +15,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "adr/index.md": lambda: adr_index.page(DOCS / "adr"),
     "reference/cli.md": cli.page,
     "reference/exit-codes.md": exit_codes.page,
+    "reference/insight.md": lambda: wire.insight_page(ROOT / "proto"),
     "reference/machine-states.md": machine_states.page,
     "reference/machine-states.svg": machine_states.drawing,
     "reference/metrics.md": metrics.page,

@@ -27,17 +27,32 @@ _FIELDS, _NESTED, _NESTED_ENUMS, _VALUES, _METHODS = 2, 3, 4, 2, 2
 
 
 def page(folder: Path) -> str:
-    """Return the page for all protos below a folder."""
-    files = _describe(folder)
-    services = [part for file in files for part in _Writer(file).services()]
-    types = [part for file in files for part in _Writer(file).types()]
-    return markdown_page(
+    """Return the page of the wire contract, from the protos below a folder."""
+    return _page(
+        folder,
+        "bigfleet.v1alpha1",
         "Wire contract",
         "All messages are of the package `bigfleet.v1alpha1`. Fields are only ever added, and the number of a removed field "
         "stays reserved; readers ignore what they do not know. Field numbers from 1000 on are ours and unknown to the original.",
-        *services,
-        *types,
     )
+
+
+def insight_page(folder: Path) -> str:
+    """Return the page of the insight service."""
+    return _page(
+        folder,
+        "bigfleet.insight.v1",
+        "Insight service",
+        "What a shard tells people: machines, decisions, explanations, its snapshot document. All messages are of the "
+        "package `bigfleet.insight.v1`, which is ours alone; a shard of the original answers UNIMPLEMENTED.",
+    )
+
+
+def _page(folder: Path, package: str, title: str, intro: str) -> str:
+    files = [file for file in _describe(folder) if file.package == package]
+    services = [part for file in files for part in _Writer(file).services()]
+    types = [part for file in files for part in _Writer(file).types()]
+    return markdown_page(title, intro, *services, *types)
 
 
 def _describe(folder: Path) -> list[FileDescriptorProto]:
@@ -144,8 +159,6 @@ def _scalar(field: FieldDescriptorProto) -> str:
 
 
 def _reference(type_name: str) -> str:
-    full = type_name.removeprefix(".")
-    name = full.removeprefix("bigfleet.v1alpha1.")
-    if name == full:  # of another package, which has no section here
-        return code(full)
+    # The packages import nothing of each other, so every type has its section on the same page.
+    name = type_name.removeprefix(".bigfleet.v1alpha1.").removeprefix(".bigfleet.insight.v1.")
     return f"[{name}](#{name.lower().replace('.', '')})"

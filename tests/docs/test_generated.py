@@ -65,9 +65,10 @@ def test_the_exit_code_page_has_every_code() -> None:
     ]
 
 
-def test_the_wire_page_has_every_service_and_message() -> None:
-    text = (REFERENCE / "wire.md").read_text(encoding="utf-8")
-    for path in sorted((ROOT / "proto").rglob("*.proto")):
+@pytest.mark.parametrize(("page", "package"), [("wire.md", "v1alpha1"), ("insight.md", "insight")])
+def test_the_page_of_a_package_has_every_service_and_message(page: str, package: str) -> None:
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    for path in sorted((ROOT / "proto/bigfleet" / package).rglob("*.proto")):
         source = path.read_text(encoding="utf-8")
         for name in re.findall(r"^service (\w+)", source, re.MULTILINE):
             assert f"\n## Service {name}\n" in text

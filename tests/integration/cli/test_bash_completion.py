@@ -32,8 +32,11 @@ def offers(program: Program, *words: str, cwd: Path | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ([""], ["--help", "--version", "-h", "certs", "completion", "decide", "version"]),
-        (["c"], ["certs", "completion"]),
+        (
+            [""],
+            ["--help", "--version", "-h", *sorted({row.name.split()[0] for row in bigfleet.PROGRAM.rows})],
+        ),
+        (["co"], ["completion", "conformance", "coordinator"]),
         (["certs", ""], ["--help", "--version", "-h", "init", "issue", "show"]),
         (["certs", "is"], ["issue"]),
         (["certs", "issue", "--r"], ["--role"]),

@@ -3,6 +3,7 @@
 import pytest
 
 from bigfleet.app import bigfleet, bigfleetctl
+from bigfleet.cli.ctl_settings import CtlFlags
 from bigfleet.cli.options import options_of
 from bigfleet.cli.settings import Flags, OutputFlags
 from bigfleet.cli.surface import entries
@@ -41,7 +42,8 @@ def test_a_command_reads_variables_under_the_prefix_of_its_path(program: Program
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_the_walk_knows_which_flags_before_a_command_take_a_value(program: Program) -> None:
-    common = [option for settings in (Flags, OutputFlags) for option in options_of(settings)]
+    everywhere = (Flags, CtlFlags) if program is bigfleetctl.PROGRAM else (Flags, OutputFlags)
+    common = [option for settings in everywhere for option in options_of(settings)]
     assert program.leading_value_flags == {
         name for option in common if option.takes_value for name in option.names
     }

@@ -1,0 +1,44 @@
+"""`bigfleet cluster-sim`: its flags.
+
+Called by: the command table of `bigfleet.app.bigfleet`.
+Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Rules: packaging 1.10.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from bigfleet.cli.command import Command
+from bigfleet.cli.console import Console
+from bigfleet.cli.kinds import Cli, Dial
+from bigfleet.cli.settings import ProcessFlags, TlsFlags
+
+
+class ClusterSimSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_CLUSTER_SIM_"):
+    """Flags of `bigfleet cluster-sim`."""
+
+    cluster_id: str = Field(
+        min_length=1, description="name of the cluster; under TLS the one of its certificate"
+    )
+    shard_addr: Dial = Field(description="gRPC address of the shard that serves it, host:port")
+    demand: Annotated[Path, Cli(metavar="FILE")] = Field(
+        description="YAML file of rows, schedules and a seed"
+    )
+
+
+def _run(settings: ClusterSimSettings, console: Console) -> int:
+    from bigfleet.app.cluster_sim_serve import serve  # noqa: PLC0415
+
+    return serve(settings, console)
+
+
+CLUSTER_SIM = Command(
+    ClusterSimSettings,
+    _run,
+    """Speak the operator's side of a session from a file of demand: send roll-ups as the schedule says, answer bootstrap
+    requests, give machines back when asked. Needs no Kubernetes; for compose files, demos and load. What happens is
+    printed in plain words, one line each.""",
+    ("bigfleet cluster-sim --cluster-id web --shard-addr 127.0.0.1:7780 --demand web.yaml",),
+)

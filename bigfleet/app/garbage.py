@@ -1,0 +1,47 @@
+"""Garbage collection at chosen moments, so that no full pass over the heap falls into the middle of something.
+
+Why: a process with thousands of sessions has millions of objects that live for ever, and Python looks at every one of them
+whenever enough new ones have come; that takes a second or more, during which nothing else runs.
+Called by: programs that hold much and must answer quickly, as one of their parts; the operator, around the first filling of its
+caches, where a tenth of a second of looking at old objects would come again and again.
+Must never: leave the collector off, or keep garbage for ever: what was set aside is looked at as a whole once an hour.
+Rules: operator 15.6 and shard 4.4 (nothing holds the loop for long).
+How: objects that are alive are set aside (`gc.freeze`, which costs nothing) after a look at the young ones only. Reference
+counting frees them as before; only unreachable cycles among them wait for the hour.
+"""
+
+import gc
+
+from bigfleet.aio.clock import Clock
+
+EVERY_S = 10.0
+FULL_EVERY = 360  # of those
+
+
+async def set_aside_what_lives(clock: Clock) -> None:
+    """Keep collections short, until cancelled."""
+    while True:
+        for _ in range(FULL_EVERY):
+            await clock.sleep(EVERY_S)
+            gc.collect(1)
+            gc.freeze()
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+
+
+def hold_collection() -> None:
+    """Collect nothing while a cache fills; what a reader drops meanwhile goes by its reference count."""
+    gc.disable()
+
+
+def settle_collection() -> None:
+    """Collect again, but never look at what is there now: it is the cache, and stays."""
+    gc.freeze()
+    gc.enable()
+
+
+def release_collection() -> None:
+    """Look at everything again, since what the cache was for has ended."""
+    gc.unfreeze()
+    gc.enable()

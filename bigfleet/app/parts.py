@@ -1,0 +1,104 @@
+"""The parts of a process side by side: until a signal comes, or one of them ends by itself.
+
+Why: every program ends in the same way, whatever it is made of: with 0 only for a signal.
+Called by: the programs that serve.
+Must never: end with 0 when a part ended by itself (decision S18), or leave a part running.
+Rules: packaging 1.3, decisions S18 and S20.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import Clock
+from bigfleet.aio.proc import Proc
+from bigfleet.cli.console import Console
+from bigfleet.cli.exit_codes import ExitCode
+from bigfleet.cli.settings import ProcessFlags, TlsFlags
+from bigfleet.obs.logs import Level, process_logs
+from bigfleet.obs.loop_lag import sample_loop_lag
+from bigfleet.obs.metrics import Metrics
+from bigfleet.transport.tls import TlsFiles, TlsStore
+
+Part = Coroutine[Any, Any, object]
+OnStop = Callable[[], Awaitable[None]]
+
+
+async def run_parts(
+    parts: Mapping[str, Part],
+    *,
+    proc: Proc,
+    clock: Clock,
+    log: FilteringBoundLogger,
+    metrics: Metrics,
+    on_stop: OnStop | None = None,
+) -> int:
+    """Run until a signal comes, with the lag of the loop measured beside the parts, and return the exit code."""
+    lag = metrics.histogram("bigfleet_event_loop_lag_seconds")
+    every = {**parts, "loop lag": sample_loop_lag(clock, lag.observe)}
+    await until_stop(every, proc, log, on_stop=on_stop)
+    return proc.exit_code
+
+
+async def until_stop(
+    parts: Mapping[str, Part], proc: Proc, log: FilteringBoundLogger, *, on_stop: OnStop | None = None
+) -> None:
+    """Run the parts until a stop is asked for or one of them ends, which is a failure; the code is then the process's.
+
+    After a signal, `on_stop` may finish what is under way before the parts end. A part that returns an object with an
+    `exit_code` chooses the code of its failure.
+    """
+    tasks = {asyncio.ensure_future(part): name for name, part in parts.items()}
+    stop = asyncio.ensure_future(proc.wait_stop())
+    try:
+        done, _ = await asyncio.wait([*tasks, stop], return_when=asyncio.FIRST_COMPLETED)
+        if stop in done:
+            log.info("stopping", why=stop.result())
+        for task in sorted(done - {stop}, key=lambda ended: tasks[ended]):
+            problem = _cause(task.exception()) or task.result()
+            log.error("part_ended", part=tasks[task], why=str(problem))
+            code = getattr(problem, "exit_code", ExitCode.FAILURE)
+            proc.request_stop(f"{tasks[task]}: {problem}", code)
+        if on_stop is not None and not proc.exit_code:
+            await on_stop()
+    finally:
+        for task in (*tasks, stop):
+            task.cancel()
+        await asyncio.wait([*tasks, stop])
+
+
+def logs_of(
+    settings: ProcessFlags,
+    console: Console,
+    component: str,
+    *,
+    level: Level | None = None,
+    **bound: str | int,
+) -> AbstractContextManager[FilteringBoundLogger]:
+    """Return the log of a process by its flags, with what is bound to every line."""
+    return process_logs(
+        level=level or settings.log_level,
+        form=settings.log_format,
+        stream=console.stderr,
+        now=console.now,
+        component=component,
+        **bound,
+    )
+
+
+def tls_store(settings: TlsFlags, log: FilteringBoundLogger) -> TlsStore | None:
+    """Return the certificates that the flags name, None for plaintext."""
+    if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
+        return None
+    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+    return TlsStore(files, lambda problem: log.error("tls_problem", problem=problem))
+
+
+def _cause(problem: BaseException | None) -> BaseException | None:
+    """Return the first failure inside a group, as a group's own text says nothing."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem

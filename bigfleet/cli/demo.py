@@ -1,0 +1,55 @@
+"""`bigfleet demo`: plays a short story of a fleet and tells it.
+
+Called by: the command table of `bigfleet`.
+Must never: open a socket; everything happens in memory, on virtual time.
+"""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from bigfleet.cli.command import Command
+from bigfleet.cli.console import Console
+from bigfleet.cli.errors import CommandError, UsageError
+from bigfleet.cli.exit_codes import ExitCode
+from bigfleet.cli.kinds import Cli
+from bigfleet.cli.output import Column, Listing, write
+from bigfleet.cli.settings import OutputFlags
+
+_COLUMNS: Final = (Column("STORY", "story"), Column("WHAT IT SHOWS", "about"))
+
+
+class DemoSettings(OutputFlags, env_prefix="BIGFLEET_DEMO_"):
+    """Flags of `bigfleet demo`."""
+
+    story: Annotated[str, Cli(positional=True, metavar="STORY")] = Field(
+        default="", description="which story to play; left out, they are listed"
+    )
+
+
+def _demo(settings: DemoSettings, console: Console) -> int:
+    from bigfleet.demo.play import play  # noqa: PLC0415  engine, network and all come with it
+    from bigfleet.demo.stage import StoryError  # noqa: PLC0415
+    from bigfleet.demo.stories import STORIES  # noqa: PLC0415
+
+    if not settings.story:
+        rows = [{"story": name, "about": story.about} for name, story in STORIES.items()]
+        write(console, settings, Listing("stories", _COLUMNS, rows))
+        return ExitCode.DONE
+    if settings.story not in STORIES:
+        raise UsageError(f"STORY: found {settings.story!r}, allowed is one of {', '.join(STORIES)}")
+    try:
+        play(settings.story, console.say)
+    except StoryError as error:
+        raise CommandError(str(error), ExitCode.FAILURE) from error
+    return ExitCode.DONE
+
+
+DEMO = Command(
+    DemoSettings,
+    _demo,
+    """Play a short story: a shard, a provider and clusters, all of them the production code, on virtual time and without
+    a socket. Every sentence is checked while it is told; a story that does not come out as told ends with exit code 1.
+    Times are minutes and seconds of the story.""",
+    ("bigfleet demo", "bigfleet demo priority-inversion", "bigfleet demo unsatisfiable-gang"),
+)

@@ -1,0 +1,27 @@
+"""Files that commands are handed: documents and edits, from disk, from standard input, packed or plain.
+
+Called by: the commands that work on saved documents.
+Must never: interpret what it reads.
+Rules: snapshot section 1.
+"""
+
+import gzip
+import zlib
+from pathlib import Path
+
+from bigfleet.cli.console import Console
+from bigfleet.cli.errors import CommandError
+from bigfleet.cli.exit_codes import ExitCode
+
+STDIN = Path("-")
+
+
+def read_file(path: Path, console: Console) -> bytes:
+    """The bytes of a file; `-` is standard input, a name that ends in .gz is decompressed."""
+    data = console.stdin.read() if path == STDIN else path.read_bytes()
+    if path.suffix != ".gz":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        raise CommandError(f"{path}: is no gzip file", ExitCode.USAGE) from None

@@ -1,0 +1,128 @@
+"""`kubectl bigfleet needs`: what the pods of a namespace or cluster ask for, equal demand in one row.
+
+Why: ten thousand requests are a few dozen needs; those are what a shard decides on and what a person can read.
+Called by: the command table of `kubectl-bigfleet`.
+Must never: judge; whether a need is met is the shard's to say, see `why`.
+Rules: operator 4.3 (what is one row), 13.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from bigfleet.cli import kube_words
+from bigfleet.cli.command import Command
+from bigfleet.cli.console import Console
+from bigfleet.cli.exit_codes import ExitCode
+from bigfleet.cli.kinds import Cli
+from bigfleet.cli.kube_flags import Cluster, KubeFlags, ask
+from bigfleet.cli.output import Column, Listing, write
+from bigfleet.model.errors import InvalidFieldError
+
+Document = dict[str, Any]
+_COLUMNS: Final = (
+    Column("REQUESTS", "requests"),
+    Column("ACKNOWLEDGED", "acknowledged"),
+    Column("PRIORITY", "priority"),
+    Column("RESOURCES", "resources"),
+    Column("NODES WITH", "requirements"),
+    Column("TOGETHER IN", "together"),
+    Column("OLDEST", "oldest"),
+    Column("NOT REPORTED", "not_reported"),
+    Column("SPREAD OVER", "spread", wide=True),
+    Column("INTERRUPTION", "interruption_penalty", wide=True),
+    Column("RECLAMATION", "reclamation_penalty", wide=True),
+    Column("NAMESPACES", "namespaces", wide=True),
+)
+
+
+class NeedsSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
+    """Flags of `kubectl bigfleet needs`."""
+
+    all_namespaces: Annotated[bool, Cli(short="A")] = Field(
+        default=False, description="look at the whole cluster"
+    )
+
+
+def needs(requests: Iterable[Document], now: datetime) -> list[dict[str, object]]:
+    """Return the needs that requests make up: highest priority first, then the largest number of requests."""
+    groups: dict[str, list[Document]] = {}
+    for request in requests:
+        groups.setdefault(_key(request), []).append(request)
+    rows = [_row(members, now) for _, members in sorted(groups.items())]
+    return sorted(rows, key=lambda row: (-int(str(row["priority"])), -int(str(row["requests"]))))
+
+
+def _key(request: Document) -> str:
+    """Return a text that is equal for requests that become one row; where co-location holds, its scope is part of it."""
+    spec = {name: value for name, value in request["spec"].items() if name != "resources"}
+    scope = ""
+    if spec.get("coLocation"):
+        annotations: Mapping[str, str] = request["metadata"].get("annotations") or {}
+        scope = annotations.get("bigfleet.lucy.sh/co-location-scope") or request["metadata"]["namespace"]
+    return json.dumps([spec, scope], sort_keys=True)
+
+
+def _row(members: list[Document], now: datetime) -> dict[str, object]:
+    from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, REPORTED  # noqa: PLC0415
+    from bigfleet.model.quantity_text import canonical_text, parse_with_family  # noqa: PLC0415
+
+    spec = members[0]["spec"]
+    totals: dict[str, tuple[int, bool]] = {}
+    for member in members:
+        for name, text in member["spec"]["resources"].items():
+            try:
+                nano, binary = parse_with_family(str(text))
+            except InvalidFieldError:
+                continue  # stored before our schema refused it; the operator leaves such a request out
+            before, was_binary = totals.get(name, (0, True))
+            totals[name] = (before + nano, was_binary and (binary or not nano))
+    phases = [(member.get("status") or {}).get("phase") for member in members]
+    refused = [kube_words.condition(member, REPORTED) for member in members]
+    oldest = min(member["metadata"]["creationTimestamp"] for member in members)
+    return {
+        "requests": len(members),
+        "acknowledged": phases.count(ACKNOWLEDGED),
+        "priority": spec["priority"],
+        "resources": kube_words.amounts(
+            {name: canonical_text(nano, binary=binary) for name, (nano, binary) in totals.items()}
+        ),
+        "requirements": kube_words.requirements(spec.get("requirements") or ()),
+        "together": (spec.get("coLocation") or {}).get("topologyKey"),
+        "spread": [item["topologyKey"] for item in spec.get("topologySpread") or ()] or None,
+        "interruption_penalty": spec.get("interruptionPenalty"),
+        "reclamation_penalty": spec.get("reclamationPenalty"),
+        "namespaces": sorted({member["metadata"]["namespace"] for member in members}),
+        "oldest": kube_words.age(oldest, now),
+        "not_reported": sum(found.get("status") == "False" for found in refused) or None,
+    }
+
+
+def _needs(settings: NeedsSettings, console: Console) -> int:
+    from bigfleet.kube.client import Selection  # noqa: PLC0415
+    from bigfleet.kube.resources import CAPACITY_REQUESTS  # noqa: PLC0415
+
+    async def requests(cluster: Cluster) -> list[Document]:
+        namespace = "" if settings.all_namespaces else cluster.namespace
+        return await cluster.client.list_all(Selection(CAPACITY_REQUESTS, namespace=namespace))
+
+    rows = needs(ask(settings, console, requests), console.now())
+    write(console, settings, Listing("needs", _COLUMNS, rows))
+    return ExitCode.DONE
+
+
+NEEDS = Command(
+    NeedsSettings,
+    _needs,
+    """List what pods ask for, equal demand in one row: how many requests, how many of them the operator has reported, and the
+    resources of all together. A number under NOT REPORTED means requests that are left out because they are wrong; why tells
+    what is wrong with one.""",
+    (
+        "kubectl bigfleet needs -n shop",
+        "kubectl bigfleet needs -A -o wide",
+        "kubectl bigfleet needs -A -o json",
+    ),
+)

@@ -1,0 +1,130 @@
+"""`bigfleet all-in-one` as a process: what a newcomer sees (packaging 1.6, decision S9; dashboard checklist item 1)."""
+
+import http.client
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bigfleet.testing.ports import free_ports
+from bigfleet.testing.program import RunningProgram
+
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def all_in_one(log: Path, *flags: str) -> Iterator[RunningProgram]:
+    shard, coordinator, raft = free_ports(3)
+    with RunningProgram(
+        "bigfleet",
+        "all-in-one",
+        f"--shard-listen=127.0.0.1:{shard}",
+        f"--coordinator-listen=127.0.0.1:{coordinator}",
+        f"--raft-bind=127.0.0.1:{raft}",
+        "--shard-metrics-addr=0",
+        "--coordinator-metrics-addr=0",
+        "--dashboard-addr=127.0.0.1:0",
+        "--cycle-interval=1s",
+        *flags,
+        log=log,
+        environ={},
+    ) as program:
+        yield program
+
+
+def dashboard(program: RunningProgram, path: str) -> Any:
+    """Ask the dashboard, at the address that the program printed."""
+    (port,) = program.wait(
+        "it tells where the dashboard is",
+        lambda: re.findall(r"dashboard +http://127.0.0.1:(\d+)/", program.text()),
+    )
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+        assert answer.status == 200, (path, answer.status, body)
+        return json.loads(body) if path.startswith("/api") else body.decode()
+    finally:
+        connection.close()
+
+
+def test_a_newcomer_sees_a_fleet_that_lives(tmp_path: Path) -> None:
+    with all_in_one(tmp_path / "log") as program:
+        program.wait("machines join", lambda: "joined web" in program.text())
+        program.wait(
+            "the dashboard counts them",
+            lambda: (
+                (dashboard(program, "/api/v1/x/status")["machinesByState"] or {}).get("Configured", 0) > 0
+            ),
+        )
+        told = program.text()
+        for words in (
+            "shard        127.0.0.1:",
+            "coordinator  127.0.0.1:",
+            "stop         Ctrl-C",
+            "bigfleet explain --shard",
+        ):
+            assert words in told
+        program.wait("the shard has registered", lambda: dashboard(program, "/api/v1/topology")["shards"])
+        program.wait("its report is there", lambda: dashboard(program, "/api/v1/shard-reports")["reports"])
+        program.wait(
+            "metrics are read", lambda: dashboard(program, "/api/v1/fleet/overview")["machines"] == 96
+        )
+        needs = dashboard(program, "/api/v1/needs?shard=shard-0")["needs"]
+        assert {row["clusterId"] for row in needs} <= {"web", "train", "batch"}
+        assert "Fleet" in dashboard(program, "/")
+        assert program.end(signal.SIGINT) == 0
+        assert program.text().rstrip().endswith("stopped")
+        assert "Traceback" not in program.text()
+
+
+def test_state_survives_in_a_data_directory(tmp_path: Path) -> None:
+    data = f"--data-dir={tmp_path / 'fleet'}"
+    with all_in_one(tmp_path / "first", data) as program:
+        program.wait("machines join", lambda: "joined web" in program.text())
+        assert program.end() == 0
+    with all_in_one(tmp_path / "second", data) as program:
+        # Machines configured by the first process serve on before the second has decided anything.
+        program.wait(
+            "the fleet is back",
+            lambda: (
+                (dashboard(program, "/api/v1/x/status")["machinesByState"] or {}).get("Configured", 0) > 0
+            ),
+        )
+        rows = program.wait("the registry is back", lambda: dashboard(program, "/api/v1/topology")["shards"])
+        assert [row["shardId"] for row in rows] == ["shard-0"]
+        status = dashboard(program, "/api/v1/x/machines?shard=shard-0&state=Configured")
+        assert all(row["cluster"] in {"web", "train", "batch"} for row in status["rows"])
+        assert program.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("clusters: [", "--scenario: "),
+        ("pools: []\nclusters: {web: {rows: [{name: a}]}}", "clusters.web.rows[0].need: found nothing"),
+    ],
+)
+def test_a_bad_scenario_is_one_line_and_exit_2(tmp_path: Path, scenario: str, words: str) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(scenario)
+    with all_in_one(tmp_path / "log", f"--scenario={path}") as program:
+        assert program.ended() == 2
+        assert words in program.text()
+        assert program.text().count("\n") == 1
+
+
+def test_a_taken_port_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    with all_in_one(tmp_path / "first") as first:
+        (port,) = first.wait("it listens", lambda: re.findall(r"(?m)^shard +127.0.0.1:(\d+)", first.text()))
+        first.wait("it serves", lambda: "is connected" in first.text())
+        with all_in_one(tmp_path / "second", f"--shard-listen=127.0.0.1:{port}") as second:
+            assert second.ended() == 1
+            assert f"cannot listen on 127.0.0.1:{port}" in second.text()
+            assert "Traceback" not in second.text()
