@@ -92,9 +92,12 @@ async def _look(
 
 
 async def _follow(channel: "Channel", settings: WatchSettings, console: Console) -> None:
-    seen = 0
-    async for _ in _cycles(channel):
+    seen = shown = 0
+    async for number in _cycles(channel):
+        if number <= shown:
+            continue  # it completed while the shard was being asked, so the last answer told of it already
         status, shortfalls = await _look(channel, settings.timeout)
+        shown = status.cycle.number
         if settings.output == "json":
             from json import dumps  # noqa: PLC0415
 
