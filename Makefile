@@ -32,7 +32,9 @@ env: $(ENV) ## virtual environment with the locked dependencies
 run: $(ENV) ## a small fleet with dashboard on this machine, until Ctrl-C
 	@$(BIN)/bigfleet all-in-one $(ARGS)
 
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist worksteal
+# Half as many workers again as there are cores: many a test waits for a process rather than computing.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 4 ? (cores * 3 + 1) / 2 : 6)))
+SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
 
 .PHONY: test test-fast test-long
 test: $(ENV) ## the whole suite; what needs the test control plane only where make testbed has built it
