@@ -22,7 +22,7 @@ from bigfleet.model.inventory import InventorySnapshot, Rows
 from bigfleet.model.machine import NeedRef
 from bigfleet.model.situation import GangRef
 from bigfleet.shard.core.decision_log import DecisionQuery
-from bigfleet.shard.core.machine_query import find, row_of, state_counts
+from bigfleet.shard.core.machine_query import find, state_counts
 from bigfleet.shard.core.standing import Standing
 from bigfleet.shard.core.views import CycleView, ShardViews
 from bigfleet.shard.explaining import Explained, Explainer, bare_situation_of
@@ -183,7 +183,7 @@ class InsightService:
         self, request: pb.ExplainMachineRequest, _call: Call
     ) -> pb.ExplainMachineResponse:
         view = self._completed()
-        row = row_of(view.snapshot, request.machine)
+        row = view.snapshot.row_of(request.machine)
         if row is None:
             raise RefusedError(Code.NOT_FOUND, f"no machine {request.machine[:80]!r} in cycle {view.number}")
         explained: Explained | None = None
