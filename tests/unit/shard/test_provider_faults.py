@@ -16,6 +16,7 @@ from bigfleet.testing.fake_provider import bound, pool, spot
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import FAKE_HOST, SHARD_HOST, ShardWorld, need
+from bigfleet.wire import metadata
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)
@@ -162,6 +163,28 @@ def test_a_machine_without_metadata_is_adopted_unprotected() -> None:
         assert world.machine(machine_id).assigned.fingerprint == ""
 
     play(story)
+
+
+def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_once() -> None:
+    written = {metadata.PRIORITY: "high", metadata.INTERRUPTION_PENALTY: "64", metadata.GROUP: "g"}
+
+    async def story(world: ShardWorld) -> None:
+        await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.CONFIGURED] == 7)
+        assigned = world.machine("odd-0").assigned
+        assert (assigned.priority, assigned.interruption_penalty, assigned.group) == (0, 64.0, "g")
+        told = world.lines("metadata_skipped")
+        assert [(line["machine"], line["entry"], line["found"]) for line in told] == [
+            (f"odd-{number}", metadata.PRIORITY, "high") for number in range(5)
+        ]
+        assert [line["machines"] for line in world.lines("more_metadata_skipped")] == [2]
+        await world.cycles(3)
+        await world.fake.fail(Selector(id="odd-6"))  # a record that changed is read anew
+        await world.until(lambda: world.state("odd-6") is S.FAILED)
+        skipped = world.metric("bigfleet_shard_metadata_skipped_total", key="assigned-priority")
+        assert (skipped, len(world.lines("metadata_skipped"))) == (7, 5)
+        assert world.metric("bigfleet_shard_machines_rejected_total", reason="structural") == 0
+
+    play(story, bound("odd", 7, shard_metadata=written), cycle_interval_s=5)
 
 
 @pytest.mark.parametrize("fake", [SYNC, ASYNC], ids=["synchronous", "asynchronous"])
