@@ -520,6 +520,33 @@ def test_a_connection_reset_in_the_middle_of_an_answer_is_settled_by_reconcile()
     play(story)
 
 
+def test_a_burst_of_unavailable_is_sat_out_and_moves_nothing() -> None:
+    async def story(world: ShardWorld) -> None:
+        operator = await serving(world, 2)
+        number, epoch = world.shard.loop.number, world.shard.epoch
+        world.fake.refuse(code=Code.UNAVAILABLE, message="overloaded", seconds=60)
+        await operator.demand(need(cpu=12))
+        await world.until(lambda: len(world.lines("reconcile_failed")) >= 3)
+        assert world.shard.loop.number >= number + 3
+        assert len(operator.in_state(S.CONFIGURED)) == 2
+        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 3, within_s=600)
+        assert (world.shard.epoch, world.shard.not_ready()) == (epoch, ())
+
+    play(story, pool("idle", 8, state=S.IDLE))
+
+
+def test_a_stock_out_of_one_type_is_served_by_another() -> None:
+    async def story(world: ShardWorld) -> None:
+        world.fake.stockout("m6i.large")
+        operator = await world.operator()
+        await operator.demand(need(cpu=4))
+        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1, within_s=600)
+        (served,) = operator.in_state(S.CONFIGURED)
+        assert world.machine(served).shape.instance_type == "m7i.large"
+
+    play(story, pool("m", 2), pool("dear", 2, instance_type="m7i.large", price_per_hour=9.0))
+
+
 @pytest.mark.parametrize("zone", ["zone-a", "*"], ids=["one zone", "total"])
 def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) -> None:
     async def story(world: ShardWorld) -> None:
@@ -542,12 +569,18 @@ def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) ->
 
 def test_a_spot_loss_storm_of_one_zone_is_replaced_from_the_other() -> None:
     async def story(world: ShardWorld) -> None:
-        operator = await serving(world, 2)
-        await world.fake.fail(Selector(states=(S.CONFIGURED,)), "spot market")
-        await operator.until(lambda: len(operator.in_state(S.FAILED)) == 2)
-        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 2, within_s=600)
+        operator = await serving(world, 4)
+        served = operator.in_state(S.CONFIGURED)
+        lost = {machine_id for machine_id in served if world.machine(machine_id).shape.zone == "zone-a"}
+        assert len(lost) == 2
+        world.fake.stockout(zone="zone-a")
+        await world.fake.fail(Selector(zone="zone-a", states=(S.CONFIGURED,)), "spot market")
+        await operator.until(lambda: lost <= set(operator.in_state(S.FAILED)))
+        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 4, within_s=900)
+        left = operator.in_state(S.CONFIGURED)
+        assert {world.machine(machine_id).shape.zone for machine_id in left} == {"zone-b"}
 
-    play(story, spot("spot", 8))
+    play(story, spot("spot", 12))
 
 
 def test_a_price_jump_changes_no_machine_that_is_bound() -> None:
