@@ -7,8 +7,8 @@ Rules: packaging 1.3, decisions S18 and S20.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -18,6 +18,7 @@ from bigfleet.aio.proc import Proc
 from bigfleet.cli.console import Console
 from bigfleet.cli.exit_codes import ExitCode
 from bigfleet.cli.settings import ProcessFlags, TlsFlags
+from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metrics import Metrics
@@ -87,6 +88,19 @@ def logs_of(
         component=component,
         **bound,
     )
+
+
+class FlagError(BigFleetError):
+    """What a flag names cannot be had."""
+
+
+@contextmanager
+def naming(flag: str) -> Iterator[None]:
+    """Say which flag is to blame when what it names cannot be had."""
+    try:
+        yield
+    except BigFleetError as error:
+        raise FlagError(f"{flag}: {error}") from error
 
 
 def tls_store(settings: TlsFlags, log: FilteringBoundLogger) -> TlsStore | None:

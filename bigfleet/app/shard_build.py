@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.net import Channel, DialOptions, ServeOptions, Server
 from bigfleet.aio.seams import Seams
+from bigfleet.app.parts import naming
 from bigfleet.app.shard_command import ShardSettings
 from bigfleet.app.shard_readers import Readers, readers_of
 from bigfleet.obs.audit import Audit, AuditFile, NoAudit
@@ -98,13 +99,14 @@ async def listening_shard(
         stack.push_async_callback(channel.close)
         audit: Audit = NoAudit()
         if settings.audit_log is not None:
-            audit = AuditFile(
-                seams.disk,
-                settings.audit_log,
-                now_ns=seams.clock.wall_ns,
-                max_bytes=settings.audit_max_bytes,
-                keep=settings.audit_keep,
-            )
+            with naming("--audit-log"):
+                audit = AuditFile(
+                    seams.disk,
+                    settings.audit_log,
+                    now_ns=seams.clock.wall_ns,
+                    max_bytes=settings.audit_max_bytes,
+                    keep=settings.audit_keep,
+                )
         decisions = DecisionLog()
         shard = Shard(
             options_of(settings),

@@ -15,7 +15,16 @@ from bigfleet.app.dashboard_beside import check_dashboard
 from bigfleet.cli.command import Command
 from bigfleet.cli.console import Console
 from bigfleet.cli.errors import UsageError
-from bigfleet.cli.kinds import ByteSize, Cli, Duration, HttpListen, Listen, OptionalDial, OptionalPath
+from bigfleet.cli.kinds import (
+    ByteSize,
+    Cli,
+    Directory,
+    Duration,
+    HttpListen,
+    Listen,
+    OptionalDial,
+    OptionalPath,
+)
 from bigfleet.cli.settings import ProcessFlags, TlsFlags
 from bigfleet.transport.address import ListenAddress
 
@@ -51,7 +60,7 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
         default=None, description="HTTP address of a dashboard beside this shard, in a process of its own"
     )
     id: str = Field(default="shard-0", min_length=1, description="shard id, the same over all restarts")
-    data_dir: Annotated[Path, Cli(metavar="DIR")] = Field(
+    data_dir: Directory = Field(
         default=Path("./data"), description="directory of the epoch; must outlive the process"
     )
     provider_addr: OptionalDial = Field(

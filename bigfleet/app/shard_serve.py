@@ -18,7 +18,7 @@ from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard_beside import dashboard_beside
 from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.parts import Part, logs_of, tls_store, until_stop
+from bigfleet.app.parts import Part, logs_of, naming, tls_store, until_stop
 from bigfleet.app.shard_build import RunningShard, listening_shard
 from bigfleet.app.shard_command import ShardSettings
 from bigfleet.cli.console import Console
@@ -44,7 +44,8 @@ def serve(settings: ShardSettings, console: Console) -> int:
 
 async def _serve(settings: ShardSettings, console: Console) -> int:
     proc = SystemProc()
-    data = open_data_directory(SystemDisk(), settings.data_dir)
+    with naming("--data-dir"):
+        data = open_data_directory(SystemDisk(), settings.data_dir)
     try:
         with (
             logs_of(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,

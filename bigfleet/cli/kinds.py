@@ -48,11 +48,20 @@ def _optional_path(text: str) -> Path | None:
     return Path(text) if text else None
 
 
+def _directory(text: str) -> Path:
+    if not text:
+        raise InvalidFieldError(
+            "directory", text, _A_DIRECTORY
+        )  # Path("") would be wherever one happens to stand
+    return Path(text)
+
+
 def _path_text(path: Path | None) -> str:
     return "" if path is None else str(path)
 
 
 _NONE = type(None)
+_A_DIRECTORY = "the path of a directory, . for the one it is started in"
 
 Duration = Annotated[
     float, Kind((int, float), "DURATION", values.DURATION, values.parse_duration, values.format_duration)
@@ -75,6 +84,8 @@ OptionalDial = Annotated[
 OptionalPath = Annotated[
     Path | None, Kind((Path, _NONE), "FILE", "a path, or empty for none", _optional_path, _path_text)
 ]
+
+Directory = Annotated[Path, Kind((Path,), "DIR", _A_DIRECTORY, _directory)]
 
 
 @dataclass(frozen=True, slots=True)

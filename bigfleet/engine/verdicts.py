@@ -12,6 +12,7 @@ from operator import eq
 from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
@@ -30,7 +31,9 @@ from bigfleet.model.decision import (
     Verdict,
 )
 from bigfleet.model.demand import Demand
+from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.machine import MachineState
+from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO
 
 _Acquired = tuple[tuple[str, ...], tuple[str, ...]]
@@ -81,6 +84,9 @@ class Verdicts(Sequence[Verdict]):
             for item, ids in zip(open_needs, acquired, strict=True)
         }
 
+        self._acquired: Mapping[int, Sequence[int]] = {
+            item.place: item.acquired for item in open_needs if item.acquired
+        }
         self.short_places: tuple[int, ...] = tuple(item.place for item in open_needs if any(item.missing))
         """The needs that Phase 1 left short, in list order."""
 
@@ -113,6 +119,28 @@ class Verdicts(Sequence[Verdict]):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+    def needs(self) -> list[Need]:
+        """The needs alone, in the same order, without a verdict being made."""
+        runs = self._runs
+        return [runs[name].plans[visit].need for _, name, visit in self._listed]
+
+    def parked_places(self) -> list[int]:
+        """The needs whose acquisition is parked."""
+        runs = self._runs
+        return [
+            place for place, (_, name, visit) in enumerate(self._listed) if runs[name].plans[visit].parked
+        ]
+
+    def claimed_rows(self) -> Iterator[tuple[int, Numbers]]:
+        """For each need that has machines, existing or acquired, their rows in the inventory."""
+        for place, (_, name, visit) in enumerate(self._listed):
+            run = self._runs[name]
+            credited = run.outcomes[visit].credited
+            if credited.size:
+                yield place, run.rows(credited)
+        for place, rows in self._acquired.items():
+            yield place, np.array(rows, dtype=np.intp)
 
     def _visit(self, place: int) -> tuple[ClusterRun, int]:
         _, name, visit = self._listed[place]
@@ -157,7 +185,8 @@ class Verdicts(Sequence[Verdict]):
     def _claimed(self, run: ClusterRun, outcome: Outcome, acquired: Sequence[int]) -> Sequence[str]:
         if not outcome.credited.size and not acquired:
             return ()
-        return Told(partial(self._teller.ids, run, outcome.credited, acquired))
+        count = outcome.credited.size + len(acquired)
+        return Told(partial(self._teller.ids, run, outcome.credited, acquired), count)
 
     def _same_candidates(self, run: ClusterRun, visit: int, outcome: Outcome) -> Sequence[DomainCoverage]:
         if outcome.domain is None:
@@ -170,6 +199,33 @@ def short_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
     if isinstance(verdicts, Verdicts):
         return verdicts.short_places
     return [place for place, verdict in enumerate(verdicts) if not verdict.satisfied]
+
+
+def needs_of(verdicts: Sequence[Verdict]) -> Sequence[Need]:
+    """The needs that verdicts are about, in their order, without making the verdicts."""
+    return verdicts.needs() if isinstance(verdicts, Verdicts) else [verdict.need for verdict in verdicts]
+
+
+def parked_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
+    """The needs whose acquisition was parked, without making the verdicts of all the others."""
+    if isinstance(verdicts, Verdicts):
+        return verdicts.parked_places()
+    return [place for place, verdict in enumerate(verdicts) if verdict.parked]
+
+
+def holder_rows(verdicts: Sequence[Verdict], snapshot: InventorySnapshot) -> NDArray[np.int64]:
+    """For every row of the snapshot that was decided on the need that claims it, -1 where none does."""
+    holders = np.full(snapshot.columns["state"].size, -1, dtype=np.int64)
+    if isinstance(verdicts, Verdicts):
+        for place, rows in verdicts.claimed_rows():
+            holders[rows] = place
+        return holders
+    for place, verdict in enumerate(verdicts):
+        for machine_id in verdict.claimed:
+            row = snapshot.row_of(machine_id)
+            if row is not None:
+                holders[row] = place
+    return holders
 
 
 class _Teller:

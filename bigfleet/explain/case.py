@@ -1,42 +1,59 @@
 """A case: a situation, the decision on it, and both in the form in which questions are asked.
 
 Why: an explanation looks at every machine once; machines that are alike in everything an explanation can say are one group.
-Called by: the explanations of this room, which share one case.
+Called by: the explanations of this room, which share one case. `bigfleet.explain.cycle_case` is the same for a running shard.
 Must never: decide. Who holds what is read off the decision.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from bigfleet.document.compare_costs import first_actions
 from bigfleet.document.snapshot import SnapshotDocument
+from bigfleet.engine.verdicts import needs_of
 from bigfleet.explain.usable import in_flight
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Verdict
-from bigfleet.model.machine import Machine
+from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 
 NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):  # a tuple, as a fleet has tens of thousands of them
     """Machines that are alike: of one shape, state and stamp, held by one need, treated in one way."""
 
     first: Machine
+    """The first by id."""
     holder: int
     """Place of the need that claims them, NOBODY when none does."""
     preemptor: int
     """Place of the need they leave for, NOBODY when they do not."""
     drains_for: int
     """Place of the need for which they drain already and are counted, NOBODY when they do not."""
-    ids: tuple[str, ...]
+    ids: Sequence[str]
+    """Ascending."""
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many they are."""
         return len(self.ids)
+
+    @property
+    def capacity(self) -> Resources:
+        """What they offer together."""
+        return self.first.shape.capacity.scaled(self.size)
+
+
+class Mates(NamedTuple):
+    """Where a Configured machine stands among those of its cluster, the first to be kept first."""
+
+    position: int
+    machines: int
+    claimed: int
+    """How many of them some need holds."""
 
 
 class Case:
@@ -45,12 +62,6 @@ class Case:
     def __init__(self, document: SnapshotDocument, decision: Decision) -> None:
         self.document, self.decision = document, decision
         self.situation = document.situation
-        self.machines: Mapping[str, Machine] = {machine.id: machine for machine in self.situation.machines}
-        self.holder = {
-            machine_id: place
-            for place, verdict in enumerate(decision.verdicts)
-            for machine_id in verdict.claimed
-        }
         self.actions: Mapping[str, Action] = first_actions(decision.actions)
         self.preemptor = {
             action.machine_id: NOBODY if action.need is None else action.need
@@ -58,13 +69,35 @@ class Case:
             if action.kind is ActionKind.PREEMPT
         }
         self.unresolved: Mapping[int, Resources] = {left.need: left.deficit for left in decision.unresolved}
-        self.in_flight: Mapping[str, int] = in_flight(self.machines, decision.verdicts)
-        self.groups = self._groups()
+        self.needs: Sequence[Need] = needs_of(decision.verdicts)
+        """By place: the normalised demand."""
 
-    def _groups(self) -> tuple[Group, ...]:
+    # The machines, in whatever form they are kept
+
+    @cached_property
+    def machines(self) -> Mapping[str, Machine]:
+        """Every machine by id."""
+        return {machine.id: machine for machine in self.situation.machines}
+
+    @cached_property
+    def in_flight(self) -> Mapping[str, int]:
+        """Machines that drain for a need already, with its place."""
+        return in_flight(self.machines, self.decision.verdicts)
+
+    @cached_property
+    def _holder(self) -> Mapping[str, int]:
+        return {
+            machine_id: place
+            for place, verdict in enumerate(self.decision.verdicts)
+            for machine_id in verdict.claimed
+        }
+
+    @cached_property
+    def groups(self) -> Sequence[Group]:
+        """All machines, told apart by all that an explanation can say."""
         # By identity of shape and stamp: documents and inventories share them, and to compare them costs far more. Where
         # they are not shared there are only more groups, which are put together again by what is said of them.
-        found: dict[tuple[int, int, int, str, int, int, int], list[str]] = {}
+        found: dict[tuple[int, int, int, str, float, int, int, int], list[str]] = {}
         for machine_id in sorted(self.machines):
             machine = self.machines[machine_id]
             key = (
@@ -72,12 +105,40 @@ class Case:
                 id(machine.assigned),
                 int(machine.state),
                 machine.cluster,
-                self.holder.get(machine_id, NOBODY),
+                machine.drain_grace_remaining_s,
+                self._holder.get(machine_id, NOBODY),
                 self.preemptor.get(machine_id, NOBODY),
                 self.in_flight.get(machine_id, NOBODY),
             )
             found.setdefault(key, []).append(machine_id)
-        return tuple(Group(self.machines[ids[0]], *key[4:], tuple(ids)) for key, ids in found.items())
+        return tuple(Group(self.machines[ids[0]], *key[5:], tuple(ids)) for key, ids in found.items())
+
+    def seen_by(self, _place: int) -> Sequence[Group]:
+        """All machines, told apart at least by all that can be said of them on behalf of one need."""
+        return self.groups
+
+    def victims_for(self, _place: int) -> Iterable[Group]:
+        """The Configured machines, told apart at least by what preemption for one need looks at."""
+        return (group for group in self.groups if group.first.state is MachineState.CONFIGURED)
+
+    def group_of(self, machine_id: str) -> Group:
+        """The group of one machine, which must be there."""
+        return next(group for group in self.groups if machine_id in group.ids)
+
+    def mates(self, machine: Machine) -> Mates:
+        """Where a Configured machine stands in the keep order of its cluster."""
+        there = [
+            other
+            for other in self.situation.machines
+            if other.state is MachineState.CONFIGURED and other.cluster == machine.cluster
+        ]
+        there.sort(
+            key=lambda other: (other.shape.price_per_hour, -other.assigned.reclamation_penalty, other.id)
+        )
+        position = 1 + next(place for place, other in enumerate(there) if other.id == machine.id)
+        return Mates(position, len(there), sum(other.id in self._holder for other in there))
+
+    # The needs
 
     def verdict(self, place: int) -> Verdict:
         """How the need at a place fares."""
@@ -85,7 +146,7 @@ class Case:
 
     def need(self, place: int) -> Need:
         """The need at a place of the normalised demand."""
-        return self.decision.verdicts[place].need
+        return self.needs[place]
 
     def numbers(self, place: int) -> tuple[int, ...]:
         """The numbers, in the document, of the needs that one place stands for."""
@@ -94,14 +155,24 @@ class Case:
 
     def place_of(self, number: int) -> int:
         """The place in the normalised demand of a need of the document."""
-        return next(place for place in range(len(self.decision.verdicts)) if number in self.numbers(place))
+        cluster = self.situation.needs[self._sources[number]].cluster
+        return next(place for place in self._places_of[cluster] if number in self.numbers(place))
 
-    def capacity(self, machine_ids: Iterable[str]) -> Resources:
-        """What some machines offer together."""
-        total = ZERO
-        for machine_id in machine_ids:
-            total += self.machines[machine_id].shape.capacity
-        return total
+    @cached_property
+    def _sources(self) -> Mapping[int, int]:
+        return {number: source for source, number in enumerate(self.document.places)}
+
+    @cached_property
+    def _places_of(self) -> Mapping[str, Sequence[int]]:
+        """Where the needs of each cluster stand; folded ones stay with their cluster."""
+        found: dict[str, list[int]] = {}
+        for place, need in enumerate(self.needs):
+            found.setdefault(need.cluster, []).append(place)
+        return found
+
+    def places_of(self, cluster: str) -> Sequence[int]:
+        """Where the needs of a cluster stand."""
+        return self._places_of.get(cluster, ())
 
     def open_after_preemption(self, place: int) -> Resources:
         """What a need misses even when every machine that drains for it is counted."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from bigfleet.explain.case import NOBODY, Case, Group
 from bigfleet.explain.preemption import Victim, preemption_of
-from bigfleet.explain.standing import CHOSEN, Answer, Judge, Standing, step_of
+from bigfleet.explain.standing import Judge, Standing, step_of
 from bigfleet.model.action import Action
 from bigfleet.model.machine import Machine, MachineState
+from bigfleet.model.resources import Resources
 from bigfleet.model.situation import Situation
 
 NEEDS_SHOWN = 10
@@ -83,14 +84,13 @@ class MachineExplanation:
 def explain_machine(case: Case, machine_id: str) -> MachineExplanation:
     """Explain what becomes of a machine, which must be in the case."""
     machine = case.machines[machine_id]
-    group = next(group for group in case.groups if machine_id in group.ids)
+    group = case.group_of(machine_id)
     action = case.actions.get(machine_id)
-    answers = [(place, Judge(case, place).answer(group)) for place in _by_precedence(case)]
+    ranked = _by_precedence(case)
     victim, runner_up = _victims(case, group, machine_id)
     keep_order = _keep_order(case, machine)
     release = _release(case.situation, machine)
-    views = [_view(case, place, answer) for place, answer in answers]
-    taker = next((view for view in views if view.standing is Standing.NOT_NEEDED), None)
+    taker = _next_taker(case, group, ranked)
     holder = () if group.holder == NOBODY else case.numbers(group.holder)
     return MachineExplanation(
         machine=machine,
@@ -102,8 +102,8 @@ def explain_machine(case: Case, machine_id: str) -> MachineExplanation:
         runner_up=runner_up,
         keep_order=keep_order,
         release=release,
-        next_taker=taker,
-        views=tuple(_shown(views)),
+        next_taker=None if taker is None else _view(case, group, taker),
+        views=tuple(_view(case, group, place) for place in _shown(group, ranked)),
     )
 
 
@@ -112,8 +112,8 @@ def _by_precedence(case: Case) -> list[int]:
     return sorted(places, key=lambda place: (*(-part for part in case.need(place).profile.precedence), place))
 
 
-def _view(case: Case, place: int, answer: Answer) -> View:
-    verdict = case.verdict(place)
+def _view(case: Case, group: Group, place: int) -> View:
+    verdict, answer = case.verdict(place), Judge(case, place).answer(group)
     return View(
         numbers=case.numbers(place),
         cluster=verdict.need.cluster,
@@ -125,11 +125,37 @@ def _view(case: Case, place: int, answer: Answer) -> View:
     )
 
 
-def _shown(views: list[View]) -> list[View]:
-    """The needs of highest precedence, and in any case the one that has it."""
-    head = views[:NEEDS_SHOWN]
-    having = [view for view in views[NEEDS_SHOWN:] if view.standing in CHOSEN]
-    return head + having
+def _shown(group: Group, ranked: list[int]) -> list[int]:
+    """The needs of highest precedence, and in any case those that have it or get it."""
+    having = {group.holder, group.preemptor, group.drains_for}
+    return [*ranked[:NEEDS_SHOWN], *(place for place in ranked[NEEDS_SHOWN:] if place in having)]
+
+
+def _next_taker(case: Case, group: Group, ranked: list[int]) -> int | None:
+    """The need of highest precedence that would take the machine if it wanted more.
+
+    What another need holds, or what serves or is on order for another cluster, nobody else would take; so few needs are
+    asked, and of those with one profile and unit only as many as it takes to see that it does not fit.
+    """
+    machine = group.first
+    if group.holder != NOBODY or machine.state in (S.DRAINING, S.DELETING, S.FAILED):
+        return None
+    places = ranked
+    if machine.state not in (S.IDLE, S.SPECULATIVE):
+        near = frozenset(case.places_of(machine.cluster or machine.assigned.cluster))
+        places = [place for place in ranked if place in near]
+    unfit: set[tuple[str, Resources]] = set()
+    for place in places:
+        need = case.need(place)
+        key = (need.profile.fingerprint, need.unit)
+        if key in unfit:
+            continue
+        judge = Judge(case, place)
+        if not judge.suits(machine):
+            unfit.add(key)
+        elif judge.answer(group).standing is Standing.NOT_NEEDED:
+            return place
+    return None
 
 
 def _victims(case: Case, group: Group, machine_id: str) -> tuple[Victim | None, Victim | None]:
@@ -145,17 +171,12 @@ def _victims(case: Case, group: Group, machine_id: str) -> tuple[Victim | None, 
 def _keep_order(case: Case, machine: Machine) -> KeepOrder | None:
     if machine.state is not S.CONFIGURED:
         return None
-    mates = [
-        other
-        for other in case.situation.machines
-        if other.state is S.CONFIGURED and other.cluster == machine.cluster
-    ]
-    mates.sort(key=lambda other: (other.shape.price_per_hour, -other.assigned.reclamation_penalty, other.id))
+    mates = case.mates(machine)
     reported = case.situation.reported_clusters
     return KeepOrder(
-        position=1 + next(place for place, other in enumerate(mates) if other.id == machine.id),
-        machines=len(mates),
-        claimed=sum(other.id in case.holder for other in mates),
+        position=mates.position,
+        machines=mates.machines,
+        claimed=mates.claimed,
         reported=reported is None or machine.cluster in reported,
     )
 

@@ -20,7 +20,7 @@ from bigfleet.model.costs import effective_cost
 from bigfleet.model.decision import Verdict
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
-from bigfleet.model.resources import Resources
+from bigfleet.model.resources import ZERO, Resources
 
 EXAMPLES = 5
 """How many machines of a class are named."""
@@ -115,14 +115,14 @@ def explain_need(
 ) -> NeedExplanation:
     """Explain how the need at a place of the normalised demand fares."""
     judge = Judge(case, place)
-    answers = [(judge.answer(group), group) for group in case.groups]
+    answers = [(judge.answer(group), group) for group in case.seen_by(place)]
     return NeedExplanation(
         place=place,
         numbers=case.numbers(place),
         verdict=case.verdict(place),
         machines=len(case.machines),
         open_after_preemption=case.open_after_preemption(place),
-        steps=_steps(case, judge),
+        steps=_steps(judge, answers),
         chosen=_chosen(judge.need, answers),
         next_best=_next_best(judge.need, answers),
         refusals=_refusals(case, judge, answers),
@@ -140,7 +140,21 @@ def cost_for(machine: Machine, need: Need) -> float:
     return effective_cost(shape.price_per_hour, shape.interruption_probability, penalty)
 
 
-def _class(machine: Machine, need: Need, how: str, ids: Sequence[str]) -> MachineClass:
+def _kind(machine: Machine) -> tuple[object, ...]:
+    """What is the same on machines of one class."""
+    shape = machine.shape
+    return (
+        *(machine.state, shape.instance_type, shape.zone, shape.capacity_type),
+        *(shape.price_per_hour, shape.interruption_probability),
+    )
+
+
+def _examples(groups: Sequence[Group]) -> tuple[str, ...]:
+    """The first machines by id of some groups."""
+    return tuple(sorted(machine_id for group in groups for machine_id in group.ids[:EXAMPLES])[:EXAMPLES])
+
+
+def _class(machine: Machine, need: Need, how: str, groups: Sequence[Group]) -> MachineClass:
     shape = machine.shape
     return MachineClass(
         instance_type=shape.instance_type,
@@ -151,23 +165,18 @@ def _class(machine: Machine, need: Need, how: str, ids: Sequence[str]) -> Machin
         interruption_probability=shape.interruption_probability,
         effective_cost=cost_for(machine, need),
         how=how,
-        count=len(ids),
-        examples=tuple(ids[:EXAMPLES]),
+        count=sum(group.size for group in groups),
+        examples=_examples(groups),
     )
 
 
 def _chosen(need: Need, answers: Iterable[tuple[Answer, Group]]) -> tuple[MachineClass, ...]:
-    found: dict[tuple[object, ...], tuple[Machine, str, list[str]]] = {}
+    found: dict[tuple[object, ...], tuple[Machine, str, list[Group]]] = {}
     for answer, group in answers:
         if answer.standing in CHOSEN:
             how = answer.detail if answer.standing is Standing.TAKEN else answer.standing.value
-            known = _class(group.first, need, how, ())
-            key = (
-                *(known.how, known.state, known.instance_type, known.zone, known.capacity_type),
-                *(known.price_per_hour, known.interruption_probability),
-            )
-            found.setdefault(key, (group.first, how, []))[2].extend(group.ids)
-    classes = [_class(machine, need, how, sorted(ids)) for machine, how, ids in found.values()]
+            found.setdefault((how, *_kind(group.first)), (group.first, how, []))[2].append(group)
+    classes = [_class(machine, need, how, groups) for machine, how, groups in found.values()]
     return tuple(
         sorted(classes, key=lambda item: (_HOW_ORDER.index(item.how), item.effective_cost, item.examples))
     )
@@ -191,25 +200,25 @@ def _next_best(need: Need, answers: Iterable[tuple[Answer, Group]]) -> MachineCl
         return (True, cost_for(machine, need), 0.0, group.ids[0])
 
     best = min(free, key=order)
-    how = step_of(best.first)
-    return _class(best.first, need, f"would be {how}", best.ids)
+    how, wanted = f"would be {step_of(best.first)}", _kind(best.first)
+    return _class(best.first, need, how, [group for group in free if _kind(group.first) == wanted])
 
 
 def _refusals(case: Case, judge: Judge, answers: Iterable[tuple[Answer, Group]]) -> tuple[Refusal, ...]:
-    found: dict[Answer, list[str]] = {}
+    found: dict[Answer, list[Group]] = {}
     for answer, group in answers:
         if answer.standing not in CHOSEN:
-            found.setdefault(answer, []).extend(group.ids)
+            found.setdefault(answer, []).append(group)
     refusals = [
         Refusal(
             standing=answer.standing,
             detail=answer.detail,
-            count=len(ids),
-            examples=tuple(sorted(ids)[:EXAMPLES]),
+            count=sum(group.size for group in groups),
+            examples=_examples(groups),
             needs=case.numbers(answer.need) if answer.standing is Standing.CLAIMED else (),
             remedy=_REMEDIES[answer.standing].format(detail=answer.detail, domain=judge.domain),
         )
-        for answer, ids in found.items()
+        for answer, groups in found.items()
     ]
     refusals.sort(key=lambda item: (_STANDINGS.index(item.standing), -item.count, item.detail, item.needs))
     return tuple(
@@ -254,7 +263,7 @@ def _competitors(case: Case, answers: Iterable[tuple[Answer, Group]]) -> tuple[C
     held: dict[tuple[int, str], int] = {}
     for answer, group in answers:
         if answer.standing is Standing.CLAIMED:
-            held[(answer.need, answer.detail)] = held.get((answer.need, answer.detail), 0) + group.count
+            held[(answer.need, answer.detail)] = held.get((answer.need, answer.detail), 0) + group.size
     found = [
         Competitor(
             numbers=case.numbers(place),
@@ -269,18 +278,19 @@ def _competitors(case: Case, answers: Iterable[tuple[Answer, Group]]) -> tuple[C
     return tuple(sorted(found, key=lambda item: (-item.machines, item.numbers))[:COMPETITORS])
 
 
-def _steps(case: Case, judge: Judge) -> tuple[Step, ...]:
-    fitting = dict.fromkeys(_STEPS, 0)
-    taken: dict[MachineState, list[str]] = {state: [] for state in _STEPS}
-    for group in case.groups:
+def _steps(judge: Judge, answers: Iterable[tuple[Answer, Group]]) -> tuple[Step, ...]:
+    fitting, taken = dict.fromkeys(_STEPS, 0), dict.fromkeys(_STEPS, 0)
+    offered = dict.fromkeys(_STEPS, ZERO)
+    for _, group in answers:
         state = group.first.state
         if state in fitting and judge.could_take(group.first):
-            fitting[state] += group.count
+            fitting[state] += group.size
         if group.holder == judge.place:
-            taken[state].extend(group.ids)
+            taken[state] += group.size
+            offered[state] += group.capacity
     missing = judge.need.total
     steps: list[Step] = []
     for state in _STEPS:
-        missing -= case.capacity(taken[state])
-        steps.append(Step(state.label, fitting[state], len(taken[state]), missing))
+        missing -= offered[state]
+        steps.append(Step(state.label, fitting[state], taken[state], missing))
     return tuple(steps)

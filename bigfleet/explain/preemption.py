@@ -6,12 +6,10 @@ Rules: decision-engine section 8; capacity in flight (E4), protected claims (E3)
 
 from dataclasses import dataclass
 
-from bigfleet.explain.case import NOBODY, Case
+from bigfleet.explain.case import NOBODY, Case, Group
 from bigfleet.explain.usable import Usable, never_preempts
 from bigfleet.model.costs import drain_grace_s, victim_cost
-from bigfleet.model.machine import Machine, MachineState
-
-S = MachineState
+from bigfleet.model.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +48,30 @@ def preemption_of(case: Case, place: int) -> Preemption | None:
     usable = Usable(verdict)
     mine, priority = verdict.need.profile.precedence, verdict.need.profile.priority
     taken: list[Machine] = []
-    left: list[Machine] = []
+    left: list[Group] = []
     protected = not_lower = others = 0
-    for group in case.groups:
-        if group.first.state is not S.CONFIGURED or group.holder == place or not usable(group.first):
+    for group in case.victims_for(place):
+        if group.holder == place or not usable(group.first):
             continue
-        machines = [case.machines[machine_id] for machine_id in group.ids]
         if group.preemptor == place:
-            taken.extend(machines)
+            taken.extend(case.machines[machine_id] for machine_id in group.ids)
         elif group.preemptor != NOBODY:
-            others += group.count
+            others += group.size
         elif group.first.assigned.priority >= priority:
-            not_lower += group.count
+            not_lower += group.size
         elif group.holder != NOBODY and case.need(group.holder).profile.precedence >= mine:
-            protected += group.count
+            protected += group.size
         else:
-            left.extend(machines)
-    ordered = [] if never_preempts(verdict) else sorted(left, key=_victim_order)
+            left.append(group)
+    if never_preempts(verdict):
+        left = []
+    # Machines of one group cost the same, and its first is the first by id.
+    next_one = min((group.first for group in left), key=_victim_order, default=None)
     return Preemption(
         in_flight=tuple(machine_id for machine_id, found in sorted(case.in_flight.items()) if found == place),
         taken=tuple(_victim(machine, priority) for machine in sorted(taken, key=_victim_order)),
-        runner_up=_victim(ordered[0], priority) if ordered else None,
-        left=len(ordered),
+        runner_up=None if next_one is None else _victim(next_one, priority),
+        left=sum(group.size for group in left),
         protected=protected,
         not_lower=not_lower,
         taken_by_others=others,

@@ -98,6 +98,10 @@ class Judge:
         of_type = not self._pinned or machine.shape.instance_type in self._pinned
         return of_type and self._unfit(machine) is None
 
+    def suits(self, machine: Machine) -> bool:
+        """Whether profile and unit allow for this very machine in its state, whoever holds it."""
+        return self._unfit(machine) is None
+
     def matches(self, machine: Machine) -> bool:
         """Whether the need could use such a machine were it large enough."""
         answer = self._unfit(machine)

@@ -6,6 +6,7 @@ Rules: decision-engine section 8, steps 1 to 3; capacity in flight, decision E4.
 
 from collections.abc import Mapping, Sequence
 
+from bigfleet.engine.verdicts import short_places
 from bigfleet.model.decision import Verdict
 from bigfleet.model.machine import Machine, MachineState, NeedRef
 from bigfleet.model.matching import matches
@@ -45,8 +46,9 @@ def in_flight(machines: Mapping[str, Machine], verdicts: Sequence[Verdict]) -> d
     counted: dict[str, int] = {}
     if not waiting:
         return counted
-    short = [place for place, verdict in enumerate(verdicts) if not verdict.satisfied]
-    for place in sorted(short, key=lambda place: (-verdicts[place].need.profile.priority, place)):
+    for place in sorted(
+        short_places(verdicts), key=lambda place: (-verdicts[place].need.profile.priority, place)
+    ):
         verdict = verdicts[place]
         if never_preempts(verdict):
             continue

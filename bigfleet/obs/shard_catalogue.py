@@ -41,6 +41,12 @@ INSTRUCTION_KINDS = (
     "transfer_ownership",
     "unknown",
 )
+METADATA_KEYS = (
+    "assigned-priority",
+    "assigned-interruption-penalty-dollars",
+    "assigned-reclamation-penalty-dollars",
+)
+"""Keys whose values can be unreadable, without our prefix; those that hold any text cannot."""
 INSTRUCTION_OUTCOMES = ("accepted", "repeated", "rejected_stale", "rejected_invalid", "failed")
 
 _KIND = Label("kind", ACTION_KINDS)
@@ -267,6 +273,13 @@ SHARD = (
         "bigfleet_shard_adopted_reports_total",
         Type.COUNTER,
         "Reports of the provider taken over although no legal transition leads there: losses at once, others the third time.",
+    ),
+    _ours(
+        "bigfleet_shard_metadata_skipped_total",
+        Type.COUNTER,
+        "Values in the metadata of provider records that could not be read and were skipped, once per machine and key; what "
+        "they say about the worth of the machine's work is lost.",
+        labels=(Label("key", METADATA_KEYS),),
     ),
     _ours(
         "bigfleet_shard_listings_held",

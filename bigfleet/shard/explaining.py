@@ -10,7 +10,6 @@ Rules: dashboard 6 and 8.
 """
 
 import asyncio
-import gc
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +19,8 @@ from bigfleet.aio.net import Code, RefusedError
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide
 from bigfleet.explain.case import Case
-from bigfleet.explain.changes import propose
+from bigfleet.explain.changes import Proposal, propose
+from bigfleet.explain.cycle_case import CycleCase
 from bigfleet.explain.document import machine_explanation_document, need_explanation_document
 from bigfleet.explain.finding import find_need, known_machine
 from bigfleet.explain.machine import explain_machine
@@ -35,7 +35,7 @@ from bigfleet.shard.slots import Slots
 AT_ONCE: Final = 2
 WAITING: Final = 8
 LARGE: Final = 50_000
-"""Beyond so many machines an explanation runs alone, from records that are not kept, without further runs of the engine."""
+"""Beyond so many machines an explanation runs alone, keeps nothing, and is made without further runs of the engine."""
 
 T = TypeVar("T")
 
@@ -50,14 +50,13 @@ class Explained:
 
 
 class _Opened:
-    """A cycle as explanations need it: records in place of columns, the decision heard by a listener."""
+    """A cycle as explanations need it: its columns, and records in their place only where changes are tried."""
 
     def __init__(self, view: CycleView) -> None:
         self.view = view
-        situation = situation_of(view)
-        document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
-        self.case = Case(document, view.decision)
+        self.case = CycleCase(view.snapshot, bare_situation_of(view), view.decision)
         self._notes: Notes | None = None
+        self._records: Case | None = None
 
     def notes(self, place: int) -> Notes | None:
         """What a listener hears; asked for gangs alone, as for other needs it adds nothing."""
@@ -79,11 +78,19 @@ class _Opened:
             self._notes = recorder.notes
         return self._notes
 
+    def proposals(self, place: int) -> tuple[Proposal, ...]:
+        """Changes that were tried; edits are made on records, so this is what makes them."""
+        if self._records is None:
+            situation = situation_of(self.view)
+            document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
+            self._records = Case(document, self.view.decision)
+        return tuple(propose(self._records, place, Redecider()))
+
     def place_of(self, need: NeedRef) -> int | None:
         """Where exactly this need stands; folded ones are found by the class they became."""
         wanted = (need.cluster, need.fingerprint, need.group)
-        verdicts = self.case.decision.verdicts
-        return next((place for place in range(len(verdicts)) if verdicts[place].need.key == wanted), None)
+        case = self.case
+        return next((place for place in case.places_of(need.cluster) if case.need(place).key == wanted), None)
 
 
 class Explainer:
@@ -113,7 +120,7 @@ class Explainer:
         else:
             place = find_need(opened.case, text, "need")
         tries = not quick and not is_large(view)
-        proposals = propose(opened.case, place, Redecider()) if tries else ()
+        proposals = opened.proposals(place) if tries else ()
         need = opened.case.need(place)
         content = need_explanation_document(explain_need(opened.case, place, opened.notes(place), proposals))
         key = NeedRef(need.cluster, need.profile.fingerprint, need.group)
@@ -139,18 +146,7 @@ class Explainer:
             if not is_large(view):
                 return await asyncio.to_thread(work)
             async with self._alone:
-                return await asyncio.to_thread(_uncollected, work)
-
-
-def _uncollected(work: Callable[[], T]) -> T:
-    """Work without the garbage collector, which would walk every record again and again while all others wait."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        return work()
-    finally:
-        if was_on:
-            gc.enable()
+                return await asyncio.to_thread(work)
 
 
 def is_large(view: CycleView) -> bool:

@@ -97,6 +97,10 @@ class ShardMetrics:
         """A provider's record was refused."""
         self._metrics.counter("bigfleet_shard_machines_rejected_total", reason=reason).inc()
 
+    def metadata_skipped(self, key: str) -> None:
+        """A value of a machine's metadata could not be read."""
+        self._metrics.counter("bigfleet_shard_metadata_skipped_total", key=key).inc()
+
     def proposals(self, committed: int) -> None:
         """The commit broker of Phase 1 took so many claims; with one deciding thread none ever conflicts."""
         self._metrics.counter("bigfleet_shard_phase1_occ_proposals_total", outcome="committed").inc(committed)

@@ -23,6 +23,7 @@ from bigfleet.provider.errors import ListTooLargeError, NoSuchMachineError, Prov
 from bigfleet.shard.core.listing_guard import ListingGuard
 from bigfleet.shard.core.reconcile import Change, Disputes, judge, vanished
 from bigfleet.shard.dispatch import Dispatch
+from bigfleet.shard.metadata_notes import MetadataNotes
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.sessions import Sessions
@@ -68,6 +69,7 @@ class Reconciler:
         self._steady, self._configured = steady, configured
         self._reader = ListingReader(stock.inventory)
         self._disputes, self._guard = Disputes(), ListingGuard()
+        self._metadata = MetadataNotes(metrics, log)
         self._cursor = b""
         self._again: set[str] = set()
         self._fetching: asyncio.Task[_Fetched] | None = None
@@ -138,6 +140,7 @@ class Reconciler:
             if place == 0:
                 self._cursor = listing.revision  # of several the oldest: nothing falls between two of them
             self._note_rejected(listing.rejected)
+            self._metadata.note(listing.skipped)
             await self._tell_new(listing)
             disputed += await self._apply_changed(listing.changed)
             seen += [listing.seen, _rows_of(listing)]

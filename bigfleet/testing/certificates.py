@@ -33,8 +33,8 @@ class Authority:
         """Return files with exactly the identity given."""
         return _files(dev_ca.issue(self._directory, identity, name=name, now=self._now))
 
-    def issue_uris(self, name: str, uris: Sequence[str]) -> TlsFiles:
-        """Return files with any URI SANs, also none, several or nonsense; otherwise as good as others."""
+    def issue_uris(self, name: str, uris: Sequence[str], *, ends: timedelta = timedelta(days=1)) -> TlsFiles:
+        """Return files with any URI SANs, also none, several or nonsense, valid for so long; otherwise as good as others."""
         authority = x509.load_pem_x509_certificate((self._directory / dev_ca.CA_CERT).read_bytes())
         authority_key = serialization.load_pem_private_key(
             (self._directory / dev_ca.CA_KEY).read_bytes(), None
@@ -49,7 +49,7 @@ class Authority:
         builder = builder.subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
         builder = builder.serial_number(x509.random_serial_number())
         builder = builder.not_valid_before(self._now - timedelta(minutes=5))
-        builder = builder.not_valid_after(self._now + timedelta(days=1))
+        builder = builder.not_valid_after(self._now + ends)
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         certificate = builder.sign(authority_key, hashes.SHA256())

@@ -10,7 +10,7 @@ just what is known, in other bytes, is unchanged too. What has another form is d
 one give the same result; a property test holds that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from bigfleet.model.inventory import Inventory, NewRows, Placement, Rows
 from bigfleet.model.machine import NO_HOST, HostRef, Machine, MachineState
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import machine_from_proto
+from bigfleet.wire.metadata import assignment_from_metadata
 from bigfleet.wire.raw import twin_of
 from bigfleet.wire.record_memory import RecordMemory
 from bigfleet.wire.record_scan import UNUSUAL, ScannedParts, leading_id, scan
@@ -45,6 +46,15 @@ class RejectedRecord:
     error: InvalidFieldError
 
 
+@dataclass(frozen=True, slots=True)
+class SkippedMetadata:
+    """Values of a machine's metadata that could not be read; the machine is taken without them."""
+
+    machine_id: str
+    values: Mapping[str, str]
+    """By key."""
+
+
 @dataclass(slots=True)
 class Listing:
     """What a listing says beyond what is known already."""
@@ -55,6 +65,8 @@ class Listing:
     changed: list[tuple[Machine, int]] = field(default_factory=list)
     """Known machines whose record differs from the one last read, with the hash to note once it is applied."""
     rejected: list[RejectedRecord] = field(default_factory=list)
+    skipped: list[SkippedMetadata] = field(default_factory=list)
+    """Of new and changed records."""
     seen: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     """Rows of the known machines that the listing names, refused records included."""
 
@@ -212,6 +224,10 @@ class ListingReader:
         except InvalidFieldError as error:
             reading.refuse(place, machine_id, error)
             return False
+        _, skipped = assignment_from_metadata(message.shard_metadata)
+        if skipped:
+            values = {key: message.shard_metadata[key] for key in skipped}
+            reading.listing.skipped.append(SkippedMetadata(machine_id, values))
         if row >= 0:
             reading.listing.changed.append((machine, source_hash))
             return True

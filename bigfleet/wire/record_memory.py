@@ -147,7 +147,9 @@ class RecordMemory:
             return _UNUSUAL
         if any(field.name != "shard_metadata" for field, _ in message.ListFields()):
             return _UNUSUAL
-        assigned, _ = assignment_from_metadata(message.shard_metadata)
+        assigned, skipped = assignment_from_metadata(message.shard_metadata)
+        if skipped:
+            return _UNUSUAL  # to be decoded in full, where it is known which machine it is about
         number = self._inventory.assignments.intern(assigned)
         if canonical is not None:
             _remember(self._canonical_assignments, canonical, number)

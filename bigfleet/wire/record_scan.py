@@ -2,7 +2,8 @@
 
 Why: a first listing has a quarter of a million records; building messages and maps for each takes longer than all the
 rest. Encoders write fields in ascending order, so what the machine is (fields 4 to 13) is one run of bytes that is the
-same on thousands of machines, and so is the metadata behind the cluster.
+same on thousands of machines, and so is the metadata behind the cluster. Providers made with our kit write cluster and
+metadata first and that run behind them, which is known here too.
 Called by: `bigfleet.wire.listing` alone.
 Must never: guess. A record of any other form gives None, and the caller decodes it in full.
 Safety: a run of bytes is only ever believed after it has been parsed as a message by itself. Being complete fields from
@@ -80,7 +81,15 @@ def scan(record: bytes, wide_marks: Sequence[bytes] = ()) -> Scanned | None:
             if record[at + 1] >= _ONE_BYTE or behind > size:
                 return None
             provider, ref, at = record[at + 4 : split], record[split + 2 : behind], behind
-        if state in _BOUND:
+        if state in _BOUND and at < size and record[at] == _CLUSTER:
+            if record[at + 1] >= _ONE_BYTE:
+                return None
+            behind = at + 2 + record[at + 1]
+            cluster, at = record[at + 2 : behind], _end_of_metadata(record, behind)
+            if at < 0:
+                return None
+            metadata = record[behind:at]
+        elif state in _BOUND:
             end = _cluster_before_metadata(record, at)
             if end < 0:
                 end = _end_of_shape(record, at)
@@ -94,6 +103,19 @@ def scan(record: bytes, wide_marks: Sequence[bytes] = ()) -> Scanned | None:
     except IndexError:
         return None  # cut short; decoding in full will say where
     return state, provider, ref, pieces, cluster, metadata, wide
+
+
+def _end_of_metadata(record: bytes, at: int) -> int:
+    """Step over metadata; -1 when an entry is longer than any of ours or runs beyond the end."""
+    size = len(record)
+    while at < size and record[at] == _METADATA:
+        length = record[at + 1]
+        if length >= _ONE_BYTE:
+            if record[at + 2] >= _ONE_BYTE:
+                return -1
+            length = 1 + (length & 0x7F) + (record[at + 2] << 7)
+        at += 2 + length
+    return at if at <= size else -1
 
 
 def _cluster_before_metadata(record: bytes, at: int) -> int:

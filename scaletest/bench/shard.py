@@ -12,6 +12,8 @@ import sys
 import time
 from typing import Any
 
+from scaletest.bench.shard_fleet import FleetSize
+
 CLUSTERS, MACHINES, SECONDS = 5_000, 500_000, 40
 CONCURRENCY = 256
 BURST = 10_000
@@ -66,7 +68,7 @@ def measure(clusters: int, machines: int, seconds: float) -> dict[str, Any]:
         shard = _Child("shard_process", provider_port, CONCURRENCY, 1)
         started.append(shard)
         shard_port = shard.hear()
-        wanted = machines * 9 // 10
+        wanted = FleetSize(clusters, machines).seeded
         while sum((told := shard.ask("first listing"))["machines"].values()) < wanted:
             note(told)
             time.sleep(1)

@@ -33,6 +33,11 @@ class FleetSize:
         return self.machines * 8 // 10 // (self.clusters * ROWS)
 
     @property
+    def seeded(self) -> int:
+        """Machines that there really are, as every row is served by a whole number of them."""
+        return self.clusters * ROWS * self.per_row + 2 * self.free
+
+    @property
     def free(self) -> int:
         """Idle machines, and as many slots."""
         return self.machines // 10

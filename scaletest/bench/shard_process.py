@@ -44,15 +44,15 @@ class _Watch:
         self._shard, self._registry = shard, registry
         self._lags: list[float] = []
         self._cycles: list[CycleFacts] = []  # never whole views: each holds its snapshot
-        self._collected: list[float] = []
+        self._collected: list[tuple[int, float]] = []
         gc.callbacks.append(self._note_collection)
         self._began, self._cpu = time.monotonic(), time.process_time()
 
-    def _note_collection(self, phase: str, _info: object) -> None:
+    def _note_collection(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._collecting = time.monotonic()
         else:
-            self._collected.append(time.monotonic() - self._collecting)
+            self._collected.append((info["generation"], time.monotonic() - self._collecting))
 
     async def sample(self) -> None:
         seen = 0
@@ -89,7 +89,15 @@ class _Watch:
                 phase: {"p50": _ms(sorted(each), 0.5), "max": _ms(sorted(each), 1.0)}
                 for phase, each in sorted(phases.items())
             },
-            "collections_ms": {"total": round(sum(collected) * 1000), "max": _ms(sorted(collected), 1.0)},
+            "collections": {
+                f"generation {number}": {
+                    "count": len(each),
+                    "total_ms": round(sum(each) * 1000),
+                    "max_ms": _ms(each, 1.0),
+                }
+                for number in range(3)
+                if (each := sorted(took for generation, took in collected if generation == number))
+            },
             "machines": {state.label: count for state, count in counts.items() if count},
             "sessions": len(self._shard.sessions),
             "rss_mb": round(_rss_mb()),

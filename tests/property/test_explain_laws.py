@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,14 +14,17 @@ from bigfleet.document.decisions import write_decision
 from bigfleet.document.edits import apply_edits, edits_of, read_edits
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.snapshot import SnapshotDocument, read_situation, write_document
-from bigfleet.engine.cycle import decide_situation
+from bigfleet.engine.cycle import decide, decide_situation
 from bigfleet.explain.case import Case
 from bigfleet.explain.changes import Effect, propose
+from bigfleet.explain.cycle_case import CycleCase
 from bigfleet.explain.document import machine_explanation_document, need_explanation_document
 from bigfleet.explain.machine import explain_machine
 from bigfleet.explain.need import NeedExplanation, explain_need
 from bigfleet.explain.redecide import Redecider
 from bigfleet.explain.standing import Standing
+from bigfleet.model.inventory import Inventory, wide_labels
+from bigfleet.model.resources import ZERO
 from bigfleet.model.situation import Situation
 from bigfleet.testing.situations import situation_of, situations
 
@@ -124,7 +128,9 @@ def preemption_adds_up(case: Case, explanation: NeedExplanation) -> None:
     """What drains and what is preempted leaves open what the engine left open."""
     found = explanation.preemption
     assert found is not None
-    freed = case.capacity([*found.in_flight, *(victim.machine.id for victim in found.taken)])
+    freed = ZERO
+    for machine_id in (*found.in_flight, *(victim.machine.id for victim in found.taken)):
+        freed += case.machines[machine_id].shape.capacity
     left = explanation.verdict.deficit - freed
     assert left == explanation.open_after_preemption
     if not left.is_zero:
@@ -155,6 +161,42 @@ def test_every_machine_has_a_sentence_and_every_explanation_is_plain_json(situat
     for place in range(len(case.decision.verdicts)):
         written = need_explanation_document(explain_need(case, place))
         assert json.loads(json.dumps(written, allow_nan=False)) == written
+
+
+def cases_of(situation: Situation) -> tuple[CycleCase, Case]:
+    """One decision, as a shard has it in columns and as a document has it in records."""
+    inventory = Inventory()
+    for machine in situation.machines:
+        inventory.insert(machine, None)
+    snapshot = inventory.snapshot()
+    decision = decide(
+        snapshot,
+        situation.needs,
+        parked=situation.parked,
+        reported_clusters=situation.reported_clusters,
+        holds=situation.holds,
+        now=situation.now,
+    )
+    whole = replace(situation, machines=tuple(snapshot.machines()))
+    return CycleCase(snapshot, replace(situation, machines=()), decision), Case(document_of(whole), decision)
+
+
+@pytest.mark.parametrize("many_values", [2000, 2], ids=["labels in shapes", "labels apart"])
+@given(SEEDS)
+@settings(SHORT, max_examples=75)
+def test_columns_explain_what_records_explain(many_values: int, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wide_labels, "MANY_VALUES", many_values)
+        in_columns, in_records = cases_of(situation_of(Random(seed).choice))
+    assert list(in_columns.machines) == sorted(in_records.machines)
+    for place in range(len(in_records.decision.verdicts)):
+        told = need_explanation_document(explain_need(in_columns, place))
+        assert told == need_explanation_document(explain_need(in_records, place))
+    for machine_id in in_records.machines:
+        told = machine_explanation_document(explain_machine(in_columns, machine_id))
+        assert told == machine_explanation_document(explain_machine(in_records, machine_id))
+    for number in range(len(in_records.situation.needs)):
+        assert in_columns.place_of(number) == in_records.place_of(number)
 
 
 @settings(QUICK, max_examples=20)

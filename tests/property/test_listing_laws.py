@@ -1,6 +1,7 @@
 """Reading listings the fast way gives what decoding every record in full would give."""
 
 import random
+from dataclasses import replace
 from unittest.mock import patch
 
 from google.protobuf.message import DecodeError
@@ -9,14 +10,16 @@ from hypothesis import strategies as st
 
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.inventory import Inventory
-from bigfleet.model.machine import Machine, MachineState
+from bigfleet.model.machine import CLUSTER_REQUIRED, HostRef, Machine, MachineState
+from bigfleet.provider.kit.core import values as kit
+from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.testing.messages import messages
 from bigfleet.testing.records import machines
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.listing import Listing, ListingReader
 from bigfleet.wire.machines import machine_from_proto, machine_to_proto
 from bigfleet.wire.metadata import PRIORITY, assignment_to_metadata
-from bigfleet.wire.record_scan import fields_of, leading_id
+from bigfleet.wire.record_scan import fields_of, leading_id, scan
 
 IDS = st.sampled_from([f"m-{number}" for number in range(8)])
 
@@ -53,6 +56,21 @@ def _field_number(field: bytes) -> int:
     return field[0] >> 3
 
 
+def as_the_kit_writes(machine: Machine, metadata: dict[str, str]) -> bytes:
+    """What is the machine's own, then what many share."""
+    codec = RecordCodec(machine.host.provider)
+    own = kit.Machine(
+        machine.id,
+        machine.state,
+        machine.shape,
+        machine.host.ref,
+        machine.cluster,
+        metadata,
+        machine.last_error,
+    )
+    return codec.own(own) + codec.shape(machine.shape)
+
+
 @st.composite
 def encoded_records(draw: st.DrawFn) -> bytes:
     """A record as encoders write it, or with its fields in any order, or spoilt."""
@@ -60,7 +78,8 @@ def encoded_records(draw: st.DrawFn) -> bytes:
     message = machine_to_proto(machine)
     if machine.cluster:
         message.shard_metadata.update(assignment_to_metadata(machine.assigned, "s"))
-    kind = draw(st.sampled_from(["plain", "plain", "shuffled", "twice", "reversed", "cut", "wild"]))
+    kinds = ["plain", "plain", "kit", "kit", "shuffled", "twice", "reversed", "cut", "cut kit", "wild"]
+    kind = draw(st.sampled_from(kinds))
     data = message.SerializeToString(deterministic=True)
     if kind == "shuffled":
         return shuffled(data, draw(st.randoms(use_true_random=False)))
@@ -71,6 +90,9 @@ def encoded_records(draw: st.DrawFn) -> bytes:
         message.ClearField("id")
         message.ClearField("state")
         return message.SerializeToString() + b"".join(part.SerializeToString() for part in parts)
+    if kind in ("kit", "cut kit"):
+        data = as_the_kit_writes(machine, dict(message.shard_metadata))
+        return data if kind == "kit" else data[: draw(st.integers(0, len(data)))]
     if kind == "cut":
         return data[: draw(st.integers(0, len(data)))]
     if kind == "wild":
@@ -184,3 +206,20 @@ def test_a_refusal_names_record_and_field_and_the_rest_is_taken(records: list[by
         assert refused.error.allowed
     assert len(listing.new) + len(listing.rejected) == len(records)
     assert all(1 <= state <= MachineState.FAILED for state in listing.new.states)
+
+
+@given(
+    machines(IDS).filter(lambda machine: machine.state not in (MachineState.FAILED, MachineState.UNSPECIFIED))
+)
+@settings(max_examples=100, deadline=None)
+def test_records_of_the_kit_are_taken_apart_without_being_decoded(machine: Machine) -> None:
+    bound = machine.state in CLUSTER_REQUIRED
+    metadata = assignment_to_metadata(machine.assigned, "s") if bound else {}
+    host = HostRef("p", machine.host.ref or "h")
+    bare = replace(machine, last_error="", host=host, cluster="prod" if bound else "")
+    parts = scan(as_the_kit_writes(bare, metadata))
+    assert parts is not None
+    state, _, ref, shape, cluster, found, _ = parts
+    assert (state, ref.decode(), cluster.decode()) == (machine.state, host.ref, bare.cluster)
+    assert shape == RecordCodec("p").shape(machine.shape)
+    assert dict(pb.Machine.FromString(found).shard_metadata) == metadata

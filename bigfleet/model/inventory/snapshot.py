@@ -142,6 +142,25 @@ class InventorySnapshot:
         own = {key: value for key, texts in self.wide.items() if (value := texts.get(row)) is not None}
         return shape.with_labels(shape.labels.merged(own)) if own else shape
 
+    def row_of(self, machine_id: str) -> int | None:
+        """The row of one machine; None when it is not there. The ids lie in order, so it is found by halving."""
+        order = self.id_order
+        low, high = 0, order.size
+        wanted = machine_id.encode()
+        while low < high:
+            middle = (low + high) // 2
+            if self.machine_id(int(order[middle])).encode() < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if low < order.size and self.machine_id(int(order[low])) == machine_id:
+            return int(order[low])
+        return None
+
+    def records(self, rows: Rows) -> list[Machine]:
+        """The records of some rows, in their order."""
+        return list(self._records(rows))
+
     def machines(self) -> Iterator[Machine]:
         """Every record by id; for documents and tests, not for the hot path."""
         for start in range(0, self.id_order.size, _RECORDS_AT_A_TIME):

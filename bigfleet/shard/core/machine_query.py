@@ -77,22 +77,6 @@ def state_counts(snapshot: InventorySnapshot, rows: Rows) -> dict[str, int]:
     return {state.label: int(counts[state]) for state in TRANSITIONS if counts[state]}
 
 
-def row_of(snapshot: InventorySnapshot, machine_id: str) -> int | None:
-    """The row of one machine; None when it is not there. The ids lie in order, so it is found by halving."""
-    order = snapshot.id_order
-    low, high = 0, order.size
-    wanted = machine_id.encode()
-    while low < high:
-        middle = (low + high) // 2
-        if snapshot.machine_id(int(order[middle])).encode() < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    if low < order.size and snapshot.machine_id(int(order[low])) == machine_id:
-        return int(order[low])
-    return None
-
-
 def _known(table: dict[str, Any], label: str, field: str) -> Any:  # Any: states and types share this
     found = table.get(label)
     if found is None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -318,6 +318,21 @@ async def test_a_rotated_server_certificate_is_shown_to_new_connections_and_drop
         replace_pair(fleet.server_files, fleet.foreign.issue(ADMIN, "next"))
         trusts_new = TlsFiles(client.cert, client.key, fleet.foreign.issue(ADMIN, "x").ca)
         assert await session(fleet.dial(server, trusts_new), "a") is Code.OK
+        assert await session(fleet.dial(server, client), "a") is Code.UNAVAILABLE
+        await stream.send(hello("a"))
+        assert await code(stream.receive()) is Code.OK
+
+
+async def test_with_an_expired_certificate_nobody_connects_and_running_streams_live_on(fleet: Fleet) -> None:
+    server = await fleet.serve()
+    client = fleet.authority.issue(Identity.cluster("a"), "client")
+    gone = timedelta(minutes=-1)
+    old = fleet.authority.issue_uris("old", [str(Identity.cluster("a"))], ends=gone)
+    async with fleet.dial(server, client).bidi(SESSION) as stream:
+        await stream.send(hello("a"))
+        assert await code(stream.receive()) is Code.OK
+        assert await session(fleet.dial(server, old), "a") is Code.UNAVAILABLE
+        replace_pair(fleet.server_files, fleet.authority.issue_uris("older", [str(ADMIN)], ends=gone))
         assert await session(fleet.dial(server, client), "a") is Code.UNAVAILABLE
         await stream.send(hello("a"))
         assert await code(stream.receive()) is Code.OK

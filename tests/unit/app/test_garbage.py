@@ -41,3 +41,31 @@ def test_what_lives_is_set_aside_and_a_cycle_that_died_there_goes_within_the_hou
         task.cancel()
 
     run_virtual(story())
+
+
+def test_python_never_looks_at_all_of_them_by_itself_meanwhile() -> None:
+    whole: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            whole.append(len(kept))
+
+    kept: list[list[int]] = []
+
+    async def story() -> None:
+        clock = virtual_process().clock
+        before = gc.get_threshold()
+        task = asyncio.ensure_future(set_aside_what_lives(clock))
+        await clock.sleep(EVERY_S / 2)
+        gc.callbacks.append(note)
+        try:
+            for number in range(200_000):
+                kept.append([number])  # noqa: PERF401  one by one, as sessions would
+        finally:
+            gc.callbacks.remove(note)
+        assert whole == []
+        task.cancel()
+        await asyncio.wait([task])
+        assert gc.get_threshold() == before
+
+    run_virtual(story())

@@ -16,6 +16,7 @@ SEEDED = ("--seed-configured-per-cluster", "3", "--seed-cluster-total", "2", "--
     [
         pytest.param(("--tls-cert", "x.pem"), "without --tls-key, --tls-ca", id="item 20: partial TLS"),
         (("--listen", ""), "listen"),
+        (("--data-dir", ""), "--data-dir: found '', allowed is the path of a directory"),
         (("--cycle-interval", "soon"), "--cycle-interval: found 'soon'"),
         (("--reclaim-cap-fraction", "2"), "--reclaim-cap-fraction"),
         (("--execute-concurrency", "0"), "--execute-concurrency"),

@@ -16,6 +16,7 @@ from bigfleet.testing.fake_provider import bound, pool, spot
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import FAKE_HOST, SHARD_HOST, ShardWorld, need
+from bigfleet.wire import metadata
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)
@@ -162,6 +163,28 @@ def test_a_machine_without_metadata_is_adopted_unprotected() -> None:
         assert world.machine(machine_id).assigned.fingerprint == ""
 
     play(story)
+
+
+def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_once() -> None:
+    written = {metadata.PRIORITY: "high", metadata.INTERRUPTION_PENALTY: "64", metadata.GROUP: "g"}
+
+    async def story(world: ShardWorld) -> None:
+        await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.CONFIGURED] == 7)
+        assigned = world.machine("odd-0").assigned
+        assert (assigned.priority, assigned.interruption_penalty, assigned.group) == (0, 64.0, "g")
+        told = world.lines("metadata_skipped")
+        assert [(line["machine"], line["entry"], line["found"]) for line in told] == [
+            (f"odd-{number}", metadata.PRIORITY, "high") for number in range(5)
+        ]
+        assert [line["machines"] for line in world.lines("more_metadata_skipped")] == [2]
+        await world.cycles(3)
+        await world.fake.fail(Selector(id="odd-6"))  # a record that changed is read anew
+        await world.until(lambda: world.state("odd-6") is S.FAILED)
+        skipped = world.metric("bigfleet_shard_metadata_skipped_total", key="assigned-priority")
+        assert (skipped, len(world.lines("metadata_skipped"))) == (7, 5)
+        assert world.metric("bigfleet_shard_machines_rejected_total", reason="structural") == 0
+
+    play(story, bound("odd", 7, shard_metadata=written), cycle_interval_s=5)
 
 
 @pytest.mark.parametrize("fake", [SYNC, ASYNC], ids=["synchronous", "asynchronous"])
@@ -497,6 +520,33 @@ def test_a_connection_reset_in_the_middle_of_an_answer_is_settled_by_reconcile()
     play(story)
 
 
+def test_a_burst_of_unavailable_is_sat_out_and_moves_nothing() -> None:
+    async def story(world: ShardWorld) -> None:
+        operator = await serving(world, 2)
+        number, epoch = world.shard.loop.number, world.shard.epoch
+        world.fake.refuse(code=Code.UNAVAILABLE, message="overloaded", seconds=60)
+        await operator.demand(need(cpu=12))
+        await world.until(lambda: len(world.lines("reconcile_failed")) >= 3)
+        assert world.shard.loop.number >= number + 3
+        assert len(operator.in_state(S.CONFIGURED)) == 2
+        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 3, within_s=600)
+        assert (world.shard.epoch, world.shard.not_ready()) == (epoch, ())
+
+    play(story, pool("idle", 8, state=S.IDLE))
+
+
+def test_a_stock_out_of_one_type_is_served_by_another() -> None:
+    async def story(world: ShardWorld) -> None:
+        world.fake.stockout("m6i.large")
+        operator = await world.operator()
+        await operator.demand(need(cpu=4))
+        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1, within_s=600)
+        (served,) = operator.in_state(S.CONFIGURED)
+        assert world.machine(served).shape.instance_type == "m7i.large"
+
+    play(story, pool("m", 2), pool("dear", 2, instance_type="m7i.large", price_per_hour=9.0))
+
+
 @pytest.mark.parametrize("zone", ["zone-a", "*"], ids=["one zone", "total"])
 def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) -> None:
     async def story(world: ShardWorld) -> None:
@@ -519,12 +569,18 @@ def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) ->
 
 def test_a_spot_loss_storm_of_one_zone_is_replaced_from_the_other() -> None:
     async def story(world: ShardWorld) -> None:
-        operator = await serving(world, 2)
-        await world.fake.fail(Selector(states=(S.CONFIGURED,)), "spot market")
-        await operator.until(lambda: len(operator.in_state(S.FAILED)) == 2)
-        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 2, within_s=600)
+        operator = await serving(world, 4)
+        served = operator.in_state(S.CONFIGURED)
+        lost = {machine_id for machine_id in served if world.machine(machine_id).shape.zone == "zone-a"}
+        assert len(lost) == 2
+        world.fake.stockout(zone="zone-a")
+        await world.fake.fail(Selector(zone="zone-a", states=(S.CONFIGURED,)), "spot market")
+        await operator.until(lambda: lost <= set(operator.in_state(S.FAILED)))
+        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 4, within_s=900)
+        left = operator.in_state(S.CONFIGURED)
+        assert {world.machine(machine_id).shape.zone for machine_id in left} == {"zone-b"}
 
-    play(story, spot("spot", 8))
+    play(story, spot("spot", 12))
 
 
 def test_a_price_jump_changes_no_machine_that_is_bound() -> None:

@@ -2,6 +2,7 @@
 
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.shard.core.orders import Order
 from bigfleet.testing.fake_provider import pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.shard_world import ShardWorld, need
@@ -96,6 +97,25 @@ def test_item_7_a_pending_machine_is_neither_queued_twice_nor_touched_by_reconci
             await world.until(lambda: len(world.fake.calls(rpc="List")) >= 3)
             assert world.state("idle-0") is S.CONFIGURING  # though every listing says Idle
             await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["idle-0"])
+            assert len(world.fake.calls(rpc="Configure")) == 1
+
+    run_virtual(story())
+
+
+def test_an_action_decided_on_a_snapshot_that_a_worker_has_overtaken_is_left_out() -> None:
+    async def story() -> None:
+        async with ShardWorld((IDLE,), FakeOptions(sync=True)) as world:
+            operator = await world.operator()
+            await operator.demand(need(cpu=4))
+            await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["idle-0"])
+            view = world.shard.last_cycle()
+            assert view is not None
+            (action,) = view.facts.dispatched  # decided when idle-0 was Idle
+            before = world.metric("bigfleet_shard_actions_deduped_total")
+            offered = await world.shard.dispatch.offer([Order(action, need(cpu=4))])
+            assert (offered.queued, offered.deduped, offered.dropped) == ([], 1, 0)
+            assert world.metric("bigfleet_shard_actions_deduped_total") == before + 1
+            await world.cycles(2)
             assert len(world.fake.calls(rpc="Configure")) == 1
 
     run_virtual(story())

@@ -21,7 +21,7 @@ from bigfleet.shard.core.rollup_guard import RollupGuard
         pytest.param([0, 0], [True, True], id="the first one is always accepted"),
     ],
 )
-def test_roll_ups_are_accepted_or_held(rows: list[int], accepted: list[bool]) -> None:
+def test_item_8_roll_ups_are_accepted_or_held(rows: list[int], accepted: list[bool]) -> None:
     guard = RollupGuard()
     assert [guard.accepts("prod", count) for count in rows] == accepted
 

@@ -10,7 +10,7 @@ from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.machine import CapacityType
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.machine_query import MachineQuery, Order, find, row_of, state_counts
+from bigfleet.shard.core.machine_query import MachineQuery, Order, find, state_counts
 from bigfleet.testing.builders import assigned, machine, shape
 from bigfleet.testing.shard_views import cycle_of
 from bigfleet.testing.situations import situations
@@ -111,12 +111,12 @@ def test_an_empty_fleet_answers_too() -> None:
 def test_every_machine_is_found_by_its_id_and_nothing_else_is(situation: Situation) -> None:
     snapshot = cycle_of(situation).snapshot
     for known in situation.machines:
-        row = row_of(snapshot, known.id)
+        row = snapshot.row_of(known.id)
         assert row is not None
         assert snapshot.machine_id(row) == known.id
     for unknown in ("", "\x00", "zzzz", "m"):
         if unknown not in {known.id for known in situation.machines}:
-            assert row_of(snapshot, unknown) is None
+            assert snapshot.row_of(unknown) is None
 
 
 @given(situations())
