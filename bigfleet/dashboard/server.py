@@ -26,6 +26,7 @@ from bigfleet.dashboard.pages.book import PAGES, Book, PageNotFoundError
 from bigfleet.dashboard.pages.frame import Frame
 from bigfleet.dashboard.pages.needs import shown
 from bigfleet.dashboard.parameters import ParameterError, Parameters
+from bigfleet.dashboard.questions import Questions
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.dashboard.what_if import WhatIf
 
@@ -38,7 +39,7 @@ class Server:
     """All that answers HTTP."""
 
     def __init__(self, fleet: Fleet, frame: Frame, what_if: WhatIf, *, token: str = "") -> None:
-        self._fleet, self._what_if = fleet, what_if
+        self._fleet, self._questions = fleet, Questions(fleet, what_if)
         self._assets, self._openapi = read_assets(), read_contract()
         self._frame = Frame(frame.base, f"static/{self._assets.digest}", frame.warnings)
         self._book = Book(fleet, self._frame)
@@ -186,23 +187,7 @@ class Server:
     async def _ask_what_if(self, request: web.Request) -> web.Response:
         if request.content_type != "application/json":
             raise ParameterError("Content-Type", request.content_type, "application/json")
-        try:
-            question = json.loads(await request.text())
-        except (ValueError, RecursionError) as error:
-            raise ParameterError("body", "text that is no JSON", "a JSON object") from error
-        if not isinstance(question, dict) or not set(question) <= {"shard", "snapshot", "edits"}:
-            raise ParameterError("body", "", "an object with edits, and shard or snapshot")
-        snapshot = await self._base(question)
-        edits = json.dumps({"edits": question.get("edits", [])}).encode()
-        return await _json(request, await self._what_if.ask(snapshot, edits))
-
-    async def _base(self, question: Mapping[str, Any]) -> bytes:
-        if "snapshot" in question:
-            return json.dumps(question["snapshot"]).encode()
-        shard = question.get("shard")
-        if not isinstance(shard, str) or not shard:
-            raise ParameterError("shard", "", "the name of a shard, or a snapshot in its place")
-        return b"".join([piece async for piece in self._fleet.shard(shard).snapshot()])
+        return await _json(request, await self._questions.answer(await request.read()))
 
     @web.middleware
     async def _explain_failures(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -229,8 +214,10 @@ def _parameters(request: web.Request, known: frozenset[str]) -> Parameters:
 
 
 async def _json(request: web.Request, answer: Mapping[str, Any]) -> web.Response:
-    # In a thread: two thousand needs are megabytes of text.
-    text = await asyncio.to_thread(json.dumps, answer, ensure_ascii=False, allow_nan=False)
+    # In a thread: two thousand needs are a megabyte of text.
+    text = await asyncio.to_thread(
+        json.dumps, answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
     return _finished(request, text, "application/json")
 
 

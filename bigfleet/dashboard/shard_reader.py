@@ -27,7 +27,8 @@ from bigfleet.v1alpha1 import shardread_pb2 as read
 
 TIMEOUT_S: Final = 5.0
 SLOW_TIMEOUT_S: Final = 30.0
-"""For explanations and whole snapshots."""
+"""For explanations and lists."""
+SNAPSHOT_TIMEOUT_S: Final = 120.0
 _KEPT: Final = 4
 """Lists of needs kept for the last cycle; 20,000 rows are some 60 MB."""
 Row = Mapping[str, Any]  # what JSON can say
@@ -162,13 +163,29 @@ class ShardReader:
         """Yield the snapshot document in pieces."""
         try:
             async with self._channel.server_stream(
-                calls.GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=120.0
+                calls.GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=SNAPSHOT_TIMEOUT_S
             ) as frames:
                 async for frame in frames:
                     if frame.WhichOneof("frame") == "data":
                         yield frame.data
         except RpcError as error:
             raise failed(self._name, error) from error
+
+    async def document(self) -> tuple[int, bytes]:
+        """Return the snapshot document and the number of its cycle."""
+        cycle, pieces = 0, list[bytes]()
+        try:
+            async with self._channel.server_stream(
+                calls.GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=SNAPSHOT_TIMEOUT_S
+            ) as frames:
+                async for frame in frames:
+                    if frame.WhichOneof("frame") == "header":
+                        cycle = frame.header.cycle.number
+                    else:
+                        pieces.append(frame.data)
+        except RpcError as error:
+            raise failed(self._name, error) from error
+        return cycle, b"".join(pieces)
 
     async def cycles(self) -> AsyncIterator[int]:
         """Yield the number of each cycle as it ends, for as long as the shard lives."""

@@ -23,6 +23,7 @@ from bigfleet.explain.machine import explain_machine
 from bigfleet.explain.need import explain_need
 from bigfleet.explain.notes import Recorder
 from bigfleet.explain.redecide import Redecider
+from bigfleet.model.errors import InvalidFieldError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +68,29 @@ def explain_in(
     edits: Sequence[Edit],
     horizon: Horizon = ONE_CYCLE,
     *,
-    need: str = "",
+    need: str | int = "",
     machine: str = "",
     quick: bool = False,
     prefix: str = "",
 ) -> dict[str, Any]:
-    """Explain a need, by its number or name in the edited document, or a machine, in the world at the horizon.
+    """Explain a need or a machine in the world at the horizon.
 
-    A name that is refused is told as that of a field, or of a flag with its prefix.
+    A need is given by its name or place in the edited document or, as a number, by the one that a comparison gives it, which
+    is the same before and after an edit. What is refused is told as a field, or as a flag with its prefix.
     """
     decide = Redecider()
-    side = play(apply_edits(document, edits).document, horizon, decide).side
+    edited = apply_edits(document, edits)
+    side = play(edited.document, horizon, decide).side
     recorder = Recorder()
     case = Case(side.document, decide(side.document.situation, recorder))
     if machine:
         return machine_explanation_document(
             explain_machine(case, known_machine(case, machine, f"{prefix}machine"))
         )
+    if isinstance(need, int):
+        if need not in edited.numbers:
+            raise InvalidFieldError(f"{prefix}need", str(need), "the number of a need that the edits leave")
+        need = str(edited.numbers.index(need))
     place = find_need(case, need, f"{prefix}need")
     proposals = () if quick else propose(case, place, decide)
     return need_explanation_document(explain_need(case, place, recorder.notes, proposals))

@@ -37,6 +37,7 @@ PAGES: Final = ("", *(path for path, _ in NAVIGATION if path), "explain")
 _NEEDS: Final = ("shard", "cluster", "status", "reason", "q", "page")
 _MACHINES: Final = ("shard", "state", "cluster", "type", "zone", "capacity", "q", "sort", "page")
 _DECISIONS: Final = ("shard", "kind", "cluster", "machine")
+_WHAT_IF: Final = ("shard", "edits", "until", "create", "drain")
 T = TypeVar("T")
 
 
@@ -200,9 +201,8 @@ class Book:
         return explain.start_page(self._frame)
 
     async def _what_if(self, query: Mapping[str, str]) -> Html:
-        return what_if.what_if(
-            self._frame, self._shard_names(), query.get("shard", ""), query.get("edits", "")
-        )
+        asked = what_if.Asked(**_known(query, _WHAT_IF))
+        return what_if.what_if(self._frame, self._shard_names(), asked, self._fleet.picture)
 
     async def _about(self, _query: Mapping[str, str]) -> Html:
         fleet = self._fleet

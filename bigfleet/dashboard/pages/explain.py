@@ -63,6 +63,22 @@ def machine_page(frame: Frame, answer: Mapping[str, Any], now: float) -> Html:
     )
 
 
+def explanation_tables(told: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return title and tables of an explanation as plain values, for a script that draws them: of a need, or of a machine."""
+    listings = machine_listings(told) if kind == "machine" else need_listings(told)
+    return {
+        "title": machine_title(told) if kind == "machine" else need_title(told),
+        "tables": [
+            {
+                "title": _TITLES[listing.name],
+                "columns": [column.title.lower() for column in listing.columns],
+                "rows": [[cell(row.get(column.key)) for column in listing.columns] for row in listing.rows],
+            }
+            for listing in listings
+        ],
+    }
+
+
 def start_page(frame: Frame, problem: str = "") -> Html:
     """Return what stands there before anything was asked, or when the answer failed."""
     return main_part(

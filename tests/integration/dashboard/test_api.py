@@ -225,25 +225,6 @@ def test_nothing_but_reading_and_the_one_question_is_allowed() -> None:
     run(story)
 
 
-def test_what_if_tells_the_difference_and_refuses_edits_by_path() -> None:
-    """Checklist item 16."""
-
-    async def story(world: World) -> None:
-        async def ask(edits: object) -> tuple[int, Any]:
-            question = {"shard": "shard-0", "edits": edits}
-            async with world.session.post(f"{world.url}/api/v1/x/whatif", json=question) as answer:
-                return answer.status, await answer.json()
-
-        status, told = await ask([])
-        assert (status, told["same"]) == (200, True)
-        status, told = await ask([{"edit": "add_machines", "count": 100, "like": "i-0"}])
-        assert [row["change"] for row in told["needs"] if row["cluster"] == "batch"] == ["becomes satisfied"]
-        status, told = await ask([{"edit": "lose_everything"}])
-        assert (status, "edits[0].edit" in told["error"]) == (400, True)
-
-    run(story)
-
-
 def test_with_a_token_nothing_is_told_without_it() -> None:
     """Checklist item 24."""
 

@@ -13,6 +13,7 @@ from bigfleet.explain.horizon import MAX_CYCLES, ONE_CYCLE, Horizon, Played, pla
 from bigfleet.explain.question import ask, explain_in
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Decision
+from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import UNASSIGNED, Assignment, Machine, MachineState, check
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
@@ -149,3 +150,11 @@ def test_a_need_and_a_machine_are_explained_in_the_world_at_the_horizon() -> Non
     assert explain_in(given, edits, need="0", quick=True)["satisfied"] is True
     told = explain_in(given, edits, QUIET, machine="added-0000")
     assert told["sentence"].startswith("Configured; kept for need 0 of a")
+
+
+def test_a_need_keeps_its_number_through_edits_and_one_that_is_gone_is_refused() -> None:
+    given = document([machine("i", S.IDLE, idle_since=NOW)], [need("a", 4), need("b", 4)])
+    edits = edits_of([{"edit": "remove_needs", "where": {"cluster": "a"}}])
+    assert explain_in(given, edits, need=1, quick=True)["cluster"] == "b"
+    with pytest.raises(InvalidFieldError, match="need: found '?0'?, allowed is the number of a need that"):
+        explain_in(given, edits, need=0, quick=True)
