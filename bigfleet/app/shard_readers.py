@@ -21,6 +21,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.decision_log import DecisionLog
 from bigfleet.shard.core.standing import CoordinatorStanding, Standing
 from bigfleet.shard.insight_service import InsightService
+from bigfleet.shard.need_frames import NeedFrames
 from bigfleet.shard.read_service import ReadService
 from bigfleet.shard.shard import Shard
 from bigfleet.shard.watching import Watching
@@ -89,7 +90,10 @@ def readers_of(
         is_pending=shard.dispatch.is_pending,
         totals=lambda: metrics.totals(_PREFIX),
     )
-    return Readers(ReadService(shard), InsightService(shard, watching, standing), watching, link)
+    frames = NeedFrames()
+    return Readers(
+        ReadService(shard, frames), InsightService(shard, watching, standing, frames), watching, link
+    )
 
 
 def _standing_of(link: CoordinatorLink, term: int) -> CoordinatorStanding:

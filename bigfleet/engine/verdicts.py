@@ -31,6 +31,7 @@ from bigfleet.model.decision import (
 )
 from bigfleet.model.demand import Demand
 from bigfleet.model.machine import MachineState
+from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO
 
 _Acquired = tuple[tuple[str, ...], tuple[str, ...]]
@@ -114,6 +115,18 @@ class Verdicts(Sequence[Verdict]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
+    def needs(self) -> list[Need]:
+        """The needs alone, in the same order, without a verdict being made."""
+        runs = self._runs
+        return [runs[name].plans[visit].need for _, name, visit in self._listed]
+
+    def parked_places(self) -> list[int]:
+        """The needs whose acquisition is parked."""
+        runs = self._runs
+        return [
+            place for place, (_, name, visit) in enumerate(self._listed) if runs[name].plans[visit].parked
+        ]
+
     def _visit(self, place: int) -> tuple[ClusterRun, int]:
         _, name, visit = self._listed[place]
         return self._runs[name], visit
@@ -157,7 +170,8 @@ class Verdicts(Sequence[Verdict]):
     def _claimed(self, run: ClusterRun, outcome: Outcome, acquired: Sequence[int]) -> Sequence[str]:
         if not outcome.credited.size and not acquired:
             return ()
-        return Told(partial(self._teller.ids, run, outcome.credited, acquired))
+        count = outcome.credited.size + len(acquired)
+        return Told(partial(self._teller.ids, run, outcome.credited, acquired), count)
 
     def _same_candidates(self, run: ClusterRun, visit: int, outcome: Outcome) -> Sequence[DomainCoverage]:
         if outcome.domain is None:
@@ -170,6 +184,18 @@ def short_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
     if isinstance(verdicts, Verdicts):
         return verdicts.short_places
     return [place for place, verdict in enumerate(verdicts) if not verdict.satisfied]
+
+
+def needs_of(verdicts: Sequence[Verdict]) -> Sequence[Need]:
+    """The needs that verdicts are about, in their order, without making the verdicts."""
+    return verdicts.needs() if isinstance(verdicts, Verdicts) else [verdict.need for verdict in verdicts]
+
+
+def parked_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
+    """The needs whose acquisition was parked, without making the verdicts of all the others."""
+    if isinstance(verdicts, Verdicts):
+        return verdicts.parked_places()
+    return [place for place, verdict in enumerate(verdicts) if verdict.parked]
 
 
 class _Teller:

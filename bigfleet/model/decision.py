@@ -62,14 +62,16 @@ T = TypeVar("T")
 class Told(Sequence[T], Generic[T]):
     """A sequence that is worked out when somebody looks at it.
 
-    A decision about half a million machines names most of them; who reads it wants to see a few.
+    A decision about half a million machines names most of them; who reads it wants to see a few, or only to count them.
     """
 
-    __slots__ = ("_items", "_tell")
+    __slots__ = ("_items", "_size", "_tell")
 
-    def __init__(self, tell: Callable[[], Sequence[T]]) -> None:
+    def __init__(self, tell: Callable[[], Sequence[T]], size: int | None = None) -> None:
+        """`size` is how many there will be, where that is known beforehand."""
         self._tell: Callable[[], Sequence[T]] | None = tell
         self._items: tuple[T, ...] = ()
+        self._size = size
 
     def _told(self) -> tuple[T, ...]:
         tell = self._tell  # held: another thread may tell it at the same time, with the same words
@@ -86,7 +88,7 @@ class Told(Sequence[T], Generic[T]):
         return self._told()[at]
 
     def __len__(self) -> int:
-        return len(self._told())
+        return len(self._told()) if self._size is None else self._size
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._told())

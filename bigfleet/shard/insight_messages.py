@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from bigfleet.engine.verdicts import short_places
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.model.buckets import label_of
+from bigfleet.model.errors import InvalidFieldError
 from bigfleet.shard.core.cycle_log import CycleSummary
 from bigfleet.shard.core.decision_log import DecisionRecord
 from bigfleet.shard.core.figures import ClusterFigure, cluster_figures, machine_figures
+from bigfleet.shard.core.inspection import NeedQuery, NeedStatus
 from bigfleet.shard.core.machine_query import MachineQuery, Order
 from bigfleet.shard.core.shortfalls import REPORTED, priority_class
 from bigfleet.shard.core.standing import CoordinatorStanding, Standing
@@ -30,6 +32,13 @@ _ORDERS: Mapping[int, Order] = {
     pb.ListMachinesRequest.ORDER_ZONE: Order.ZONE,
     pb.ListMachinesRequest.ORDER_IDLE_SINCE: Order.IDLE_SINCE,
     pb.ListMachinesRequest.ORDER_PRIORITY: Order.PRIORITY,
+}
+
+_STATUSES: Mapping[int, NeedStatus] = {
+    pb.ListNeedsRequest.STATUS_UNSPECIFIED: NeedStatus.ANY,
+    pb.ListNeedsRequest.STATUS_SHORT: NeedStatus.SHORT,
+    pb.ListNeedsRequest.STATUS_SATISFIED: NeedStatus.SATISFIED,
+    pb.ListNeedsRequest.STATUS_PARKED: NeedStatus.PARKED,
 }
 
 
@@ -146,6 +155,14 @@ def machine_query(request: pb.ListMachinesRequest) -> MachineQuery:
         order=_ORDERS.get(request.order, Order.ID),
         descending=request.descending,
     )
+
+
+def need_query(request: pb.ListNeedsRequest) -> NeedQuery:
+    """What a request asks for; a status that is not known is refused, as other rows would be taken for those asked for."""
+    status = _STATUSES.get(request.status)
+    if status is None:
+        raise InvalidFieldError("status", request.status, f"a number from 0 to {max(_STATUSES)}")
+    return NeedQuery(tuple(request.clusters), status, tuple(request.reasons), request.text)
 
 
 def decision_message(record: DecisionRecord) -> pb.ListDecisionsResponse:

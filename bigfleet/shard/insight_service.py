@@ -31,10 +31,12 @@ from bigfleet.shard.insight_messages import (
     cycle_summary_message,
     decision_message,
     machine_query,
+    need_query,
     shortfalls_message,
     status_message,
     transition_message,
 )
+from bigfleet.shard.need_frames import NeedFrames
 from bigfleet.shard.slots import Slots
 from bigfleet.shard.watching import Watching
 from bigfleet.transport.gates import allow
@@ -52,8 +54,12 @@ DOCUMENTS_WAITING: Final = 8
 class InsightService:
     """Answers from the last completed cycle and from the logs of this process."""
 
-    def __init__(self, views: ShardViews, watching: Watching, standing: Standing) -> None:
+    def __init__(
+        self, views: ShardViews, watching: Watching, standing: Standing, frames: NeedFrames | None = None
+    ) -> None:
+        """`frames` are shared with whoever else shows needs of this shard."""
         self._views, self._watching, self._standing = views, watching, standing
+        self._frames = frames or NeedFrames()
         self._explainer = Explainer()
         self._documents = Slots("snapshots", at_once=DOCUMENTS_AT_ONCE, waiting=DOCUMENTS_WAITING)
 
@@ -105,6 +111,28 @@ class InsightService:
             rows = found[start : min(last, start + ROWS_AT_A_TIME)]
             for frame in await asyncio.to_thread(self._machine_frames, snapshot, rows):
                 yield frame
+
+    @allow(READONLY, ADMIN)
+    async def list_needs(
+        self, request: pb.ListNeedsRequest, _call: Call
+    ) -> AsyncIterator[pb.ListNeedsResponse | bytes]:
+        view = self._views.last_cycle()
+        header = pb.ListNeedsHeader(cycle=cycle_message(self._views.status(), view))
+        first, query = _offset(request.page_token), need_query(request)
+        if view is None:
+            yield pb.ListNeedsResponse(header=header)
+            return
+        page = await self._frames.page(view, query)
+        rows = page.found.rows
+        last = min(len(rows), first + request.page_size) if request.page_size > 0 else len(rows)
+        header.total, header.needs = len(rows), len(page.encoded.rows)
+        header.short, header.parked = page.found.short, page.found.parked
+        header.by_reason.update(page.found.by_reason)
+        header.before_first_short = page.found.before_first_short
+        header.next_page_token = str(last) if last < len(rows) else ""
+        yield pb.ListNeedsResponse(header=header)
+        async for frame in page.frames(rows[first:last]):
+            yield frame
 
     @allow(READONLY, ADMIN)
     async def list_decisions(

@@ -18,6 +18,7 @@ GET_STATUS: Final = INSIGHT.unary("GetStatus", i.GetStatusRequest, i.GetStatusRe
 WATCH_CYCLES: Final = INSIGHT.server_stream("WatchCycles", i.WatchCyclesRequest, i.WatchCyclesResponse)
 LIST_CYCLES: Final = INSIGHT.server_stream("ListCycles", i.ListCyclesRequest, i.ListCyclesResponse)
 LIST_MACHINES: Final = INSIGHT.server_stream("ListMachines", i.ListMachinesRequest, i.ListMachinesResponse)
+LIST_NEEDS: Final = INSIGHT.server_stream("ListNeeds", i.ListNeedsRequest, i.ListNeedsResponse)
 LIST_DECISIONS: Final = INSIGHT.server_stream(
     "ListDecisions", i.ListDecisionsRequest, i.ListDecisionsResponse
 )

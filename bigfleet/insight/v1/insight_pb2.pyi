@@ -12,6 +12,7 @@ quantities as text, dollars as numbers with infinity for "pinned". Times that en
 1970, 0 meaning never or unknown. Unknown fields are ignored. A shard of the original answers UNIMPLEMENTED.
 """
 
+from bigfleet.v1alpha1 import shardread_pb2 as _shardread_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -950,6 +951,187 @@ class NeedKey(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NeedKey: _TypeAlias = NeedKey  # noqa: Y015
+
+@_typing.final
+class ListNeedsRequest(_message.Message):
+    """Which needs to show. Lists and texts that are empty ask for nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Status:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ListNeedsRequest._Status.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATUS_UNSPECIFIED: ListNeedsRequest._Status.ValueType  # 0
+        """However it fares."""
+        STATUS_SHORT: ListNeedsRequest._Status.ValueType  # 1
+        """Not covered."""
+        STATUS_SATISFIED: ListNeedsRequest._Status.ValueType  # 2
+        """Covered."""
+        STATUS_PARKED: ListNeedsRequest._Status.ValueType  # 3
+        """A gang that has stopped acquiring for a while."""
+
+    class Status(_Status, metaclass=_StatusEnumTypeWrapper):
+        """How a need fares."""
+
+    STATUS_UNSPECIFIED: ListNeedsRequest.Status.ValueType  # 0
+    """However it fares."""
+    STATUS_SHORT: ListNeedsRequest.Status.ValueType  # 1
+    """Not covered."""
+    STATUS_SATISFIED: ListNeedsRequest.Status.ValueType  # 2
+    """Covered."""
+    STATUS_PARKED: ListNeedsRequest.Status.ValueType  # 3
+    """A gang that has stopped acquiring for a while."""
+
+    CLUSTERS_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    status: Global___ListNeedsRequest.Status.ValueType
+    """Only needs that fare so."""
+    text: _builtins.str
+    """Only needs whose profile fingerprint or gang holds this text."""
+    page_size: _builtins.int
+    """At most this many; 0 means all."""
+    page_token: _builtins.str
+    """Where to go on: next_page_token of the header before, or the number of rows to pass over. Pages of different cycles
+    may overlap or leave a need out; compare the headers.
+    """
+    @_builtins.property
+    def clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only needs of one of these clusters."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only needs that are short for one of these reasons, such as "NO_MATCHING_SUPPLY"."""
+
+    def __init__(
+        self,
+        *,
+        clusters: _abc.Iterable[_builtins.str] | None = ...,
+        status: Global___ListNeedsRequest.Status.ValueType = ...,
+        reasons: _abc.Iterable[_builtins.str] | None = ...,
+        text: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "page_size", b"page_size", "page_token", b"page_token", "reasons", b"reasons", "status", b"status", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListNeedsRequest: _TypeAlias = ListNeedsRequest  # noqa: Y015
+
+@_typing.final
+class ListNeedsResponse(_message.Message):
+    """One frame of the answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    NEED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def header(self) -> Global___ListNeedsHeader:
+        """The first frame, and only that."""
+
+    @_builtins.property
+    def need(self) -> _shardread_pb2.NeedView:
+        """Every further frame: the need as ShardRead.InspectNeeds shows it."""
+
+    def __init__(
+        self,
+        *,
+        header: Global___ListNeedsHeader | None = ...,
+        need: _shardread_pb2.NeedView | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "header", b"header", "need", b"need"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "header", b"header", "need", b"need"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["header", "need"]  # noqa: Y015
+    _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
+
+Global___ListNeedsResponse: _TypeAlias = ListNeedsResponse  # noqa: Y015
+
+@_typing.final
+class ListNeedsHeader(_message.Message):
+    """Tells what the rows are about."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ByReasonEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    NEEDS_FIELD_NUMBER: _builtins.int
+    SHORT_FIELD_NUMBER: _builtins.int
+    PARKED_FIELD_NUMBER: _builtins.int
+    BY_REASON_FIELD_NUMBER: _builtins.int
+    BEFORE_FIRST_SHORT_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    """Needs that pass the filter, on all pages."""
+    needs: _builtins.int
+    """Needs of the shard."""
+    short: _builtins.int
+    """Of those that pass the filter, how many are short."""
+    parked: _builtins.int
+    """Of those that pass the filter, how many are parked."""
+    before_first_short: _builtins.int
+    """How many that pass the filter stand before the first of them that is short; equal to total when none is."""
+    next_page_token: _builtins.str
+    """Where the next page begins; empty on the last one."""
+    @_builtins.property
+    def cycle(self) -> Global___Cycle:
+        """The cycle they come from."""
+
+    @_builtins.property
+    def by_reason(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Of those that pass the filter and are short, how many for each reason."""
+
+    def __init__(
+        self,
+        *,
+        cycle: Global___Cycle | None = ...,
+        total: _builtins.int = ...,
+        needs: _builtins.int = ...,
+        short: _builtins.int = ...,
+        parked: _builtins.int = ...,
+        by_reason: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        before_first_short: _builtins.int = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_first_short", b"before_first_short", "by_reason", b"by_reason", "cycle", b"cycle", "needs", b"needs", "next_page_token", b"next_page_token", "parked", b"parked", "short", b"short", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListNeedsHeader: _TypeAlias = ListNeedsHeader  # noqa: Y015
 
 @_typing.final
 class ListDecisionsRequest(_message.Message):

@@ -56,6 +56,11 @@ class InsightServiceStub:
                 request_serializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListMachinesRequest.SerializeToString,
                 response_deserializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListMachinesResponse.FromString,
                 _registered_method=True)
+        self.ListNeeds = channel.unary_stream(
+                '/bigfleet.insight.v1.InsightService/ListNeeds',
+                request_serializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListNeedsRequest.SerializeToString,
+                response_deserializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListNeedsResponse.FromString,
+                _registered_method=True)
         self.ListDecisions = channel.unary_stream(
                 '/bigfleet.insight.v1.InsightService/ListDecisions',
                 request_serializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListDecisionsRequest.SerializeToString,
@@ -111,6 +116,14 @@ class InsightServiceServicer:
 
     def ListMachines(self, request, context):
         """One header, then machines: filtered, sorted and paged by the shard.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListNeeds(self, request, context):
+        """One header, then needs with the verdict on each: filtered and paged by the shard, in the order of
+        ShardRead.InspectNeeds. Who shows a page pays for that page, however many needs there are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -176,6 +189,11 @@ def add_InsightServiceServicer_to_server(servicer, server):
                     servicer.ListMachines,
                     request_deserializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListMachinesRequest.FromString,
                     response_serializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListMachinesResponse.SerializeToString,
+            ),
+            'ListNeeds': grpc.unary_stream_rpc_method_handler(
+                    servicer.ListNeeds,
+                    request_deserializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListNeedsRequest.FromString,
+                    response_serializer=bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListNeedsResponse.SerializeToString,
             ),
             'ListDecisions': grpc.unary_stream_rpc_method_handler(
                     servicer.ListDecisions,
@@ -313,6 +331,33 @@ class InsightService:
             '/bigfleet.insight.v1.InsightService/ListMachines',
             bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListMachinesRequest.SerializeToString,
             bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListMachinesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListNeeds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bigfleet.insight.v1.InsightService/ListNeeds',
+            bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListNeedsRequest.SerializeToString,
+            bigfleet_dot_insight_dot_v1_dot_insight__pb2.ListNeedsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,6 +52,10 @@ class InsightServiceStub:
     """One frame per completed cycle that is still remembered, oldest first."""
     ListMachines: _grpc.UnaryStreamMultiCallable[_insight_pb2.ListMachinesRequest, _insight_pb2.ListMachinesResponse]
     """One header, then machines: filtered, sorted and paged by the shard."""
+    ListNeeds: _grpc.UnaryStreamMultiCallable[_insight_pb2.ListNeedsRequest, _insight_pb2.ListNeedsResponse]
+    """One header, then needs with the verdict on each: filtered and paged by the shard, in the order of
+    ShardRead.InspectNeeds. Who shows a page pays for that page, however many needs there are.
+    """
     ListDecisions: _grpc.UnaryStreamMultiCallable[_insight_pb2.ListDecisionsRequest, _insight_pb2.ListDecisionsResponse]
     """What became of the actions decided lately, newest first."""
     ListShortfalls: _grpc.UnaryUnaryMultiCallable[_insight_pb2.ListShortfallsRequest, _insight_pb2.ListShortfallsResponse]
@@ -84,6 +88,10 @@ class InsightServiceAsyncStub(InsightServiceStub):
     """One frame per completed cycle that is still remembered, oldest first."""
     ListMachines: _aio.UnaryStreamMultiCallable[_insight_pb2.ListMachinesRequest, _insight_pb2.ListMachinesResponse]  # type: ignore[assignment]
     """One header, then machines: filtered, sorted and paged by the shard."""
+    ListNeeds: _aio.UnaryStreamMultiCallable[_insight_pb2.ListNeedsRequest, _insight_pb2.ListNeedsResponse]  # type: ignore[assignment]
+    """One header, then needs with the verdict on each: filtered and paged by the shard, in the order of
+    ShardRead.InspectNeeds. Who shows a page pays for that page, however many needs there are.
+    """
     ListDecisions: _aio.UnaryStreamMultiCallable[_insight_pb2.ListDecisionsRequest, _insight_pb2.ListDecisionsResponse]  # type: ignore[assignment]
     """What became of the actions decided lately, newest first."""
     ListShortfalls: _aio.UnaryUnaryMultiCallable[_insight_pb2.ListShortfallsRequest, _insight_pb2.ListShortfallsResponse]  # type: ignore[assignment]
@@ -137,6 +145,16 @@ class InsightServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_insight_pb2.ListMachinesResponse], _abc.AsyncIterator[_insight_pb2.ListMachinesResponse]]:
         """One header, then machines: filtered, sorted and paged by the shard."""
+
+    @_abc_1.abstractmethod
+    def ListNeeds(
+        self,
+        request: _insight_pb2.ListNeedsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_insight_pb2.ListNeedsResponse], _abc.AsyncIterator[_insight_pb2.ListNeedsResponse]]:
+        """One header, then needs with the verdict on each: filtered and paged by the shard, in the order of
+        ShardRead.InspectNeeds. Who shows a page pays for that page, however many needs there are.
+        """
 
     @_abc_1.abstractmethod
     def ListDecisions(

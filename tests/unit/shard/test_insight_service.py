@@ -26,6 +26,7 @@ from bigfleet.shard.core.standing import CoordinatorStanding, Standing
 from bigfleet.shard.core.views import CycleFacts, HeldOff
 from bigfleet.shard.explaining import AT_ONCE, WAITING, Explained, Explainer
 from bigfleet.shard.insight_service import DOCUMENTS_AT_ONCE, DOCUMENTS_WAITING, InsightService
+from bigfleet.shard.read_service import ReadService
 from bigfleet.shard.watching import Watching
 from bigfleet.testing.builders import amounts, assigned, machine, shape
 from bigfleet.testing.clock import VirtualClock
@@ -33,6 +34,7 @@ from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net import Network
 from bigfleet.testing.shard_views import StandingShard
 from bigfleet.transport import shard_reading as calls
+from bigfleet.v1alpha1 import shardread_pb2
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
@@ -106,6 +108,8 @@ def test_before_the_first_cycle_answers_carry_cycle_zero_and_nothing_is_shown_as
         assert (list(status.machines), list(status.clusters)) == ([], [])
         (frame,) = await world.stream(calls.LIST_MACHINES, pb.ListMachinesRequest())
         assert frame.header.cycle.number == 0
+        (page,) = await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest())
+        assert page.header == pb.ListNeedsHeader(cycle=status.cycle)
         shortfalls = await world.ask(calls.LIST_SHORTFALLS, pb.ListShortfallsRequest())
         assert (shortfalls.cycle.number, list(shortfalls.shortfalls)) == (0, [])
         assert await world.stream(calls.LIST_CYCLES, pb.ListCyclesRequest()) == []
@@ -125,6 +129,70 @@ def test_before_the_first_cycle_there_is_nothing_to_explain_and_no_document() ->
             assert "no cycle yet" in error.detail
         with pytest.raises(RpcError, match="no cycle yet"):
             await world.stream(calls.GET_SNAPSHOT, pb.GetSnapshotRequest())
+
+    virtually(scenario)
+
+
+# Needs, page by page
+
+
+def test_needs_come_page_by_page_filtered_and_counted_by_the_shard() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        needs = tuple(Need(f"c-{n % 3}", Profile(priority=n), amounts(cpu=4)) for n in range(10))
+        world.shard.complete(Situation(0.0, (machine("m-1"), machine("m-2")), needs))
+        header, *rows = await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest(page_size=4))
+        told = header.header
+        assert (told.total, told.needs, told.short, told.before_first_short) == (10, 10, 8, 2)
+        assert (told.parked, dict(told.by_reason)) == (0, {"PRIORITY_STARVED": 8})
+        assert [row.need.need.priority for row in rows] == [9, 8, 7, 6]
+        assert rows[0].need.claimed_machine_count == 1
+        request = pb.ListNeedsRequest(page_size=4, page_token=told.next_page_token)
+        header, *rows = await world.stream(calls.LIST_NEEDS, request)
+        assert [row.need.need.priority for row in rows] == [5, 4, 3, 2]
+        request = pb.ListNeedsRequest(clusters=["c-0"], status=pb.ListNeedsRequest.STATUS_SHORT)
+        header, *rows = await world.stream(calls.LIST_NEEDS, request)
+        assert (header.header.total, header.header.needs, header.header.next_page_token) == (3, 10, "")
+        assert [row.need.need.priority for row in rows] == [6, 3, 0]
+
+    virtually(scenario)
+
+
+def test_every_row_of_needs_is_the_one_that_inspection_shows() -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        world.shard.complete(SITUATION)
+        host = world.network.host("shard-1", Identity.shard("shard-1"))
+        await host.serve(":7780", [ReadService(world.shard).bound()])
+        channel = world.network.host("reader").dial("shard-1:7780")
+        async with channel.server_stream(
+            calls.INSPECT_NEEDS, shardread_pb2.InspectNeedsRequest(), timeout_s=60
+        ) as frames:
+            inspected = [frame.need async for frame in frames][1:]
+        listed = [frame.need for frame in await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest())][1:]
+        assert listed == inspected
+        assert len(listed) == len(NEEDS)
+
+    virtually(scenario)
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (pb.ListNeedsRequest(reasons=["BAD_LUCK"]), "reasons"),
+        (pb.ListNeedsRequest(status=9), "status"),  # type: ignore[arg-type]  # of a later version
+        (pb.ListNeedsRequest(page_token="x"), "page_token"),
+    ],
+)
+def test_a_question_about_needs_that_cannot_be_understood_is_refused_by_field(
+    request_: pb.ListNeedsRequest, field: str
+) -> None:
+    async def scenario() -> None:
+        world = await World().start()
+        world.shard.complete(SITUATION)
+        with pytest.raises(RpcError, match=field) as refused:
+            await world.stream(calls.LIST_NEEDS, request_)
+        assert refused.value.code is Code.INVALID_ARGUMENT
 
     virtually(scenario)
 
@@ -160,6 +228,7 @@ def test_every_other_role_is_refused_everywhere(identity: Identity) -> None:
             (calls.WATCH_CYCLES, pb.WatchCyclesRequest()),
             (calls.LIST_CYCLES, pb.ListCyclesRequest()),
             (calls.LIST_MACHINES, pb.ListMachinesRequest()),
+            (calls.LIST_NEEDS, pb.ListNeedsRequest()),
             (calls.LIST_DECISIONS, pb.ListDecisionsRequest()),
             (calls.GET_SNAPSHOT, pb.GetSnapshotRequest()),
         )

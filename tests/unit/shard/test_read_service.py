@@ -1,6 +1,7 @@
 """`ShardRead` over the in-memory network (wire 6 and 8; shard 28, item 17)."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,9 +11,8 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.model.situation import GangRef, Situation
-from bigfleet.shard import read_service
-from bigfleet.shard.core.inspection import NeedRow, rows_of
-from bigfleet.shard.core.views import CycleView
+from bigfleet.shard.core.inspection import NeedQuery, NeedRow, NeedRows
+from bigfleet.shard.need_frames import NeedFrames
 from bigfleet.shard.read_service import ReadService
 from bigfleet.testing.builders import amounts, assigned, machine, shape
 from bigfleet.testing.loop import run_virtual
@@ -190,27 +190,48 @@ def test_every_other_role_is_refused(identity: Identity) -> None:
     virtually(scenario)
 
 
-def test_rows_are_made_once_per_cycle_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
+def test_rows_are_made_when_asked_for_and_once_per_cycle_however_many_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[int, str]] = []
+    look = NeedRows.__getitem__
 
-    def counted(view: CycleView) -> list[NeedRow]:
-        made.append(view.number)
-        return rows_of(view)
+    def counted(rows: NeedRows, row: int) -> NeedRow:
+        found = look(rows, row)
+        made.append((rows.view.number, found.verdict.need.cluster))
+        return found
 
-    monkeypatch.setattr(read_service, "rows_of", counted)
+    monkeypatch.setattr(NeedRows, "__getitem__", counted)
 
     async def scenario() -> None:
         shard = StandingShard()
         network = Network()
         await network.host("shard-0").serve(":7780", [ReadService(shard).bound()])
         channel = network.host("reader").dial("shard-0:7780")
+
+        async def ask(limit: int) -> int:
+            request = pb.InspectNeedsRequest(limit=limit)
+            async with channel.server_stream(INSPECT_NEEDS, request, timeout_s=9) as frames:
+                return len([frame async for frame in frames]) - 1
+
         for _ in range(2):
-            shard.complete(Situation(0.0))
-            for _ in range(3):
-                async with channel.server_stream(
-                    INSPECT_NEEDS, pb.InspectNeedsRequest(), timeout_s=9
-                ) as frames:
-                    assert [frame.header.cycle async for frame in frames] == [shard.status().cycle]
+            shard.complete(Situation(0.0, (), (need("a", 3), need("b", 2), need("c", 1))))
+            assert [await ask(1), await ask(2), await ask(2)] == [1, 2, 2]
 
     virtually(scenario)
-    assert made == [1, 2]
+    assert made == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+
+
+def test_after_a_cycle_that_decided_nothing_anew_only_the_age_of_short_needs_is_told_anew() -> None:
+    async def scenario() -> None:
+        shard = StandingShard()
+        frames = NeedFrames()
+        first = shard.complete(Situation(0.0, (machine("m-1"),), (need("a", 3), need("b", 2))))
+        before = [frame async for frame in (await frames.page(first, NeedQuery())).frames(range(2))]
+        later = replace(first, number=2, unmet_ages={Profile(priority=2).fingerprint: 7})
+        after = [frame async for frame in (await frames.page(later, NeedQuery())).frames(range(2))]
+        assert after[0] is before[0]
+        assert pb.InspectNeedsResponse.FromString(before[1]).need.age_cycles_unmet == 1
+        assert pb.InspectNeedsResponse.FromString(after[1]).need.age_cycles_unmet == 7
+
+    virtually(scenario)

@@ -1,6 +1,6 @@
-"""The insight service stands beside the wire contract: a package of its own that imports nothing and is compatible to itself.
+"""The insight service stands beside the wire contract: a package of its own, of which the contract knows nothing.
 
-Rules: dashboard section 8, decision O7.
+Rules: dashboard section 8, decision O7, ADR-0121, ADR-0155.
 """
 
 from google.protobuf import descriptor_pb2
@@ -22,12 +22,20 @@ def test_the_service_has_the_calls_of_the_spec_and_those_that_make_a_dashboard_n
         "GetSnapshot": True,
         "GetStatus": False,
     }
-    added = {"WatchCycles": True, "ListCycles": True, "ListShortfalls": False}
+    added = {"WatchCycles": True, "ListCycles": True, "ListShortfalls": False, "ListNeeds": True}
     assert calls == specified | added
 
 
-def test_the_package_is_proto3_imports_nothing_and_marks_no_field_optional() -> None:
-    assert (FILE.syntax, FILE.package, list(FILE.dependency)) == ("proto3", "bigfleet.insight.v1", [])
+def test_the_package_is_proto3_imports_the_view_of_a_need_alone_and_marks_no_field_optional() -> None:
+    assert (FILE.syntax, FILE.package) == ("proto3", "bigfleet.insight.v1")
+    assert list(FILE.dependency) == ["bigfleet/v1alpha1/shardread.proto"]
+    foreign = {
+        field.type_name
+        for message in FILE.message_type
+        for field in message.field
+        if field.type_name.startswith(".bigfleet.v1alpha1.")
+    }
+    assert foreign == {".bigfleet.v1alpha1.NeedView"}
     assert [f.name for message in FILE.message_type for f in message.field if f.proto3_optional] == []
 
 

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
+from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.model.situation import GangRef, Situation
-from bigfleet.shard.core.inspection import rows_of
+from bigfleet.shard.core.inspection import NeedQuery, NeedRows, NeedsFound, NeedStatus
 from bigfleet.testing.builders import amounts, assigned, machine, shape
 from bigfleet.testing.shard_views import cycle_of
 
@@ -19,7 +22,7 @@ def need(cluster: str, priority: int = 0, arrival_ns: int = 0, group: str = "", 
 
 def test_rows_stand_by_priority_arrival_cluster_fingerprint_and_group() -> None:
     needs = (need("b", 5, 7), need("a", 5, 7), need("c", 5, 3), need("a", 9, 99), need("a", 5, 7, group="z"))
-    rows = rows_of(cycle_of(Situation(0.0, (), needs)))
+    rows = NeedRows(cycle_of(Situation(0.0, (), needs)))
     assert [(row.verdict.need.cluster, row.verdict.need.group) for row in rows] == [
         ("a", ""),
         ("c", ""),
@@ -32,7 +35,7 @@ def test_rows_stand_by_priority_arrival_cluster_fingerprint_and_group() -> None:
 def test_small_gangs_that_fold_take_their_place_by_priority_like_any_other() -> None:
     fold = tuple(Need("a", GANG, amounts(cpu=2), amounts(cpu=2), group=f"g{n}") for n in range(3))
     fleet = (machine("m-1", shape=shape(labels={"rack": "r1"})),)
-    rows = rows_of(cycle_of(Situation(0.0, fleet, (need("a", 1), *fold))))
+    rows = NeedRows(cycle_of(Situation(0.0, fleet, (need("a", 1), *fold))))
     assert [row.verdict.need.profile.priority for row in rows] == [900, 1]
     assert len(rows[0].verdict.folded_from) == 3
 
@@ -42,7 +45,7 @@ def test_the_age_of_a_shortfall_is_joined_by_fingerprint_and_only_where_the_need
     fleet = (machine("m-1", S.CONFIGURED, cluster="a", assigned=assigned(5)),)
     view = cycle_of(Situation(0.0, fleet, (need("a", 5), need("b", 5))))
     view = replace(view, unmet_ages={Profile(priority=5).fingerprint: 12})
-    ages = {row.verdict.need.cluster: row.unmet_age for row in rows_of(view)}
+    ages = {row.verdict.need.cluster: row.unmet_age for row in NeedRows(view)}
     assert ages == {"a": 0, "b": 12}
 
 
@@ -50,7 +53,7 @@ def test_a_need_about_to_be_met_by_preemption_has_no_age() -> None:
     fleet = (machine("m-1", S.CONFIGURED, cluster="low", assigned=assigned(1)),)
     view = cycle_of(Situation(0.0, fleet, (need("high", 9), need("low", 1))))
     view = replace(view, unmet_ages={Profile(priority=9).fingerprint: 3, Profile(priority=1).fingerprint: 3})
-    high = rows_of(view)[0]
+    high = NeedRows(view)[0]
     assert not high.verdict.satisfied
     assert (high.unresolved, high.unmet_age) == (None, 0)
 
@@ -59,6 +62,61 @@ def test_the_parked_age_is_shown_for_parked_gangs_only() -> None:
     gang = Need("a", GANG, amounts(cpu=64), amounts(cpu=4), group="g")
     parked = GangRef("a", "g", GANG.fingerprint)
     view = cycle_of(Situation(0.0, (machine("m-1"),), (gang,), parked=frozenset({parked})))
-    assert [row.parked_age for row in rows_of(replace(view, parked_ages={parked: 17}))] == [17]
+    assert [row.parked_age for row in NeedRows(replace(view, parked_ages={parked: 17}))] == [17]
     free = cycle_of(Situation(0.0, (machine("m-1"),), (gang,)))
-    assert [row.parked_age for row in rows_of(replace(free, parked_ages={parked: 3}))] == [0]
+    assert [row.parked_age for row in NeedRows(replace(free, parked_ages={parked: 3}))] == [0]
+
+
+def found_in(query: NeedQuery) -> tuple[NeedsFound, list[str]]:
+    """Of five needs: a and b are served, c finds nobody, d and the parked gang e have nothing that fits."""
+    gang = Need("e", GANG, amounts(cpu=64), amounts(cpu=4), group="llm-7")
+    needs = (need("a", 9), need("b", 8, group="web"), need("c", 7), need("d", 6, cpu=400), gang)
+    fleet = (machine("m-1"), machine("m-2"))
+    parked = frozenset({GangRef("e", "llm-7", GANG.fingerprint)})
+    rows = NeedRows(cycle_of(Situation(0.0, fleet, needs, parked=parked)))
+    found = rows.find(query)
+    return found, [rows[row].verdict.need.cluster for row in found.rows]
+
+
+@pytest.mark.parametrize(
+    ("query", "clusters"),
+    [
+        (NeedQuery(), ["e", "a", "b", "c", "d"]),
+        (NeedQuery(status=NeedStatus.SHORT), ["e", "c", "d"]),
+        (NeedQuery(status=NeedStatus.SATISFIED), ["a", "b"]),
+        (NeedQuery(status=NeedStatus.PARKED), ["e"]),
+        (NeedQuery(clusters=("d", "a", "nobody")), ["a", "d"]),
+        (NeedQuery(reasons=("TOPOLOGY_UNSATISFIABLE",)), ["e"]),
+        (NeedQuery(reasons=("TOPOLOGY_UNSATISFIABLE", "PRIORITY_STARVED")), ["e", "c", "d"]),
+        (NeedQuery(reasons=("TOPOLOGY_UNSATISFIABLE",), status=NeedStatus.SATISFIED), []),
+        (NeedQuery(text="llm"), ["e"]),
+        (NeedQuery(text="rack"), ["e"]),
+        (NeedQuery(text="web", status=NeedStatus.SHORT), []),
+    ],
+)
+def test_a_filter_leaves_rows_out_and_keeps_their_order(query: NeedQuery, clusters: list[str]) -> None:
+    assert found_in(query)[1] == clusters
+
+
+def test_what_is_found_is_counted_by_how_it_fares() -> None:
+    found, _ = found_in(NeedQuery())
+    assert (len(found.rows), found.short, found.parked, found.before_first_short) == (5, 3, 1, 0)
+    assert found.by_reason == {"PRIORITY_STARVED": 2, "TOPOLOGY_UNSATISFIABLE": 1}
+    found, _ = found_in(NeedQuery(clusters=("a", "b", "c")))
+    assert (len(found.rows), found.short, found.parked, found.before_first_short) == (3, 1, 0, 2)
+    found, _ = found_in(NeedQuery(clusters=("a", "b")))
+    assert (found.short, found.before_first_short, found.by_reason) == (0, 2, {})
+
+
+def test_an_unknown_reason_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InvalidFieldError, match=r"reasons.*NO_MATCHING_SUPPLY"):
+        found_in(NeedQuery(reasons=("SATISFIED",)))
+
+
+def test_a_filter_makes_no_verdict_of_needs_that_are_served() -> None:
+    view = cycle_of(
+        Situation(0.0, (machine("m-1", S.CONFIGURED, cluster="a", assigned=assigned(5)),), (need("a", 5),))
+    )
+    rows = NeedRows(view)
+    assert len(rows.find(NeedQuery(text="5")).rows) == 1
+    assert vars(view.decision.verdicts)["_made"] == {}

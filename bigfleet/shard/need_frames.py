@@ -1,0 +1,78 @@
+"""The rows of needs as frames, made at most once per cycle, for every service that shows them.
+
+Why: `InspectNeeds` and `ListNeeds` send the same row in a frame of the same bytes: field 2 of either response is the need.
+Called by: the read service and the insight service.
+Must never: work on the event loop, hold the interpreter for long, or make a row that nobody asked for.
+Rules: wire 6, shard 19, dashboard 8 and 9.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bigfleet.shard.core.inspection import NeedQuery, NeedRow, NeedRows, NeedsFound
+from bigfleet.shard.core.views import CycleView
+from bigfleet.v1alpha1 import shardread_pb2 as pb
+from bigfleet.wire.need_views import need_view_to_proto
+
+AT_A_TIME: Final = 250
+"""Rows that are encoded in one go; few enough to let others at the interpreter, many enough to be worth the way."""
+
+
+class _Encoded:
+    """The rows of one cycle, and the frames of those that somebody has asked for."""
+
+    def __init__(self, view: CycleView, before: "_Encoded | None" = None) -> None:
+        self.rows: NeedRows = NeedRows(view, None if before is None else before.rows)
+        self._frames: dict[int, bytes] = {}
+        if before is not None and before.rows.view.decision is view.decision:
+            # Nothing was decided anew: only needs that are short look different, since they have grown older.
+            self._frames = before._frames.copy()  # theirs may still be read, and added to
+            for row in self.rows.short:
+                self._frames.pop(row, None)
+
+    def frames(self, rows: Sequence[int]) -> list[bytes]:
+        """The frames of some rows, made at most once."""
+        for row in rows:
+            if row not in self._frames:
+                self._frames[row] = _frame(self.rows[row])
+        return [self._frames[row] for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows that pass a filter, in one cycle."""
+
+    found: NeedsFound
+    encoded: _Encoded
+
+    async def frames(self, rows: Sequence[int]) -> AsyncIterator[bytes]:
+        """The frames of some of the rows, made off the event loop, a slice at a time."""
+        for first in range(0, len(rows), AT_A_TIME):
+            for frame in await asyncio.to_thread(self.encoded.frames, rows[first : first + AT_A_TIME]):
+                yield frame
+
+
+class NeedFrames:
+    """The frames of the newest cycle that somebody asked about."""
+
+    def __init__(self) -> None:
+        self._encoded: _Encoded | None = None
+        self._making = asyncio.Lock()
+
+    async def page(self, view: CycleView, query: NeedQuery) -> Page:
+        """The rows of a cycle that pass a filter."""
+        encoded = await self._of(view)
+        return Page(await asyncio.to_thread(encoded.rows.find, query), encoded)
+
+    async def _of(self, view: CycleView) -> _Encoded:
+        async with self._making:  # who comes second finds it made
+            if self._encoded is None or self._encoded.rows.view is not view:
+                self._encoded = await asyncio.to_thread(_Encoded, view, self._encoded)
+            return self._encoded
+
+
+def _frame(row: NeedRow) -> bytes:
+    need = need_view_to_proto(row.verdict, row.unresolved, unmet_age=row.unmet_age, parked_age=row.parked_age)
+    return pb.InspectNeedsResponse(need=need).SerializeToString(deterministic=True)
