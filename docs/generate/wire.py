@@ -23,6 +23,7 @@ _MESSAGES, _ENUMS, _SERVICES = (
     5,
     6,
 )  # field numbers in FileDescriptorProto, of which comment paths are made
+_PAGES = {"bigfleet.v1alpha1": "wire.md", "bigfleet.insight.v1": "insight.md"}
 _FIELDS, _NESTED, _NESTED_ENUMS, _VALUES, _METHODS = 2, 3, 4, 2, 2
 
 
@@ -49,14 +50,15 @@ def insight_page(folder: Path) -> str:
 
 
 def _page(folder: Path, package: str, title: str, intro: str) -> str:
-    files = [file for file in _describe(folder) if file.package == package]
+    files = _describe(folder, package)
     services = [part for file in files for part in _Writer(file).services()]
     types = [part for file in files for part in _Writer(file).types()]
     return markdown_page(title, intro, *services, *types)
 
 
-def _describe(folder: Path) -> list[FileDescriptorProto]:
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.proto"))
+def _describe(folder: Path, package: str) -> list[FileDescriptorProto]:
+    below = folder / package.replace(".", "/")
+    names = sorted(path.relative_to(folder).as_posix() for path in below.glob("*.proto"))
     with TemporaryDirectory() as scratch:
         target = Path(scratch) / "descriptors"
         arguments = [
@@ -96,8 +98,8 @@ class _Writer:
         rows = [
             (
                 code(method.name),
-                _stream(method.client_streaming) + _reference(method.input_type),
-                _stream(method.server_streaming) + _reference(method.output_type),
+                _stream(method.client_streaming) + self._reference(method.input_type),
+                _stream(method.server_streaming) + self._reference(method.output_type),
                 self._comment((*path, _METHODS, index)),
             )
             for index, method in enumerate(service.method)
@@ -111,7 +113,12 @@ class _Writer:
         name = outer + message.name
         maps = {inner.name: inner for inner in message.nested_type if inner.options.map_entry}
         rows = [
-            (str(field.number), code(field.name), _type(field, maps), self._comment((*path, _FIELDS, index)))
+            (
+                str(field.number),
+                code(field.name),
+                self._type(field, maps),
+                self._comment((*path, _FIELDS, index)),
+            )
             for index, field in enumerate(message.field)
         ]
         body = table(("Number", "Field", "Type", "Meaning"), rows) if rows else "No fields."
@@ -130,6 +137,26 @@ class _Writer:
             f"## {outer}{enum.name}\n\n{self._prose(path)}\n\n{table(('Number', 'Value', 'Meaning'), rows)}"
         )
 
+    def _type(self, field: FieldDescriptorProto, maps: dict[str, DescriptorProto]) -> str:
+        entry = maps.get(field.type_name.rpartition(".")[2])
+        if entry is not None:
+            key, value = entry.field
+            return f"map of {self._scalar(key)} to {self._scalar(value)}"
+        many = "repeated " if field.label == FieldDescriptorProto.LABEL_REPEATED else ""
+        optional = "optional " if field.proto3_optional else ""
+        return many + optional + self._scalar(field)
+
+    def _scalar(self, field: FieldDescriptorProto) -> str:
+        if field.type_name:
+            return self._reference(field.type_name)
+        return code(FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower())
+
+    def _reference(self, type_name: str) -> str:
+        package = next(package for package in _PAGES if type_name.startswith(f".{package}."))
+        name = type_name.removeprefix(f".{package}.")
+        page = "" if package == self._file.package else _PAGES[package]
+        return f"[{name}]({page}#{name.lower().replace('.', '')})"
+
     def _comment(self, path: _Path) -> str:
         return plain(" ".join(self._comments.get(path, "").split()))
 
@@ -140,25 +167,3 @@ class _Writer:
 
 def _stream(streaming: bool) -> str:
     return "stream of " if streaming else ""
-
-
-def _type(field: FieldDescriptorProto, maps: dict[str, DescriptorProto]) -> str:
-    entry = maps.get(field.type_name.rpartition(".")[2])
-    if entry is not None:
-        key, value = entry.field
-        return f"map of {_scalar(key)} to {_scalar(value)}"
-    many = "repeated " if field.label == FieldDescriptorProto.LABEL_REPEATED else ""
-    optional = "optional " if field.proto3_optional else ""
-    return many + optional + _scalar(field)
-
-
-def _scalar(field: FieldDescriptorProto) -> str:
-    if field.type_name:
-        return _reference(field.type_name)
-    return code(FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower())
-
-
-def _reference(type_name: str) -> str:
-    # The packages import nothing of each other, so every type has its section on the same page.
-    name = type_name.removeprefix(".bigfleet.v1alpha1.").removeprefix(".bigfleet.insight.v1.")
-    return f"[{name}](#{name.lower().replace('.', '')})"
