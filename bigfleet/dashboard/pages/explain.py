@@ -65,7 +65,7 @@ def machine_page(frame: Frame, answer: Mapping[str, Any], now: float) -> Html:
 
 def explanation_tables(told: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return title and tables of an explanation as plain values, for a script that draws them: of a need, or of a machine."""
-    listings = machine_listings(told) if kind == "machine" else need_listings(told)
+    listings = machine_listings(told) if kind == "machine" else need_listings(told, quick=False)
     return {
         "title": machine_title(told) if kind == "machine" else need_title(told),
         "tables": [

@@ -69,7 +69,7 @@ def test_rows_of_an_answer_are_explained_in_the_very_world_they_are_about() -> N
         same = {"edits": MORE, "cycle": told["base"]["cycle"]}
         _, why = await ask(**same, explain={"need": need["needs"][0]})
         assert why["explanation"]["satisfied"] is True
-        assert [part["title"] for part in why["tables"]][0] == "Steps of the decision"
+        assert why["tables"][0]["title"] == "Steps of the decision"
         _, why = await ask(**same, explain={"machine": "added-0000"})
         assert "batch" in why["explanation"]["sentence"]
         status, told = await ask(edits=MORE, cycle=77)
