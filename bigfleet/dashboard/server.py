@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -24,7 +25,7 @@ from bigfleet.dashboard.fleet import Fleet
 from bigfleet.dashboard.guard import guard
 from bigfleet.dashboard.pages.book import PAGES, Book, PageNotFoundError
 from bigfleet.dashboard.pages.frame import Frame
-from bigfleet.dashboard.pages.needs import shown
+from bigfleet.dashboard.pages.needs import query_of
 from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.questions import Questions
 from bigfleet.dashboard.sources import SourceError
@@ -32,7 +33,6 @@ from bigfleet.dashboard.what_if import WhatIf
 
 MAX_BODY: Final = 1024 * 1024
 _NEED_FILTERS: Final = ("shard", "cluster", "status", "reason", "q")
-_EXPORTED: Final = 1_000_000
 
 
 class Server:
@@ -92,8 +92,9 @@ class Server:
             "/"
         )
         part = request.headers.get("X-Part") == "main"
+        key = ("page", path, part, tuple(sorted(request.query.items())))
         try:
-            text = await self._book.page(path, request.query, part=part)
+            text = await self._fleet.answers.get(key, lambda: self._book.page(path, request.query, part=part))
             status = 200
         except PageNotFoundError:
             text, status = self._book.missing(path, part=part), 404
@@ -159,9 +160,9 @@ class Server:
     async def _rows(self, table: str, request: web.Request) -> list[Mapping[str, Any]]:
         if table == "needs":
             given = _parameters(request, frozenset(_NEED_FILTERS))
-            answer = await self._fleet.shard(given.required("shard")).needs(given.text("cluster"), _EXPORTED)
-            chosen = {name: given.text(name) for name in _NEED_FILTERS}
-            return [row for row in answer["needs"] if shown(row, chosen)]
+            query = query_of({name: given.text(name) for name in _NEED_FILTERS})
+            answer = await self._fleet.shard(given.required("shard")).need_list(replace(query, size=0))
+            return list(answer.rows)
         if table == "machines":
             given = _parameters(
                 request, frozenset(["shard", "state", "cluster", "type", "zone", "capacity", "q", "sort"])

@@ -76,11 +76,13 @@ class Dashboard:
         self._scraper = Scraper(store, clock, self._endpoints)
         scraped = bool(options.endpoints) or options.find_endpoint is not None
         metrics = options.metrics or (HourInMemory(store, self._now) if scraped else None)
+        answers = Answers(clock)
+        self._watcher.on_news = answers.forget
         self.fleet = Fleet(
             wiring=_wiring(options, metrics is not None),
             now=self._now,
             watcher=self._watcher,
-            answers=Answers(clock),
+            answers=answers,
             metrics=metrics,
             clusters=options.clusters,
             scrape_problems=lambda: self._scraper.problems,
