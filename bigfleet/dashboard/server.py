@@ -22,7 +22,8 @@ from bigfleet.dashboard.api.routes import COMPATIBLE, OWN, Route
 from bigfleet.dashboard.assets import read_assets, read_contract
 from bigfleet.dashboard.exports import TABLES, as_csv, as_json
 from bigfleet.dashboard.fleet import Fleet
-from bigfleet.dashboard.guard import guard
+from bigfleet.dashboard.guard import Admission, guard
+from bigfleet.dashboard.meter import Meter
 from bigfleet.dashboard.pages.book import PAGES, Book, PageNotFoundError
 from bigfleet.dashboard.pages.frame import Frame
 from bigfleet.dashboard.pages.needs import query_of
@@ -38,15 +39,19 @@ _NEED_FILTERS: Final = ("shard", "cluster", "status", "reason", "q")
 class Server:
     """All that answers HTTP."""
 
-    def __init__(self, fleet: Fleet, frame: Frame, what_if: WhatIf, *, token: str = "") -> None:
+    def __init__(
+        self, fleet: Fleet, frame: Frame, what_if: WhatIf, admission: Admission, meter: Meter
+    ) -> None:
         self._fleet, self._questions = fleet, Questions(fleet, what_if)
         self._assets, self._openapi = read_assets(), read_contract()
         self._frame = Frame(frame.base, f"static/{self._assets.digest}", frame.warnings)
         self._book = Book(fleet, self._frame)
         self._log = structlog.get_logger("bigfleet.dashboard")
         self.app = web.Application(
-            middlewares=[guard(token, frame.base), self._explain_failures], client_max_size=MAX_BODY
+            middlewares=[meter.measured(frame.base), guard(admission, frame.base), self._explain_failures],
+            client_max_size=MAX_BODY,
         )
+        self._meter = meter
         self._mount(frame.base.rstrip("/"))
 
     def _mount(self, base: str) -> None:
@@ -64,6 +69,7 @@ class Server:
         get(f"{base}/static/{{digest}}/{{name}}", self._asset)
         get(f"{base}/healthz", self._healthy)
         get(f"{base}/readyz", self._healthy)
+        get(f"{base}/metrics", self._metrics)
         for page in PAGES:
             get(f"{base}/{page}", self._page)
         get(f"{base}/{{rest:.*}}", self._page)
@@ -117,12 +123,17 @@ class Server:
     async def _healthy(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
+    async def _metrics(self, request: web.Request) -> web.Response:
+        body, kind = self._meter.exported(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": kind})
+
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
         notices = self._fleet.watcher.notices()
+        self._meter.streams.inc()
         try:
             await response.write(b": hello\n\n")
             async for kind, what in notices:
@@ -130,6 +141,7 @@ class Server:
         except (ConnectionError, asyncio.CancelledError):
             pass  # the reader went, or the server ends
         finally:
+            self._meter.streams.dec()
             await notices.aclose()
         return response
 
@@ -160,9 +172,8 @@ class Server:
     async def _rows(self, table: str, request: web.Request) -> list[Mapping[str, Any]]:
         if table == "needs":
             given = _parameters(request, frozenset(_NEED_FILTERS))
-            query = query_of({name: given.text(name) for name in _NEED_FILTERS})
-            answer = await self._fleet.shard(given.required("shard")).need_list(replace(query, size=0))
-            return list(answer.rows)
+            asked = replace(query_of({name: given.text(name) for name in _NEED_FILTERS}), size=0)
+            return list((await self._fleet.shard(given.required("shard")).need_list(asked)).rows)
         if table == "machines":
             given = _parameters(
                 request, frozenset(["shard", "state", "cluster", "type", "zone", "capacity", "q", "sort"])
@@ -195,6 +206,7 @@ class Server:
         try:
             response: web.StreamResponse = await handler(request)
         except SourceError as error:
+            self._meter.failed(error.trouble)
             return web.json_response({"error": str(error)}, status=error.status)
         except ParameterError as error:
             return web.json_response({"error": str(error)}, status=400)

@@ -26,7 +26,7 @@ LEAST_S: Final = 2.0
 _AGAIN_S: Final = 5.0
 
 
-def _nothing() -> None:
+def _nothing(*_told: object) -> None:
     return None
 
 
@@ -57,6 +57,8 @@ class Watcher:
         self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # a set in the order of arrival
         self._log = structlog.get_logger("bigfleet.dashboard")
         self.happenings = Happenings()
+        self.on_look: Callable[[str, bool], object] = _nothing
+        """Told of every look at a source, and whether it answered."""
         self.on_news: Callable[[], object] = _nothing
         """Called before anybody is told that something is new: answers kept until then are of the past."""
         self.picture = Picture(0.0, shards_wired=bool(shards) or coordinator is not None)
@@ -129,7 +131,9 @@ class Watcher:
             seen = await reader.read()
         except SourceError as error:
             answered, kept = (before.answered_at, before.seen) if before else (None, None)
+            self.on_look("coordinator", False)
             return CoordinatorPlace(address, now, answered, error.text, kept)
+        self.on_look("coordinator", True)
         return CoordinatorPlace(address, now, now, "", seen)
 
     def _known(self, coordinator: CoordinatorPlace | None) -> list[ShardReader]:
@@ -150,6 +154,7 @@ class Watcher:
     async def _look_at_shard(self, reader: ShardReader, now: float) -> ShardPlace:
         place = await look(reader, self.picture.shard(reader.shard_id), now)
         reader.shard_id = place.shard_id
+        self.on_look("shard", not place.error)
         return place
 
     def _listen(self, shard_id: str) -> None:

@@ -106,8 +106,8 @@ class Book:
         chosen["shard"] = chosen["shard"] or self._first_shard()
         answer, problem = None, ""
         if chosen["shard"]:
-            query = needs.query_of(chosen)
-            answer, problem = await _or_problem(self._need_list(chosen["shard"], query))
+            asked = needs.query_of(chosen)
+            answer, problem = await _or_problem(self._need_list(chosen["shard"], asked))
         place = self._fleet.picture.shard(chosen["shard"])
         clusters = [row.cluster for row in place.seen.clusters] if place and place.seen else []
         # In a thread: two hundred rows of markup would hold everybody else's answers.

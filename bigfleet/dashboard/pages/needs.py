@@ -90,9 +90,9 @@ def _body(frame: Frame, answer: NeedList | None, chosen: Mapping[str, str], prob
     if not answer.total:
         words = "No need passes these filters." if answer.needs else "No demand."
         return el("p", words, class_="dim")
-    of = "" if answer.total == answer.needs else f" of {count(answer.needs)}"
+    of = "" if answer.total == answer.needs else f"{count(answer.total)} of "
     caption = (
-        f"Cycle {count(answer.cycle)}: {plural(answer.total, 'need')}{of}, {count(answer.total - answer.short)} covered, "
+        f"Cycle {count(answer.cycle)}: {of}{plural(answer.needs, 'need')}, {count(answer.total - answer.short)} covered, "
         f"{count(answer.short)} short; highest precedence first"
     )
     first = query_of(chosen).first

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bigfleet.dashboard.api.routes import COMPATIBLE
+from bigfleet.dashboard.guard import Admission
 from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
@@ -240,7 +241,7 @@ def test_with_a_token_nothing_is_told_without_it() -> None:
         assert (await world.get("/api/v1/x/status", Authorization="Bearer right"))[0] == 200
         assert (await world.get("/healthz"))[0] == 200
 
-    run(story, token="right")
+    run(story, admission=Admission(token="right"))
 
 
 def test_every_answer_carries_the_security_headers() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import zlib
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.integration.dashboard.world import World, dashboard_world
 pytestmark = pytest.mark.integration
 TEXT = json.dumps({"version": 1, "now": 0, "machines": [], "needs": []}).encode()
 SNAPSHOT = zlib.compress(TEXT)
-NO_EDITS = {"edits": [], "horizon": {}, "explain": None}
+NO_EDITS: dict[str, Any] = {"edits": [], "horizon": {}, "explain": None}
 
 
 def test_item_17_time_memory_and_the_length_of_the_queue_are_limited() -> None:

@@ -71,7 +71,7 @@ def test_filters_stand_in_the_address_and_survive_a_reload(browsing: Browsing) -
             async with page.expect_navigation():
                 await page.get_by_label("Status").select_option("short")
             assert "status=short" in page.url
-            await expect(page.locator("caption")).to_contain_text("2 needs, 0 covered, 2 short")
+            await expect(page.locator("caption")).to_contain_text("2 of 3 needs, 0 covered, 2 short")
             await page.reload()
             assert await page.get_by_label("Status").input_value() == "short"
             await tab.open("machines")
