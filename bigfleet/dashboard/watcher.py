@@ -16,6 +16,7 @@ import structlog
 
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
+from bigfleet.dashboard.core.cost_trend import CostTrend
 from bigfleet.dashboard.core.happenings import Happenings
 from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ShardPlace
 from bigfleet.dashboard.shard_reader import ShardReader, look
@@ -56,7 +57,7 @@ class Watcher:
         """Shards that have ended a cycle of which nobody has been told."""
         self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # a set in the order of arrival
         self._log = structlog.get_logger("bigfleet.dashboard")
-        self.happenings = Happenings()
+        self.happenings, self.costs = Happenings(), CostTrend()
         self.on_look: Callable[[str, bool], object] = _nothing
         """Told of every look at a source, and whether it answered."""
         self.on_news: Callable[[], object] = _nothing
@@ -94,6 +95,7 @@ class Watcher:
                 self.picture.shards_wired,
             ),
         )
+        self.costs.note(self.picture)
         self.on_news()
         moved, self._moved = sorted(self._moved), set()
         for shard_id in moved:

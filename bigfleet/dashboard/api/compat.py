@@ -153,7 +153,9 @@ async def topology(fleet: Fleet, _given: Parameters) -> Answer:
     pending: Mapping[tuple[str, ...], float] = {}
     try:
         reader = fleet.metric_reader()
+        # A replica says its term with each answer; the metric may be of a scrape before its first election.
         term = max((await reader.sums(names.TERM, ("pod",))).values(), default=0.0)
+        term = max([term, *(float(row.last_term) for row in seen.replicas)])
         outcomes = await reader.rates(names.APPLIED, ("outcome",))
         applied = sum(outcomes.values())
         errors = applied - outcomes.get(("success",), 0.0)

@@ -181,7 +181,8 @@ class Book:
         told = None
         if self._fleet.metrics is not None:
             told = await _or_none(compat.finops_snapshot(self._fleet, Parameters({}, {}, frozenset())))
-        return cost.cost(self._frame, self._fleet.picture, summarise(self._fleet.picture), told)
+        picture, trend = self._fleet.picture, self._fleet.watcher.costs.lines()
+        return cost.cost(self._frame, picture, summarise(picture), told, trend)
 
     async def _decisions(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_DECISIONS, ""), **_known(query, _DECISIONS)}

@@ -53,21 +53,18 @@ def what_if(frame: Frame, shards: Sequence[str], asked: Asked, picture: Picture)
         "What if",
         el(
             "div",
-            el(
-                "div",
-                card(
-                    "Try a change on paper",
-                    el("p", "Nothing is carried out; no shard decides differently for it."),
-                    _form(frame, shards, asked),
-                    el(
-                        "noscript",
-                        "This page asks by script. Without, use: bigfleet what-if snapshot.json --edit FILE",
-                    ),
+            card(
+                "Try a change on paper",
+                el("p", "Nothing is carried out; no shard decides differently for it."),
+                _form(frame, shards, asked),
+                el(
+                    "noscript",
+                    "This page asks by script. Without, use: bigfleet what-if snapshot.json --edit FILE",
                 ),
-                el("div", id="result", aria_live="polite"),
             ),
             card("Common edits, one after the other", (_edit(*edit) for edit in _EDITS)),
-            class_="grid",
+            el("div", id="result", class_="wide", aria_live="polite"),
+            class_="grid two",
         ),
         (_names(name, known) for name, known in _known(picture).items()),
         el("script", type="module", src=frame.to(f"{frame.assets}/what-if.js")),
