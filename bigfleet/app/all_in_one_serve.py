@@ -8,6 +8,9 @@ Rules: packaging 1.6, shard 22.3, decision S9.
 """
 
 import asyncio
+import os
+import shutil
+import sys
 import tempfile
 import webbrowser
 from contextlib import AsyncExitStack
@@ -134,6 +137,7 @@ class _Fleet:
             dashboard=url,
             shard=str(self._settings.shard_listen),
             coordinator=str(self._settings.coordinator_listen),
+            program=_program(),
         )
         return parts
 
@@ -219,6 +223,13 @@ class _Fleet:
             endpoints=endpoints,
         )
         return Dashboard(options, clock=self._seams.clock, net=self._seams.net, resolve=system_resolve)
+
+
+def _program() -> str:
+    """How to call the program from the same place: by name where the shell finds it, else by where it is."""
+    if shutil.which("bigfleet"):
+        return "bigfleet"
+    return os.path.relpath(sys.argv[0])
 
 
 def _endpoint(pod: str, metrics: Metrics) -> Endpoint:

@@ -38,6 +38,7 @@ class Storyteller:
         dashboard: str,
         shard: str,
         coordinator: str,
+        program: str,
     ) -> NoReturn:
         """Say where things are, then what happens, for ever."""
         say = self._console.say
@@ -48,9 +49,11 @@ class Storyteller:
         say("")
         if dashboard:
             say("Try next, in another terminal:")
-            say(f"  bigfleet needs --shard {shard}                 who asks for what, and how it fares")
-            say(f"  bigfleet explain --shard {shard} --need train  why a gang gets its machines, or does not")
-            say(f"  bigfleet machines --shard {shard} -o wide      every machine, its cluster and its price")
+            say(f"  {program} needs --shard {shard}                 who asks for what, and how it fares")
+            say(
+                f"  {program} explain --shard {shard} --need train  why a gang gets its machines, or does not"
+            )
+            say(f"  {program} watch --shard {shard}                 the fleet after every decision")
             say("")
         summed_s = monotonic_s(self._clock)
         while True:
@@ -64,7 +67,7 @@ class Storyteller:
         waiting, self._waiting = self._waiting, []
         joined: Counter[str] = Counter()
         left: Counter[str] = Counter()
-        for kind, words in waiting:
+        for kind, words in sorted(waiting, key=lambda told: told[0] != "session"):
             if kind == "node" and " has joined " in words:
                 joined[words.rpartition(" ")[2]] += 1
             elif kind == "node" and " has left " in words:

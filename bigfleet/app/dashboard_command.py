@@ -5,6 +5,7 @@ Must never: import what serves before it is asked to serve; `--help` has to be q
 Rules: dashboard 2, 11.
 """
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -50,7 +51,19 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
     )
     https_cert: OptionalPath = Field(default=None, description="PEM certificate of its own listener")
     https_key: OptionalPath = Field(default=None, description="PEM key of its own listener")
-    token_file: OptionalPath = Field(default=None, description="file with the bearer token asked of readers")
+    https_client_ca: OptionalPath = Field(
+        default=None,
+        description="PEM certificates of those who sign the certificates of readers; one that they signed lets in",
+    )
+    token_file: OptionalPath = Field(
+        default=None,
+        description="file with the token asked of readers: as bearer token, or as password when a browser asks for one",
+    )
+    trusted_proxy: Annotated[tuple[str, ...], Cli(metavar="NETWORK")] = Field(
+        default=(),
+        description="address or network of reverse proxies that ask readers who they are and name them in "
+        "X-Forwarded-User; only what comes from there with that name is let in; repeatable",
+    )
 
 
 def check(settings: DashboardSettings) -> None:
@@ -61,14 +74,34 @@ def check(settings: DashboardSettings) -> None:
         )
     if (settings.https_cert is None) != (settings.https_key is None):
         raise UsageError("--https-cert, --https-key: found one of them, allowed is both or none")
-    if settings.https_cert is not None and settings.token_file is None:
-        raise UsageError("--https-cert: found without --token-file, allowed is together with it")
+    asked = settings.token_file or settings.https_client_ca or settings.trusted_proxy
+    if settings.https_cert is not None and not asked:
+        raise UsageError(
+            "--https-cert: found without a way to know readers, allowed is together with --token-file, "
+            "--https-client-ca or --trusted-proxy"
+        )
+    if settings.https_client_ca is not None and settings.https_cert is None:
+        raise UsageError("--https-client-ca: found without --https-cert, allowed is together with it")
+    trusted_networks(settings)
     if settings.prometheus_url and settings.scrape:
         raise UsageError("--prometheus-url, --scrape: found both, allowed is one of them")
     for given in settings.scrape:
         pod, equals, url = given.partition("=")
         if not (pod and equals and url.startswith(("http://", "https://"))):
             raise UsageError(f"--scrape: found {given!r}, allowed is NAME=http://HOST:PORT/metrics")
+
+
+def trusted_networks(settings: DashboardSettings) -> tuple[IPv4Network | IPv6Network, ...]:
+    """The networks of --trusted-proxy; a host that is given with its network means that network."""
+    found = []
+    for given in settings.trusted_proxy:
+        try:
+            found.append(ip_network(given, strict=False))
+        except ValueError:
+            raise UsageError(
+                f"--trusted-proxy: found {given!r}, allowed is an IP address or a network such as 10.0.0.0/8"
+            ) from None
+    return tuple(found)
 
 
 def _run(settings: DashboardSettings, console: Console) -> int:

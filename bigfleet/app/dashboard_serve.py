@@ -17,11 +17,14 @@ from bigfleet.aio.clock import SystemClock, timeout
 from bigfleet.aio.disk import DiskError
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.app.dashboard_command import DashboardSettings
-from bigfleet.app.parts import logs_of, tls_store, until_stop
+from bigfleet.app.dashboard_command import DashboardSettings, trusted_networks
+from bigfleet.app.parts import logs_of, run_parts, tls_store
 from bigfleet.cli.console import Console
 from bigfleet.cli.errors import UsageError
+from bigfleet.cli.version import COMMIT_VARIABLE
 from bigfleet.dashboard.cluster_reader import KubeClusters
+from bigfleet.dashboard.guard import Admission
+from bigfleet.dashboard.meter import own_metrics
 from bigfleet.dashboard.prometheus import Prometheus
 from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
@@ -35,13 +38,16 @@ from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 
 _SCRAPE_S = 5.0
-_STRANGERS = "This dashboard listens to everybody who can reach it, without a token."
+_STRANGERS = "Everybody who can reach this dashboard may read it: it asks for no token, certificate or proxy."
 
 
 def serve(settings: DashboardSettings, console: Console) -> int:
     """Serve until a signal comes; return the exit code."""
-    token, tls = _token(settings), _https(settings)
-    return asyncio.run(_serve(settings, console, token, tls, _contexts(settings)))
+    admission = Admission(
+        _token(settings), trusted_networks(settings), certificates=settings.https_client_ca is not None
+    )
+    tls = _https(settings, admission)
+    return asyncio.run(_serve(settings, console, admission, tls, _contexts(settings)))
 
 
 def _token(settings: DashboardSettings) -> str:
@@ -58,7 +64,7 @@ def _token(settings: DashboardSettings) -> str:
     return token
 
 
-def _https(settings: DashboardSettings) -> ssl.SSLContext | None:
+def _https(settings: DashboardSettings, admission: Admission) -> ssl.SSLContext | None:
     if settings.https_cert is None or settings.https_key is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -67,6 +73,14 @@ def _https(settings: DashboardSettings) -> ssl.SSLContext | None:
         context.load_cert_chain(settings.https_cert, settings.https_key)
     except (OSError, ssl.SSLError) as error:
         raise UsageError(f"--https-cert, --https-key: {error}") from None
+    if settings.https_client_ca is not None:
+        try:
+            context.load_verify_locations(settings.https_client_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"--https-client-ca: {error}") from None
+        # Where there is another way in, a reader without a certificate gets as far as being asked for it.
+        other = admission.token or admission.proxies
+        context.verify_mode = ssl.CERT_OPTIONAL if other else ssl.CERT_REQUIRED
     return context
 
 
@@ -84,7 +98,7 @@ def _contexts(settings: DashboardSettings) -> Mapping[str, Target]:
 async def _serve(
     settings: DashboardSettings,
     console: Console,
-    token: str,
+    admission: Admission,
     tls: ssl.SSLContext | None,
     contexts: Mapping[str, Target],
 ) -> int:
@@ -106,12 +120,17 @@ async def _serve(
                 metrics=_prometheus(settings, session, clock),
                 clusters=clusters,
                 grafana_url=settings.grafana_url,
-                token=token,
+                admission=admission,
                 tls=tls,
-                warnings=(_STRANGERS,) if settings.allow_remote and not token else (),
+                warnings=(_STRANGERS,) if settings.allow_remote and not admission.asked else (),
             )
+            metrics = own_metrics(console.environ.get(COMMIT_VARIABLE) or "unknown")
             dashboard = Dashboard(
-                options, clock=clock, net=GrpcNet(tls_store(settings, log)), resolve=system_resolve
+                options,
+                clock=clock,
+                net=GrpcNet(tls_store(settings, log)),
+                resolve=system_resolve,
+                metrics=metrics,
             )
             await dashboard.start()
             try:
@@ -119,7 +138,8 @@ async def _serve(
                 console.say(
                     f"dashboard: {scheme}://{settings.listen.host or '127.0.0.1'}:{dashboard.port}{options.base}"
                 )
-                await until_stop({"dashboard": dashboard.wait_failure()}, proc, log)
+                parts = {"dashboard": dashboard.wait_failure()}
+                await run_parts(parts, proc=proc, clock=clock, log=log, metrics=metrics)
             finally:
                 await dashboard.stop()
                 if clusters is not None:

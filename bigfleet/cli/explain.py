@@ -69,30 +69,14 @@ def _explain(settings: ExplainSettings, console: Console) -> int:
 
 def _content(settings: ExplainSettings, console: Console) -> dict[str, Any]:
     # Imported here: numpy comes with the engine, and --help must stay quick.
-    from bigfleet.document.edits import apply_edits  # noqa: PLC0415
     from bigfleet.document.snapshot import read_situation  # noqa: PLC0415
-    from bigfleet.explain.case import Case  # noqa: PLC0415
-    from bigfleet.explain.changes import propose  # noqa: PLC0415
-    from bigfleet.explain.document import (  # noqa: PLC0415
-        machine_explanation_document,
-        need_explanation_document,
-    )
-    from bigfleet.explain.finding import find_need, known_machine  # noqa: PLC0415
-    from bigfleet.explain.machine import explain_machine  # noqa: PLC0415
-    from bigfleet.explain.need import explain_need  # noqa: PLC0415
-    from bigfleet.explain.notes import Recorder  # noqa: PLC0415
-    from bigfleet.explain.redecide import Redecider  # noqa: PLC0415
+    from bigfleet.explain.question import explain_in  # noqa: PLC0415
 
     document = read_situation(source(settings, settings.file, settings.shard, console))
-    document = apply_edits(document, read_edit_files(settings.edit, console)).document
-    decide, recorder = Redecider(), Recorder()
-    case = Case(document, decide(document.situation, recorder))
-    if settings.machine:
-        machine_id = known_machine(case, settings.machine, "--machine")
-        return machine_explanation_document(explain_machine(case, machine_id))
-    place = find_need(case, settings.need, "--need")
-    proposals = () if settings.quick else propose(case, place, decide)
-    return need_explanation_document(explain_need(case, place, recorder.notes, proposals))
+    edits = read_edit_files(settings.edit, console)
+    return explain_in(
+        document, edits, need=settings.need, machine=settings.machine, quick=settings.quick, prefix="--"
+    )
 
 
 def _asked(settings: ExplainSettings, address: str, console: Console) -> tuple[dict[str, Any], bool]:

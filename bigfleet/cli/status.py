@@ -102,6 +102,11 @@ async def _follow(channel: "Channel", settings: WatchSettings, console: Console)
             from json import dumps  # noqa: PLC0415
 
             console.say(dumps(_document(status, shortfalls), ensure_ascii=False))
+        elif settings.output == "yaml":
+            from yaml import safe_dump  # noqa: PLC0415
+
+            document = safe_dump(_document(status, shortfalls), sort_keys=False, allow_unicode=True)
+            console.say(f"---\n{document}".rstrip("\n"))
         else:
             clear = _CLEAR if console.stdout.isatty() else ""
             console.say(f"{clear}{_text(settings, console, status, shortfalls)}")
@@ -213,7 +218,7 @@ STATUS = Command(
 WATCH = Command(
     WatchSettings,
     _watch,
-    """Show the status of a running shard anew after each of its cycles, until Ctrl-C. With -o json one line per cycle, for
-    programs.""",
+    """Show the status of a running shard anew after each of its cycles, until Ctrl-C. For programs: with -o json one line
+    per cycle, with -o yaml one document.""",
     ("bigfleet watch --shard 127.0.0.1:7780", "bigfleet watch --shard 127.0.0.1:7780 --cycles 1 -o json"),
 )

@@ -18,7 +18,7 @@ from bigfleet.cli.console import Console
 from bigfleet.cli.documents import STDIN, read_file
 from bigfleet.cli.errors import CommandError
 from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.cli.kinds import Cli, Dial
+from bigfleet.cli.kinds import Cli, Dial, Duration
 from bigfleet.cli.live_shard import ShardFlags, source
 from bigfleet.cli.output import Column, Listing, colour_wanted, table
 from bigfleet.cli.settings import OutputFlags
@@ -29,8 +29,11 @@ from bigfleet.model.errors import InvalidFieldError
 if TYPE_CHECKING:  # numpy comes with the engine, and --help must stay quick
     from bigfleet.document.compare import Comparison, MachineChange, MachineSide, NeedSide, Totals
     from bigfleet.document.edits import Edit
+    from bigfleet.explain.horizon import Horizon
+    from bigfleet.explain.question import Answer
 
 _IDS_SHOWN = 3
+_DAY_S = 86_400
 
 
 class WhatIfSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_"):
@@ -46,31 +49,56 @@ class WhatIfSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_"):
     edit: tuple[Path, ...] = Field(
         default=(), description="file of edits, YAML or JSON; given more than once, applied in this order"
     )
+    until_quiet: bool = Field(
+        default=False,
+        description="carry every decision out and decide again, until nothing is left to do, at most 20 cycles; "
+        "left out, one cycle is compared",
+    )
+    create_time: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=_DAY_S,
+        description="how long the provider takes to create a machine; with it, as with --until-quiet",
+    )
+    drain_time: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=_DAY_S,
+        description="how long a machine takes to drain; with it, as with --until-quiet",
+    )
     print_snapshot: bool = Field(
-        default=False, description="print the snapshot with its edits, and decide nothing"
+        default=False,
+        description="print the snapshot with its edits in place of the difference; with --until-quiet the world in the end",
     )
 
 
 def _what_if(settings: WhatIfSettings, console: Console) -> int:
-    from bigfleet.document.compare import Side, compare  # noqa: PLC0415
     from bigfleet.document.edits import apply_edits  # noqa: PLC0415
     from bigfleet.document.snapshot import read_situation, write_document  # noqa: PLC0415
+    from bigfleet.explain.horizon import play  # noqa: PLC0415
+    from bigfleet.explain.question import ask  # noqa: PLC0415
     from bigfleet.explain.redecide import Redecider  # noqa: PLC0415
 
     if [settings.file, *settings.edit].count(STDIN) > 1:
         raise CommandError("--edit: found -, allowed is standard input for one file only", ExitCode.USAGE)
+    horizon = _horizon(settings)
     document = read_situation(source(settings, settings.file, settings.shard, console))
-    edited = apply_edits(document, read_edit_files(settings.edit, console))
+    edits = read_edit_files(settings.edit, console)
     if settings.print_snapshot:
-        console.stdout.write(write_document(edited.document).decode())
+        edited = apply_edits(document, edits).document
+        if horizon.until_quiet:
+            edited = play(edited, horizon, Redecider()).side.document
+        console.stdout.write(write_document(edited).decode())
         return ExitCode.DONE
-    decide = Redecider()
-    sides = (
-        Side(document, decide(document.situation)),
-        Side(edited.document, decide(edited.document.situation)),
-    )
-    console.stdout.write(_answer(settings, console, compare(*sides, edited.numbers)))
+    console.stdout.write(_answer(settings, console, ask(document, edits, horizon)))
     return ExitCode.DONE
+
+
+def _horizon(settings: WhatIfSettings) -> "Horizon":
+    from bigfleet.explain.horizon import Horizon  # noqa: PLC0415
+
+    timed = settings.create_time > 0 or settings.drain_time > 0
+    return Horizon(settings.until_quiet or timed, settings.create_time, settings.drain_time)
 
 
 def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
@@ -87,20 +115,20 @@ def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
     return edits
 
 
-def _answer(settings: WhatIfSettings, console: Console, comparison: "Comparison") -> str:
+def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str:
     from bigfleet.document.canonical import one_line  # noqa: PLC0415
-    from bigfleet.document.compare_document import comparison_document  # noqa: PLC0415
 
     if settings.output == "json":
-        return one_line(comparison_document(comparison)).decode()
+        return one_line(answer.document()).decode()
     if settings.output == "yaml":
         import yaml  # noqa: PLC0415
 
-        return yaml.safe_dump(comparison_document(comparison), sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(answer.document(), sort_keys=False, allow_unicode=True)
+    comparison = answer.comparison
     colour, wide = colour_wanted(console, no_color=settings.no_color), settings.output == "wide"
     return "\n".join(
         [
-            f"{_summary(comparison)}\n",
+            f"{_summary(comparison)}\n{_way(answer)}",
             *(table(listing, wide=wide, colour=colour) for listing in _listings(comparison) if listing.rows),
         ]
     )
@@ -119,6 +147,18 @@ def _summary(comparison: "Comparison") -> str:
     before, after = comparison.before.costs.total, comparison.after.costs.total
     money = f"${before:.2f}/h stays" if before == after else f"${before:.2f}/h becomes ${after:.2f}/h"
     return "; ".join([", ".join(told) or "no need fares differently", money])
+
+
+def _way(answer: "Answer") -> str:
+    """How each side came to its end, where more than one cycle was looked at."""
+    if not answer.horizon.until_quiet:
+        return ""
+    ends = [
+        f"{name} {'quiet after' if side.quiet else 'not yet quiet after'} "
+        f"{side.cycles} {'cycle' if side.cycles == 1 else 'cycles'}, {side.seconds:g} s"
+        for name, side in (("before", answer.before), ("after", answer.after))
+    ]
+    return "; ".join(ends) + "\n"
 
 
 def _needs(count: int) -> str:
@@ -264,13 +304,14 @@ WHAT_IF = Command(
     WhatIfSettings,
     _what_if,
     """Run the decision engine on a snapshot document as it is and with edits, and print what differs: needs, machines,
-    actions, dollars per hour. Nothing is carried out.
+    actions, dollars per hour. One cycle is compared, or where both worlds end. In the fleet nothing is carried out.
 
     A document or an edit that is refused is told with the path of its flaw, exit code 2, and nothing on standard
     output. Without an edit there is no difference.""",
     (
         "bigfleet what-if snapshot.json --edit more-machines.yaml",
         "bigfleet what-if snapshot.json --edit lost-zone.yaml -o json",
+        "bigfleet what-if snapshot.json --edit more-demand.yaml --create-time 3m --drain-time 30s",
         "bigfleet what-if snapshot.json --edit lost-zone.yaml --print-snapshot | bigfleet decide -",
     ),
 )

@@ -15,7 +15,8 @@ from typing import Final, TypeVar, cast
 from bigfleet.aio.clock import Clock, monotonic_s
 
 FRESH_S: Final = 2.0
-_KEPT: Final = 256
+_KEPT: Final = 128
+"""A page of a large fleet is some 200 KB."""
 T = TypeVar("T")
 
 
@@ -23,14 +24,14 @@ class Answers:
     """What was asked lately, and what is being asked."""
 
     def __init__(self, clock: Clock, *, fresh_s: float = FRESH_S) -> None:
-        self._clock, self._fresh_s = clock, fresh_s
+        self._clock, self.fresh_s = clock, fresh_s
         self._kept: OrderedDict[Hashable, tuple[float, object]] = OrderedDict()
         self._asking: dict[Hashable, asyncio.Task[object]] = {}
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
         """Return the answer to a question, asking only when nobody did within the last two seconds."""
         kept = self._kept.get(key)
-        if kept is not None and monotonic_s(self._clock) - kept[0] < self._fresh_s:
+        if kept is not None and monotonic_s(self._clock) - kept[0] < self.fresh_s:
             return cast("T", kept[1])
         task = self._asking.get(key)
         if task is None:

@@ -9,6 +9,7 @@ Rules: dashboard 10.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Final
 
 from bigfleet.dashboard.core.wording import amount
@@ -16,7 +17,7 @@ from bigfleet.dashboard.html import Html, el
 
 WIDTH: Final = 480
 HEIGHT: Final = 140
-_LEFT, _BOTTOM, _TOP = 48, 20, 8
+_LEFT, _RIGHT, _BOTTOM, _TOP = 48, 4, 20, 8
 _LEAST_POINTS: Final = 10
 _TABLE_ROWS: Final = 12
 
@@ -36,7 +37,7 @@ def line_chart(title: str, caption: str, times: Sequence[str], lines: Sequence[L
     """
     begin = min(_begin(lines), max(len(times) - _LEAST_POINTS, 0))
     times, lines = times[begin:], [Line(line.name, line.values[begin:]) for line in lines]
-    top = max((value for line in lines for value in line.values if value is not None), default=0.0) or 1.0
+    top = _round_up(max((value for line in lines for value in line.values if value is not None), default=0.0))
     body = [
         *_axes(times, top, unit),
         *(
@@ -157,6 +158,14 @@ def _axes(times: Sequence[str], top: float, unit: str) -> list[Html]:
     return marks
 
 
+def _round_up(value: float) -> float:
+    """The next number that is easy to read on an axis and to halve."""
+    if value <= 0:
+        return 1.0
+    unit = 10.0 ** floor(log10(value))
+    return next(step * unit for step in (1, 2, 4, 5, 6, 8, 10) if step * unit >= value * (1 - 1e-9))
+
+
 def _y(value: float, top: float) -> str:
     return f"{HEIGHT - _BOTTOM - value / top * (HEIGHT - _BOTTOM - _TOP):.1f}"
 
@@ -169,7 +178,7 @@ def _begin(lines: Sequence[Line]) -> int:
 
 def _runs(values: Sequence[float | None], top: float) -> list[list[str]]:
     """The points of each stretch without a gap."""
-    step = (WIDTH - _LEFT) / max(len(values) - 1, 1)
+    step = (WIDTH - _RIGHT - _LEFT) / max(len(values) - 1, 1)
     runs: list[list[str]] = [[]]
     for place, value in enumerate(values):
         if value is None:

@@ -1,12 +1,19 @@
-"""Who may read, and what every answer carries: token, method, origin, security headers.
+"""Who may read, and what every answer carries: token, proxy, certificate, method, origin, security headers.
 
+Why: whoever can reach the listener may not be whoever may read. A reader is let in by any one of the ways that are
+configured; where none is, everybody is.
 Called by: the server, around every request.
-Must never: let a request through that a rule below refuses, or say in a refusal what would be right.
-Rules: dashboard 11.
+Must never: let a request through that a rule below refuses, believe a header of anybody but a trusted proxy, or say in a
+refusal what would be right.
+Rules: dashboard 11; ADR-0162.
 """
 
+import base64
+import binascii
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Final
 
 from aiohttp import web
@@ -19,15 +26,36 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+PROXY_USER: Final = "X-Forwarded-User"
+"""In which a trusted proxy names the reader it let in."""
+_PROXY_HOST: Final = "X-Forwarded-Host"
 _OPEN: Final = frozenset({"/healthz", "/readyz"})
+_CHALLENGE: Final = 'Bearer realm="bigfleet", Basic realm="bigfleet", charset="UTF-8"'
+"""A browser asks its reader for a name and a password then; the password is the token."""
 
 
-def guard(token: str, base: str) -> Middleware:
-    """Return the middleware of a server with this token (empty: none asked for) under this base."""
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The ways in; none of them means that everybody may read."""
+
+    token: str = ""
+    proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Where proxies are that have asked a reader who it is, and say so."""
+    certificates: bool = False
+    """Readers show a certificate, which the listener has verified."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether readers are asked for anything."""
+        return bool(self.token or self.proxies or self.certificates)
+
+
+def guard(admission: Admission, base: str) -> Middleware:
+    """Return the middleware of a server with these ways in, under this base."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        refusal = _refusal(request, token, base)
+        refusal = _refusal(request, admission, base)
         response = refusal if refusal is not None else await handler(request)
         if not response.prepared:
             response.headers.update(HEADERS)
@@ -36,30 +64,65 @@ def guard(token: str, base: str) -> Middleware:
     return guarded
 
 
-def _refusal(request: web.Request, token: str, base: str) -> web.Response | None:
+def _refusal(request: web.Request, admission: Admission, base: str) -> web.Response | None:
     if request.method not in {"GET", "HEAD"} and not (
         request.method == "POST" and request.path.endswith("/x/whatif")
     ):
         return _error(405, "this dashboard reads only", {"Allow": "GET, HEAD"})
-    if request.method == "POST" and not _same_origin(request):
+    proxied = _proxied(request, admission)
+    if request.method == "POST" and not _same_origin(request, proxied):
         return _error(403, "only a page of this dashboard, or a tool, may ask that")
     place = request.path.removeprefix(base.rstrip("/"))
-    if token and place not in _OPEN and not _knows(request, token):
-        return _error(401, "a token is needed", {"WWW-Authenticate": 'Bearer realm="bigfleet"'})
-    return None
+    if not admission.asked or place in _OPEN or _admitted(request, admission, proxied):
+        return None
+    if admission.token:
+        return _error(401, "a token is needed", {"WWW-Authenticate": _CHALLENGE})
+    return _error(401, "readers are asked who they are, and this request does not say")
+
+
+def _admitted(request: web.Request, admission: Admission, proxied: bool) -> bool:
+    if proxied and request.headers.get(PROXY_USER, "").strip():
+        return True
+    if admission.certificates and request.get_extra_info("peercert"):
+        return True
+    return bool(admission.token) and _knows(request, admission.token)
+
+
+def _proxied(request: web.Request, admission: Admission) -> bool:
+    """Whether the request comes from a trusted proxy, told by the connection and by nothing in it."""
+    if not admission.proxies or request.remote is None:
+        return False
+    try:
+        peer = ip_address(request.remote.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(peer, "ipv4_mapped", None) or peer
+    return any(mapped in network for network in admission.proxies)
 
 
 def _knows(request: web.Request, token: str) -> bool:
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     shown = given.strip() if kind.lower() == "bearer" else request.cookies.get("bigfleet-token", "")
+    if kind.lower() == "basic":
+        shown = _password(given)
     return hmac.compare_digest(shown.encode(), token.encode())
 
 
-def _same_origin(request: web.Request) -> bool:
+def _password(given: str) -> str:
+    try:
+        return base64.b64decode(given.strip(), validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _same_origin(request: web.Request, proxied: bool) -> bool:
     origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "same-origin")
     if site not in {"same-origin", "none"}:
         return False
-    return origin is None or origin.partition("://")[2] == request.host
+    hosts = {request.host}
+    if proxied:
+        hosts.add(request.headers.get(_PROXY_HOST, request.host))
+    return origin is None or origin.partition("://")[2] in hosts
 
 
 def _error(status: int, text: str, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -5,7 +5,8 @@ Must never: write NaN or an infinity as a number; the compatible routes want 0 t
 Rules: dashboard 4.1 (`/needs` key for key), 4.2.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -82,6 +83,17 @@ def need_row(view: read.NeedView) -> Row:
             for row in view.same_candidates
         ],
     }
+
+
+def fitting(rows: Sequence[Row], most_bytes: int) -> list[Row]:
+    """Return the head of some rows that fits into so many bytes of JSON."""
+    left, kept = most_bytes, list[Row]()
+    for row in rows:
+        left -= len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()) + 1
+        if left < 0:
+            break
+        kept.append(row)
+    return kept
 
 
 def machine_row(row: pb.MachineRow) -> Row:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -21,31 +22,36 @@ from bigfleet.dashboard.api.routes import COMPATIBLE, OWN, Route
 from bigfleet.dashboard.assets import read_assets, read_contract
 from bigfleet.dashboard.exports import TABLES, as_csv, as_json
 from bigfleet.dashboard.fleet import Fleet
-from bigfleet.dashboard.guard import guard
+from bigfleet.dashboard.guard import Admission, guard
+from bigfleet.dashboard.meter import Meter
 from bigfleet.dashboard.pages.book import PAGES, Book, PageNotFoundError
 from bigfleet.dashboard.pages.frame import Frame
-from bigfleet.dashboard.pages.needs import shown
+from bigfleet.dashboard.pages.needs import query_of
 from bigfleet.dashboard.parameters import ParameterError, Parameters
+from bigfleet.dashboard.questions import Questions
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.dashboard.what_if import WhatIf
 
 MAX_BODY: Final = 1024 * 1024
 _NEED_FILTERS: Final = ("shard", "cluster", "status", "reason", "q")
-_EXPORTED: Final = 1_000_000
 
 
 class Server:
     """All that answers HTTP."""
 
-    def __init__(self, fleet: Fleet, frame: Frame, what_if: WhatIf, *, token: str = "") -> None:
-        self._fleet, self._what_if = fleet, what_if
+    def __init__(
+        self, fleet: Fleet, frame: Frame, what_if: WhatIf, admission: Admission, meter: Meter
+    ) -> None:
+        self._fleet, self._questions = fleet, Questions(fleet, what_if)
         self._assets, self._openapi = read_assets(), read_contract()
         self._frame = Frame(frame.base, f"static/{self._assets.digest}", frame.warnings)
         self._book = Book(fleet, self._frame)
         self._log = structlog.get_logger("bigfleet.dashboard")
         self.app = web.Application(
-            middlewares=[guard(token, frame.base), self._explain_failures], client_max_size=MAX_BODY
+            middlewares=[meter.measured(frame.base), guard(admission, frame.base), self._explain_failures],
+            client_max_size=MAX_BODY,
         )
+        self._meter = meter
         self._mount(frame.base.rstrip("/"))
 
     def _mount(self, base: str) -> None:
@@ -63,6 +69,7 @@ class Server:
         get(f"{base}/static/{{digest}}/{{name}}", self._asset)
         get(f"{base}/healthz", self._healthy)
         get(f"{base}/readyz", self._healthy)
+        get(f"{base}/metrics", self._metrics)
         for page in PAGES:
             get(f"{base}/{page}", self._page)
         get(f"{base}/{{rest:.*}}", self._page)
@@ -91,8 +98,9 @@ class Server:
             "/"
         )
         part = request.headers.get("X-Part") == "main"
+        key = ("page", path, part, tuple(sorted(request.query.items())))
         try:
-            text = await self._book.page(path, request.query, part=part)
+            text = await self._fleet.answers.get(key, lambda: self._book.page(path, request.query, part=part))
             status = 200
         except PageNotFoundError:
             text, status = self._book.missing(path, part=part), 404
@@ -115,12 +123,17 @@ class Server:
     async def _healthy(self, _request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
+    async def _metrics(self, request: web.Request) -> web.Response:
+        body, kind = self._meter.exported(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": kind})
+
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
         await response.prepare(request)
         notices = self._fleet.watcher.notices()
+        self._meter.streams.inc()
         try:
             await response.write(b": hello\n\n")
             async for kind, what in notices:
@@ -128,6 +141,7 @@ class Server:
         except (ConnectionError, asyncio.CancelledError):
             pass  # the reader went, or the server ends
         finally:
+            self._meter.streams.dec()
             await notices.aclose()
         return response
 
@@ -158,9 +172,8 @@ class Server:
     async def _rows(self, table: str, request: web.Request) -> list[Mapping[str, Any]]:
         if table == "needs":
             given = _parameters(request, frozenset(_NEED_FILTERS))
-            answer = await self._fleet.shard(given.required("shard")).needs(given.text("cluster"), _EXPORTED)
-            chosen = {name: given.text(name) for name in _NEED_FILTERS}
-            return [row for row in answer["needs"] if shown(row, chosen)]
+            asked = replace(query_of({name: given.text(name) for name in _NEED_FILTERS}), size=0)
+            return list((await self._fleet.shard(given.required("shard")).need_list(asked)).rows)
         if table == "machines":
             given = _parameters(
                 request, frozenset(["shard", "state", "cluster", "type", "zone", "capacity", "q", "sort"])
@@ -186,29 +199,14 @@ class Server:
     async def _ask_what_if(self, request: web.Request) -> web.Response:
         if request.content_type != "application/json":
             raise ParameterError("Content-Type", request.content_type, "application/json")
-        try:
-            question = json.loads(await request.text())
-        except (ValueError, RecursionError) as error:
-            raise ParameterError("body", "text that is no JSON", "a JSON object") from error
-        if not isinstance(question, dict) or not set(question) <= {"shard", "snapshot", "edits"}:
-            raise ParameterError("body", "", "an object with edits, and shard or snapshot")
-        snapshot = await self._base(question)
-        edits = json.dumps({"edits": question.get("edits", [])}).encode()
-        return await _json(request, await self._what_if.ask(snapshot, edits))
-
-    async def _base(self, question: Mapping[str, Any]) -> bytes:
-        if "snapshot" in question:
-            return json.dumps(question["snapshot"]).encode()
-        shard = question.get("shard")
-        if not isinstance(shard, str) or not shard:
-            raise ParameterError("shard", "", "the name of a shard, or a snapshot in its place")
-        return b"".join([piece async for piece in self._fleet.shard(shard).snapshot()])
+        return await _json(request, await self._questions.answer(await request.read()))
 
     @web.middleware
     async def _explain_failures(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             response: web.StreamResponse = await handler(request)
         except SourceError as error:
+            self._meter.failed(error.trouble)
             return web.json_response({"error": str(error)}, status=error.status)
         except ParameterError as error:
             return web.json_response({"error": str(error)}, status=400)
@@ -229,8 +227,10 @@ def _parameters(request: web.Request, known: frozenset[str]) -> Parameters:
 
 
 async def _json(request: web.Request, answer: Mapping[str, Any]) -> web.Response:
-    # In a thread: two thousand needs are megabytes of text.
-    text = await asyncio.to_thread(json.dumps, answer, ensure_ascii=False, allow_nan=False)
+    # In a thread: two thousand needs are a megabyte of text.
+    text = await asyncio.to_thread(
+        json.dumps, answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
     return _finished(request, text, "application/json")
 
 

@@ -19,6 +19,8 @@ from bigfleet.dashboard.answers import Answers
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.series import SeriesStore
 from bigfleet.dashboard.fleet import ClusterReader, Fleet, Wiring
+from bigfleet.dashboard.guard import Admission
+from bigfleet.dashboard.meter import Meter, own_metrics
 from bigfleet.dashboard.metrics import HourInMemory, MetricReader
 from bigfleet.dashboard.pages.frame import Frame
 from bigfleet.dashboard.scraper import Endpoint, Scraper
@@ -26,6 +28,7 @@ from bigfleet.dashboard.server import Server
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.watcher import Watcher
 from bigfleet.dashboard.what_if import WhatIf
+from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import listen_problem
 from bigfleet.transport.leader import LeaderClient, Resolve
 from bigfleet.version import __version__
@@ -52,7 +55,7 @@ class DashboardOptions:
     """In place of the built-in scraper: a Prometheus."""
     clusters: ClusterReader | None = None
     grafana_url: str = ""
-    token: str = ""
+    admission: Admission = field(default_factory=Admission)
     tls: ssl.SSLContext | None = None
     warnings: tuple[str, ...] = ()
 
@@ -60,7 +63,15 @@ class DashboardOptions:
 class Dashboard:
     """A dashboard that runs until it is stopped."""
 
-    def __init__(self, options: DashboardOptions, *, clock: Clock, net: Net, resolve: Resolve) -> None:
+    def __init__(
+        self,
+        options: DashboardOptions,
+        *,
+        clock: Clock,
+        net: Net,
+        resolve: Resolve,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._options, self._clock = options, clock
         coordinator = None
         if options.coordinator:
@@ -73,20 +84,24 @@ class Dashboard:
             make_reader=lambda shard_id, address: ShardReader(net, shard_id, address),
         )
         store = SeriesStore()
+        meter = Meter(metrics or own_metrics("unknown"), clock, store)
+        self._watcher.on_look = meter.looked
         self._scraper = Scraper(store, clock, self._endpoints)
         scraped = bool(options.endpoints) or options.find_endpoint is not None
-        metrics = options.metrics or (HourInMemory(store, self._now) if scraped else None)
+        figures = options.metrics or (HourInMemory(store, self._now) if scraped else None)
+        answers = Answers(clock)
+        self._watcher.on_news = answers.forget
         self.fleet = Fleet(
-            wiring=_wiring(options, metrics is not None),
+            wiring=_wiring(options, figures is not None),
             now=self._now,
             watcher=self._watcher,
-            answers=Answers(clock),
-            metrics=metrics,
+            answers=answers,
+            metrics=figures,
             clusters=options.clusters,
             scrape_problems=lambda: self._scraper.problems,
         )
         frame = Frame(options.base, "", options.warnings)
-        self._server = Server(self.fleet, frame, WhatIf(clock), token=options.token)
+        self._server = Server(self.fleet, frame, WhatIf(clock), options.admission, meter)
         self._runner: web.AppRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0

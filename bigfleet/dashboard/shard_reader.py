@@ -6,11 +6,13 @@ Must never: hold an answer larger than was asked for; pages are cut by the shard
 Rules: dashboard 4, 6.3 (a shard without the insight service), 8, 12.1.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final, TypeVar
 
 from bigfleet.aio.net import Channel, Code, Net, RpcError
 from bigfleet.aio.service import UnaryMethod
+from bigfleet.dashboard.core.need_list import NeedList, NeedQuery, listed
 from bigfleet.dashboard.core.seen import (
     ClusterSeen,
     CoordinatorLink,
@@ -27,9 +29,14 @@ from bigfleet.v1alpha1 import shardread_pb2 as read
 
 TIMEOUT_S: Final = 5.0
 SLOW_TIMEOUT_S: Final = 30.0
-"""For explanations and whole snapshots."""
-_KEPT: Final = 4
-"""Lists of needs kept for the last cycle; 20,000 rows are some 60 MB."""
+"""For explanations and lists."""
+SNAPSHOT_TIMEOUT_S: Final = 120.0
+_STATUSES: Final = {
+    "": pb.ListNeedsRequest.STATUS_UNSPECIFIED,
+    "short": pb.ListNeedsRequest.STATUS_SHORT,
+    "satisfied": pb.ListNeedsRequest.STATUS_SATISFIED,
+    "parked": pb.ListNeedsRequest.STATUS_PARKED,
+}
 Row = Mapping[str, Any]  # what JSON can say
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -41,8 +48,6 @@ class ShardReader:
     def __init__(self, net: Net, shard_id: str, address: str) -> None:
         self.shard_id, self.address = shard_id, address
         self._channel: Channel = net.dial(address)
-        self._needs_of: tuple[int, int] | None = None
-        self._needs: dict[tuple[str, int], dict[str, Any]] = {}
 
     async def close(self) -> None:
         """Give the connection back."""
@@ -78,42 +83,69 @@ class ShardReader:
             for row in answer.shortfalls
         )
 
-    async def needs(self, cluster: str = "", limit: int = 2000) -> dict[str, Any]:
-        """Return the needs of the last cycle in the form of `/needs`; what is known of that cycle is not asked again."""
-        header, _ = await self._inspect("", 1)
-        cycle = (header.cycle, header.computed_at_unix_nanos)
-        if self._needs_of != cycle:
-            self._needs_of = cycle
-            self._needs.clear()
-        if (known := self._needs.get((cluster, limit))) is not None:
-            return known
-        header, rows = await self._inspect(cluster, limit)
-        answer = {
+    async def needs(self, cluster: str = "", limit: int = 0) -> dict[str, Any]:
+        """Return the needs of the last cycle in the form of `/needs`, at most so many; 0 is all."""
+        header, rows = read.InspectNeedsHeader(), list[Row]()
+        async for frame in self._inspect(cluster, limit):
+            if frame.WhichOneof("frame") == "header":
+                header = frame.header
+            else:
+                rows.append(need_row(frame.need))
+        return {
             "shardId": self.shard_id,
             "cycle": header.cycle,
             "computedAtUnixNanos": header.computed_at_unix_nanos,
             "totalNeeds": header.total_needs,
             "needs": rows,
         }
-        if len(self._needs) < _KEPT and (header.cycle, header.computed_at_unix_nanos) == self._needs_of:
-            self._needs[cluster, limit] = answer
-        return answer
 
-    async def _inspect(self, cluster: str, limit: int) -> tuple[read.InspectNeedsHeader, list[Row]]:
+    async def need_list(self, query: NeedQuery) -> NeedList:
+        """Return one page of needs, filtered and counted by the shard, or here for a shard that does not offer that."""
+        try:
+            return await self._need_list(query)
+        except RpcError as error:
+            if error.code is not Code.UNIMPLEMENTED:
+                raise failed(self._name, error) from error
+        told = await self.needs()
+        cycle, at_ns = told["cycle"], told["computedAtUnixNanos"]
+        return await asyncio.to_thread(listed, told["needs"], query, cycle, at_ns)
+
+    async def _need_list(self, query: NeedQuery) -> NeedList:
+        request = pb.ListNeedsRequest(
+            clusters=[query.cluster] if query.cluster else (),
+            status=_STATUSES[query.status],
+            reasons=[query.reason] if query.reason else (),
+            text=query.text,
+            page_size=query.size,
+            page_token=str(query.first),
+        )
+        header, rows = pb.ListNeedsHeader(), list[Row]()
+        async with self._channel.server_stream(calls.LIST_NEEDS, request, timeout_s=SLOW_TIMEOUT_S) as frames:
+            async for frame in frames:
+                if frame.WhichOneof("frame") == "header":
+                    header = frame.header
+                else:
+                    rows.append(need_row(frame.need))
+        return NeedList(
+            cycle=header.cycle.number,
+            computed_at_ns=header.cycle.computed_at_unix_nanos,
+            needs=header.needs,
+            total=header.total,
+            short=header.short,
+            before_first_short=header.before_first_short,
+            rows=rows,
+        )
+
+    async def _inspect(self, cluster: str, limit: int) -> AsyncIterator[read.InspectNeedsResponse]:
         request = read.InspectNeedsRequest(cluster_id=cluster, limit=limit)
-        header, rows = read.InspectNeedsHeader(), list[Row]()
         try:
             async with self._channel.server_stream(
                 calls.INSPECT_NEEDS, request, timeout_s=SLOW_TIMEOUT_S
             ) as frames:
                 async for frame in frames:
-                    if frame.WhichOneof("frame") == "header":
-                        header = frame.header
-                    else:
-                        rows.append(need_row(frame.need))
+                    yield frame
         except RpcError as error:
             raise failed(self._name, error) from error
-        return header, rows
 
     async def machines(self, query: pb.ListMachinesRequest) -> dict[str, Any]:
         """Return one page of machines with its header."""
@@ -162,13 +194,29 @@ class ShardReader:
         """Yield the snapshot document in pieces."""
         try:
             async with self._channel.server_stream(
-                calls.GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=120.0
+                calls.GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=SNAPSHOT_TIMEOUT_S
             ) as frames:
                 async for frame in frames:
                     if frame.WhichOneof("frame") == "data":
                         yield frame.data
         except RpcError as error:
             raise failed(self._name, error) from error
+
+    async def document(self) -> tuple[int, bytes]:
+        """Return the snapshot document and the number of its cycle."""
+        cycle, pieces = 0, list[bytes]()
+        try:
+            async with self._channel.server_stream(
+                calls.GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=SNAPSHOT_TIMEOUT_S
+            ) as frames:
+                async for frame in frames:
+                    if frame.WhichOneof("frame") == "header":
+                        cycle = frame.header.cycle.number
+                    else:
+                        pieces.append(frame.data)
+        except RpcError as error:
+            raise failed(self._name, error) from error
+        return cycle, b"".join(pieces)
 
     async def cycles(self) -> AsyncIterator[int]:
         """Yield the number of each cycle as it ends, for as long as the shard lives."""
@@ -194,14 +242,18 @@ class ShardReader:
             raise failed(self._name, error) from error
 
     async def _plain_status(self) -> ShardSeen:
-        needs = await self.needs()
-        short = sum(not row["satisfied"] for row in needs["needs"])
+        header, short = read.InspectNeedsHeader(), 0
+        async for frame in self._inspect("", 0):
+            if frame.WhichOneof("frame") == "header":
+                header = frame.header
+            else:
+                short += not frame.need.satisfied
         return ShardSeen(
             self.shard_id,
-            needs["cycle"],
-            needs["computedAtUnixNanos"] / 1e9,
+            header.cycle,
+            header.computed_at_unix_nanos / 1e9,
             0,
-            needs=needs["totalNeeds"],
+            needs=header.total_needs,
             needs_short=short,
             insight=False,
         )

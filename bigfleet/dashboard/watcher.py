@@ -3,18 +3,20 @@
 Why: every page shows the same picture, so it is made once, on a timer and after each cycle, whatever number of browsers is
 open; none of them causes a call by itself.
 Called by: `bigfleet.dashboard.service` runs it; routes and pages read `picture`.
-Must never: wait for one silent shard longer than its deadline, or ask a shard more often than every two seconds.
+Must never: wait for one silent shard longer than its deadline, ask a shard more often than every two seconds, or tell of a
+cycle before it has looked: whoever is told asks at once, and must not be shown what was before.
 Rules: dashboard 3, 9.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final, Protocol
 
 import structlog
 
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
+from bigfleet.dashboard.core.cost_trend import CostTrend
 from bigfleet.dashboard.core.happenings import Happenings
 from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ShardPlace
 from bigfleet.dashboard.shard_reader import ShardReader, look
@@ -23,6 +25,10 @@ from bigfleet.dashboard.sources import SourceError
 EVERY_S: Final = 10.0
 LEAST_S: Final = 2.0
 _AGAIN_S: Final = 5.0
+
+
+def _nothing(*_told: object) -> None:
+    return None
 
 
 class MakeReader(Protocol):
@@ -47,9 +53,15 @@ class Watcher:
         self._readers: dict[str, ShardReader] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
+        self._moved: set[str] = set()
+        """Shards that have ended a cycle of which nobody has been told."""
         self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # a set in the order of arrival
         self._log = structlog.get_logger("bigfleet.dashboard")
-        self.happenings = Happenings()
+        self.happenings, self.costs = Happenings(), CostTrend()
+        self.on_look: Callable[[str, bool], object] = _nothing
+        """Told of every look at a source, and whether it answered."""
+        self.on_news: Callable[[], object] = _nothing
+        """Called before anybody is told that something is new: answers kept until then are of the past."""
         self.picture = Picture(0.0, shards_wired=bool(shards) or coordinator is not None)
 
     async def run(self) -> None:
@@ -83,6 +95,11 @@ class Watcher:
                 self.picture.shards_wired,
             ),
         )
+        self.costs.note(self.picture)
+        self.on_news()
+        moved, self._moved = sorted(self._moved), set()
+        for shard_id in moved:
+            self._tell("cycle", shard_id)
         if before.at and self.happenings.note(before, self.picture):
             self._tell("event", "")
         if coordinator is not None and coordinator.error == "":
@@ -116,7 +133,9 @@ class Watcher:
             seen = await reader.read()
         except SourceError as error:
             answered, kept = (before.answered_at, before.seen) if before else (None, None)
+            self.on_look("coordinator", False)
             return CoordinatorPlace(address, now, answered, error.text, kept)
+        self.on_look("coordinator", True)
         return CoordinatorPlace(address, now, now, "", seen)
 
     def _known(self, coordinator: CoordinatorPlace | None) -> list[ShardReader]:
@@ -137,6 +156,7 @@ class Watcher:
     async def _look_at_shard(self, reader: ShardReader, now: float) -> ShardPlace:
         place = await look(reader, self.picture.shard(reader.shard_id), now)
         reader.shard_id = place.shard_id
+        self.on_look("shard", not place.error)
         return place
 
     def _listen(self, shard_id: str) -> None:
@@ -148,7 +168,7 @@ class Watcher:
         while (reader := self._readers.get(shard_id)) is not None:
             try:
                 async for _ in reader.cycles():
-                    self._tell("cycle", reader.shard_id)
+                    self._moved.add(reader.shard_id)
                     self._wake.set()
             except SourceError as error:
                 self._log.debug("cycles_not_heard", shard=shard_id, error=str(error))

@@ -2,7 +2,7 @@
 
 Why: trying a change on half a million machines takes seconds and gigabytes; neither may be taken from a shard's cycle or
 from other readers. One run at a time, with limits on time and memory, at the lowest priority.
-Called by: the server; the process itself is `python -m bigfleet.dashboard.what_if_process`.
+Called by: `bigfleet.dashboard.questions`; the process itself is `python -m bigfleet.dashboard.what_if_process`.
 Must never: change anything, keep a process after its time is up, or run two at once.
 Rules: dashboard 7.
 """
@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock, timeout
-from bigfleet.dashboard.parameters import ParameterError
 from bigfleet.dashboard.sources import SourceError, Trouble
 
 LIMIT_S: Final = 30.0
@@ -30,18 +29,18 @@ class WhatIf:
         self._one = asyncio.Lock()
         self._asked = 0
 
-    async def ask(self, snapshot: bytes, edits: bytes) -> Mapping[str, Any]:
-        """Return the comparison document; raises `ParameterError` for edits that are refused."""
+    async def ask(self, packed: bytes, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the answer to a question about a snapshot that zlib has packed; raises `SourceError`."""
         if self._asked >= _WAITING:
             raise SourceError(Trouble.BUSY, "too many questions wait already; ask again in a moment")
         self._asked += 1
         try:
             async with self._one:
-                return await self._run(snapshot, edits)
+                return await self._run(packed, question)
         finally:
             self._asked -= 1
 
-    async def _run(self, snapshot: bytes, edits: bytes) -> Mapping[str, Any]:
+    async def _run(self, packed: bytes, question: Mapping[str, Any]) -> Mapping[str, Any]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -53,8 +52,7 @@ class WhatIf:
         )
         try:
             async with timeout(self._clock, self._limit_s):
-                head = f"{len(snapshot)}\n".encode()
-                output, _ = await process.communicate(head + snapshot + edits)
+                output, _ = await process.communicate(json.dumps(question).encode() + b"\n" + packed)
         except TimeoutError as error:
             raise SourceError(
                 Trouble.FAILED, f"the question took longer than {self._limit_s:g} s and was given up"
@@ -68,7 +66,8 @@ class WhatIf:
                 Trouble.FAILED,
                 f"the question needed more than {self._memory // 1024**2} MiB and was given up",
             )
-        answer: Mapping[str, Any] = json.loads(output)
-        if "refused" in answer:
-            raise ParameterError("edits", "", str(answer["refused"]))
+        told = json.loads(output)
+        if "error" in told:
+            raise SourceError(Trouble.REFUSED, told["error"])
+        answer: Mapping[str, Any] = told["answer"]
         return answer

@@ -1,4 +1,4 @@
-"""The process behind a what-if: a snapshot and edits on standard input, the comparison on standard output.
+"""The process behind a what-if: a question and a snapshot on standard input, the answer on standard output.
 
 Called by: `bigfleet.dashboard.what_if`, as `python -m bigfleet.dashboard.what_if_process BYTES`.
 Must never: open a file or a connection.
@@ -9,29 +9,29 @@ import json
 import os
 import resource
 import sys
+import zlib
 from collections.abc import Mapping
+from typing import Any
 
-from bigfleet.document.compare import Side, compare
-from bigfleet.document.compare_document import comparison_document
-from bigfleet.document.edits import apply_edits, read_edits
+from bigfleet.dashboard.core.difference import shown
+from bigfleet.document.edits import edits_of
 from bigfleet.document.snapshot import read_situation
-from bigfleet.explain.redecide import Redecider
+from bigfleet.explain.horizon import Horizon
+from bigfleet.explain.question import ask, explain_in
 from bigfleet.model.errors import BigFleetError
 
 
-def compared(snapshot: bytes, edits: bytes) -> Mapping[str, object]:
-    """Decide twice and return the difference; what is refused comes as the one key `refused`."""
+def answered(snapshot: bytes, question: Mapping[str, Any]) -> Mapping[str, object]:
+    """Answer a question that `bigfleet.dashboard.questions` has checked, as `answer`, or say as `error` why it is refused."""
     try:
         document = read_situation(snapshot)
-        edited = apply_edits(document, read_edits(edits))
+        edits = edits_of(question["edits"])
+        horizon = Horizon(**question["horizon"])
+        if question["explain"]:
+            return {"answer": explain_in(document, edits, horizon, **question["explain"])}
+        return {"answer": shown(ask(document, edits, horizon).document())}
     except BigFleetError as error:
-        return {"refused": str(error)}
-    decide = Redecider()
-    sides = (
-        Side(document, decide(document.situation)),
-        Side(edited.document, decide(edited.document.situation)),
-    )
-    return comparison_document(compare(*sides, edited.numbers))
+        return {"error": str(error)}
 
 
 def main() -> None:
@@ -39,9 +39,9 @@ def main() -> None:
     memory = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     os.nice(10)
-    size = int(sys.stdin.buffer.readline())
-    snapshot, edits = sys.stdin.buffer.read(size), sys.stdin.buffer.read()
-    sys.stdout.write(json.dumps(compared(snapshot, edits)))
+    question = json.loads(sys.stdin.buffer.readline())
+    snapshot = zlib.decompress(sys.stdin.buffer.read())
+    sys.stdout.write(json.dumps(answered(snapshot, question)))
 
 
 if __name__ == "__main__":

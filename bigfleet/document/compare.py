@@ -123,9 +123,14 @@ class Comparison:
         return not self.needs and not self.machines and self.before == self.after
 
 
-def compare(before: Side, after: Side, numbers: Sequence[int] | None = None) -> Comparison:
-    """Compare two decisions; `numbers` are those of an edit, for each need of the second document in its order."""
-    return Comparer(before).against(after, numbers)
+def compare(
+    before: Side, after: Side, numbers: Sequence[int] | None = None, *, states: bool = False
+) -> Comparison:
+    """Compare two decisions; `numbers` are those of an edit, for each need of the second document in its order.
+
+    With `states` a machine that only stands in another state differs too, as where two worlds have moved on.
+    """
+    return Comparer(before).against(after, numbers, states=states)
 
 
 class Comparer:
@@ -135,11 +140,13 @@ class Comparer:
         self._before = before
         self._table = _Table(before, range(len(before.document.places)))
 
-    def against(self, after: Side, numbers: Sequence[int] | None = None) -> Comparison:
+    def against(
+        self, after: Side, numbers: Sequence[int] | None = None, *, states: bool = False
+    ) -> Comparison:
         """Compare with another; see `compare`."""
         first, second = self._table, self._other(after, numbers)
         return Comparison(
-            _needs(first, second), _machines(first, second), _totals(self._before), _totals(after)
+            _needs(first, second), _machines(first, second, states), _totals(self._before), _totals(after)
         )
 
     def needs(self, after: Side, numbers: Sequence[int] | None = None) -> tuple[NeedChange, ...]:
@@ -266,12 +273,15 @@ def _change(before: NeedSide | None, after: NeedSide | None) -> Change | None:
     return None if outcome else Change.OTHER_REASON
 
 
-def _machines(before: _Table, after: _Table) -> tuple[MachineChange, ...]:
+def _machines(before: _Table, after: _Table, states: bool) -> tuple[MachineChange, ...]:
     both = before.machines.keys() & after.machines.keys()
     different = before.machines.keys() ^ after.machines.keys()
     # Most machines are nobody's business on either side, so only those somebody holds or acts on are looked at.
     busy = before.holder.keys() | after.holder.keys() | before.actions.keys() | after.actions.keys()
     different |= {machine_id for machine_id in both & busy if not _treated_alike(before, after, machine_id)}
+    if states:
+        first, second = before.machines, after.machines
+        different |= {one for one in both if first[one].state is not second[one].state}
     return tuple(
         MachineChange(machine_id, before.machine(machine_id), after.machine(machine_id))
         for machine_id in sorted(different)

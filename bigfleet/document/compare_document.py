@@ -63,6 +63,7 @@ def _need(change: NeedChange) -> dict[str, object]:
         "needs": list(change.numbers),
         "cluster": shown.need.cluster,
         "group": shown.need.group,
+        "priority": shown.need.profile.priority,
         "change": change.change.value,
         "before": _need_side(change.before),
         "after": _need_side(change.after),
@@ -87,8 +88,15 @@ def _need_side(side: NeedSide | None) -> Mapping[str, object] | None:
 
 
 def _machine(change: MachineChange) -> dict[str, object]:
+    shown = change.after or change.before
+    assert shown is not None  # noqa: S101  a change has at least one side
+    shape = shown.machine.shape
     return {
         "machine": change.machine_id,
+        "instance_type": shape.instance_type,
+        "zone": shape.zone,
+        "capacity_type": shape.capacity_type.label,
+        "price_per_hour": shape.price_per_hour,
         "before": _machine_side(change.before),
         "after": _machine_side(change.after),
     }

@@ -9,6 +9,7 @@ Rules: shard 21, coordinator 13, operator 8, providers 4.1, packaging 4.3.
 from bigfleet.aio.identity import Role
 from bigfleet.obs.buckets import Buckets
 from bigfleet.obs.coordinator_catalogue import COORDINATOR
+from bigfleet.obs.dashboard_catalogue import DASHBOARD
 from bigfleet.obs.metric import Component, Label, Metric, Type
 from bigfleet.obs.operator_catalogue import OPERATOR, POD_CONTROLLER
 from bigfleet.obs.provider_catalogue import PROVIDER
@@ -39,7 +40,9 @@ EVERY_PROCESS = (
     ),
 )
 
-CATALOGUE: tuple[Metric, ...] = (*EVERY_PROCESS, *SHARD, *COORDINATOR, *OPERATOR, *POD_CONTROLLER, *PROVIDER)
+CATALOGUE: tuple[Metric, ...] = (
+    *EVERY_PROCESS, *SHARD, *COORDINATOR, *OPERATOR, *POD_CONTROLLER, *PROVIDER, *DASHBOARD,
+)  # fmt: skip
 
 
 def metrics_of(component: Component) -> tuple[Metric, ...]:

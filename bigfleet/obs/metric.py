@@ -20,6 +20,7 @@ class Component(StrEnum):
     OPERATOR = "operator"
     POD_CONTROLLER = "pod-controller"
     PROVIDER = "provider"
+    DASHBOARD = "dashboard"
 
 
 class Type(StrEnum):

@@ -19,12 +19,13 @@ Rules: decision-engine 5, 11.1, 11.2.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from bigfleet.document.compare_costs import first_actions
+from bigfleet.explain.carry_out import at_once, begun, finished, need_of
 from bigfleet.model.decision import Decision
 from bigfleet.model.machine import Machine, MachineState, NeedRef, check
 from bigfleet.model.need import Need
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
 from bigfleet.testing import engine_answers
-from bigfleet.testing.carry_out import at_once, begun, finished, first_actions, need_of
 from bigfleet.testing.engine_words import MachineLine, ids, machine_lines, needs_of_line
 from bigfleet.testing.golden import ScriptError
 

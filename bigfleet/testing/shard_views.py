@@ -94,6 +94,10 @@ class StandingShard:
         self._cycle = cycle_of(situation, **({"number": number} | given))
         return self._cycle
 
+    def show(self, view: CycleView) -> None:
+        """Show a cycle that was made elsewhere."""
+        self._cycle = view
+
     def stand(self, **changed: Any) -> None:  # Any: fields of the status
         """Change how the shard stands."""
         self._status = replace(self._status, **changed)

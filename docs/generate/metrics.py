@@ -13,6 +13,7 @@ _TITLES = {
     Component.OPERATOR: "Operator",
     Component.POD_CONTROLLER: "Unschedulable-pod controller",
     Component.PROVIDER: "Provider",
+    Component.DASHBOARD: "Dashboard",
 }
 _MANY = 12  # beyond this many values a cell tells how they run instead of listing them
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigfleet.engine.cycle import decide_situation
+from bigfleet.explain.carry_out import carried_out
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Reason, Verdict
 from bigfleet.model.frozen_map import FrozenMap
@@ -16,7 +17,6 @@ from bigfleet.model.matching import matches
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import Situation
-from bigfleet.testing.carry_out import carried_out
 from bigfleet.testing.engine_world import Engine
 from bigfleet.testing.situations import NOW, SIZES, Kind, situations
 from tests.reference.domains import Domain, choose

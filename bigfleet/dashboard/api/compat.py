@@ -6,6 +6,7 @@ pages say "unknown" instead.
 Rules: dashboard 4.1, 12.2.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping
 from math import isfinite
@@ -17,6 +18,7 @@ from bigfleet.dashboard.core.seen import CoordinatorSeen, ReportSeen
 from bigfleet.dashboard.fleet import Fleet
 from bigfleet.dashboard.metrics import MetricReader
 from bigfleet.dashboard.parameters import Parameters
+from bigfleet.dashboard.rows import fitting
 from bigfleet.dashboard.sources import SourceError, Trouble, not_wired
 from bigfleet.dashboard.times import moment
 
@@ -26,6 +28,8 @@ _P99: Final = 0.99
 _MAX_RANGE_S: Final = 86_400.0
 _MAX_STEP_S: Final = 3_600.0
 _ALIVE_S: Final = 120.0
+_NEEDS_BYTES: Final = 1_000_000 - 1_000
+"""For the rows; the rest of the answer is small."""
 
 
 async def health(_fleet: Fleet, _given: Parameters) -> Answer:
@@ -149,7 +153,9 @@ async def topology(fleet: Fleet, _given: Parameters) -> Answer:
     pending: Mapping[tuple[str, ...], float] = {}
     try:
         reader = fleet.metric_reader()
+        # A replica says its term with each answer; the metric may be of a scrape before its first election.
         term = max((await reader.sums(names.TERM, ("pod",))).values(), default=0.0)
+        term = max([term, *(float(row.last_term) for row in seen.replicas)])
         outcomes = await reader.rates(names.APPLIED, ("outcome",))
         applied = sum(outcomes.values())
         errors = applied - outcomes.get(("success",), 0.0)
@@ -189,10 +195,11 @@ async def shard_reports(fleet: Fleet, given: Parameters) -> Answer:
 
 
 async def needs(fleet: Fleet, given: Parameters) -> Answer:
-    """The needs of one shard in its last cycle."""
+    """The needs of one shard in its last cycle: as many as were asked for, and as fit into a megabyte (ADR-0160)."""
     shard_id = given.required("shard")
     limit = given.number("limit", 2000, least=1, most=100_000)
-    return await fleet.shard(shard_id).needs(given.text("cluster"), limit)
+    told = await fleet.shard(shard_id).needs(given.text("cluster"), limit)
+    return told | {"needs": await asyncio.to_thread(fitting, told["needs"], _NEEDS_BYTES)}
 
 
 async def finops_snapshot(fleet: Fleet, _given: Parameters) -> Answer:

@@ -153,7 +153,7 @@ async def explain_need(fleet: Fleet, given: Parameters) -> Answer:
 
 async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
     """What the rows of a shard without insight tell of one of them."""
-    told = await reader.needs(limit=100_000)
+    told = await reader.needs()
     place = find(told["needs"], key.cluster, key.fingerprint, key.group)
     if place is None:
         raise SourceError(Trouble.NOT_FOUND, f"shard {reader.shard_id} has no such need")

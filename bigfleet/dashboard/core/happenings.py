@@ -68,7 +68,7 @@ def _changes(before: Picture, after: Picture) -> Iterator[tuple[str, str, str]]:
 def _coordinator(before: CoordinatorPlace, after: CoordinatorPlace) -> Iterator[tuple[str, str, str]]:
     if after.error and not before.error:
         yield "coordinator_lost", f"the coordinator stopped answering: {after.error}", "topology"
-    if before.error and not after.error:
+    if before.error and not after.error and before.answered_at is not None:
         yield "coordinator_back", "the coordinator answers again", "topology"
     old, new = _leader(before), _leader(after)
     if old and new and old != new:
@@ -84,7 +84,7 @@ def _shard(before: ShardPlace, after: ShardPlace) -> Iterator[tuple[str, str, st
     path, name = f"shards/{after.shard_id}", after.shard_id
     if after.error and not before.error:
         yield "shard_lost", f"shard {name} stopped answering: {after.error}", path
-    if before.error and not after.error:
+    if before.error and not after.error and before.answered_at is not None:
         yield "shard_back", f"shard {name} answers again", path
     if before.seen is None or after.seen is None:
         return

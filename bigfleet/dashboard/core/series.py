@@ -64,6 +64,10 @@ class SeriesStore:
         self._max, self._count, self._patience_s = max_series, 0, patience_s
         self.refused = 0
 
+    def __len__(self) -> int:
+        """How many series are kept."""
+        return self._count
+
     def record(self, pod: str, at: float, samples: Iterable[Sample]) -> None:
         """Take one scrape in."""
         for sample in samples:

@@ -7,11 +7,26 @@ from collections.abc import Mapping, Sequence
 
 from bigfleet.dashboard.core.happenings import Happening
 from bigfleet.dashboard.core.seen import Picture
+from bigfleet.dashboard.core.wording import duration
 from bigfleet.dashboard.fleet import Wiring
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, card, empty, live, main_part
 from bigfleet.dashboard.pages.overview import event_list
 from bigfleet.dashboard.pages.tables import pairs
+
+_SKEW_S = 1.0
+
+
+def _clocks(picture: Picture) -> Html:
+    """Whose clock runs ahead of this host's; one that runs behind looks like a shard that answers late."""
+    ahead = {
+        place.shard_id: place.seen.computed_at - picture.at
+        for place in picture.shards
+        if place.seen and place.seen.computed_at - picture.at > _SKEW_S
+    }
+    if not ahead:
+        return el("p", "No clock is seen ahead of this host's.")
+    return pairs({shard: f"{duration(seconds)} ahead of this host" for shard, seconds in ahead.items()})
 
 
 def about(
@@ -32,6 +47,7 @@ def about(
                 "div",
                 card("Sources", sources, trouble),
                 card("Versions", pairs({"this dashboard": wiring.version, **versions})),
+                card("Clocks", _clocks(picture)),
                 card("Events", event_list(frame, events) if events else empty("None yet.")),
                 card("Licence", el("p", "BigFleet is licensed under the Apache License 2.0.")),
                 class_="grid",

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from bigfleet.dashboard import metrics as names
 from bigfleet.dashboard.api import compat, own
+from bigfleet.dashboard.core.need_list import NeedList, NeedQuery
 from bigfleet.dashboard.core.summary import summarise
 from bigfleet.dashboard.fleet import Fleet
 from bigfleet.dashboard.html import Html, el
@@ -37,6 +38,7 @@ PAGES: Final = ("", *(path for path, _ in NAVIGATION if path), "explain")
 _NEEDS: Final = ("shard", "cluster", "status", "reason", "q", "page")
 _MACHINES: Final = ("shard", "state", "cluster", "type", "zone", "capacity", "q", "sort", "page")
 _DECISIONS: Final = ("shard", "kind", "cluster", "machine")
+_WHAT_IF: Final = ("shard", "edits", "until", "create", "drain")
 T = TypeVar("T")
 
 
@@ -104,14 +106,20 @@ class Book:
         chosen["shard"] = chosen["shard"] or self._first_shard()
         answer, problem = None, ""
         if chosen["shard"]:
-            key = ("needs page", chosen["shard"], chosen["cluster"])
-            answer, problem = await _or_problem(
-                self._fleet.answers.get(
-                    key, lambda: self._fleet.shard(chosen["shard"]).needs(chosen["cluster"], 20_000)
-                )
-            )
-        # In a thread: filtering twenty thousand rows would hold everybody else's answers.
-        return await asyncio.to_thread(needs.needs, self._frame, self._shard_names(), answer, chosen, problem)
+            asked = needs.query_of(chosen)
+            answer, problem = await _or_problem(self._need_list(chosen["shard"], asked))
+        place = self._fleet.picture.shard(chosen["shard"])
+        clusters = [row.cluster for row in place.seen.clusters] if place and place.seen else []
+        # In a thread: two hundred rows of markup would hold everybody else's answers.
+        return await asyncio.to_thread(
+            needs.needs,
+            self._frame,
+            self._shard_names(),
+            clusters,
+            answer,
+            chosen=chosen,
+            problem=problem,
+        )
 
     async def _machines(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_MACHINES, ""), **_known(query, _MACHINES)}
@@ -128,7 +136,7 @@ class Book:
         reader = self._fleet.clusters
         told = None
         if reader is not None:
-            rows = await _or_none(self._fleet.answers.get("clusters page", reader.clusters))
+            rows = await _or_none(reader.clusters())
             told = {row["id"]: row for row in rows or ()}
         return clusters.clusters(self._frame, self._fleet.picture, told)
 
@@ -162,7 +170,7 @@ class Book:
         reader = self._fleet.clusters
         hints = None
         if reader is not None:
-            hints = await _or_none(self._fleet.answers.get("hints page", reader.available_capacity))
+            hints = await _or_none(reader.available_capacity())
         return coordinator.capacity(self._frame, self._fleet.picture, hints)
 
     async def _topology(self, _query: Mapping[str, str]) -> Html:
@@ -173,7 +181,8 @@ class Book:
         told = None
         if self._fleet.metrics is not None:
             told = await _or_none(compat.finops_snapshot(self._fleet, Parameters({}, {}, frozenset())))
-        return cost.cost(self._frame, self._fleet.picture, summarise(self._fleet.picture), told)
+        picture, trend = self._fleet.picture, self._fleet.watcher.costs.lines()
+        return cost.cost(self._frame, picture, summarise(picture), told, trend)
 
     async def _decisions(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_DECISIONS, ""), **_known(query, _DECISIONS)}
@@ -200,15 +209,17 @@ class Book:
         return explain.start_page(self._frame)
 
     async def _what_if(self, query: Mapping[str, str]) -> Html:
-        return what_if.what_if(
-            self._frame, self._shard_names(), query.get("shard", ""), query.get("edits", "")
-        )
+        asked = what_if.Asked(**_known(query, _WHAT_IF))
+        return what_if.what_if(self._frame, self._shard_names(), asked, self._fleet.picture)
 
     async def _about(self, _query: Mapping[str, str]) -> Html:
         fleet = self._fleet
         return about.about(
             self._frame, fleet.wiring, fleet.picture, fleet.happenings.newest(100), fleet.scrape_problems()
         )
+
+    async def _need_list(self, shard: str, query: NeedQuery) -> NeedList:
+        return await self._fleet.shard(shard).need_list(query)
 
     def _shard_names(self) -> list[str]:
         return [place.shard_id for place in self._fleet.picture.shards]

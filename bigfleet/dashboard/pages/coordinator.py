@@ -49,7 +49,7 @@ def _report(frame: Frame, report: ReportSeen, now: float) -> Html:
         figures(
             ("reported", fresh),
             ("machines", count(report.total_machines)),
-            ("free", count(report.free_machines)),
+            ("free or to be had", count(report.free_machines)),
         ),
         bar("By type", [Part(name, value) for name, value in report.per_instance_type.items()]),
         bar("By zone", [Part(name, value) for name, value in report.per_zone.items()]),

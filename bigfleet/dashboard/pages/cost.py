@@ -6,16 +6,20 @@ Rules: dashboard 5 (Cost); the gauge of demand counts rows, and is called so.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bigfleet.dashboard.charts import Part, bar
+from bigfleet.dashboard.charts import Line, Part, bar, line_chart
+from bigfleet.dashboard.core.cost_trend import PriceLines
 from bigfleet.dashboard.core.seen import MachineCount, Picture
 from bigfleet.dashboard.core.summary import HOSTED, Summary
 from bigfleet.dashboard.core.wording import count, money
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.tables import Column, Row, table
+from bigfleet.dashboard.times import moment
 
 
-def cost(frame: Frame, picture: Picture, summary: Summary, told: Mapping[str, Any] | None) -> Html:
+def cost(
+    frame: Frame, picture: Picture, summary: Summary, told: Mapping[str, Any] | None, trend: PriceLines
+) -> Html:
     """Return what the fleet costs and what it risks."""
     rows = [
         row for place in picture.shards if place.seen for row in place.seen.machines if row.state in HOSTED
@@ -23,7 +27,7 @@ def cost(frame: Frame, picture: Picture, summary: Summary, told: Mapping[str, An
     if not rows and told is None:
         body: Html = empty("Unknown: no shard has told yet.")
     else:
-        body = el("div", _costs(rows, summary), _buckets(told), class_="grid")
+        body = el("div", _costs(rows, summary), _trend(trend), _buckets(told), class_="grid")
     return main_part(frame, "Cost", live("cost", body), every=20)
 
 
@@ -53,12 +57,34 @@ def _costs(rows: Sequence[MachineCount], summary: Summary) -> list[Html]:
     ]
 
 
+def _trend(trend: PriceLines) -> Html:
+    if len(trend.times) < 2:
+        return card("Price trend", empty("Told once this dashboard has looked at the fleet for a while."))
+    times = [moment(time)[11:16] for time in trend.times]
+    return card(
+        "Price trend",
+        line_chart(
+            "All hosts, $/h",
+            "by capacity type, since this dashboard started, an hour at most",
+            times,
+            [Line(kind, values) for kind, values in trend.total.items()],
+        ),
+        line_chart(
+            "One machine, $/h",
+            "in the mean of those that are paid for",
+            times,
+            [Line(kind, values) for kind, values in trend.mean.items()],
+        ),
+    )
+
+
 def _buckets(told: Mapping[str, Any] | None) -> list[Html]:
     if told is None:
         return [card("By penalty", empty("Told by metrics.", "--scrape URL"))]
     rows = [
         Row((bucket, count(told["configuredByBucket"].get(bucket, 0)), count(told["demand"].get(bucket, 0))))
         for bucket in told["buckets"]
+        if told["configuredByBucket"].get(bucket, 0) or told["demand"].get(bucket, 0)
     ]
     columns = (Column("penalty in $"), Column("machines", True), Column("rows of demand", True))
     flags = [el("p", f"■ {flag['severity']}: {flag['message']}", class_="bad") for flag in told["redFlags"]]

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from bigfleet.dashboard.charts import strip
-from bigfleet.dashboard.core.wording import age, count, plural
-from bigfleet.dashboard.html import Html, el, join
+from bigfleet.dashboard.core.wording import age, count, money, plural
+from bigfleet.dashboard.html import Child, Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, main_part
 from bigfleet.dashboard.pages.overview import reason_text
-from bigfleet.dashboard.pages.tables import Column, Row, identity, table
+from bigfleet.dashboard.pages.tables import Column, Row, copy_button, identity, pairs, table
 from bigfleet.dashboard.times import moment
 from bigfleet.document.listing import Listing
 from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
@@ -55,12 +55,29 @@ def machine_page(frame: Frame, answer: Mapping[str, Any], now: float) -> Html:
         el(
             "article",
             _head(machine_title(told), told["sentence"], answer),
+            _record(answer["machine"], now),
             (_listing(listing) for listing in machine_listings(told)),
             _transitions(answer["transitions"], now),
             _decisions(answer["decisions"]),
             class_="card",
         ),
     )
+
+
+def explanation_tables(told: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return title and tables of an explanation as plain values, for a script that draws them: of a need, or of a machine."""
+    listings = machine_listings(told) if kind == "machine" else need_listings(told, quick=False)
+    return {
+        "title": machine_title(told) if kind == "machine" else need_title(told),
+        "tables": [
+            {
+                "title": _TITLES[listing.name],
+                "columns": [column.title.lower() for column in listing.columns],
+                "rows": [[_shown(row, column.key) for column in listing.columns] for row in listing.rows],
+            }
+            for listing in listings
+        ],
+    }
 
 
 def start_page(frame: Frame, problem: str = "") -> Html:
@@ -124,8 +141,14 @@ def _verdict(reason: str) -> str:
 
 def _listing(listing: Listing) -> Html:
     columns = [Column(column.title.lower()) for column in listing.columns]
-    rows = (Row([cell(row.get(column.key)) for column in listing.columns]) for row in listing.rows)
+    rows = (Row([_shown(row, column.key) for column in listing.columns]) for row in listing.rows)
     return join(el("h3", _TITLES[listing.name]), table(None, columns, rows))
+
+
+def _shown(row: Mapping[str, object], key: str) -> str:
+    """A value of a listing; a page breaks lines, so ids stand apart."""
+    text = cell(row.get(key))
+    return text.replace(",", ", ") if key == "ids" else text
 
 
 def cell(value: object) -> str:
@@ -137,6 +160,35 @@ def cell(value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(cell, value)) or "—"
     return str(value)
+
+
+def _record(row: Mapping[str, Any], now: float) -> Html:
+    """The machine as the provider and the shard know it."""
+    host, assigned, since = row["host"], row["assigned"], row["idleSinceUnixNanos"]
+    facts: dict[str, Child] = {
+        "machine": join(identity(row["id"]), " ", copy_button(row["id"])),
+        "state": row["state"],
+        "cluster": row["cluster"] or "none",
+        "host": identity(f"{host['provider']} {host['ref']}") if host else "none",
+        "price": money(row["pricePerHour"]),
+        "lost within an hour": f"{100 * row['interruptionProbability']:g} %",
+    }
+    if assigned is not None:
+        worth = ", ".join(
+            f"{name} ${value:g}" if isinstance(value, float | int) else f"{name} {value}"
+            for name, value in (
+                ("interruption", assigned["interruptionPenalty"]),
+                ("reclamation", assigned["reclamationPenalty"]),
+            )
+        )
+        facts["obtained for"] = f"priority {count(assigned['priority'])}, {worth}"
+    if since:
+        facts["idle for"] = age(now - since / 1e9)
+    if row["lastError"]:
+        facts["last error"] = row["lastError"]
+    if row["pending"]:
+        facts["now"] = "an action is under way"
+    return join(el("h3", "Record"), pairs(facts))
 
 
 def _transitions(rows: Sequence[Mapping[str, Any]], now: float) -> Html | None:
@@ -167,6 +219,14 @@ def _decisions(rows: Iterable[Mapping[str, Any]]) -> Html | None:
     return join(el("h3", "Its actions"), table("newest first", DECISION_COLUMNS, listed)) if listed else None
 
 
+WHY: Final = {
+    "phase1.idle": "a need takes an idle one",
+    "phase1.speculative": "a need wants one more",
+    "phase2.inversion": "higher priority needs it",
+    "phase3.excess": "nobody needs it there",
+    "phase3.release": "idle for long enough",
+}
+"""Tags of actions in words."""
 DECISION_COLUMNS: Final = (
     Column("when"),
     Column("kind"),
@@ -189,7 +249,7 @@ def decision(row: Mapping[str, Any], where: str = "") -> Row:
             row["kind"],
             el("a", machine, href=where, data_drawer=True) if where else machine,
             row["cluster"] or "—",
-            row["reason"],
+            join(WHY.get(row["reason"], ""), " ", el("span", row["reason"], class_="dim")),
             el("span", row["outcome"], class_=tone),
             f"{count(row['graceSeconds'])} s" if row["graceSeconds"] else "—",
         ),

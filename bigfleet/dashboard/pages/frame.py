@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlencode
 
+from bigfleet.dashboard.core.glossary import GLOSSARY
 from bigfleet.dashboard.html import Child, Html, el, join, page
 
 NAVIGATION: Final = (
@@ -107,7 +108,10 @@ def figures(*rows: tuple[str, Child]) -> Html:
     """Return a few large numbers with their names."""
     return el(
         "dl",
-        (el("div", el("dt", name), el("dd", value, data_cell=name)) for name, value in rows),
+        (
+            el("div", el("dt", name, title=GLOSSARY.get(name)), el("dd", value, data_cell=name))
+            for name, value in rows
+        ),
         class_="figures",
     )
 

@@ -6,6 +6,7 @@ Rules: dashboard 5 (Needs): filters in the address, grouped by profile, cut line
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from bigfleet.dashboard.core.need_list import NeedList, NeedQuery
 from bigfleet.dashboard.core.wording import count, plural
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
@@ -33,10 +34,25 @@ _COLUMNS: Final = (
 )
 
 
+def query_of(chosen: Mapping[str, str]) -> NeedQuery:
+    """Return what a page with these filters asks of the shard; a filter that means nothing asks for nothing."""
+    statuses, reasons = [status for status, _ in STATUSES], REASONS
+    return NeedQuery(
+        cluster=chosen["cluster"],
+        status=chosen["status"] if chosen["status"] in statuses else "",
+        reason=chosen["reason"] if chosen["reason"] in reasons else "",
+        text=chosen["q"],
+        first=(_page(chosen.get("page", "")) - 1) * PAGE,
+        size=PAGE,
+    )
+
+
 def needs(
     frame: Frame,
     shards: Sequence[str],
-    answer: Mapping[str, Any] | None,
+    clusters: Sequence[str],
+    answer: NeedList | None,
+    *,
     chosen: Mapping[str, str],
     problem: str = "",
 ) -> Html:
@@ -46,7 +62,7 @@ def needs(
         "needs",
         [
             choice("shard", "Shard", ((name, name) for name in shards), chosen["shard"]),
-            choice("cluster", "Cluster", _clusters(answer, chosen["cluster"]), chosen["cluster"]),
+            choice("cluster", "Cluster", _clusters(clusters, chosen["cluster"]), chosen["cluster"]),
             choice("status", "Status", STATUSES, chosen["status"]),
             choice(
                 "reason",
@@ -62,31 +78,34 @@ def needs(
     )
 
 
-def _body(frame: Frame, answer: Mapping[str, Any] | None, chosen: Mapping[str, str], problem: str) -> Html:
+def _body(frame: Frame, answer: NeedList | None, chosen: Mapping[str, str], problem: str) -> Html:
     if problem:
         return el("p", problem, class_="banner bad", role="alert")
     if answer is None:
         return empty("No shard is known yet.", "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT")
-    if answer["cycle"] == 0:
+    if answer.cycle == 0:
         return empty(
             "No cycle yet: the shard has decided nothing since it started. This is not the same as no demand."
         )
-    rows = [row for row in answer["needs"] if shown(row, chosen)]
-    if not rows:
-        words = "No demand." if not answer["needs"] else "No need passes these filters."
+    if not answer.total:
+        words = "No need passes these filters." if answer.needs else "No demand."
         return el("p", words, class_="dim")
-    covered = sum(row["satisfied"] for row in rows)
+    of = "" if answer.total == answer.needs else f"{count(answer.total)} of "
     caption = (
-        f"Cycle {count(answer['cycle'])}: {plural(len(rows), 'need')}, {count(covered)} covered, "
-        f"{count(len(rows) - covered)} short; highest precedence first"
+        f"Cycle {count(answer.cycle)}: {of}{plural(answer.needs, 'need')}, {count(answer.total - answer.short)} covered, "
+        f"{count(answer.short)} short; highest precedence first"
     )
-    first = (_page(chosen["page"]) - 1) * PAGE
-    cut = next((place for place, row in enumerate(rows) if not row["satisfied"]), None)
+    first = query_of(chosen).first
     listed = [
-        _row(frame, answer["shardId"], row, place == cut and place > 0)
-        for place, row in enumerate(rows[first : first + PAGE], first)
+        _row(frame, chosen["shard"], row, place == answer.before_first_short and place > 0)
+        for place, row in enumerate(answer.rows, first)
     ]
-    return join(table(caption, _COLUMNS, listed), _pages(frame, chosen, first, len(rows)))
+    if not listed:
+        return join(
+            el("p", "This page lies behind the last one.", class_="dim"),
+            _pages(frame, chosen, 0, answer.total),
+        )
+    return join(table(caption, _COLUMNS, listed), _pages(frame, chosen, first, answer.total))
 
 
 def _page(text: str) -> int:
@@ -115,20 +134,6 @@ def _pages(frame: Frame, chosen: Mapping[str, str], first: int, total: int) -> H
         class_="pages",
         aria_label="Pages of the list",
     )
-
-
-def shown(row: Mapping[str, Any], chosen: Mapping[str, str]) -> bool:
-    """Tell whether a need passes the filters of the page."""
-    status, reason, text = chosen["status"], chosen["reason"], chosen["q"]
-    if status == "short" and row["satisfied"]:
-        return False
-    if status == "satisfied" and not row["satisfied"]:
-        return False
-    if status == "parked" and not row["acquisitionParked"]:
-        return False
-    if reason and row["unmetReason"] != reason:
-        return False
-    return not text or text in row["profileFingerprint"] or text in row["group"]
 
 
 def explain_address(frame: Frame, shard: str, row: Mapping[str, Any]) -> str:
@@ -166,6 +171,6 @@ def _row(frame: Frame, shard: str, row: Mapping[str, Any], cut: bool) -> Row:
     )
 
 
-def _clusters(answer: Mapping[str, Any] | None, chosen: str) -> list[tuple[str, str]]:
-    found = {row["clusterId"] for row in answer["needs"]} if answer else set()
-    return [("", "all"), *((name, name) for name in sorted(found | ({chosen} if chosen else set())))]
+def _clusters(known: Sequence[str], chosen: str) -> list[tuple[str, str]]:
+    names = sorted({*known, *([chosen] if chosen else [])})
+    return [("", "all"), *((name, name) for name in names)]

@@ -75,7 +75,12 @@ def _shortfalls(frame: Frame, summary: Summary) -> Html:
         body = el("p", f"Nobody: all of {count(summary.needs)} needs are covered.")
     else:
         body = join(
-            figures(*((name, count(number)) for name, number in summary.short_by_class.items())),
+            figures(
+                *(
+                    (name, el("a", count(number), href=frame.to("needs", status="short")) if number else "0")
+                    for name, number in summary.short_by_class.items()
+                )
+            ),
             el(
                 "table",
                 el("caption", "oldest first"),
@@ -134,10 +139,20 @@ def _stock(frame: Frame, summary: Summary) -> Html:
         "What do we have, what does it cost?",
         figures(
             ("machines", el("a", count(summary.machines), href=frame.to("machines"))),
-            ("free", count(summary.by_state.get("Idle", 0))),
-            ("in use", money((summary.cost_per_hour or 0.0) - (summary.idle_cost_per_hour or 0.0))),
-            ("idle", money(summary.idle_cost_per_hour)),
-            ("spot share", share(spot, hosted)),
+            (
+                "free",
+                el("a", count(summary.by_state.get("Idle", 0)), href=frame.to("machines", state="Idle")),
+            ),
+            (
+                "in use",
+                el(
+                    "a",
+                    money((summary.cost_per_hour or 0.0) - (summary.idle_cost_per_hour or 0.0)),
+                    href=frame.to("cost"),
+                ),
+            ),
+            ("idle", el("a", money(summary.idle_cost_per_hour), href=frame.to("cost"))),
+            ("spot share", el("a", share(spot, hosted), href=frame.to("machines", capacity="Spot"))),
         ),
         bar(
             "By state",
@@ -168,8 +183,8 @@ def _speed(frame: Frame, summary: Summary, cycles: Mapping[str, tuple[float, flo
         "Is it fast enough?",
         figures(
             *rows,
-            ("queue", count(summary.queue_depth)),
-            ("being done", count(summary.in_flight)),
+            ("queue", el("a", count(summary.queue_depth), href=frame.to("shards"))),
+            ("being done", el("a", count(summary.in_flight), href=frame.to("decisions"))),
             (
                 "last cycle",
                 "unknown" if summary.last_cycle_age_s is None else f"{age(summary.last_cycle_age_s)} ago",

@@ -121,9 +121,9 @@ def _cards(
     return [
         _now(seen, now, told),
         _machines(frame, place.shard_id, seen),
-        _clusters(frame, seen, now),
         _about(place, seen, now),
         _trends(trends),
+        _clusters(frame, seen, now),
     ]
 
 

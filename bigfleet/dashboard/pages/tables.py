@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bigfleet.dashboard.core.glossary import GLOSSARY
 from bigfleet.dashboard.html import Child, Html, el
 from bigfleet.dashboard.pages.frame import Frame
 
@@ -66,7 +67,13 @@ class Sorted:
 
 def _header(column: Column, sorted_by: Sorted | None) -> Html:
     if sorted_by is None or not column.sort:
-        return el("th", column.title, scope="col", class_="num" if column.numeric else None)
+        return el(
+            "th",
+            column.title,
+            scope="col",
+            class_="num" if column.numeric else None,
+            title=GLOSSARY.get(column.title),
+        )
     now = sorted_by.by.removeprefix("-") == column.sort
     direction = ("descending" if sorted_by.by.startswith("-") else "ascending") if now else None
     mark = {"ascending": " ▲", "descending": " ▼", None: ""}[direction]
@@ -76,6 +83,7 @@ def _header(column: Column, sorted_by: Sorted | None) -> Html:
         scope="col",
         aria_sort=direction,
         class_="num" if column.numeric else None,
+        title=GLOSSARY.get(column.title),
     )
 
 
@@ -133,6 +141,11 @@ def search(name: str, title: str, value: str) -> Html:
 def identity(text: str) -> Html:
     """Return an id, in type that tells l from 1."""
     return el("span", text, class_="id")
+
+
+def copy_button(text: str) -> Html:
+    """Return a button that copies a text; it is there for scripts alone."""
+    return el("button", "copy", type="button", class_="copy", data_copy=text, aria_label=f"Copy {text[:60]}")
 
 
 def pairs(values: Mapping[str, Any]) -> Html:

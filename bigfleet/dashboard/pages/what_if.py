@@ -1,11 +1,13 @@
-"""What if: edits on a live snapshot, tried on the production engine in a process of its own.
+"""What if: edits on a snapshot, tried on the production engine in a process of its own.
 
 Rules: dashboard 7; the result is drawn by a small script from the answer of `/x/whatif`, as it exists only when asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from bigfleet.dashboard.core.seen import Picture
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, main_part
 from bigfleet.dashboard.pages.tables import choice
@@ -20,52 +22,84 @@ _EDITS: Final = (
     ("lose_zone", "Lose a zone", (("zone", "zone", ""),)),
     ("lose_provider", "Lose a provider", (("provider", "provider", ""),)),
     ("price", "Change a price", (("type", "instance type", ""), ("factor", "times", "1.5"))),
+    ("risk", "Change a risk", (("type", "instance type", ""), ("probability", "lost within an hour", "0.2"))),
     ("priority", "Change a priority", (("cluster", "cluster", ""), ("priority", "to", "1000000"))),
     ("scale", "Scale demand", (("cluster", "cluster", ""), ("factor", "times", "2"))),
     ("drop", "Drop demand", (("cluster", "cluster", ""),)),
+    ("holds", "Release holds", (("on_demand", "on demand, s", "600"), ("spot", "spot, s", "60"))),
     ("pass_time", "Let time pass", (("seconds", "seconds", "600"),)),
 )
 """Name for the script, words for people, fields with their labels and first values."""
+_KNOWN: Final = {"like": "types", "type": "types", "zone": "zones", "cluster": "clusters"}
+"""Fields for which the browser offers names, and which."""
+_HORIZONS: Final = (("cycle", "one cycle"), ("quiet", "until nothing is left to do"))
 
 
-def what_if(frame: Frame, shards: Sequence[str], shard: str, edits: str) -> Html:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question as it stands in the address."""
+
+    shard: str = ""
+    edits: str = ""
+    until: str = ""
+    create: str = ""
+    drain: str = ""
+
+
+def what_if(frame: Frame, shards: Sequence[str], asked: Asked, picture: Picture) -> Html:
     """Return the main part of the what-if page."""
-    form = el(
-        "form",
-        choice("shard", "Shard", ((name, name) for name in shards), shard),
-        el(
-            "label",
-            "Edits, as a JSON list; the form is that of the edit files of bigfleet what-if",
-            el("textarea", edits or "[]", name="edits", rows=8, spellcheck="false"),
-        ),
-        el("button", "Try it", type="submit", class_="main"),
-        el("button", "Undo the last edit", type="button", id="undo"),
-        id="what-if",
-        class_="filters question",
-        data_ask=frame.to("api/v1/x/whatif"),
-    )
     return main_part(
         frame,
         "What if",
         el(
             "div",
-            el(
-                "div",
-                card(
-                    "Try a change on paper",
-                    el("p", "Nothing is carried out; no shard decides differently for it."),
-                    form,
-                    el(
-                        "noscript",
-                        "This page asks by script. Without, use: bigfleet what-if snapshot.json --edit FILE",
-                    ),
+            card(
+                "Try a change on paper",
+                el("p", "Nothing is carried out; no shard decides differently for it."),
+                _form(frame, shards, asked),
+                el(
+                    "noscript",
+                    "This page asks by script. Without, use: bigfleet what-if snapshot.json --edit FILE",
                 ),
-                el("div", id="result", aria_live="polite"),
             ),
             card("Common edits, one after the other", (_edit(*edit) for edit in _EDITS)),
-            class_="grid",
+            el("div", id="result", class_="wide", aria_live="polite"),
+            class_="grid two",
         ),
+        (_names(name, known) for name, known in _known(picture).items()),
         el("script", type="module", src=frame.to(f"{frame.assets}/what-if.js")),
+    )
+
+
+def _form(frame: Frame, shards: Sequence[str], asked: Asked) -> Html:
+    return el(
+        "form",
+        choice("shard", "Shard", ((name, name) for name in shards), asked.shard),
+        el(
+            "label",
+            "or a snapshot from a file",
+            el("input", type="file", name="file", accept=".json,application/json"),
+        ),
+        choice("until", "Look at", _HORIZONS, asked.until),
+        _seconds("create", "creating takes, s", asked.create),
+        _seconds("drain", "draining takes, s", asked.drain),
+        el(
+            "label",
+            "Edits, as a JSON list; the form is that of the edit files of bigfleet what-if",
+            el("textarea", asked.edits or "[]", name="edits", rows=8, spellcheck="false"),
+        ),
+        el("button", "Try it", type="submit", class_="main"),
+        el("button", "Undo the last edit", type="button", id="undo"),
+        id="what-if",
+        class_="question",
+        data_ask=frame.to("api/v1/x/whatif"),
+    )
+
+
+def _seconds(name: str, title: str, value: str) -> Html:
+    given = value if value.replace(".", "", 1).isdigit() else "0"
+    return el(
+        "label", title, el("input", type="number", name=name, value=given, min=0, max=86_400, step="any")
     )
 
 
@@ -75,10 +109,36 @@ def _edit(name: str, words: str, fields: Sequence[tuple[str, str, str]]) -> Html
         "fieldset",
         el("legend", words),
         (
-            el("label", label, el("input", name=field, value=value, size=14, autocomplete="off"))
+            el(
+                "label",
+                label,
+                el(
+                    "input",
+                    name=field,
+                    value=value,
+                    size=14,
+                    autocomplete="off",
+                    list=f"known-{_KNOWN[field]}" if field in _KNOWN else None,
+                ),
+            )
             for field, label, value in fields
         ),
         el("button", "Add", type="button", aria_label=f"Add: {words}"),
         data_edit=name,
         class_="edit",
     )
+
+
+def _known(picture: Picture) -> Mapping[str, set[str]]:
+    """Names that the fleet is known to use: those of types and zones are in the reports that a coordinator has."""
+    seen = picture.coordinator.seen if picture.coordinator is not None else None
+    reports = seen.reports if seen is not None else ()
+    return {
+        "types": {name for report in reports for name in report.per_instance_type},
+        "zones": {name for report in reports for name in report.per_zone},
+        "clusters": {row.cluster for place in picture.shards if place.seen for row in place.seen.clusters},
+    }
+
+
+def _names(name: str, known: set[str]) -> Html:
+    return el("datalist", (el("option", value=one) for one in sorted(known)), id=f"known-{name}")

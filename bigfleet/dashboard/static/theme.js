@@ -12,6 +12,8 @@ function label(button) {
   button.textContent = next === "dark" ? "Dark theme" : "Light theme";
 }
 
+root.dataset.scripts = "on"; // what needs them is hidden without
+
 const kept = localStorage.getItem(key);
 if (kept === "dark" || kept === "light") root.dataset.theme = kept;
 

@@ -1,6 +1,7 @@
-// Asks the what-if question of the form and draws the difference.
+// Asks the what-if question of the form, draws the difference, and explains its rows inside the changed world.
 const form = document.getElementById("what-if");
 const result = document.getElementById("result");
+const drawer = document.getElementById("drawer");
 
 // What each form of a common edit writes to the list; the words of the list are those of the edit files.
 const EDITS = {
@@ -9,9 +10,11 @@ const EDITS = {
   lose_zone: (given) => ({ edit: "lose_zone", zone: given.zone }),
   lose_provider: (given) => ({ edit: "lose_provider", provider: given.provider }),
   price: (given) => ({ edit: "change_machines", where: { instance_type: given.type }, multiply_price: Number(given.factor) }),
+  risk: (given) => ({ edit: "change_machines", where: { instance_type: given.type }, to: { interruption_probability: Number(given.probability) } }),
   priority: (given) => ({ edit: "change_needs", where: { cluster: given.cluster }, to: { priority: Number(given.priority) } }),
   scale: (given) => ({ edit: "change_needs", where: { cluster: given.cluster }, scale: Number(given.factor) }),
   drop: (given) => ({ edit: "remove_needs", where: { cluster: given.cluster } }),
+  holds: (given) => ({ edit: "set_idle_holds", on_demand: Number(given.on_demand), spot: Number(given.spot) }),
   pass_time: (given) => ({ edit: "pass_time", seconds: Number(given.seconds) }),
 };
 
@@ -51,6 +54,15 @@ function element(name, text, attributes = {}) {
   return made;
 }
 
+function cell(value) {
+  if (value instanceof Node) {
+    const made = element("td", null);
+    made.append(value);
+    return made;
+  }
+  return element("td", value === null || value === undefined || value === "" ? "—" : String(value));
+}
+
 function table(caption, columns, rows) {
   const made = element("table", null);
   made.append(element("caption", caption));
@@ -61,7 +73,7 @@ function table(caption, columns, rows) {
   const body = element("tbody", null);
   for (const row of rows) {
     const line = element("tr", null);
-    for (const cell of row) line.append(element("td", cell === null || cell === "" ? "—" : String(cell)));
+    line.append(...row.map(cell));
     body.append(line);
   }
   made.append(body);
@@ -70,72 +82,142 @@ function table(caption, columns, rows) {
   return box;
 }
 
+// Every table of the page has a header cell for its last column too, as the button in it is found by its own name.
+function why(question, what, name) {
+  const button = element("button", "Explain", { type: "button", "aria-label": `Explain ${name} in the changed world` });
+  button.addEventListener("click", () => explain({ ...question, explain: what }));
+  return button;
+}
+
 function amounts(value) {
   return Object.entries(value || {}).map(([name, quantity]) => `${quantity} ${name}`).join(", ");
 }
 
-function side(value) {
-  if (!value) return "not there";
-  if (value.satisfied !== undefined) return value.satisfied ? "satisfied" : `short ${amounts(value.deficit)}`;
-  return [value.action || value.state, value.cluster].filter(Boolean).join(" for ");
+function fares(side) {
+  if (!side) return "not there";
+  if (!side.satisfied) return `short ${amounts(side.deficit)}`;
+  return `satisfied, ${side.machine_count} ${side.machine_count === 1 ? "machine" : "machines"}${side.domain ? ` in ${side.domain}` : ""}`;
 }
 
-function draw(answer, shard) {
+function number(value) {
+  return typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 2 }) : value;
+}
+
+function some(shown, total, noun) {
+  return shown < total ? `the first ${number(shown)} of ${number(total)} ${noun}` : `${number(total)} ${noun}`;
+}
+
+function way(horizon) {
+  if (horizon.until !== "quiet") return "One cycle was compared: what would be started.";
+  const side = (name) => `${horizon.quiet[name] ? "rests" : "does not rest yet"} after ${horizon.cycles[name]} ${horizon.cycles[name] === 1 ? "cycle" : "cycles"}, ${number(horizon.seconds[name])} s`;
+  return `As it is, the fleet ${side("before")}; changed, it ${side("after")}.`;
+}
+
+function draw(answer, question) {
   const card = element("section", null, { class: "card wide" });
   card.append(element("h2", answer.same ? "No difference" : "The difference"));
+  const base = answer.base.cycle ? `Asked of shard ${answer.base.shard}, cycle ${number(answer.base.cycle)}. ` : "";
+  card.append(element("p", base + way(answer.horizon), { class: "dim" }));
   if (!answer.same) {
     const cost = answer.cost_per_hour.total;
-    card.append(element("p", `$${cost.before.toFixed(2)}/h becomes $${cost.after.toFixed(2)}/h.`));
+    card.append(element("p", cost.before === cost.after ? `$${cost.before.toFixed(2)}/h stays.` : `$${cost.before.toFixed(2)}/h becomes $${cost.after.toFixed(2)}/h.`));
     if (answer.needs.length)
       card.append(
-        table("Needs that fare differently", ["cluster", "gang", "priority", "change", "before", "after"],
-          answer.needs.map((row) => [row.cluster, row.group, row.priority, row.change, side(row.before), side(row.after)])),
+        table(`Needs that fare differently: ${some(answer.needs.length, answer.totals.needs, "in all")}`, ["cluster", "gang", "priority", "change", "before", "after", "why"],
+          answer.needs.map((row) => [row.cluster, row.group, number(row.priority), row.change, fares(row.before), fares(row.after),
+            row.after ? why(question, { need: row.needs[0] }, `${row.cluster}${row.group ? `/${row.group}` : ""}`) : null])),
       );
     if (answer.machines.length)
       card.append(
-        table("Machines treated differently", ["count", "type", "zone", "before", "after", "machines"],
-          answer.machines.map((row) => [row.count, row.instance_type, row.zone, side(row.before), side(row.after), (row.machines || []).slice(0, 3).join(", ")])),
+        table(`Machines treated differently: ${some(answer.machines.length, answer.totals.machine_rows, "kinds")}, ${number(answer.totals.machines)} machines`, ["count", "type", "zone", "before", "after", "machines", "why"],
+          answer.machines.map((row) => [number(row.count), `${row.instance_type} ${row.capacity_type}`, row.zone, row.before, row.after,
+            row.machines.slice(0, 3).join(", ") + (row.count > 3 ? ", …" : ""),
+            row.after === "not there" ? null : why(question, { machine: row.machines[0] }, row.machines[0])])),
       );
     card.append(
       table("Figures", ["figure", "before", "after"],
         [
-          ...Object.entries(answer.actions).filter(([, pair]) => pair.before || pair.after).map(([kind, pair]) => [`${kind} actions`, pair.before, pair.after]),
-          ...Object.entries(answer.shortfalls).map(([name, pair]) => [`needs short, ${name}`, pair.before, pair.after]),
+          ...Object.entries(answer.actions).filter(([, pair]) => pair.before || pair.after).map(([kind, pair]) => [`${kind} actions`, number(pair.before), number(pair.after)]),
+          ...Object.entries(answer.shortfalls).map(([name, pair]) => [`needs short, ${name}`, number(pair.before), number(pair.after)]),
           ...Object.entries(answer.missing).map(([name, pair]) => [`${name} missing`, pair.before, pair.after]),
-          ["$/h exposed to interruption", answer.interruption_exposure_per_hour.before, answer.interruption_exposure_per_hour.after],
+          ["$/h exposed to interruption", number(answer.interruption_exposure_per_hour.before), number(answer.interruption_exposure_per_hour.after)],
         ]),
     );
   }
   card.append(element("p", "The same on the command line:"));
-  card.append(element("code", `bigfleet snapshot --shard ${shard} > snapshot.json && bigfleet what-if snapshot.json --edit edits.json`));
+  card.append(element("pre", command(answer, question), { tabindex: "0" }));
   const raw = element("details", null);
   raw.append(element("summary", "as JSON"), element("pre", JSON.stringify(answer, null, 2), { tabindex: "0" }));
   card.append(raw);
+  const file = new Blob([JSON.stringify(answer)], { type: "application/json" });
+  card.append(element("a", "Save as JSON", { download: "what-if.json", href: URL.createObjectURL(file) }));
   result.replaceChildren(card);
+}
+
+function command(answer, question) {
+  const horizon = question.horizon;
+  const flags = [
+    horizon.until === "quiet" ? " --until-quiet" : "",
+    horizon.create_seconds ? ` --create-time ${horizon.create_seconds}s` : "",
+    horizon.drain_seconds ? ` --drain-time ${horizon.drain_seconds}s` : "",
+  ].join("");
+  const fetched = answer.base.address ? `bigfleet snapshot --shard ${answer.base.address} > snapshot.json\n` : "";
+  return `${fetched}bigfleet what-if snapshot.json --edit -${flags} <<'EDITS'\n${JSON.stringify({ edits: question.edits }, null, 1)}\nEDITS`;
+}
+
+async function post(question) {
+  const answer = await fetch(form.dataset.ask, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(question),
+  });
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error);
+  return told;
+}
+
+async function explain(question) {
+  const body = drawer.querySelector(".body");
+  body.replaceChildren(element("p", "The engine decides once more …"));
+  if (!drawer.open) drawer.showModal();
+  try {
+    const told = await post(question);
+    body.replaceChildren(
+      element("h2", told.title[0].toUpperCase() + told.title.slice(1)),
+      element("p", "In the changed world:", { class: "dim" }),
+      element("b", told.explanation.sentence),
+      ...told.tables.map((part) => table(part.title, part.columns, part.rows)),
+    );
+  } catch (error) {
+    body.replaceChildren(element("p", error.message, { class: "banner bad", role: "alert" }));
+  }
+}
+
+async function base(fields) {
+  const file = fields.get("file");
+  if (file && file.size) return { snapshot: JSON.parse(await file.text()) };
+  return { shard: fields.get("shard") };
 }
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   const fields = new FormData(form);
-  let edits;
+  const horizon = { until: fields.get("until"), create_seconds: Number(fields.get("create")), drain_seconds: Number(fields.get("drain")) };
+  let question;
   try {
-    edits = list();
+    question = { ...(await base(fields)), edits: list(), horizon };
   } catch (error) {
     complain(`Edits: ${error.message}`);
     return;
   }
-  history.replaceState(null, "", `?${new URLSearchParams({ shard: fields.get("shard"), edits: JSON.stringify(edits) })}`);
+  const kept = { shard: fields.get("shard") || "", edits: JSON.stringify(question.edits), until: horizon.until, create: fields.get("create"), drain: fields.get("drain") };
+  history.replaceState(null, "", `?${new URLSearchParams(kept)}`);
   result.replaceChildren(element("p", "The engine decides twice …"));
   try {
-    const answer = await fetch(form.dataset.ask, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ shard: fields.get("shard"), edits }),
-    });
-    const told = await answer.json();
-    if (!answer.ok) complain(told.error);
-    else draw(told, fields.get("shard"));
+    const told = await post(question);
+    // What is asked next about this answer is asked of the same cycle.
+    draw(told, told.base.cycle ? { ...question, cycle: told.base.cycle } : question);
   } catch (error) {
-    complain(`No answer: ${error.message}`);
+    complain(error.message);
   }
 });

@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import re
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -100,6 +101,12 @@ def test_a_shard_given_by_address_appears_under_its_own_name_and_clusters_by_con
         (("--kubeconfig=/nowhere",), "--kubeconfig: "),
         (("--tls-cert=a.pem",), "--tls-"),
         (("--https-cert=a.pem",), "--https-cert, --https-key: found one of them"),
+        (("--https-cert=a.pem", "--https-key=a.pem"), "--https-cert: found without a way to know readers"),
+        (("--https-client-ca=a.pem",), "--https-client-ca: found without --https-cert"),
+        (
+            ("--trusted-proxy=proxy.example",),
+            "--trusted-proxy: found 'proxy.example', allowed is an IP address",
+        ),
         (("--prometheus-url=ftp://x",), "prometheus"),
         (("--prometheus-url=http://x", "--scrape=a=http://b"), "found both, allowed is one of them"),
     ],
@@ -108,6 +115,9 @@ def test_a_shard_given_by_address_appears_under_its_own_name_and_clusters_by_con
         "kubeconfig",
         "partial TLS",
         "partial HTTPS",
+        "HTTPS for everybody",
+        "certificates without HTTPS",
+        "proxy by name",
         "no URL",
         "two sources of metrics",
     ],
@@ -127,6 +137,37 @@ def test_item_24_with_a_token_nothing_is_told_without_it(tmp_path: Path) -> None
         assert ask(program, "/api/v1/x/status") == (401, {"error": "a token is needed"})
         assert ask(program, "/api/v1/x/status", Authorization="Bearer right")[0] == 200
         assert "right" not in program.text()
+
+
+def test_under_https_nobody_reads_without_token_or_certificate(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca", datetime.now(UTC))
+    own, reader = authority.issue(READONLY, "own"), authority.issue(READONLY, "reader")
+    (tmp_path / "token").write_text("right\n")
+    listener = (f"--https-cert={own.cert}", f"--https-key={own.key}", f"--https-client-ca={own.ca}")
+
+    def read(program: RunningProgram, context: ssl.SSLContext, **headers: str) -> int:
+        (port,) = program.wait(
+            "it tells where it is", lambda: re.findall(r"dashboard: https://127.0.0.1:(\d+)/", program.text())
+        )
+        connection = http.client.HTTPSConnection("127.0.0.1", int(port), timeout=60, context=context)
+        try:
+            connection.request("GET", "/api/v1/x/status", headers=headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def trust(files: TlsFiles | None = None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(own.ca))
+        context.check_hostname = False  # the certificates of the fleet name roles
+        if files is not None:
+            context.load_cert_chain(files.cert, files.key)
+        return context
+
+    with run(tmp_path, *listener, f"--token-file={tmp_path / 'token'}") as program:
+        assert read(program, trust()) == 401
+        assert read(program, trust(), Authorization="Bearer right") == 200
+        assert read(program, trust(reader)) == 200
+        assert program.end() == 0
 
 
 def test_item_25_a_readonly_certificate_reads_and_anothers_refusal_is_told(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_needs_page_filters_and_draws_the_line_where_supply_ended() -> None:
         assert ">train<" in text
         assert ">batch<" in text
         assert ">web<" not in text.partition("<tbody>")[2]
-        assert "2 needs, 0 covered, 2 short" in text
+        assert "2 of 3 needs, 0 covered, 2 short" in text
 
     run(story)
 

@@ -3,6 +3,8 @@
 import asyncio
 import io
 import json
+import zlib
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,9 @@ from bigfleet.dashboard.what_if import WhatIf
 from tests.integration.dashboard.world import World, dashboard_world
 
 pytestmark = pytest.mark.integration
-SNAPSHOT = json.dumps({"version": 1, "now": 0, "machines": [], "needs": []}).encode()
-NO_EDITS = b'{"edits": []}'
+TEXT = json.dumps({"version": 1, "now": 0, "machines": [], "needs": []}).encode()
+SNAPSHOT = zlib.compress(TEXT)
+NO_EDITS: dict[str, Any] = {"edits": [], "horizon": {}, "explain": None}
 
 
 def test_item_17_time_memory_and_the_length_of_the_queue_are_limited() -> None:
@@ -21,7 +24,7 @@ def test_item_17_time_memory_and_the_length_of_the_queue_are_limited() -> None:
         clock = SystemClock()
         with pytest.raises(SourceError, match=r"took longer than 0\.01 s and was given up"):
             await WhatIf(clock, limit_s=0.01).ask(SNAPSHOT, NO_EDITS)
-        large = SNAPSHOT.replace(b'"needs"', b'"x-pad": "' + b"x" * 40_000_000 + b'", "needs"')
+        large = zlib.compress(TEXT.replace(b'"needs"', b'"x-pad": "' + b"x" * 40_000_000 + b'", "needs"'))
         with pytest.raises(SourceError, match="needed more than 16 MiB and was given up"):
             await WhatIf(clock, memory_bytes=16 * 1024**2).ask(large, NO_EDITS)
         asked = WhatIf(clock)

@@ -11,6 +11,8 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from tests.integration.dashboard.world import World, dashboard_world
 
+PAPER = "getComputedStyle(document.body).backgroundColor"
+LIGHT, DARK = "rgb(246, 247, 249)", "rgb(16, 21, 28)"
 WIDE = {"width": 1280, "height": 720}
 PAGES = (
     "", "needs", "machines", "clusters", "clusters/web", "shards", "shards/shard-0", "capacity", "topology", "cost",

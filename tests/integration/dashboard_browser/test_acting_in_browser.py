@@ -11,7 +11,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.testing.builders import amounts, machine, shape
 from tests.integration.dashboard.world import MACHINES, NEEDS, World, situation
-from tests.integration.dashboard_browser.tabs import Browsing
+from tests.integration.dashboard_browser.tabs import DARK, LIGHT, PAPER, Browsing
 
 pytestmark = pytest.mark.integration
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</script>\u202e"\'&' + "x" * 10_000
@@ -71,7 +71,7 @@ def test_filters_stand_in_the_address_and_survive_a_reload(browsing: Browsing) -
             async with page.expect_navigation():
                 await page.get_by_label("Status").select_option("short")
             assert "status=short" in page.url
-            await expect(page.locator("caption")).to_contain_text("2 needs, 0 covered, 2 short")
+            await expect(page.locator("caption")).to_contain_text("2 of 3 needs, 0 covered, 2 short")
             await page.reload()
             assert await page.get_by_label("Status").input_value() == "short"
             await tab.open("machines")
@@ -136,13 +136,12 @@ def test_the_theme_follows_the_system_until_the_reader_chooses(browsing: Browsin
     async def story(world: World) -> None:
         async with browsing.tab(world, color_scheme="dark") as tab:
             page = tab.page
-            paper = "getComputedStyle(document.body).backgroundColor"
             await tab.open("")
-            assert await page.evaluate(paper) == "rgb(16, 21, 28)"
+            assert await page.evaluate(PAPER) == DARK
             await page.get_by_role("button", name="Light theme").click()
-            assert await page.evaluate(paper) == "rgb(246, 247, 249)"
+            assert await page.evaluate(PAPER) == LIGHT
             await tab.open("needs")
-            assert await page.evaluate(paper) == "rgb(246, 247, 249)"
+            assert await page.evaluate(PAPER) == LIGHT
 
     browsing.play(story)
 
@@ -203,6 +202,20 @@ def test_a_question_is_built_asked_undone_and_kept_in_the_address(browsing: Brow
             await tab.picture("whatif-difference")
             assert "add_machines" in page.url
             await page.reload()
+            await page.get_by_label("Look at").select_option("quiet")
+            await ask.click()
+            await expect(page.locator("#result")).to_contain_text("changed, it rests after", timeout=60_000)
+            why = page.get_by_role("button", name="Explain batch in the changed world")
+            await why.focus()
+            await page.keyboard.press("Enter")
+            drawer = page.get_by_role("dialog", name="Details")
+            await expect(drawer).to_contain_text("Satisfied: cpu=400", timeout=60_000)
+            await tab.picture("whatif-explained")
+            await page.keyboard.press("Escape")
+            await expect(why).to_be_focused()
+            assert "until=quiet" in page.url
+            await page.reload()
+            assert await page.get_by_label("Look at").input_value() == "quiet"
             assert "add_machines" in await page.get_by_label("Edits, as a JSON list").input_value()
             await page.get_by_role("button", name="Undo the last edit").click()
             assert await page.get_by_label("Edits, as a JSON list").input_value() == "[]"

@@ -75,6 +75,18 @@ def test_the_edited_snapshot_is_printed_for_other_commands(saved: Path, more: Pa
     assert json.loads(decided)["counts"]["actions"]["Provision"] == 3
 
 
+def test_until_quiet_tells_where_both_worlds_end_and_how_long_that_takes(saved: Path, more: Path) -> None:
+    code, out, _ = run("what-if", saved, "--edit", more, "--until-quiet", "-o", "json")
+    written = json.loads(out)
+    assert (code, written["horizon"]["cycles"]) == (0, {"before": 2, "after": 2})
+    assert {row["after"]["state"] for row in written["machines"]} == {"Configured"}
+    _, out, _ = run("what-if", saved, "--edit", more, "--create-time", "3m")
+    assert out.splitlines()[1] == "before quiet after 3 cycles, 180 s; after quiet after 3 cycles, 180 s"
+    world = run("what-if", saved, "--edit", more, "--until-quiet", "--print-snapshot")[1]
+    told = run("explain", "-", "--machine", "added-0000", stdin=world.encode())[1]
+    assert told.splitlines()[1] == "Configured; kept for need 0 of a."
+
+
 @pytest.mark.parametrize(
     ("edits", "told"),
     [

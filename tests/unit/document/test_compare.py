@@ -158,6 +158,10 @@ def test_the_document_names_both_sides_of_every_difference() -> None:
     assert written["machines"] == [
         {
             "machine": "added-0000",
+            "instance_type": "m5",
+            "zone": "z1",
+            "capacity_type": "OnDemand",
+            "price_per_hour": 1.0,
             "before": None,
             "after": {"state": "Speculative", "needs": [0], "cluster": "a", "action": "Provision"},
         }

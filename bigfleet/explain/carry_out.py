@@ -1,15 +1,15 @@
 """Carries a decision out on plain records, as an executor whose provider never fails.
 
-Why: what a cycle decides depends on what the former one left behind, stamps above all; scripts and laws over several
-cycles need that without a shard.
-Called by: `bigfleet.testing.engine_world`, property tests.
+Why: what a cycle decides depends on what the former one left behind, stamps above all; questions, scripts and laws over
+several cycles need that without a shard.
+Called by: `bigfleet.explain.horizon`, `bigfleet.testing.engine_world`, property tests.
 Must never: carry out two actions on one machine; the first wins.
 Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 (`draining_for`), E7 (`assigned_cluster`).
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
+from bigfleet.document.compare_costs import first_actions
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.buckets import upper_bound
 from bigfleet.model.decision import Decision
@@ -18,14 +18,6 @@ from bigfleet.model.need import Need
 from bigfleet.model.situation import Situation
 
 S = MachineState
-
-
-def first_actions(actions: Iterable[Action]) -> dict[str, Action]:
-    """One action for each machine, so that a Preempt wins over a Reclaim (11.3)."""
-    chosen: dict[str, Action] = {}
-    for action in actions:
-        chosen.setdefault(action.machine_id, action)
-    return chosen
 
 
 def need_of(action: Action, decision: Decision) -> Need | None:

@@ -1,0 +1,69 @@
+"""What the fleet cost over the last hour, and what a machine of each capacity type did.
+
+Why: no metric tells prices; the looks of the dashboard do, so it keeps an hour of them itself.
+Called by: `bigfleet.dashboard.watcher` after each look; the cost page draws it.
+Must never: grow beyond an hour, or take a silent shard's last word for a measurement.
+Rules: dashboard 5 (Cost: price trend).
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bigfleet.dashboard.core.seen import Picture
+from bigfleet.dashboard.core.summary import HOSTED
+
+EVERY_S: Final = 10.0
+POINTS: Final = 360
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    at: float
+    machines: Mapping[str, int]
+    dollars: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceLines:
+    """Over time and by capacity type: dollars per hour of all hosts, and of one machine in the mean."""
+
+    times: Sequence[float]
+    total: Mapping[str, Sequence[float | None]]
+    mean: Mapping[str, Sequence[float | None]]
+
+
+class CostTrend:
+    """An hour of prices, ten seconds apart at least."""
+
+    def __init__(self) -> None:
+        self._points: deque[_Point] = deque(maxlen=POINTS)
+
+    def note(self, picture: Picture) -> None:
+        """Take a look into account, if every shard answered in it and the last one is long enough ago."""
+        told = [place.seen for place in picture.shards if place.seen is not None and not place.error]
+        if not told or len(told) < len(picture.shards) or not all(seen.insight for seen in told):
+            return
+        if self._points and picture.at - self._points[-1].at < EVERY_S:
+            return
+        machines: dict[str, int] = {}
+        dollars: dict[str, float] = {}
+        for row in (row for seen in told for row in seen.machines if row.state in HOSTED):
+            machines[row.capacity_type] = machines.get(row.capacity_type, 0) + row.count
+            dollars[row.capacity_type] = dollars.get(row.capacity_type, 0.0) + row.price_per_hour
+        self._points.append(_Point(picture.at, machines, dollars))
+
+    def lines(self) -> PriceLines:
+        """Return what is known; a type of which there was no machine costs nothing and has no price then."""
+        kinds = sorted({kind for point in self._points for kind in point.machines})
+        return PriceLines(
+            [point.at for point in self._points],
+            {kind: [point.dollars.get(kind, 0.0) for point in self._points] for kind in kinds},
+            {kind: [_mean(point, kind) for point in self._points] for kind in kinds},
+        )
+
+
+def _mean(point: _Point, kind: str) -> float | None:
+    machines = point.machines.get(kind, 0)
+    return point.dollars[kind] / machines if machines else None

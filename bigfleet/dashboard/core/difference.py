@@ -1,0 +1,65 @@
+"""The answer to a what-if, cut to what a page can show: machines that change alike are one row, long lists end with a count.
+
+Why: a lost zone of a large fleet moves a hundred thousand machines; nobody reads them one by one, and no answer is to be
+larger than a megabyte. `bigfleet what-if -o json` has them all.
+Called by: the process behind a what-if.
+Must never: leave something out without saying how much there is.
+Rules: dashboard 7, 9.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+Row = Mapping[str, Any]  # what JSON can say
+NEEDS: Final = 300
+GROUPS: Final = 200
+IDS: Final = 5
+
+
+def shown(comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of a comparison with its two lists cut, and `totals` of what they held."""
+    needs, machines = comparison["needs"], comparison["machines"]
+    groups = _groups(machines)
+    return {
+        **comparison,
+        "needs": [_need(row) for row in needs[:NEEDS]],
+        "machines": groups[:GROUPS],
+        "totals": {"needs": len(needs), "machines": len(machines), "machine_rows": len(groups)},
+    }
+
+
+def _need(row: Row) -> dict[str, Any]:
+    return {**row, **{name: _side(row[name]) for name in ("before", "after")}}
+
+
+def _side(side: Row | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    return {**side, "machines": side["machines"][:IDS], "machine_count": len(side["machines"])}
+
+
+def _groups(machines: Sequence[Row]) -> list[dict[str, Any]]:
+    """Machines of one kind that are treated alike on both sides, the most common first."""
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for row in machines:
+        key = (
+            *(row[name] for name in ("instance_type", "zone", "capacity_type", "price_per_hour")),
+            _treated(row["before"]),
+            _treated(row["after"]),
+        )
+        found.setdefault(key, []).append(row["machine"])
+    names = ("instance_type", "zone", "capacity_type", "price_per_hour", "before", "after")
+    rows = [
+        {**dict(zip(names, key, strict=True)), "count": len(ids), "machines": ids[:IDS]}
+        for key, ids in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row["count"], row["machines"]))
+
+
+def _treated(side: Row | None) -> str:
+    if side is None:
+        return "not there"
+    whose = f" for {side['cluster']}" if side["cluster"] else ""
+    if side["action"]:
+        return f"{side['action']}{whose}"
+    return f"{side['state']}{whose}" if whose else f"{side['state']}, free"

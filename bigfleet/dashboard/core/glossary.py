@@ -1,0 +1,31 @@
+"""Words of the fleet for whoever meets them on a page: shown when the pointer rests on a heading.
+
+Called by: tables and figures.
+Must never: say otherwise than `docs/concepts.md`, which explains them at length.
+Rules: dashboard 10.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+GLOSSARY: Final[Mapping[str, str]] = {
+    "priority": "Higher is served first; within one, who would lose more by an interruption, then by being asked to leave.",
+    "asks for": "The total wanted; how many machines that takes is for the shard to find out.",
+    "gang": "Needs with one group name that have to stand together in one domain, such as a rack.",
+    "missing": "What no machine covers yet.",
+    "short for": "Cycles in a row in which the profile was short.",
+    "roll-up": "All demand of a cluster in one message from its operator; when it was made.",
+    "rows": "Needs in the roll-up that counts.",
+    "session": "The operator's connection to the shard.",
+    "queue": "Actions that wait for a worker.",
+    "being done": "Actions that are being carried out.",
+    "conflicts": "Proposals that another need's commit overtook; they are planned anew.",
+    "epoch": "Which start of the shard it is.",
+    "term": "Counts the elections of the coordinator.",
+    "grace": "How long the work on a machine gets to leave.",
+    "exposed to interruption": "What interruptions are expected to cost in an hour: probability times penalty.",
+    "spot share": "Part of the hosts that the market may take back.",
+    "rows of demand": "Needs, not machines: one need may take many.",
+    "penalty in $": "What an interruption of the work would cost, as the need says.",
+    "free": "Idle: there, paid for, and nobody's.",
+}

@@ -1,0 +1,73 @@
+"""A list of needs as a page asks for it: filtered, cut, with counts of the whole.
+
+Why: our shards do all that themselves; for one of the original, which sends every row, it is done here, to the same end.
+Called by: `bigfleet.dashboard.shard_reader`; pages and exports read the list.
+Must never: count what does not pass the filter.
+Rules: dashboard 5 (Needs), 12.3; ADR-0160.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]  # a need in the form of `/needs`
+
+
+@dataclass(frozen=True, slots=True)
+class NeedQuery:
+    """Which needs; what is empty asks for nothing."""
+
+    cluster: str = ""
+    status: str = ""
+    reason: str = ""
+    text: str = ""
+    first: int = 0
+    """How many rows to pass over."""
+    size: int = 0
+    """How many rows at most; 0 is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedList:
+    """Rows in order of precedence, and what the rows on all pages are."""
+
+    cycle: int
+    computed_at_ns: int
+    needs: int
+    """Needs of the shard, whether they pass the filter or not."""
+    total: int
+    """Needs that pass."""
+    short: int
+    before_first_short: int
+    """How many that pass stand before the first that is short: where supply ended."""
+    rows: Sequence[Row]
+
+
+def listed(rows: Sequence[Row], query: NeedQuery, cycle: int, computed_at_ns: int) -> NeedList:
+    """Return the list that a query asks for from all rows of a shard."""
+    found = [row for row in rows if _passes(row, query)]
+    short = [place for place, row in enumerate(found) if not row["satisfied"]]
+    last = query.first + query.size if query.size else None
+    return NeedList(
+        cycle=cycle,
+        computed_at_ns=computed_at_ns,
+        needs=len(rows),
+        total=len(found),
+        short=len(short),
+        before_first_short=short[0] if short else len(found),
+        rows=found[query.first : last],
+    )
+
+
+def _passes(row: Row, query: NeedQuery) -> bool:
+    if query.cluster and row["clusterId"] != query.cluster:
+        return False
+    if query.status == "short" and row["satisfied"]:
+        return False
+    if query.status == "satisfied" and not row["satisfied"]:
+        return False
+    if query.status == "parked" and not row["acquisitionParked"]:
+        return False
+    if query.reason and (row["satisfied"] or row["unmetReason"] != query.reason):
+        return False
+    return not query.text or query.text in row["profileFingerprint"] or query.text in row["group"]

@@ -1,0 +1,87 @@
+"""What the dashboard counts of itself, and the text of its `/metrics`.
+
+Called by: the server around every request, the watcher after every look.
+Must never: count by the name of a shard, a page's parameter or a reader; such series would have no end.
+Rules: dashboard 4, packaging 4.3.
+"""
+
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from prometheus_client import CollectorRegistry
+
+from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.dashboard.core.series import SeriesStore
+from bigfleet.dashboard.sources import Trouble
+from bigfleet.obs.exposition import metrics_text
+from bigfleet.obs.metric import Component
+from bigfleet.obs.metrics import Metrics
+from bigfleet.version import __version__
+
+_PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_OWN: Final = "/api/v1/x/"
+
+
+def own_metrics(commit: str) -> Metrics:
+    """Return the metrics of a dashboard, at 0."""
+    return Metrics(Component.DASHBOARD, CollectorRegistry(), version=__version__, commit=commit)
+
+
+class Meter:
+    """Counts requests, looks and troubles."""
+
+    def __init__(self, metrics: Metrics, clock: Clock, store: SeriesStore) -> None:
+        self._metrics, self._clock, self._store = metrics, clock, store
+        self._write = metrics_text(metrics.registry)
+        self._refused = 0
+        self.streams = metrics.gauge("bigfleet_dashboard_streams")
+
+    def measured(self, base: str) -> Middleware:
+        """Return the middleware that counts what a server under this base answers."""
+
+        @web.middleware
+        async def measure(request: web.Request, handler: Handler) -> web.StreamResponse:
+            kind, begin_s = kind_of(request.path.removeprefix(base.rstrip("/"))), monotonic_s(self._clock)
+            response = await handler(request)
+            code = f"{response.status // 100}xx"
+            self._metrics.counter("bigfleet_dashboard_requests_total", kind=kind, code=code).inc()
+            if kind != "stream":
+                took_s = monotonic_s(self._clock) - begin_s
+                self._metrics.histogram("bigfleet_dashboard_request_duration_seconds", kind=kind).observe(
+                    took_s
+                )
+            return response
+
+        return measure
+
+    def looked(self, source: str, answered: bool) -> None:
+        """Count a look at a shard or the coordinator."""
+        outcome = "answered" if answered else "silent"
+        self._metrics.counter("bigfleet_dashboard_looks_total", source=source, outcome=outcome).inc()
+
+    def failed(self, trouble: Trouble) -> None:
+        """Count a request that a source could not answer."""
+        self._metrics.counter("bigfleet_dashboard_source_errors_total", trouble=trouble.name.lower()).inc()
+
+    def exported(self, accept: str) -> tuple[bytes, str]:
+        """Return what a scrape gets: body and content type."""
+        self._metrics.gauge("bigfleet_dashboard_series").set(len(self._store))
+        refused, self._refused = self._store.refused - self._refused, self._store.refused
+        self._metrics.counter("bigfleet_dashboard_series_refused_total").inc(refused)
+        return self._write(accept)
+
+
+def kind_of(path: str) -> str:
+    """Return what a path asks for, as the label of the metrics has it."""
+    if path in _PROBES:
+        return "probe"
+    if path.startswith("/static/"):
+        return "asset"
+    if path == f"{_OWN}stream":
+        return "stream"
+    if path == f"{_OWN}whatif":
+        return "whatif"
+    if path.startswith(f"{_OWN}export/") or path == f"{_OWN}snapshot":
+        return "export"
+    return "api" if path.startswith("/api/") or path == "/api" else "page"

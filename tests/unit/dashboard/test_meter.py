@@ -1,0 +1,61 @@
+"""What the dashboard counts of itself (dashboard 4, packaging 4.3)."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.dashboard.core.series import Sample, SeriesStore
+from bigfleet.dashboard.meter import Meter, kind_of, own_metrics
+from bigfleet.dashboard.sources import Trouble
+from bigfleet.obs.catalogue import metrics_of
+from bigfleet.obs.metric import Component
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "page"),
+        ("/needs", "page"),
+        ("/apiary", "page"),
+        ("/api/v1/needs", "api"),
+        ("/api/health", "api"),
+        ("/api/v1/x/whatif", "whatif"),
+        ("/api/v1/x/export/needs.csv", "export"),
+        ("/api/v1/x/snapshot", "export"),
+        ("/api/v1/x/stream", "stream"),
+        ("/static/abc/app.css", "asset"),
+        ("/metrics", "probe"),
+    ],
+)
+def test_a_path_is_counted_by_what_it_asks_for(path: str, kind: str) -> None:
+    assert kind_of(path) == kind
+
+
+def test_every_trouble_and_both_sources_have_a_series() -> None:
+    store = SeriesStore(max_series=1)
+    meter = Meter(own_metrics("c"), SystemClock(), store)
+    for trouble in Trouble:
+        meter.failed(trouble)
+    for source in ("shard", "coordinator"):
+        meter.looked(source, answered=False)
+    store.record("s", 1.0, [Sample("a", {}, 1.0), Sample("b", {}, 1.0), Sample("c", {}, 1.0)])
+    meter.exported("")
+    store.record("s", 2.0, [Sample("b", {}, 1.0)])
+    body, kind = meter.exported("")
+    assert kind.startswith("text/plain")
+    told = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+    assert all(
+        told["bigfleet_dashboard_source_errors_total", trouble.name.lower()] == 1 for trouble in Trouble
+    )
+    assert told["bigfleet_dashboard_looks_total", "shard", "silent"] == 1
+    assert told["bigfleet_dashboard_series",] == 1
+    assert told["bigfleet_dashboard_series_refused_total",] == 3
+    own = {
+        metric.name for metric in metrics_of(Component.DASHBOARD) if metric.component is Component.DASHBOARD
+    }
+    bases = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in told}
+    assert own <= bases
