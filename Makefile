@@ -97,6 +97,17 @@ docs-check: $(ENV)
 	$(PY) -m docs.generate --check
 	$(BIN)/mkdocs build --strict --quiet --site-dir $(STAMPS)/site
 
+.PHONY: release release-check
+release: release-check ## wheel, sdist, charts, bill of materials and checksums of this commit, in dist/; TAG=vX.Y.Z checks the tag
+	@rm -rf dist
+	$(PY) -m release build --out dist --tag "$(TAG)"
+
+release-check: $(ENV) ## name everything that speaks against a release
+	$(PY) -m release check --tag "$(TAG)"
+	$(PY) proto/generate.py --check
+	$(PY) -m bigfleet.kube.crds.generate --check
+	$(PY) -m docs.generate --check
+
 .PHONY: bench
 bench: $(ENV) ## figures as ratios; fails when a bar that must be met is missed
 	$(PY) -m scaletest.bench

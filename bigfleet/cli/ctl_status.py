@@ -122,6 +122,7 @@ def _document(asked: Sequence[Asked], leader: Asked | None, reports: Mapping[str
         "membership": None if leader is None else leader.facts.membership,
         "term": max((one.facts.last_term for one in asked), default=0),
         "epoch": max((one.facts.epoch for one in asked), default=0),
+        "command_level": 0 if leader is None else leader.facts.raised_level,
         "last_export_unix_ns": 0 if leader is None else leader.facts.last_export_ns,
         "blocked_by": [] if leader is None else list(leader.facts.blocked_by),
         "replicas": [
@@ -133,6 +134,7 @@ def _document(asked: Sequence[Asked], leader: Asked | None, reports: Mapping[str
                 "term": one.facts.last_term if one.facts.raft_state else None,
                 "index": one.facts.last_index if one.facts.raft_state else None,
                 "lag": max(0, standard - one.facts.last_index) if one.facts.raft_state else None,
+                "command_level": one.facts.command_level or None,
                 "problem": one.problem or None,
             }
             for one in asked
@@ -163,6 +165,7 @@ def _print(console: Console, settings: StatusSettings, document: Mapping[str, An
         "membership": document["membership"],
         "term": document["term"],
         "epoch": document["epoch"],
+        "commands": levels(document),
         "last export": age(document["last_export_unix_ns"], now),
     }
     if document["blocked_by"]:
@@ -177,6 +180,20 @@ def _print(console: Console, settings: StatusSettings, document: Mapping[str, An
         shards = [{**shard, "age": age(shard["last_heartbeat_unix_ns"], now)} for shard in document["shards"]]
         console.print("")
         console.stdout.write(table(Listing("shards", _SHARD, shards), colour=colour))
+
+
+def levels(document: Mapping[str, Any]) -> str | None:
+    """Say up to which level commands may be proposed, and who has not been upgraded to the highest one known."""
+    known = {row["replica"] or row["address"]: row["command_level"] or 0 for row in document["replicas"]}
+    highest = max(known.values(), default=0)
+    level = document["command_level"]
+    if not level:
+        return None
+    behind = sorted(name for name, knows in known.items() if knows < highest)
+    if level >= highest:
+        return f"level {level}"
+    waits = f", waiting for {', '.join(behind)}" if behind else ""
+    return f"level {level}, to be raised to {highest}{waits}"
 
 
 STATUS = Command(

@@ -27,6 +27,7 @@ from bigfleet.transport.coordinator import (
     NODE,
     PEERS,
     RAFT_STATE,
+    RAISED_LEVEL,
 )
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])  # Any: the shape of a handler depends on its RPC
@@ -42,7 +43,7 @@ class Answering(Protocol):
         ...
 
 
-def facts_about(status: LogStatus, known_level: int = KNOWN_LEVEL) -> Metadata:
+def facts_about(status: LogStatus, raised_level: int, known_level: int = KNOWN_LEVEL) -> Metadata:
     """Return the trailing metadata of an answer."""
     leader = ((LEADER, status.leader),) if status.leader else ()
     peers = ",".join(f"{peer.node_id}={peer.grpc_address}" for peer in status.peers)
@@ -56,6 +57,7 @@ def facts_about(status: LogStatus, known_level: int = KNOWN_LEVEL) -> Metadata:
         (NODE, status.node_id),
         (EPOCH, str(status.epoch)),
         (COMMAND_LEVEL, str(known_level)),
+        (RAISED_LEVEL, str(raised_level)),
         *(((PEERS, peers),) if peers else ()),
     )
 

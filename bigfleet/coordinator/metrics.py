@@ -9,6 +9,7 @@ Rules: coordinator 13.
 from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.coordinator.core.commands import KNOWN_LEVEL
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.core.tables import MoveState, Tables
 from bigfleet.coordinator.log import Membership, RaftState, ReplicatedLog
@@ -54,14 +55,16 @@ class StateMetrics:
                 self._metrics.gauge(f"{_PREFIX}peer_connected", peer=peer.node_id).set(peer.connected)
 
     def _tables(self) -> None:
-        def look(tables: Tables) -> tuple[int, dict[str, int]]:
+        def look(tables: Tables) -> tuple[int, int, dict[str, int]]:
             phases = dict.fromkeys((state.value for state in MoveState), 0)
             for rows in tables.moves.values():
                 for row in rows.values():
                     phases[row.phase] += 1
-            return len(tables.ghosts), phases
+            return tables.level, len(tables.ghosts), phases
 
-        ghosts, phases = self._machine.read(look)
+        level, ghosts, phases = self._machine.read(look)
+        for which, value in (("raised", level), ("known", KNOWN_LEVEL)):
+            self._metrics.gauge(f"{_PREFIX}command_level", which=which).set(value)
         self._metrics.gauge(f"{_PREFIX}ghosts").set(ghosts)
         for phase, count in phases.items():
             self._metrics.gauge(f"{_PREFIX}moves", phase=phase).set(count)

@@ -73,7 +73,7 @@ class CoordinatorService:
 
     def facts(self, call: Call) -> Metadata:
         """Return what this replica says about itself with every answer; the listing of shards adds who blocks."""
-        facts = facts_about(self._log.status())
+        facts = facts_about(self._log.status(), self._machine.read(lambda tables: tables.level))
         if call.method != LIST_SHARDS.path:
             return facts
         blockers = self._blockers()

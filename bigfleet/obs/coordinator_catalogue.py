@@ -46,6 +46,13 @@ COORDINATOR = (
     ),
     _metric("bigfleet_coordinator_commit_index", Type.GAUGE, "Last log entry known to be committed."),
     _metric("bigfleet_coordinator_applied_index", Type.GAUGE, "Last log entry applied to the tables."),
+    _metric(
+        "bigfleet_coordinator_command_level",
+        Type.GAUGE,
+        "Level of commands: the one that the log has been raised to, and the highest one this replica knows. They differ"
+        " while an upgrade is on its way.",
+        labels=(Label("which", ("raised", "known")),),
+    ),
     _metric("bigfleet_coordinator_tick_age_seconds", Type.GAUGE, "Time since the Raft loop last ticked."),
     _metric("bigfleet_coordinator_elections_total", Type.COUNTER, "Elections this replica has seen."),
     _metric(

@@ -51,12 +51,14 @@ class RunningProgram:
         log: Path,
         environ: Mapping[str, str],
         python: tuple[str, ...] = (),
+        root: Path = ROOT,
     ) -> None:
+        """`root` is the checkout whose program it is; another one than ours has to be on PYTHONPATH too."""
         self.name, self.log = program, log
         with log.open("ab") as stream:
             self._process = subprocess.Popen(  # noqa: S603  a program of this repository
-                (*_LEASH, sys.executable, *python, str(ROOT / "cmd" / program), *flags),
-                cwd=ROOT,
+                (*_LEASH, sys.executable, *python, str(root / "cmd" / program), *flags),
+                cwd=root,
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,

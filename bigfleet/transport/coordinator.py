@@ -42,6 +42,9 @@ LAST_INDEX: Final = "bigfleet-last-index"
 BLOCKED_BY: Final = "bigfleet-blocked-by"
 COMMAND_LEVEL: Final = "bigfleet-command-level"
 """Highest level of commands the replica knows (decision C12); read by the leader before it raises the level."""
+RAISED_LEVEL: Final = "bigfleet-raised-level"
+"""Highest level of commands that may be proposed, as far as the replica has applied the log; below `COMMAND_LEVEL` while an
+upgrade is on its way."""
 NODE: Final = "bigfleet-node"
 """Id of the replica that answers."""
 EPOCH: Final = "bigfleet-epoch"
@@ -64,6 +67,7 @@ class ReplicaFacts:
     last_index: int = 0
     blocked_by: tuple[str, ...] = ()
     command_level: int = 0
+    raised_level: int = 0
     peers: tuple[tuple[str, str], ...] = ()
     node: str = ""
     epoch: int = 0
@@ -82,6 +86,7 @@ def facts_of(trailing: Metadata) -> ReplicaFacts:
         last_index=_number(given.get(LAST_INDEX, "")),
         blocked_by=_list(given.get(BLOCKED_BY, "")),
         command_level=_number(given.get(COMMAND_LEVEL, "")),
+        raised_level=_number(given.get(RAISED_LEVEL, "")),
         peers=tuple(_pair(item) for item in _list(given.get(PEERS, ""))),
         node=given.get(NODE, ""),
         epoch=_number(given.get(EPOCH, "")),

@@ -1,4 +1,4 @@
-"""The examples of the pages on explain and what-if run as written, in their order, and print what the page shows.
+"""The examples of the pages on decisions, explain and what-if run as written, in their order, and print what the page shows.
 
 On such a page a ```json block is the file snapshot.json, a ```yaml block whose first line is a comment is the file of that
 name, and a ```console block is a command and its output. With `--rewrite` the outputs are written anew.
@@ -18,7 +18,7 @@ from bigfleet.cli.dispatch import dispatch
 from bigfleet.document.edits import KINDS, read_edits
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("explain.md", "what-if.md")
+PAGES = ("decisions.md", "explain.md", "what-if.md")
 BLOCK = re.compile(r"```(json|yaml|console)\n(.*?)```", re.DOTALL)
 
 

@@ -54,6 +54,8 @@ class Coordinator:
         self.data_dir = directory / f"data-{ordinal}"
         self.log_path = directory / f"{self.node_id}.log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.checkout: Path | None = None
+        """The checkout whose version it runs from its next start on; None for the one of this module."""
 
     @property
     def grpc_address(self) -> str:
@@ -121,7 +123,9 @@ class ProcessCluster:
         command += ["--raft-secret-file", str(secret), "--log-format", "json"]
         command += [*self._flags, *self._flags_of.get(ordinal, ()), *more]
         with member.log_path.open("ab") as log:
-            member.process = subprocess.Popen(command, stdout=log, stderr=log, env=_environment())  # noqa: S603 - ours
+            member.process = subprocess.Popen(  # noqa: S603 - ours
+                command, stdout=log, stderr=log, env=_environment(member.checkout), cwd=member.checkout
+            )
         return member
 
     def start_all(self, *more: str) -> None:
@@ -208,5 +212,6 @@ class ProcessCluster:
         return {m.ordinal: m.process.pid for m in self.members if m.process is not None}
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+def _environment(checkout: Path | None) -> dict[str, str]:
+    path = {} if checkout is None else {"PYTHONPATH": str(checkout)}
+    return {**os.environ, "PYTHONUNBUFFERED": "1", **path}

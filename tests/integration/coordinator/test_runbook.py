@@ -1,40 +1,26 @@
-"""The runbook of lost disks, its commands as typed, on three real replicas (coordinator 10.4, 10.5; acceptance 40, 41, 42; failure row 25)."""
+"""The runbooks of the coordinator, their commands as typed, on three real replicas.
 
-import os
-import re
-import subprocess
-import sys
+Coordinator 10.4, 10.5; acceptance 40, 41, 42; failure rows 10 and 25; packaging 7 item 52.
+"""
+
 from pathlib import Path
 
 import pytest
 
 from tests.integration.coordinator.harness import Running, running
+from tests.integration.runbooks.blocks import Page
 
 pytestmark = pytest.mark.integration
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "coordinator.md"
-BLOCKS = dict(re.findall(r"```bash\n# ([a-z ]+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
 
-
-def type_in(title: str, here: Running, directory: Path) -> str:
-    """Run one block of the page as it stands there."""
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "EXPORTS": str(directory / "exports"),
-        **{f"DATA_{member.ordinal}": str(member.data_dir) for member in here.cluster.members},
+def type_in(page: Page, title: str, here: Running, directory: Path) -> str:
+    """Run one block of a page as it stands there."""
+    variables = {
+        "COORDINATOR": here.addresses,
+        "EXPORTS": directory / "exports",
+        **{f"DATA_{member.ordinal}": member.data_dir for member in here.cluster.members},
     }
-    ended = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", BLOCKS[title]],
-        env=environment,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+    return page.type_in(title, directory, variables)
 
 
 def stop(here: Running, *ordinals: int) -> None:
@@ -56,6 +42,7 @@ def cluster_id(here: Running) -> str:
 
 
 def test_every_row_of_the_runbook_works_as_typed(tmp_path: Path) -> None:
+    page = Page("restore")
     flags = ["--snapshot-export-dir", str(tmp_path / "exports"), "--snapshot-export-interval", "500ms"]
     with running(tmp_path, flags=flags) as here:
         first_id = cluster_id(here)
@@ -63,14 +50,15 @@ def test_every_row_of_the_runbook_works_as_typed(tmp_path: Path) -> None:
         here.ctl("assign-domain", "--key", "rack", "--value", "r1", "--shard", "s-1")
 
         stop(here, 0)
-        type_in("one disk", here, tmp_path)
+        type_in(page, "one disk", here, tmp_path)
         start(here)
         assert (domains(here), cluster_id(here)) == ({"r1"}, first_id)
 
         here.ctl("assign-domain", "--key", "rack", "--value", "r2", "--shard", "s-1")
         seen_term = here.report("s-1", 2).coordinator_term
         stop(here, 0, 1, 2)
-        said = type_in("two disks", here, tmp_path)
+        assert "unreachable" in type_in(page, "look", here, tmp_path)
+        said = type_in(page, "two disks", here, tmp_path)
         assert "extracted snapshot index=" in said
         assert "as single-voter coordinator-2" in said
         start(here)
@@ -83,20 +71,23 @@ def test_every_row_of_the_runbook_works_as_typed(tmp_path: Path) -> None:
         here.ctl("assign-domain", "--key", "rack", "--value", "r3", "--shard", "s-1")
         _await_export(here, wanted)
         stop(here, 0, 1, 2)
-        said = type_in("all disks", here, tmp_path)
+        said = type_in(page, "all disks", here, tmp_path)
         assert "checksum:     good" in said
         start(here)
         assert (domains(here), cluster_id(here)) == ({"r1", "r2", "r3"}, first_id)
         assert here.report("s-1", 4).coordinator_term > restored_term + 1_000_000
-        assert here.ctl("status", "-o", "json").json["blocked_by"] == ["relearn"]
+        said = type_in(page, "check", here, tmp_path)
+        assert "relearn" in said
+        assert all(value in said for value in ("r1", "r2", "r3"))
 
         stop(here, 0, 1, 2)
-        type_in("nothing left", here, tmp_path)
+        type_in(page, "nothing left", here, tmp_path)
         start(here)
         assert (domains(here), cluster_id(here) != first_id) == (set(), True)
         assert here.ctl("list-shards", "-o", "json").json == {"shards": []}
         here.report("s-1", 5)
         assert here.ctl("assign-domain", "--key", "rack", "--value", "r1", "--shard", "s-1").code == 0
+    assert page.left_out == set()
 
 
 def _await_export(here: Running, before_ns: int) -> None:
@@ -109,5 +100,17 @@ def _await_export(here: Running, before_ns: int) -> None:
                 break
 
 
-def test_the_page_has_a_block_for_every_row() -> None:
-    assert set(BLOCKS) == {"one disk", "two disks", "all disks", "nothing left"}
+def test_a_lost_quorum_comes_back_by_itself_once_two_replicas_do(tmp_path: Path) -> None:
+    page = Page("lost-quorum")
+    with running(tmp_path) as here:
+        here.report("s-1")
+        here.ctl("assign-domain", "--key", "rack", "--value", "r1", "--shard", "s-1")
+        stop(here, 1, 2)
+        said = type_in(page, "look", here, tmp_path)
+        assert said.count("unreachable") == 2
+        assert "leader:" in said
+        start(here)
+        said = type_in(page, "check", here, tmp_path)
+        assert "serving" in said
+        assert "r1" in said
+    assert page.left_out == set()
