@@ -3,7 +3,7 @@
 Why: the shard neither repeats a hint nor takes one back, so the newest must land, and age alone proves nothing.
 Called by: the receiver files hints, one lane per key; `sweep` runs beside the sessions.
 Must never: write what is there already, or delete an object whose profile is still part of the demand.
-Rules: operator 2.3 and 7.1.
+Rules: operator 2.3 and 7.1; ADR-0166.
 """
 
 from typing import Final, NoReturn
@@ -19,8 +19,9 @@ from bigfleet.model.frames import CapacityHint
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.hints import hint_spec
 from bigfleet.operator.core.names import HINT_PREFIX, hint_name
-from bigfleet.operator.core.views import capacity_view
+from bigfleet.operator.core.views import CapacityView, capacity_view
 from bigfleet.operator.demand import Demand
+from bigfleet.operator.doubts import Doubts
 from bigfleet.operator.landing import Landing
 from bigfleet.operator.lanes import Lanes
 from bigfleet.operator.meters import Meters
@@ -47,6 +48,7 @@ class AvailableCapacities:
         self._clock, self._landing, self._meters, self._patience_s = clock, landing, meters, patience_s
         self._heard_s: dict[str, float] = {}
         self._began_s = monotonic_s(clock)
+        self._doubts = Doubts()
         self._log = structlog.get_logger("bigfleet.operator")
 
     def heard(self, hint: CapacityHint) -> str:
@@ -62,12 +64,14 @@ class AvailableCapacities:
 
         async def attempt() -> None:
             nonlocal missing
-            stored = None if missing else self._caches.capacities.get(key)
+            stored = None if missing else await self._current(key)
             if stored is None:
                 missing = False
                 try:
                     document = {"metadata": {"name": name}, **wanted}
-                    self._caches.capacities.observe(await self._client.create(AVAILABLE_CAPACITIES, document))
+                    with self._doubts.about(name):
+                        made = await self._client.create(AVAILABLE_CAPACITIES, document)
+                    self._caches.capacities.observe(made)
                 except AlreadyExistsError:
                     self._caches.capacities.observe(await self._client.get(AVAILABLE_CAPACITIES, key))
                     raise
@@ -76,13 +80,25 @@ class AvailableCapacities:
             if not patch:
                 return
             try:
-                answer = await self._client.merge_patch(AVAILABLE_CAPACITIES, key, patch)
+                with self._doubts.about(name):
+                    answer = await self._client.merge_patch(AVAILABLE_CAPACITIES, key, patch)
             except NotFoundError as gone:
                 missing = True
                 raise ConflictError(gone.call, "deleted meanwhile", status=gone.status) from gone
             self._caches.capacities.observe(answer)
 
         await self._landing.land(attempt, is_stale=lambda: lanes.has_newer(name, CapacityHint))
+
+    async def _current(self, key: ObjectKey) -> CapacityView | None:
+        """Return an object: as the cache has it, or as the API server does where the cache may be behind."""
+        if key.name in self._doubts:
+            with self._doubts.about(key.name):
+                try:
+                    document = await self._client.get(AVAILABLE_CAPACITIES, key)
+                except NotFoundError:
+                    return None
+            self._caches.capacities.observe(document)
+        return self._caches.capacities.get(key)
 
     async def sweep(self) -> NoReturn:
         """Delete, now and then, what no profile of the demand and no recent hint stands behind."""

@@ -3,20 +3,21 @@
 Why: intent and cordon land in one patch, so that a crash loses neither; what only we set, only we lift.
 Called by: reclaims, drains, node states.
 Must never: lift a cordon that somebody else made, or leave a deadline on a Node whose drain is over.
-Rules: operator 7.3 steps 2 and 5, 7.6.
+Rules: operator 7.3 steps 2 and 5, 7.6; ADR-0165, ADR-0166.
 """
 
 from typing import Any
 
 import structlog
 
-from bigfleet.kube.client import KubeClient
+from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import KubeError
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import NODES, ObjectKey
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.names import CORDONED_BY, RECLAIM_DEADLINE, RECLAIM_ID
 from bigfleet.operator.core.views import NodeView
+from bigfleet.operator.doubts import Doubts
 from bigfleet.operator.meters import Meters
 
 
@@ -25,12 +26,15 @@ class Cordons:
 
     def __init__(self, client: KubeClient, caches: Caches, meters: Meters) -> None:
         self._client, self._caches, self._meters = client, caches, meters
+        self._doubts = Doubts()
         self._log = structlog.get_logger("bigfleet.operator")
 
     async def set(self, node: NodeView, instruction_id: str, deadline: str) -> None:
         """Cordon a Node and write down why and until when, in one step."""
+        # Looked at anew at each try: while an earlier one failed, a person may have cordoned it, or that one have landed.
+        known = await self._current(node.name) or node
         annotations = {RECLAIM_ID: instruction_id, RECLAIM_DEADLINE: deadline}
-        if not node.unschedulable:
+        if known.cordoned_by or not known.unschedulable:
             annotations[CORDONED_BY] = instruction_id
         await self._patch(
             node.name, {"metadata": {"annotations": annotations}, "spec": {"unschedulable": True}}
@@ -42,16 +46,18 @@ class Cordons:
 
     async def drain_is_over(self, node: str) -> None:
         """Take the deadline off; the cordon and the reason stay for people to see."""
-        known = self._caches.named(node)
-        if known is None or known.reclaim_deadline:
+        known = await self._current(node)
+        if known is not None and known.reclaim_deadline:
             await self._patch(node, {"metadata": {"annotations": {RECLAIM_DEADLINE: None}}})
 
     async def lift(self, node: str) -> None:
-        """Take all marks off, and the cordon too if it is ours."""
-        known = self._caches.named(node)
+        """Take all marks off, and the cordon too if it is ours; nothing is sent where there are none."""
+        known = await self._current(node)
+        if known is None or not (known.reclaim_id or known.reclaim_deadline or known.cordoned_by):
+            return
         marks = dict.fromkeys((RECLAIM_ID, RECLAIM_DEADLINE, CORDONED_BY))
         patch: dict[str, Any] = {"metadata": {"annotations": marks}}
-        ours = known is not None and bool(known.cordoned_by)
+        ours = bool(known.cordoned_by)
         if ours:
             patch["spec"] = {"unschedulable": None}
         await self._patch(node, patch)
@@ -62,6 +68,19 @@ class Cordons:
         """Say that a Node could not be patched and will not be."""
         self._log.error("node_patch_refused", node=node, error=str(error))
 
+    async def _current(self, node: str) -> NodeView | None:
+        """Return a Node: as the cache has it, or as the API server does where the cache may be behind."""
+        if node in self._doubts:
+            # By a list of one: the role has no right to get Nodes, and needs none for anything else.
+            selection = Selection(NODES, fields=f"metadata.name={node}")
+            with self._doubts.about(node):
+                found = await self._client.list_all(selection, urgency=Urgency.NOW)
+            if not found:
+                return None
+            self._caches.nodes.observe(found[0])
+        return self._caches.named(node)
+
     async def _patch(self, node: str, patch: dict[str, Any]) -> None:
-        document = await self._client.merge_patch(NODES, ObjectKey("", node), patch, urgency=Urgency.NOW)
+        with self._doubts.about(node):
+            document = await self._client.merge_patch(NODES, ObjectKey("", node), patch, urgency=Urgency.NOW)
         self._caches.nodes.observe(document)

@@ -17,7 +17,6 @@ from bigfleet.model.frames import CapacityHint, MachineNews, ReclaimAck, Reclaim
 from bigfleet.operator.available import AvailableCapacities
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.cordons import Cordons
-from bigfleet.operator.core.views import UpcomingView
 from bigfleet.operator.drains import Drains
 from bigfleet.operator.items import (
     NEWEST_ONLY,
@@ -98,12 +97,13 @@ class Dispatch:
             self._caches,
             lambda: self._drains.machines,
             self._orphan,
+            under_way=self.lanes,
             clock=self._clock,
             patience_s=self._options.sweep_patience_s,
         )
 
-    def _orphan(self, view: UpcomingView) -> None:
-        self.lanes.file(view.machine_id, OrphanItem(view.uid))
+    def _orphan(self, machine_id: str, uid: str) -> None:
+        self.lanes.file(machine_id, OrphanItem(uid))
 
     async def close(self) -> None:
         """Stop all lanes."""
@@ -142,8 +142,12 @@ class Dispatch:
             return
 
     async def _delete_orphan(self, machine_id: str, uid: str) -> None:
-        stored = self._caches.upcoming_of(machine_id)
-        if stored is None or stored.uid != uid:
-            return
-        await self._landing.land(lambda: self._writes.remove(stored.name, uid))
-        self._meters.count("orphans_deleted_total", kind=UPCOMING_NODES.kind)
+        async def attempt() -> bool:
+            stored = await self._writes.current(machine_id)
+            if stored is None or uid not in ("", stored.uid):
+                return False
+            await self._writes.remove(stored.name, stored.uid)
+            return True
+
+        if await self._landing.land(attempt):
+            self._meters.count("orphans_deleted_total", kind=UPCOMING_NODES.kind)

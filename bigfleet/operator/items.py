@@ -44,9 +44,9 @@ class NodeSeenItem:
 
 @dataclass(frozen=True, slots=True)
 class OrphanItem:
-    """The machine left while nobody looked; the object of this uid goes."""
+    """The machine left while nobody looked; the object of this uid goes, or, without one, whichever it has by then."""
 
-    uid: str
+    uid: str = ""
 
 
 Item = NewsItem | ReclaimItem | DrainEndedItem | NodeSeenItem | OrphanItem

@@ -52,9 +52,9 @@ class Lanes(Generic[I]):
                     break
         waiting.append(item)
 
-    def has_newer(self, lane: str, kind: type) -> bool:
-        """Tell whether an item of a type waits in a lane; what is being handled is then not worth more tries."""
-        return any(isinstance(item, kind) for item in self._waiting.get(lane, ()))
+    def has_newer(self, lane: str, *kinds: type) -> bool:
+        """Tell whether an item of one of these types waits in a lane; what is being handled is then not worth more tries."""
+        return any(isinstance(item, kinds) for item in self._waiting.get(lane, ()))
 
     def __len__(self) -> int:
         """How many lanes there are."""

@@ -2,9 +2,11 @@
 
 Why: the shard sends a state once; whatever goes wrong with the write is made good here, or never.
 Called by: the lanes, for `NewsItem` and `NodeSeenItem`.
-Must never: drop a frame for an error that passes, write what is there already, or let a machine begin a new life cordoned.
-Rules: operator 6, 7.6; ADR-0016, ADR-0054 (the duration from frame to write), ADR-0057.
+Must never: drop a frame for an error that passes, write what is there already, or leave a machine that serves cordoned by us.
+Rules: operator 6, 7.6; ADR-0016, ADR-0054 (the duration from frame to write), ADR-0057, ADR-0165.
 """
+
+from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.kube.errors import KubeError, NotFoundError
@@ -17,11 +19,14 @@ from bigfleet.operator.core.node_identity import Names, find_node, reference_to
 from bigfleet.operator.core.upcoming import Keep, Leave, Remove, wanted_after
 from bigfleet.operator.core.views import NodeView, UpcomingView
 from bigfleet.operator.drains import Drains
-from bigfleet.operator.items import Item, NewsItem
+from bigfleet.operator.items import Item, NewsItem, OrphanItem
 from bigfleet.operator.landing import Landing
 from bigfleet.operator.lanes import Lanes
 from bigfleet.operator.meters import Meters
 from bigfleet.operator.upcoming_writes import UpcomingWrites
+
+_SERVING: Final = (MachineState.CONFIGURING, MachineState.CONFIGURED)
+"""States in which no reclaim is under way: a shard that wants a machine back says Draining."""
 
 
 class NodeStates:
@@ -43,8 +48,8 @@ class NodeStates:
 
     async def handle(self, machine_id: str, item: NewsItem, lanes: Lanes[Item]) -> None:
         """Write the object until it has landed, a newer frame waits, or the machine is gone."""
-        if item.news.state is MachineState.CONFIGURING:
-            await self._end_former_life(machine_id, item.news)
+        if item.news.state in _SERVING:
+            await self._end_reclaim(machine_id, item.news)
         missing = False
 
         async def attempt() -> str:
@@ -56,7 +61,9 @@ class NodeStates:
                 missing = True
                 return await self._apply(machine_id, item.news, missing=True)
 
-        phase = await self._landing.land(attempt, is_stale=lambda: lanes.has_newer(machine_id, NewsItem))
+        phase = await self._landing.land(
+            attempt, is_stale=lambda: lanes.has_newer(machine_id, NewsItem, OrphanItem)
+        )
         if phase:
             took_s = monotonic_s(self._clock) - item.arrived_s
             self._meters.observe("node_state_update_duration_seconds", took_s, phase=phase)
@@ -65,7 +72,7 @@ class NodeStates:
         """Note the machine's Node on its object, where it is not noted yet."""
 
         async def attempt() -> None:
-            stored = self._caches.upcoming_of(machine_id)
+            stored = await self._writes.current(machine_id)
             if stored is None or not stored.status.get("phase"):
                 return  # the frame whose object this is has yet to write its status, and notes the Node with it
             node = self._node_of(machine_id, stored)
@@ -79,7 +86,7 @@ class NodeStates:
 
     async def _apply(self, machine_id: str, news: MachineNews, *, missing: bool) -> str:
         """Write the object once; return the phase it ended in, empty when there was nothing to write about."""
-        stored = None if missing else self._caches.upcoming_of(machine_id)
+        stored = None if missing else await self._writes.current(machine_id)
         node = self._node_of(machine_id, stored, news)
         wanted = wanted_after(
             news,
@@ -106,10 +113,11 @@ class NodeStates:
         provider_id = news.provider_id if news is not None else ""
         return find_node(Names(entries, machine_id, provider_id), stored, self._caches).node
 
-    async def _end_former_life(self, machine_id: str, news: MachineNews) -> None:
+    async def _end_reclaim(self, machine_id: str, news: MachineNews) -> None:
+        """End what an earlier instruction began: the machine has a new life, or is not to leave after all (ADR-0165)."""
         node = self._node_of(machine_id, self._caches.upcoming_of(machine_id), news)
         self._drains.end(machine_id, node.name if node is not None else "")
-        if node is None or not (node.reclaim_id or node.reclaim_deadline or node.cordoned_by):
+        if node is None:
             return
         try:
             await self._landing.land(lambda: self._cordons.lift(node.name))

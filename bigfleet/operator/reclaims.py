@@ -141,7 +141,7 @@ class Reclaims:
         """Write a phase onto the machine's object until it has landed or the object is gone."""
 
         async def attempt() -> None:
-            stored = self._caches.upcoming_of(machine_id)
+            stored = await self._writes.current(machine_id)
             if stored is not None:
                 now = seconds_text(self._clock.wall_ns())
                 await self._writes.set_status(stored, phase_status(stored, phase, last_error=error, now=now))
@@ -165,6 +165,8 @@ class Reclaims:
         except (TimeoutError, KubeError) as error:
             why = str(error) or "the API server did not answer in time"
             await self.set_phase(machine_id, "Failed", f"node {node.name} could not be cordoned: {why}")
+            # One of the patches may have been carried out all the same; no drain follows, so no deadline may stay.
+            await self._drain_is_over(node.name)
             return False
         return True
 
@@ -184,6 +186,12 @@ class Reclaims:
             await self._landing.land(lambda: self._cordons.tighten(running.node, job.deadline_text))
         except NotFoundError as error:
             self._cordons.log_refusal(running.node, error)
+
+    async def _drain_is_over(self, node: str) -> None:
+        try:
+            await self._landing.land(lambda: self._cordons.drain_is_over(node))
+        except NotFoundError:
+            return
 
     def _unresolved(
         self, job: ReclaimJob, target: ReclaimTarget, upcoming: UpcomingView | None, found: Found

@@ -3,7 +3,7 @@
 Why: a shard replays the machines that are bound, and never names those that went; without this their objects stay for ever.
 Called by: each session makes one; the receiver tells it what was named and when the shard has told everything.
 Must never: delete on silence alone what a person may have to look at, or many at once on one session's word.
-Rules: operator 6.5, decision S8, ADR-0074.
+Rules: operator 6.5, decision S8, ADR-0074, ADR-0166.
 """
 
 import asyncio
@@ -24,14 +24,17 @@ class Sweep:
         self,
         caches: Caches,
         draining: Callable[[], set[str]],
-        delete: Callable[[UpcomingView], None],
+        delete: Callable[[str, str], None],
         *,
+        under_way: Iterable[str],
         clock: Clock,
         patience_s: float,
     ) -> None:
         self._caches, self._draining, self._delete = caches, draining, delete
         self._clock, self._patience_s = clock, patience_s
         self._since = {view.uid for view in caches.upcoming.snapshot().values()}
+        # Of these an earlier session has said something that is not written yet: the object may appear after the marker.
+        self._under_way = frozenset(under_way)
         self._named: set[str] = set()
         self._told_everything = asyncio.Event()
         self._log = structlog.get_logger("bigfleet.operator")
@@ -61,13 +64,18 @@ class Sweep:
             await asyncio.wait({silence, marker})
 
     async def _after_marker(self) -> None:
-        orphans = self._orphans()
-        if is_too_many(len(orphans), len(self._caches.upcoming)):
-            self._log.warning("orphans_held", orphans=len(orphans), total=len(self._caches.upcoming))
-            await self._clock.sleep(self._patience_s)
-            held = {view.uid for view in orphans}
-            orphans = [view for view in self._orphans() if view.uid in held]
-        self._go(orphans, "marker")
+        orphans, unwritten = self._orphans(), self._unwritten()
+        if is_too_many(len(orphans) + len(unwritten), len(self._caches.upcoming)):
+            self._log.warning(
+                "orphans_held", orphans=len(orphans) + len(unwritten), total=len(self._caches.upcoming)
+            )
+        else:
+            self._go(orphans, "marker")
+            self._go_unwritten(unwritten)
+        # Once more for those that were held, and for those whose drain an earlier process began and this one had to finish.
+        await self._clock.sleep(self._patience_s)
+        self._go(self._orphans(), "marker")
+        self._go_unwritten(self._unwritten())
 
     def _orphans(self) -> list[UpcomingView]:
         return unnamed(
@@ -77,10 +85,20 @@ class Sweep:
             draining=self._draining(),
         )
 
+    def _unwritten(self) -> list[str]:
+        known = {
+            view.machine_id for view in self._caches.upcoming.snapshot().values() if view.uid in self._since
+        }
+        return sorted(self._under_way - self._named - known - self._draining())
+
     def _go(self, orphans: Iterable[UpcomingView], why: str) -> None:
         for view in orphans:
             self._log.info("orphan_deleted", machine=view.machine_id, phase=view.phase, why=why)
-            self._delete(view)
+            self._delete(view.machine_id, view.uid)
+
+    def _go_unwritten(self, machines: Iterable[str]) -> None:
+        for machine_id in machines:
+            self._delete(machine_id, "")
 
     def _node_exists(self, view: UpcomingView) -> bool:
         return self._caches.named(str(view.node_ref.get("name") or "")) is not None

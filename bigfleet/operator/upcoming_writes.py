@@ -2,8 +2,9 @@
 
 Why: every writer of the object (frames, reclaims, drains, node references) goes by the same rules and the same counters.
 Called by: those handlers, inside the lane of the machine.
-Must never: send a full update, a patch that changes nothing, or read a cache that is older than its own last write.
-Rules: operator 6.3 rules 1 to 8, 11 and 13; 8 (`upcoming_node_writes_total`).
+Must never: send a full update, a patch that changes nothing, or read a cache that is older than its own last write, whether that
+was answered or not.
+Rules: operator 6.3 rules 1 to 8, 11 and 13; 8 (`upcoming_node_writes_total`); ADR-0166.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.names import upcoming_annotations, upcoming_name
 from bigfleet.operator.core.upcoming import Keep
 from bigfleet.operator.core.views import UpcomingView, upcoming_view
+from bigfleet.operator.doubts import Doubts
 from bigfleet.operator.meters import Meters
 
 R = TypeVar("R")
@@ -30,6 +32,14 @@ class UpcomingWrites:
 
     def __init__(self, client: KubeClient, caches: Caches, meters: Meters) -> None:
         self._client, self._caches, self._meters = client, caches, meters
+        self._doubts = Doubts()
+
+    async def current(self, machine_id: str) -> UpcomingView | None:
+        """Return the object of a machine: as the cache has it, or as the API server does where the cache may be behind."""
+        name = upcoming_name(machine_id)
+        if name in self._doubts:
+            return await self._read(ObjectKey("", name))
+        return self._caches.upcoming_of(machine_id)
 
     async def keep(self, machine_id: str, wanted: Keep, stored: UpcomingView | None) -> None:
         """Make the object what it shall be; ConflictError when somebody was faster, and the caller looks again."""
@@ -62,11 +72,7 @@ class UpcomingWrites:
                 await self._read(key)
                 raise
 
-        await self._counted("delete", delete)
-
-    async def fresh(self, machine_id: str) -> UpcomingView | None:
-        """Return the object as the API server has it now."""
-        return await self._read(ObjectKey("", upcoming_name(machine_id)))
+        await self._counted("delete", name, delete)
 
     async def _create(self, machine_id: str, wanted: Keep) -> UpcomingView:
         metadata: Document = {"name": upcoming_name(machine_id)}
@@ -74,7 +80,9 @@ class UpcomingWrites:
             metadata["annotations"] = annotations
         document: Document = {"metadata": metadata, "spec": wanted.spec}
         try:
-            made = await self._counted("create", lambda: self._client.create(UPCOMING_NODES, document))
+            made = await self._counted(
+                "create", metadata["name"], lambda: self._client.create(UPCOMING_NODES, document)
+            )
         except AlreadyExistsError:
             # The cache lags, or it was made by hand: from here on it is an update.
             found = await self._read(ObjectKey("", metadata["name"]))
@@ -88,24 +96,28 @@ class UpcomingWrites:
     ) -> UpcomingView:
         key = ObjectKey("", stored.name)
         answer = await self._counted(
-            op, lambda: self._client.merge_patch(UPCOMING_NODES, key, patch, subresource=subresource)
+            op,
+            stored.name,
+            lambda: self._client.merge_patch(UPCOMING_NODES, key, patch, subresource=subresource),
         )
         return self._observed(answer)
 
     async def _read(self, key: ObjectKey) -> UpcomingView | None:
-        try:
-            return self._observed(await self._client.get(UPCOMING_NODES, key))
-        except NotFoundError:
-            return None
+        with self._doubts.about(key.name):
+            try:
+                document = await self._client.get(UPCOMING_NODES, key)
+            except NotFoundError:
+                return None
+        return self._observed(document)
 
     def _observed(self, document: Document) -> UpcomingView:
         self._caches.upcoming.observe(document)
         return upcoming_view(document)
 
-    async def _counted(self, op: str, call: Callable[[], Awaitable[R]]) -> R:
+    async def _counted(self, op: str, name: str, call: Callable[[], Awaitable[R]]) -> R:
         outcome = "error"
         try:
-            with self._meters.timed("upcoming_node_op_duration_seconds", op=op):
+            with self._doubts.about(name), self._meters.timed("upcoming_node_op_duration_seconds", op=op):
                 answer = await call()
             outcome = "success"
         except ConflictError:

@@ -9,7 +9,7 @@ Rules: operator 15.6 item 10 (the fault proxy), 16.4 (C1 to C9).
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -46,8 +46,10 @@ class HttpFront:
         self.tokens: set[str] | None = None
         """The tokens that are accepted; None accepts everybody."""
         self.requests: list[tuple[str, str, bool]] = []
+        self.on_carried_out: Callable[[Call], None] = lambda _call: None
+        """Told of each call once the server behind has carried it out, and before the caller hears of it."""
         self.url = ""
-        self._link = link
+        self.link = link
         self._released = asyncio.Event()
         self._watching: dict[int, web.Request] = {}
 
@@ -87,9 +89,11 @@ class HttpFront:
         if watch:
             return await self._watch(request, call, fault)
         try:
-            return _response(await self._link.send(call))
+            answer = await self.link.send(call)
         except KubeError as error:
             return web.Response(status=502, text=str(error))
+        self.on_carried_out(call)
+        return _response(answer)
 
     async def _watch(self, request: web.Request, call: Call, fault: HttpFault | None) -> web.StreamResponse:
         # Noted before it is opened: one that is just being opened is to be cut as well.
@@ -103,7 +107,7 @@ class HttpFront:
             del self._watching[id(request)]
 
     async def _show(self, request: web.Request, call: Call, fault: HttpFault | None) -> web.StreamResponse:
-        async with self._link.open(call) as lines:
+        async with self.link.open(call) as lines:
             if lines.answer.status != 200:
                 return _response(lines.answer)
             response = web.StreamResponse(headers={"Content-Type": "application/json"})

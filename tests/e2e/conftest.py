@@ -13,8 +13,9 @@ from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.testing.control_plane import build
 from bigfleet.testing.control_plane.cluster import Cluster
 from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.options import ClusterOptions
+from bigfleet.testing.control_plane.options import ClusterOptions, User
 from bigfleet.testing.control_plane.pool import ClusterPool
+from tests.e2e.rights import CONTROLLER, OPERATOR, grant_roles
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,6 +71,17 @@ def clusters(cluster_pool: ClusterPool) -> Callable[[int], list[Cluster]]:
 def cluster(cluster_pool: ClusterPool) -> Cluster:
     """The ordinary cluster shared by the whole run, with our custom resources; keep to a namespace, break nothing."""
     return cluster_pool.shared(1)[0]
+
+
+@pytest.fixture(scope="session")
+def audited_cluster(testbed_binary: Path) -> Iterator[Cluster]:
+    """A whole cluster that records every call, with an account for each of our programs that has exactly its role."""
+    cluster = Cluster(testbed_binary, ClusterOptions(audit=True, users=(User(OPERATOR), User(CONTROLLER))))
+    cluster.start(grant_roles)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 @pytest.fixture

@@ -205,7 +205,7 @@ class Cluster:
     def audit_events(self, user: str | None = None) -> list[AuditEvent]:
         """Return what the API server recorded so far, of everybody or of one user; needs the option `audit`."""
         text = (self.directory / flags.AUDIT_LOG).read_text(encoding="utf-8")
-        return [event for event in read_events(text) if user is None or event.user == user]
+        return list(read_events(text, user))
 
     def logs(self) -> str:
         """Return the end of every component's log."""

@@ -9,32 +9,34 @@ from typing import Any
 
 import yaml
 
-from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.kube.roles import OPERATOR, POD_CONTROLLER, POD_EVENTS, Role, binding
-from bigfleet.testing.control_plane.cluster import Cluster
+from bigfleet.testing.control_plane.cluster import Cluster, start_clusters
 from bigfleet.testing.control_plane.options import ClusterOptions, User
 from bigfleet.testing.program import RunningProgram
 from bigfleet.transport.tls import TlsFiles
 from tests.e2e.fleet.kubelet import Kubelets
+from tests.e2e.rights import CONTROLLER, OPERATOR, grant_roles
 
-OPERATOR_ACCOUNT, CONTROLLER_ACCOUNT = "operator", "upc"
-OPTIONS = ClusterOptions(audit=True, users=(User(OPERATOR_ACCOUNT), User(CONTROLLER_ACCOUNT)))
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
+OPTIONS = ClusterOptions(audit=True, users=(User(OPERATOR), User(CONTROLLER)))
 GROUP = "/apis/bigfleet.lucy.sh/v1alpha1"
 UPCOMING = f"{GROUP}/upcomingnodes"
 NODES = "/api/v1/nodes"
 NAMESPACE = "shop"
+BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 
 Document = dict[str, Any]
 
 
+def start_fleet_clusters(binary: Path, number: int) -> list[Cluster]:
+    """Start clusters side by side, with our kinds, exactly the two roles, two priority classes and a namespace."""
+    clusters = start_clusters(binary, [OPTIONS] * number, prepare)
+    for cluster in clusters:
+        cluster.make_namespace(NAMESPACE)
+    return clusters
+
+
 def prepare(cluster: Cluster) -> None:
-    """Install the kinds and bind exactly the two roles; the garbage collector then knows the kinds from its start."""
-    cluster.install_crds(definition.manifest() for definition in DEFINITIONS)
-    cluster.controllers.kill()
-    cluster.controllers.start()
-    for account, role in ((OPERATOR_ACCOUNT, OPERATOR), (CONTROLLER_ACCOUNT, POD_CONTROLLER)):
-        _bind(cluster, account, role)
+    """Install the kinds before the garbage collector starts, which then knows them, and bind exactly the two roles."""
+    grant_roles(cluster)
     for name, value in (("low", 100_000), ("high", 1_000_000)):
         body = {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -44,14 +46,19 @@ def prepare(cluster: Cluster) -> None:
             "preemptionPolicy": "Never",
         }
         cluster.admin.post("/apis/scheduling.k8s.io/v1/priorityclasses", body)
-    cluster.make_namespace(NAMESPACE)
 
 
-def _bind(cluster: Cluster, account: str, role: Role) -> None:
-    subject = {"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}
-    manifest = role.cluster_role(flags=frozenset({POD_EVENTS}))
-    cluster.admin.post(f"{RBAC}/clusterroles", manifest)
-    cluster.admin.post(f"{RBAC}/clusterrolebindings", binding(manifest, subject))
+def pool(name: str, count: int, **options: object) -> Document:
+    return {
+        "name": name,
+        "count": count,
+        "state": "Idle",
+        "capacity_type": "BareMetal",
+        "instance_type": "metal.8",
+        "zones": ["zone-a"],
+        "resources": {"cpu": "8", "memory": "32Gi"},
+        **options,
+    }
 
 
 def tls_flags(files: TlsFiles | None) -> tuple[str, ...]:
@@ -103,7 +110,7 @@ class Fleet:
         return provider
 
     def start_shard(
-        self, provider: RunningProgram, port: int = 0, tls: TlsFiles | None = None
+        self, provider: RunningProgram, port: int = 0, tls: TlsFiles | None = None, *flags: str
     ) -> RunningProgram:
         shard = self.run(
             "bigfleet",
@@ -116,37 +123,43 @@ class Fleet:
             "--execute-concurrency=8",
             "--reclaim-cap-fraction=0",
             *tls_flags(tls),
+            *flags,
         )
         self.shard_port = shard.port("port")
         return shard
 
     def start_cluster_programs(
-        self, cluster_id: str, tls: TlsFiles | None = None
+        self, cluster_id: str, tls: TlsFiles | None = None, *flags: str
     ) -> tuple[RunningProgram, RunningProgram]:
-        operator = self.start_operator(cluster_id, tls)
+        operator = self.start_operator(cluster_id, tls, *flags)
         controller = self.run(
             "bigfleet-unschedulable-pod-controller",
-            f"--kubeconfig={self.clusters[cluster_id].kubeconfig(CONTROLLER_ACCOUNT)}",
+            f"--kubeconfig={self.clusters[cluster_id].kubeconfig(CONTROLLER)}",
             "--metrics-addr=127.0.0.1:0",
             "--exclude-daemonset-pods",
+            "--qps=200",
+            "--burst=400",
         )
         return operator, controller
 
-    def start_operator(self, cluster_id: str, tls: TlsFiles | None = None) -> RunningProgram:
+    def start_operator(self, cluster_id: str, tls: TlsFiles | None = None, *flags: str) -> RunningProgram:
         cluster = self.clusters[cluster_id]
         return self.run(
             "bigfleet-operator",
             f"--cluster-id={cluster_id}",
             f"--shard-addr=127.0.0.1:{self.shard_port}",
-            f"--kubeconfig={cluster.kubeconfig(OPERATOR_ACCOUNT)}",
+            f"--kubeconfig={cluster.kubeconfig(OPERATOR)}",
             "--metrics-addr=127.0.0.1:0",
             "--rollup-interval=1s",
             "--qps=200",
             "--burst=400",
             *tls_flags(tls),
+            *flags,
         )
 
-    async def until(self, what: str, condition: Callable[[], object], seconds: float = 120.0) -> None:
+    async def until(
+        self, what: str, condition: Callable[[], object], seconds: float = 120.0, *, poll_s: float = 0.1
+    ) -> None:
         end_s = asyncio.get_running_loop().time() + seconds
         while not await asyncio.to_thread(condition):
             for program in self.programs:
@@ -154,9 +167,16 @@ class Fleet:
             if asyncio.get_running_loop().time() > end_s:
                 told = "\n".join(f"--- {program.name}\n{program.text()[-1500:]}" for program in self.programs)
                 raise AssertionError(f"not in time: {what}\n{told}")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(poll_s)
 
     # ---- looking
+
+    @staticmethod
+    def metric(program: RunningProgram, series: str) -> float:
+        """Return one series of a program's metrics page; 0 where it is not there yet."""
+        _, page = program.http("/metrics")
+        found = [line for line in page.splitlines() if line.startswith(series + " ")]
+        return float(found[0].rpartition(" ")[2]) if found else 0.0
 
     def pods(self, cluster_id: str = "prod-1") -> list[Document]:
         found = self.clusters[cluster_id].admin.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
@@ -184,12 +204,27 @@ class Fleet:
         assert self.kubelets is not None
         return self.kubelets.machines(**wanted)
 
+    def state(self, cluster_id: str) -> Document:
+        """Return everything of a cluster that must not change while nobody decides."""
+        requests, upcoming = self.requests(cluster_id), self.upcoming(cluster_id)
+        versions = {
+            item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in (*requests, *upcoming)
+        }
+        pods = {
+            item["metadata"]["uid"]: (item["status"]["phase"], item["spec"].get("nodeName"))
+            for item in self.pods(cluster_id)
+        }
+        cordoned = [
+            item["metadata"]["name"] for item in self.nodes(cluster_id) if item["spec"].get("unschedulable")
+        ]
+        return {"versions": versions, "pods": pods, "cordoned": cordoned}
+
     def refused(self) -> list[object]:
         """Return every call of our programs that an API server refused for lack of a right."""
         return [
             event
             for cluster in self.clusters.values()
-            for account in (OPERATOR_ACCOUNT, CONTROLLER_ACCOUNT)
+            for account in (OPERATOR, CONTROLLER)
             for event in cluster.audit_events(account)
             if event.code == 403
         ]

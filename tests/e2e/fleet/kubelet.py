@@ -5,10 +5,12 @@ itself exercises no eviction (decision O4). What joins here bears another name t
 """
 
 import asyncio
+import base64
 import json
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bigfleet.testing.control_plane.cluster import Cluster
@@ -16,6 +18,7 @@ from bigfleet.testing.control_plane.objects import condition, node
 
 NODES = "/api/v1/nodes"
 _PODS = 110
+_HANDS = 8
 
 
 class Kubelets:
@@ -26,13 +29,17 @@ class Kubelets:
         self._clusters = clusters
         self.blobs: dict[str, bytes] = {}
         self.paused = False
+        self._hands = ThreadPoolExecutor(_HANDS)
 
     async def run(self) -> None:
         """Let nodes join and leave until cancelled."""
-        while True:
-            if not self.paused:
-                await asyncio.to_thread(self._turn)
-            await asyncio.sleep(0.1)
+        try:
+            while True:
+                if not self.paused:
+                    await asyncio.to_thread(self._turn)
+                await asyncio.sleep(0.1)
+        finally:
+            self._hands.shutdown(wait=False)
 
     def machines(self, **wanted: str) -> list[dict[str, Any]]:
         """Return the provider's own records."""
@@ -40,18 +47,23 @@ class Kubelets:
         return found
 
     def _turn(self) -> None:
-        for machine in self._ask("/joining"):
-            cluster, name = self._clusters[machine["cluster"]], f"ip-{machine['id']}"
-            self.blobs[machine["id"]] = machine["blob"].encode()
-            if cluster.admin.find(f"{NODES}/{name}") is None:
-                cluster.admin.post(NODES, self._node(name, machine))
-            elif condition(cluster.admin.get(f"{NODES}/{name}"), "Ready") == "True":
-                self._ask("/joined", {"id": machine["id"]})
-        for machine in self.machines(state="Draining"):
-            cluster, name = self._clusters[machine["cluster"]], f"ip-{machine['id']}"
-            if self._is_empty(cluster, name):
-                cluster.admin.call("DELETE", f"{NODES}/{name}")
-                self._ask("/emptied", {"id": machine["id"]})
+        list(self._hands.map(self._join, self._ask("/joining")))
+        list(self._hands.map(self._leave, self.machines(state="Draining")))
+
+    def _join(self, machine: Mapping[str, Any]) -> None:
+        cluster, name = self._clusters[machine["cluster"]], f"ip-{machine['id']}"
+        self.blobs[machine["id"]] = base64.b64decode(machine["blob"])
+        found = cluster.admin.find(f"{NODES}/{name}")
+        if found is None:
+            cluster.admin.post(NODES, self._node(name, machine))
+        elif condition(found, "Ready") == "True":
+            self._ask("/joined", {"id": machine["id"]})
+
+    def _leave(self, machine: Mapping[str, Any]) -> None:
+        cluster, name = self._clusters[machine["cluster"]], f"ip-{machine['id']}"
+        if self._is_empty(cluster, name):
+            cluster.admin.call("DELETE", f"{NODES}/{name}")
+            self._ask("/emptied", {"id": machine["id"]})
 
     def _node(self, name: str, machine: Mapping[str, Any]) -> dict[str, Any]:
         amounts = {key: str(value) for key, value in machine["resources"].items()}

@@ -9,72 +9,39 @@ import pytest
 
 from bigfleet.aio.identity import Identity
 from bigfleet.testing.certificates import Authority
-from bigfleet.testing.control_plane.cluster import Cluster, start_clusters
-from tests.e2e.fleet.harness import NAMESPACE, OPTIONS, fleet, prepare
+from bigfleet.testing.control_plane.cluster import Cluster
+from tests.e2e.fleet.harness import BUDGETS, NAMESPACE, fleet, pool, start_fleet_clusters
 
 pytestmark = pytest.mark.asyncio
 
-BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"
 
 
-@pytest.fixture(scope="module")
-def two_clusters(testbed_binary: Path) -> Iterator[list[Cluster]]:
-    clusters = start_clusters(testbed_binary, [OPTIONS, OPTIONS])
-    try:
-        for cluster in clusters:
-            prepare(cluster)
-        yield clusters
-    finally:
-        for cluster in clusters:
-            cluster.stop()
-
-
-@pytest.fixture
-def clean_clusters(two_clusters: list[Cluster]) -> Iterator[list[Cluster]]:
-    """The clusters, emptied after each story."""
-    yield two_clusters
-    for cluster in two_clusters:
-        for path in (
-            f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
-            BUDGETS,
-            f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0",
-            "/apis/bigfleet.lucy.sh/v1alpha1/upcomingnodes",
-            "/apis/bigfleet.lucy.sh/v1alpha1/availablecapacities",
-            "/api/v1/nodes",
-        ):
-            cluster.admin.delete(path)
-        for _ in range(2):  # the first round may race with a ReplicaSet that is about to go
-            cluster.admin.delete(f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0")
-        cluster.wait(
-            "no pod is left",
-            lambda one=cluster: not one.admin.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"],  # type: ignore[misc]
-        )
-
-
-def pool(name: str, count: int, **options: object) -> dict[str, object]:
-    return {
-        "name": name,
-        "count": count,
-        "state": "Idle",
-        "capacity_type": "BareMetal",
-        "instance_type": "metal.8",
-        "zones": ["zone-a"],
-        "resources": {"cpu": "8", "memory": "32Gi"},
-        **options,
-    }
-
-
-async def test_e1_e2_e23_pending_pods_become_running_and_scaling_down_gives_machines_back_through_a_budget(
+async def test_e1_e2_e18_e23_pending_pods_become_running_and_scaling_down_gives_machines_back_through_a_budget(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     async with fleet(clean_clusters[:1], tmp_path) as one:
         provider = one.start_provider([pool("metal", 4)])
+        assert one.kubelets is not None
+        one.kubelets.paused = True
         one.start_shard(provider)
-        one.start_cluster_programs("prod-1")
+        template = tmp_path / "join.tmpl"
+        template.write_text("#!/bin/sh\njoin {{ .ClusterID }} --machine {{ .MachineID }} # ä\n")
+        one.start_cluster_programs("prod-1", None, f"--bootstrap-template-file={template}")
         one.deploy("web", 4, cpu="3", nodeSelector={TYPE: "metal.8"})
+        await one.until("two are on their way", lambda: one.phases() == ["Registered", "Registered"])
+        for item in one.upcoming():
+            assert item["spec"]["labels"][TYPE] == "metal.8"
+            assert item["spec"]["resources"] == {"cpu": "8", "memory": "32Gi"}
+            assert "nodeRef" not in item["status"]
+        one.kubelets.paused = False
         await one.until("four pods run", lambda: len(one.running()) == 4)
+        # E18: what the operator rendered arrived at the machine to the letter.
+        assert one.kubelets.blobs == {
+            machine: f"#!/bin/sh\njoin prod-1 --machine {machine} # ä\n".encode()
+            for machine in (item["id"] for item in one.machines(state="Configured"))
+        }
         assert len(one.requests()) == 4
         await one.until(
             "all acknowledged",
@@ -253,3 +220,70 @@ async def test_e3_with_shard_and_operator_killed_in_turn_nothing_is_lost(
         assert before <= {item["metadata"]["uid"] for item in one.running()}
         await one.until("three are Ready", lambda: one.phases() == ["Ready"] * 3)
         assert len(one.requests()) == 3
+
+
+@pytest.fixture
+def three_clusters(clean_clusters: list[Cluster], testbed_binary: Path) -> Iterator[list[Cluster]]:
+    (third,) = start_fleet_clusters(testbed_binary, 1)
+    try:
+        yield [*clean_clusters, third]
+    finally:
+        third.stop()
+
+
+@pytest.mark.long
+async def test_e3_e4_three_clusters_outlive_their_shard_unchanged_and_nothing_crosses(
+    three_clusters: list[Cluster], tmp_path: Path
+) -> None:
+    ids = ("prod-1", "prod-2", "prod-3")
+    async with fleet(three_clusters, tmp_path) as one:
+        provider = one.start_provider([pool("metal", 7)])
+        shard = one.start_shard(provider)
+        operators = {name: one.start_cluster_programs(name)[0] for name in ids}
+        for number, name in enumerate(ids):
+            one.deploy("web", 1 + number % 2, cpu="6", cluster_id=name)
+        for number, name in enumerate(ids):
+            await one.until(
+                f"{name} is served",
+                lambda one_id=name, count=1 + number % 2: (  # type: ignore[misc]
+                    len(one.running(one_id)) == count
+                    and one.phases(one_id) == ["Ready"] * count
+                    and all(item["status"]["phase"] == "Acknowledged" for item in one.requests(one_id))
+                ),
+            )
+
+        # E3: the shard is gone for longer than five seconds, and nobody notices.
+        before = {name: one.state(name) for name in ids}
+        shard.kill()
+        dials = "bigfleet_operator_session_reconnects_total"
+        for name in ids:
+            await one.until("four dials", lambda one_id=name: one.metric(operators[one_id], dials) >= 4)  # type: ignore[misc]
+        assert {name: one.state(name) for name in ids} == before
+        acked = "bigfleet_operator_last_ack_timestamp_seconds"
+        at = {name: one.metric(operators[name], acked) for name in ids}
+        shard = one.start_shard(provider, one.shard_port)
+        for name in ids:
+            await one.until(
+                "its demand is known again",
+                lambda one_id=name: one.metric(operators[one_id], acked) > at[one_id],  # type: ignore[misc]
+            )
+        decided = one.metric(shard, "bigfleet_shard_cycle_duration_seconds_count")
+        await one.until(
+            "cycles", lambda: one.metric(shard, "bigfleet_shard_cycle_duration_seconds_count") > decided + 3
+        )
+        assert one.machines(state="Draining") == []
+        assert {name: one.state(name) for name in ids} == before
+
+        # E4: without its operator a cluster stays as it is, and the others are served.
+        assert operators["prod-3"].end() == 0
+        one.scale("web", 2, "prod-1")
+        await one.until("another pod runs", lambda: len(one.running("prod-1")) == 2)
+        await one.until("two are Ready", lambda: one.phases("prod-1") == ["Ready"] * 2)
+        assert {name: one.state(name) for name in ids[1:]} == {name: before[name] for name in ids[1:]}
+        held = {name: {item["id"] for item in one.machines(cluster=name)} for name in ids}
+        assert [len(held[name]) for name in ids] == [2, 2, 1]
+        for name in ids:
+            assert {item["metadata"]["name"] for item in one.upcoming(name)} == {
+                f"un-{machine}" for machine in held[name]
+            }
+        assert one.refused() == []

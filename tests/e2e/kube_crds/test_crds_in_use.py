@@ -11,11 +11,11 @@ import yaml
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.crds.render import manifest_yaml
-from bigfleet.kube.crds.schema import Schema
 from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, Role, binding
 from bigfleet.testing.control_plane.client import MERGE_PATCH
 from bigfleet.testing.control_plane.cluster import Cluster
 from bigfleet.testing.control_plane.options import NOBODY, OLDEST_MINOR, ClusterOptions
+from tests.e2e.kube_crds.lax import original
 
 API = "/apis/bigfleet.lucy.sh/v1alpha1"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "crds.md"
@@ -100,28 +100,6 @@ def test_the_plain_manifests_can_be_applied_and_applied_again(cluster: Cluster) 
     manifests = "---\n".join(manifest_yaml(definition) for definition in DEFINITIONS)
     told = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifests)
     assert len(told.splitlines()) == len(DEFINITIONS)
-
-
-def without_additions(schema: Schema) -> Schema:
-    """Return a schema as the original has it: no rules and no limits."""
-    ours = ("x-kubernetes-validations", "maxLength", "maxItems", "maxProperties")
-    return {
-        name: {inner: without_additions(value) for inner, value in part.items()}
-        if name == "properties"
-        else without_additions(part)
-        if isinstance(part, dict)
-        else part
-        for name, part in schema.items()
-        if name not in ours
-    }
-
-
-def original(manifest: Schema) -> Schema:
-    (version,) = manifest["spec"]["versions"]
-    lax = without_additions(version["schema"]["openAPIV3Schema"])
-    lax["properties"].get("status", {}).get("properties", {}).pop("conditions", None)
-    versions = [{**version, "schema": {"openAPIV3Schema": lax}}]
-    return {**manifest, "spec": {**manifest["spec"], "versions": versions}}
 
 
 OLD_OBJECTS: dict[str, dict[str, Any]] = {

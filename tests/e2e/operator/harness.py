@@ -7,37 +7,27 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, binding
+from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.link import Call
+from bigfleet.kube.login import Login, find_target
 from bigfleet.testing.control_plane.cluster import Cluster
 from bigfleet.testing.control_plane.objects import node, pod
-from bigfleet.testing.control_plane.options import ClusterOptions, User
+from bigfleet.testing.kube_api_http import HttpFront
 from bigfleet.testing.program import RunningProgram
 from bigfleet.testing.scripted_shard import ScriptedShard
 from bigfleet.transport.grpc_net import GrpcNet
+from tests.e2e.rights import OPERATOR as ACCOUNT
 
 CLUSTER = "prod-1"
-ACCOUNT = "operator"
 GROUP = "/apis/bigfleet.lucy.sh/v1alpha1"
 UPCOMING = f"{GROUP}/upcomingnodes"
 HINTS = f"{GROUP}/availablecapacities"
 NODES = "/api/v1/nodes"
 PREFIX = "bigfleet.lucy.sh"
-OPTIONS = ClusterOptions(audit=True, users=(User(ACCOUNT),))
 
 Document = dict[str, Any]
-
-
-def grant(cluster: Cluster, account: str = ACCOUNT) -> None:
-    """Give an account exactly the rights of the operator, with a lease as `--leader-elect` needs one."""
-    subject = {"kind": "User", "name": account, "apiGroup": "rbac.authorization.k8s.io"}
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    role = OPERATOR.cluster_role()
-    cluster.admin.post(f"{rbac}/clusterroles", role)
-    cluster.admin.post(f"{rbac}/clusterrolebindings", binding(role, subject))
-    own = OPERATOR.namespace_role("default", flags=frozenset({LEADER_ELECT}))
-    assert own is not None
-    cluster.admin.post(f"{rbac}/namespaces/default/roles", own)
-    cluster.admin.post(f"{rbac}/namespaces/default/rolebindings", binding(own, subject))
 
 
 class Bench:
@@ -115,6 +105,15 @@ class Bench:
             assert program is None or program.code is None, f"ended before: {what}\n{told}"
             await asyncio.sleep(0.05)
 
+    async def until_killed_or(self, what: str, condition: Callable[[], object]) -> None:
+        """Wait for a fact, or for the end of an operator that a test kills in between."""
+        program = self.operator
+        assert program is not None
+        end_s = asyncio.get_running_loop().time() + 60.0
+        while program.code is None and not await asyncio.to_thread(condition):
+            assert asyncio.get_running_loop().time() < end_s, f"not in time: {what}\n{program.text()}"
+            await asyncio.sleep(0.05)
+
     # ---- looking
 
     def upcoming(self, machine: str) -> Document | None:
@@ -127,6 +126,9 @@ class Bench:
 
     def error(self, machine: str) -> str:
         return str(((self.upcoming(machine) or {}).get("status") or {}).get("lastError", ""))
+
+    def node_noted(self, machine: str) -> bool:
+        return bool(((self.upcoming(machine) or {}).get("status") or {}).get("nodeRef"))
 
     def node(self, name: str) -> Document:
         found: Document = self.cluster.admin.get(f"{NODES}/{name}")
@@ -228,3 +230,38 @@ async def bench(cluster: Cluster, namespace: str, directory: Path) -> AsyncItera
         if one.operator is not None:
             one.operator.kill()
         await one.hush()
+
+
+class KillAt:
+    """Kills the operator right after its nth write was carried out, before it can hear of it; events do not count."""
+
+    def __init__(self, world: Bench, nth: int) -> None:
+        self._world, self._nth = world, nth
+        self.writes: list[str] = []
+
+    def __call__(self, call: Call) -> None:
+        if call.method == "GET" or "/events" in call.path:
+            return
+        self.writes.append(f"{call.method} {call.path}")
+        if len(self.writes) == self._nth and self._world.operator is not None:
+            self._world.operator.kill()
+
+
+@asynccontextmanager
+async def front(world: Bench) -> AsyncIterator[tuple[HttpFront, Path]]:
+    """Stand between the operator and the API server."""
+    disk = SystemDisk()
+    target = find_target({}, disk, kubeconfig=str(world.cluster.kubeconfig(ACCOUNT)))
+    link = HttpLink(Login(target, disk, SystemClock()))
+    try:
+        async with HttpFront(link).serving() as server:
+            config = world.directory / "front.kubeconfig"
+            config.write_text(
+                "apiVersion: v1\nkind: Config\ncurrent-context: x\n"
+                f"clusters: [{{name: x, cluster: {{server: '{server.url}'}}}}]\n"
+                "users: [{name: x, user: {}}]\n"
+                "contexts: [{name: x, context: {cluster: x, user: x}}]\n"
+            )
+            yield server, config
+    finally:
+        await link.close()

@@ -1,42 +1,14 @@
 """A real operator through real trouble: crashes, restarts, storms, absences; it converges and leaks nothing."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-
 import pytest
 
-from bigfleet.aio.clock import SystemClock
-from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.kube.http_link import HttpLink
-from bigfleet.kube.login import Login, find_target
-from bigfleet.testing.kube_api_http import HttpFault, HttpFront
+from bigfleet.testing.kube_api_http import HttpFault
 from bigfleet.testing.scripted_shard import node_state, reclaim
-from tests.e2e.operator.harness import ACCOUNT, UPCOMING, Bench
+from tests.e2e.operator.harness import UPCOMING, Bench, KillAt, front
 
 pytestmark = pytest.mark.asyncio
 
 CONFLICT = '{"kind":"Status","apiVersion":"v1","code":409,"reason":"Conflict","message":"the object has been modified"}'
-
-
-@asynccontextmanager
-async def front(world: Bench) -> AsyncIterator[tuple[HttpFront, Path]]:
-    """Stand between the operator and the API server."""
-    disk = SystemDisk()
-    target = find_target({}, disk, kubeconfig=str(world.cluster.kubeconfig(ACCOUNT)))
-    link = HttpLink(Login(target, disk, SystemClock()))
-    try:
-        async with HttpFront(link).serving() as server:
-            config = world.directory / "front.kubeconfig"
-            config.write_text(
-                "apiVersion: v1\nkind: Config\ncurrent-context: x\n"
-                f"clusters: [{{name: x, cluster: {{server: '{server.url}'}}}}]\n"
-                "users: [{name: x, user: {}}]\n"
-                "contexts: [{name: x, context: {cluster: x, user: x}}]\n"
-            )
-            yield server, config
-    finally:
-        await link.close()
 
 
 def names(world: Bench) -> set[str]:
@@ -46,26 +18,45 @@ def names(world: Bench) -> set[str]:
 LONG = pytest.mark.long
 
 
-@pytest.mark.parametrize("after", [0, 3, *(pytest.param(cut, marks=LONG) for cut in (1, 2, 4, 5, 6, 7, 8))])
-async def test_n5_killed_after_any_write_of_upcoming_nodes_none_is_lost_and_none_leaks(
-    world: Bench, after: int
+async def told(world: Bench, machine: str, *states: str) -> None:
+    """Have the shard tell of a machine's states one by one, each once the last was written; end early when the operator is dead."""
+    assert world.operator is not None
+    for number, state in enumerate(states):
+        labels = {"turn": str(number)}
+        world.shard.send(node_state(machine, state, labels=labels, resources={"cpu": "8"}))
+        await world.until_killed_or(state, lambda wanted=PHASES[state]: world.phase(machine) == wanted)  # type: ignore[misc]
+        if world.operator.code is not None:
+            return
+
+
+PHASES = {"Configuring": "Registered", "Configured": "Ready", "Idle": "gone"}
+CUTS = [(1, "leaves"), (2, "stays"), (3, "leaves"), (3, "stays"), (4, "leaves"), (4, "stays"), (5, "leaves")]
+
+
+@pytest.mark.parametrize("cuts", [CUTS[:2], pytest.param(CUTS[2:], marks=LONG)], ids=["some", "others"])
+async def test_n5_killed_right_after_any_write_of_an_upcoming_node_none_is_lost_and_none_leaks(
+    world: Bench, cuts: list[tuple[int, str]]
 ) -> None:
-    operator = world.start()
-    await world.connected()
-    frames = [node_state(f"m-{number}", "Configured", resources={"cpu": "8"}) for number in range(4)]
-    world.shard.send(*frames)
-    series = (
-        'bigfleet_operator_upcoming_node_writes_total{op="create",outcome="success"}',
-        'bigfleet_operator_upcoming_node_writes_total{op="status_update",outcome="success"}',
-    )
-    if after:
-        await world.until("writes", lambda: sum(map(world.metric, series)) >= after)
-    operator.kill()
-    world.shard.replay = frames[:3]
-    world.start()
-    await world.connected(2)
-    await world.until("all three", lambda: all(world.phase(f"m-{number}") == "Ready" for number in range(3)))
-    await world.until("no fourth", lambda: names(world) == {"un-m-0", "un-m-1", "un-m-2"})
+    # Create, status, spec, status, delete: the nth is carried out, and the operator is dead before it hears of it.
+    async with front(world) as (server, config):
+        world.start(kubeconfig=config)
+        await world.connected()
+        for nth, then in cuts:
+            machine = f"m-{nth}-{then}"
+            kill = KillAt(world, nth)
+            server.on_carried_out = kill
+            await told(world, machine, "Configuring", "Configured", "Idle")
+            assert world.operator is not None
+            assert world.operator.code == -9, kill.writes
+            world.shard.replay = [node_state(machine, "Configured")] if then == "stays" else []
+            sessions = len(world.shard.sessions)
+            world.start(kubeconfig=config)
+            await world.connected(sessions + 1)
+            if then == "stays":
+                await world.until("it is Ready", lambda one=machine: world.phase(one) == "Ready")  # type: ignore[misc]
+                assert names(world) == {f"un-{machine}"}
+                world.shard.send(node_state(machine, "Idle"))
+            await world.until("nothing is left", lambda: not names(world))
 
 
 async def test_an_api_server_that_restarts_is_ridden_out(world: Bench) -> None:
@@ -140,7 +131,7 @@ async def test_e3_with_the_shard_gone_nothing_changes_and_then_a_rollup_comes_at
     port = world.port
     await world.hush()
     series = "bigfleet_operator_session_reconnects_total"
-    await world.until("several dials", lambda: world.metric(series) >= 4)
+    await world.until("several dials", lambda: world.metric(series) >= 3)
     assert (world.upcoming("m-1"), world.request("good")) == before
     assert world.pods_on("m-1") == {"a"}
     assert operator.http("/healthz")[0] == 200

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,24 +13,19 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.http_link import HttpLink
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.link import Link
 from bigfleet.kube.login import Login, find_target
-from bigfleet.kube.roles import LEADER_ELECT, POD_CONTROLLER, POD_EVENTS, binding
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import Options, PodController
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
 from bigfleet.testing.control_plane.cluster import Cluster
 from bigfleet.testing.control_plane.errors import ApiRefusedError
-from bigfleet.testing.control_plane.options import ClusterOptions, User
+from tests.e2e.rights import CONTROLLER as UPC
 
-UPC = "upc"
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CRS = "/apis/bigfleet.lucy.sh/v1alpha1"
-FLAGS = frozenset({POD_EVENTS, LEADER_ELECT})
 
 
 @pytest.fixture(autouse=True)
@@ -39,28 +33,10 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-@pytest.fixture(scope="module")
-def audited(testbed_binary: Path) -> Iterator[Cluster]:
-    """A whole cluster with a record of all calls, and a user with exactly the rights of the pod controller."""
-    cluster = Cluster(testbed_binary, ClusterOptions(audit=True, users=(User(UPC),)))
-    cluster.start(prepare)
-    try:
-        yield cluster
-    finally:
-        cluster.stop()
-
-
-def prepare(cluster: Cluster) -> None:
-    """Install the kinds, and bind exactly the role."""
-    cluster.install_crds(definition.manifest() for definition in DEFINITIONS)
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": UPC}
-    role = POD_CONTROLLER.cluster_role(flags=FLAGS)
-    cluster.admin.post(f"{RBAC}/clusterroles", role)
-    cluster.admin.post(f"{RBAC}/clusterrolebindings", binding(role, subject))
-    own = POD_CONTROLLER.namespace_role("default", flags=FLAGS)
-    assert own is not None
-    cluster.admin.post(f"{RBAC}/namespaces/default/roles", own)
-    cluster.admin.post(f"{RBAC}/namespaces/default/rolebindings", binding(own, subject))
+@pytest.fixture
+def audited(audited_cluster: Cluster) -> Cluster:
+    """The cluster with a record of all calls, and a user with exactly the rights of the pod controller."""
+    return audited_cluster
 
 
 class Shop:

@@ -18,79 +18,22 @@ from bigfleet.kube.client import KubeClient
 from bigfleet.kube.http_link import HttpLink
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Answer, Call, Lines, Link
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import ObjectKey
-from bigfleet.kube.roles import LEADER_ELECT, POD_CONTROLLER, POD_EVENTS, Role, binding
+from bigfleet.kube.roles import LEADER_ELECT, POD_CONTROLLER, POD_EVENTS
 from bigfleet.testing.control_plane.cluster import Cluster
 from bigfleet.testing.control_plane.objects import pod
-from bigfleet.testing.kube_api_faults import FaultyLink
+from tests.e2e.rights import Denied, bind, less, rights
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.long]
 
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 FLAGS = frozenset({POD_EVENTS, LEADER_ELECT})
 WAITS: dict[str, Any] = {"nodeSelector": {"no": "node"}}
-VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 Until = Callable[..., Awaitable[Any]]
 Shop = Any
 
 
-class Denied(FaultyLink):
-    """Notes what was denied: resource and verb."""
-
-    def __init__(self, link: Link) -> None:
-        super().__init__(link, SystemClock())
-        self.denied: set[tuple[str, str]] = set()
-
-    async def send(self, call: Call) -> Answer:
-        answer = await super().send(call)
-        # A namespace that ends, such as one of an earlier test, refuses too; that is no want of a right.
-        if answer.status == 403 and "because it is being terminated" not in str(answer.body):
-            self._note(call, VERBS.get(call.method, ""))
-        return answer
-
-    def open(self, call: Call) -> Any:
-        return self._watched(call, super().open(call))
-
-    def _watched(self, call: Call, opened: Any) -> Any:
-        link = self
-
-        class Opened:
-            async def __aenter__(self) -> Lines:
-                lines: Lines = await opened.__aenter__()
-                if lines.answer.status == 403:
-                    link._note(call, "watch")
-                return lines
-
-            async def __aexit__(self, *about: object) -> None:
-                await opened.__aexit__(*about)
-
-        return Opened()
-
-    def _note(self, call: Call, verb: str) -> None:
-        parts = call.path.split("/")
-        parts = parts[3:] if parts[1] == "api" else parts[4:]
-        if parts[0] == "namespaces":
-            parts = parts[2:]
-        name = parts[0] + (f"/{parts[2]}" if len(parts) > 2 else "")
-        self.denied.add((name, verb or ("get" if len(parts) > 1 else "list")))
-
-
-def less(role: Role, resource: str, verb: str) -> Role:
-    def cut(rules: Any) -> Any:
-        left = (rule.without(verb) if resource in rule.resources else rule for rule in rules)
-        return tuple(rule for rule in left if rule.verbs)
-
-    return replace(role, cluster=cut(role.cluster), own_namespace=cut(role.own_namespace))
-
-
-RIGHTS = [
-    (name, verb)
-    for rule in (*POD_CONTROLLER.cluster, *POD_CONTROLLER.own_namespace)
-    for name in rule.resources
-    for verb in rule.verbs
-]
+RIGHTS = rights(POD_CONTROLLER)
 
 
 @pytest.mark.parametrize("right", RIGHTS, ids=[f"{name} {verb}" for name, verb in RIGHTS])
@@ -99,14 +42,7 @@ async def test_without_one_verb_something_is_denied_83(
 ) -> None:
     resource, verb = right
     name = f"upc-{resource.replace('/', '-')}-{verb}"
-    role = replace(less(POD_CONTROLLER, resource, verb), name=name)
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
-    own = role.namespace_role("default", flags=FLAGS)
-    assert own is not None
-    for kinds, document in (("cluster", role.cluster_role(flags=FLAGS)), ("", own)):
-        where = RBAC if kinds else f"{RBAC}/namespaces/default"
-        audited.admin.post(f"{where}/{kinds}roles", document)
-        audited.admin.post(f"{where}/{kinds}rolebindings", binding(document, subject))
+    bind(audited, replace(less(POD_CONTROLLER, resource, verb), name=name), name, FLAGS)
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(audited.kubeconfig()))
     login = Login(replace(target, impersonate=name), SystemDisk(), SystemClock())
     link = Denied(HttpLink(login))

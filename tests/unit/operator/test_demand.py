@@ -1,5 +1,6 @@
 """Roll-ups from the cache, and what owners are told on their requests."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -252,6 +253,31 @@ def test_all_calls_are_within_the_role() -> None:
         await world.add_request("good")
         await world.clock.sleep(60)
         assert refused == []
+
+    play(scene)
+
+
+def test_33_a_build_gives_the_loop_away_every_few_thousand_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demand, "_REQUESTS_PER_TURN", 100)
+
+    async def scene(world: World) -> None:
+        await world.add_requests(1000)
+        await world.clock.sleep(1)
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        assert world.operator is not None
+        waiting = asyncio.ensure_future(others())
+        await world.operator.demand._build(world.operator.caches.requests.snapshot())
+        assert turns >= 10
+        waiting.cancel()
 
     play(scene)
 

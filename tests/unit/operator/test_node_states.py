@@ -94,7 +94,7 @@ def test_48_provisioning_then_idle_is_launched() -> None:
 
 def test_50_a_patch_failing_for_a_minute_lands_and_a_newer_frame_replaces_it() -> None:
     async def scene(world: World) -> None:
-        fault = world.link.add(Fault(BUSY, times=10**6, path="upcomingnodes", watch=False))
+        fault = world.link.add(Fault(BUSY, times=10**6, method="POST", path="upcomingnodes"))
         world.shard.send(node_state("m", "Configuring"))
         await world.clock.sleep(30)
         world.shard.send(node_state("m", "Configured"))
@@ -115,6 +115,21 @@ def test_n1_conflicts_three_times_in_a_row_do_not_lose_the_state() -> None:
         world.shard.send(node_state("m", "Configured"))
         await world.eventually(lambda: world.phase("m") == "Ready")
         assert world.value("upcoming_node_writes_total", op="status_update", outcome="conflict") == 3
+
+    play(scene)
+
+
+def test_a_frame_that_asks_for_what_the_cache_still_shows_lands_after_a_lost_answer() -> None:
+    async def scene(world: World) -> None:
+        world.shard.send(node_state("m", "Configured"))
+        await world.eventually(lambda: world.phase("m") == "Ready")
+        world.link.add(Fault(Trouble.SILENCE, times=10**6, path="upcomingnodes", watch=True))
+        await world.clock.sleep(500)  # every watch is opened anew: the cache learns from answers only
+        world.link.add(Fault(Trouble.LOSE_ANSWER, times=1, method="PATCH", path="upcomingnodes"))
+        world.shard.send(node_state("m", "Draining"))
+        await world.eventually(lambda: world.phase("m") == "Draining")
+        world.shard.send(node_state("m", "Configured"))
+        await world.eventually(lambda: world.phase("m") == "Ready", 5)
 
     play(scene)
 

@@ -334,16 +334,22 @@ def test_a_cordon_that_takes_longer_is_acked_without_and_drained_all_the_same() 
 def test_d3_a_namesake_is_not_evicted_by_the_old_request() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "web-0")
+        await world.add_node("other")
         old = world.all(PODS)["shop/web-0"]["metadata"]["uid"]
-        seen: list[str] = []
-        for _, call in world.link.calls:
-            assert "/eviction" not in call.path
+        inner = world.link.send
+
+        async def replaced_first(call: Any) -> Any:
+            # Between the list and the eviction the StatefulSet has its pod anew, on another node.
+            if "/eviction" in call.path and world.all(PODS)["shop/web-0"]["metadata"]["uid"] == old:
+                world.api.finish_pod(ObjectKey("shop", "web-0"))
+                await world.add_pods("other", "web-0")
+            return await inner(call)
+
+        world.link.send = replaced_first  # type: ignore[method-assign]
         world.shard.send(reclaim("i1", "m"))
         await world.eventually(lambda: world.phase("m") == "Drained", 10)
-        for _, call in world.link.calls:
-            if "/eviction" in call.path and call.body is not None:
-                seen.append(call.body["deleteOptions"]["preconditions"]["uid"])
-        assert seen == [old]
+        assert pods_on(world, "other") == {"web-0"}
+        assert world.value("evictions_total", answer="409-replaced") == 1
 
     play(scene)
 
@@ -362,6 +368,80 @@ def test_d4_the_api_server_away_in_mid_drain_and_at_the_last_write_loses_nothing
         world.link.heal()
         world.link.add(Fault(BUSY, times=5, method="PATCH", path="upcomingnodes"))
         await world.eventually(lambda: world.phase("m") == "Drained", 60)
+
+    play(scene)
+
+
+@pytest.mark.parametrize("state", ["Configuring", "Configured"])
+def test_69_a_machine_that_serves_after_all_is_uncordoned_and_its_pods_stay(state: str) -> None:
+    async def scene(world: World) -> None:
+        await bound(world, "m", "m", "free")
+        await world.add_pods("m", "web-0", app="web")
+        await budget(world, "web", "web", 0)
+        world.shard.send(reclaim("i1", "m", grace_s=600), node_state("m", "Draining"))
+        await world.eventually(lambda: pods_on(world, "m") == {"web-0"}, 10)
+        # The provider could not be called, so the shard takes it back (ADR-0165).
+        world.shard.send(node_state("m", state))
+        await world.eventually(lambda: not world.node("m")["spec"].get("unschedulable"), 10)
+        asked = world.calls("POST", "/eviction")
+        await world.clock.sleep(700)
+        assert world.calls("POST", "/eviction") == asked
+        assert marks(world, "m") == {}
+        assert world.phase("m") == ("Ready" if state == "Configured" else "Registered")
+
+    play(scene)
+
+
+def test_69_a_new_life_of_which_the_beginning_was_missed_is_not_cordoned() -> None:
+    async def scene(world: World) -> None:
+        await bound(world, "m", "m", "a")
+        world.shard.send(reclaim("i1", "m", grace_s=600), node_state("m", "Draining"))
+        await world.eventually(lambda: world.phase("m") == "Drained", 10)
+        await world.stop_operator()
+        world.shard.replay = [node_state("m", "Configured")]
+        world.start_operator()
+        await world.eventually(lambda: not world.node("m")["spec"].get("unschedulable"), 10)
+        await world.eventually(lambda: world.phase("m") == "Ready", 10)
+        assert marks(world, "m") == {}
+
+    play(scene)
+
+
+def test_a_shard_that_is_gone_for_minutes_in_mid_drain_finds_nobody_evicted_twice_and_nothing_left() -> None:
+    async def scene(world: World) -> None:
+        await bound(world, "m", "m", "a", "b")
+        await bound(world, "n", "n", "c")
+        world.api.pods_linger = True
+        world.shard.send(reclaim("i1", "m", grace_s=120), node_state("m", "Draining"))
+        await world.eventually(lambda: world.calls("POST", "/eviction") == 2, 5)
+        await world.stop_shard()
+        await world.clock.sleep(60)
+        for name in ("a", "b"):
+            world.api.finish_pod(ObjectKey("shop", name))
+        await world.eventually(lambda: world.phase("m") == "Drained", 10)
+        before = (world.upcoming("n"), world.node("n"))
+        await world.clock.sleep(600)
+        assert (world.upcoming("n"), world.node("n")) == before
+        world.shard.replay = [node_state("n", "Configured", provider_id="p-n")]  # m has left meanwhile
+        await world.start_shard()
+        await world.eventually(lambda: world.phase("m") == "gone", 60)
+        assert world.shard.current.rollups
+        assert (world.upcoming("n") or {})["status"]["phase"] == "Ready"
+        assert world.calls("POST", "/eviction") == 2
+        assert pods_on(world, "n") == {"c"}
+
+    play(scene)
+
+
+def test_a_cordon_that_comes_too_late_leaves_no_deadline_behind() -> None:
+    async def scene(world: World) -> None:
+        await bound(world, "m", "m", "a")
+        world.link.add(Fault(Trouble.LOSE_ANSWER, times=10**6, method="PATCH", path="/nodes/"))
+        world.shard.send(reclaim("i1", "m", grace_s=20))
+        await world.eventually(lambda: world.phase("m") == "Failed", 40)
+        assert acks(world) == [("i1", 0)]
+        await world.eventually(lambda: "reclaim-deadline" not in marks(world, "m"), 20)
+        assert pods_on(world, "m") == {"a"}
 
     play(scene)
 

@@ -5,7 +5,7 @@ import pytest
 from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, UPCOMING_NODES, ObjectKey
 from bigfleet.operator.core.names import hint_name
-from bigfleet.testing.kube_api_faults import Fault
+from bigfleet.testing.kube_api_faults import Fault, Trouble
 from bigfleet.testing.scripted_shard import hint, node_state, reclaim
 from tests.unit.operator.world import World, play
 
@@ -89,6 +89,38 @@ def test_51_a_running_drain_is_not_swept() -> None:
         await world.eventually(lambda: len(world.shard.sessions) == 2)
         await world.clock.sleep(20)
         assert world.phase("m") == "Draining"
+
+    play(scene)
+
+
+def test_51_work_of_an_ended_session_leaves_no_object_of_a_machine_that_left() -> None:
+    async def scene(world: World) -> None:
+        slow = world.link.add(Fault(Trouble.SILENCE, times=10**6, method="POST", path="upcomingnodes"))
+        world.shard.send(node_state("m", "Configuring"))
+        await world.clock.sleep(1)
+        world.shard.current.close()  # and before the next hello the machine is taken back
+        await world.eventually(lambda: len(world.shard.sessions) == 2)
+        await world.clock.sleep(120)
+        slow.times = 0
+        await world.clock.sleep(120)
+        assert world.all(UPCOMING_NODES) == {}
+        assert len(world.operator.dispatch.lanes) == 0  # type: ignore[union-attr]
+
+    play(scene)
+
+
+def test_51_an_object_whose_drain_held_up_the_sweep_goes_ten_minutes_later() -> None:
+    async def scene(world: World) -> None:
+        await world.add_node("m")
+        await world.add_pods("m", "a")
+        world.shard.send(node_state("m", "Configured"))
+        await world.eventually(lambda: world.phase("m") == "Ready")
+        world.api.pods_linger = True
+        world.shard.send(reclaim("i1", "m", grace_s=60))
+        await world.eventually(lambda: bool(world.shard.current.reclaim_acks))
+        world.shard.current.close()
+        await world.eventually(lambda: world.phase("m") == "Failed", 120)
+        await world.eventually(lambda: world.phase("m") == "gone", 620)
 
     play(scene)
 
