@@ -147,6 +147,13 @@ def production_choice(met: Sequence[Domain], wanted: Resources, scale: Scale) ->
     return None if found == NO_DOMAIN else met[found].value
 
 
+@pytest.mark.parametrize(
+    "seed", [1_109_356], ids=["one need takes what was bought for another, cycle after cycle"]
+)
+def test_every_law_holds_for_a_seed_that_once_failed(seed: int) -> None:
+    check(seed)
+
+
 @pytest.mark.parametrize("part", PARTS)
 @given(seed=st.integers(0, 2**32))
 @SHORT
