@@ -4,21 +4,36 @@ Called by: `main` of each program.
 Must never: be imported by a test that wants surroundings of its own; those call `bigfleet.cli.dispatch`.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TextIO
 
 from bigfleet.cli.console import Console
 from bigfleet.cli.dispatch import dispatch
 from bigfleet.cli.tree import Program
 
 
+def whole_writes(stream: TextIO) -> TextIO:
+    """The stream, or one in its place that writes all it is given or fails.
+
+    With PYTHONUNBUFFERED, as images set it, Python writes straight to the file and does not look at how much of it was
+    taken, so that half a document on a full disk would pass for a whole one.
+    """
+    raw = getattr(stream, "buffer", None)
+    if not isinstance(raw, io.RawIOBase):
+        return stream
+    buffered = io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffered, stream.encoding, stream.errors, line_buffering=True)
+
+
 def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
     """Run a program on this process's own arguments, unless others are given."""
     console = Console(
         program=program,
-        stdout=sys.stdout,
+        stdout=whole_writes(sys.stdout),
         stderr=sys.stderr,
         environ=os.environ,
         now=lambda: datetime.now(UTC),

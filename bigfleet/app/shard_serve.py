@@ -21,6 +21,7 @@ from bigfleet.app.garbage import set_aside_what_lives
 from bigfleet.app.parts import Part, logs_of, naming, tls_store, until_stop
 from bigfleet.app.shard_build import RunningShard, listening_shard
 from bigfleet.app.shard_command import ShardSettings
+from bigfleet.app.turns import quick_turns
 from bigfleet.cli.console import Console
 from bigfleet.cli.version import COMMIT_VARIABLE
 from bigfleet.obs.exposition import metrics_text
@@ -50,6 +51,7 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
         with (
             logs_of(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
             proc.listen(),
+            quick_turns(),
         ):
             seams = system_seams(GrpcNet(tls_store(settings, log), _hooks(log)), proc)
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"

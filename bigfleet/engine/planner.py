@@ -205,13 +205,14 @@ class Planner:
         }
 
     def _list_in_order(self, anew: dict[str, ClusterRun]) -> None:
-        """Keep all needs in list order: what stayed is in order already, so little is left to sort."""
-        gone = self._clusters
-        self._listed = [entry for entry in self._listed if entry[1] not in anew and entry[1] in gone]
-        self._listed += [
+        """Keep all needs in list order: what stayed is in order already, so only what came is sorted and put between."""
+        there = self._clusters
+        kept = [entry for entry in self._listed if entry[1] not in anew and entry[1] in there]
+        came = [
             (plan.order, name, visit) for name, run in anew.items() for visit, plan in enumerate(run.plans)
         ]
-        self._listed.sort()
+        came.sort()
+        self._listed = _merged(kept, came)
 
     # What the later phases want to know
 
@@ -237,6 +238,28 @@ class Planner:
             for plan, outcome in zip(run.plans, run.outcomes, strict=True):
                 rank[run.rows(outcome.credited)] = places[plan.need.profile.precedence]
         return Holders(rank, places)
+
+
+_Listed = tuple[tuple[object, ...], str, int]
+_A_FEW = 32  # one in so many
+
+
+def _merged(kept: list[_Listed], came: list[_Listed]) -> list[_Listed]:
+    """Two ordered lists as one.
+
+    To sort them as one compares all of them, in one go during which nobody else runs; for a few that came that is a waste.
+    """
+    if len(came) * _A_FEW > len(kept):
+        return sorted(kept + came)
+    merged: list[_Listed] = []
+    behind = 0
+    for entry in came:
+        place = bisect_left(kept, entry, behind)
+        merged += kept[behind:place]
+        merged.append(entry)
+        behind = place
+    merged += kept[behind:]
+    return merged
 
 
 def _tells_apart(fleet: Fleet, snapshot: InventorySnapshot, named: frozenset[str]) -> bool:

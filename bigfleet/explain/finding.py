@@ -17,7 +17,7 @@ def find_need(case: Case, text: str, field: str) -> int:
     if text.isascii() and text.isdigit():
         if len(text) < 10 and int(text) < count:  # longer ones are no number of anything
             return case.place_of(int(text))
-        allowed = f"a number from 0 to {count - 1}" if count else "nothing, as the document has no need"
+        allowed = f"a number from 0 to {count - 1}" if count else "nothing, as there is no need"
         raise InvalidFieldError(field, _clipped(text), allowed)
     cluster, slash, group = text.partition("/")  # a group may have a slash, a cluster has none
     by_place = dict(zip(case.document.places, case.situation.needs, strict=True))
@@ -33,6 +33,8 @@ def find_need(case: Case, text: str, field: str) -> int:
         raise InvalidFieldError(
             field, _clipped(text), f"the number of one of the needs it names: {_some(found)}"
         )
+    if not by_place:
+        raise InvalidFieldError(field, _clipped(text), "nothing, as there is no need")
     names = sorted(
         {f"{need.cluster}/{need.group}" if need.group else need.cluster for need in by_place.values()}
     )
@@ -44,7 +46,7 @@ def known_machine(case: Case, machine_id: str, field: str) -> str:
     if machine_id in case.machines:
         return machine_id
     near = sorted(known for known in case.machines if known.startswith(machine_id)) or sorted(case.machines)
-    allowed = f"the id of a machine: {_some(near)}" if near else "nothing, as the document has no machine"
+    allowed = f"the id of a machine: {_some(near)}" if near else "nothing, as there is no machine"
     raise InvalidFieldError(field, _clipped(machine_id), allowed)
 
 
@@ -54,6 +56,4 @@ def _clipped(text: str) -> str:
 
 def _some(items: list[int] | list[str]) -> str:
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return (
-        ", ".join(_clipped(str(item)) for item in items[:_SHOWN]) or "no names, as the document has no need"
-    ) + more
+    return ", ".join(_clipped(str(item)) for item in items[:_SHOWN]) + more

@@ -24,6 +24,7 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.garbage import set_aside_what_lives
 from bigfleet.app.shard_build import listening_shard
 from bigfleet.app.shard_command import ShardSettings
+from bigfleet.app.turns import quick_turns
 from bigfleet.obs.logs import build_logger
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
@@ -167,4 +168,5 @@ async def _serve(port: int, concurrency: int, incremental: bool) -> None:
 
 if __name__ == "__main__":
     provider_port, workers, deltas = sys.argv[1:]
-    asyncio.run(_serve(int(provider_port), int(workers), deltas == "1"))
+    with quick_turns():
+        asyncio.run(_serve(int(provider_port), int(workers), deltas == "1"))

@@ -119,6 +119,6 @@ def test_what_is_refused_is_told_in_one_line_with_what_is_allowed(
 
 def test_an_empty_document_has_nothing_to_explain() -> None:
     empty = b'{"version": 1, "now": 0, "machines": [], "needs": []}'
-    assert "as the document has no need" in run("explain", "-", "--need", "0", stdin=empty)[2]
-    assert "as the document has no need" in run("explain", "-", "--need", "x", stdin=empty)[2]
-    assert "as the document has no machine" in run("explain", "-", "--machine", "x", stdin=empty)[2]
+    assert "as there is no need" in run("explain", "-", "--need", "0", stdin=empty)[2]
+    assert "as there is no need" in run("explain", "-", "--need", "x", stdin=empty)[2]
+    assert "as there is no machine" in run("explain", "-", "--machine", "x", stdin=empty)[2]

@@ -110,6 +110,20 @@ def test_new_rows_of_one_cluster_are_planned() -> None:
     assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "idle-1")]
 
 
+def test_a_few_new_rows_among_many_take_their_places_in_the_list() -> None:
+    names = [f"c{number:03}" for number in range(200)]
+    world = World().has(machine("idle-1"), *(bound(f"{name}-1", name) for name in names))
+    world.wants(*(Need(name, Profile(priority=int(name[1:]) * 5 % 7), amounts(cpu=4)) for name in names))
+    world.decides()
+    for cluster, priorities in (("c150", (9, 3, 0)), ("c000", ()), ("c199", (6, -1))):
+        rows = [Need(cluster, Profile(priority=priority), amounts(cpu=1)) for priority in priorities]
+        world.table.replace(cluster, rows)
+        verdicts = world.decides().verdicts
+        keys = [(-verdict.need.profile.priority, verdict.need.cluster) for verdict in verdicts]
+        assert keys == sorted(keys)
+        assert [-key[0] for key in keys if key[1] == cluster] == list(priorities)
+
+
 def test_a_cluster_without_demand_gives_its_machines_back() -> None:
     world = settled()
     world.decides()

@@ -362,6 +362,7 @@ def test_a_configured_machine_that_dies_becomes_failed_and_its_demand_reopens_s1
         await operator.until(lambda: operator.in_state(S.CONFIGURED) not in ([], [lost]))
         assert operator.last_state(lost) is S.FAILED
         assert world.metric("bigfleet_shard_adopted_reports_total") == 1
+        assert world.lines("report_disputed") == []  # believed at once
 
     play(story, incremental_reconcile=incremental)
 

@@ -126,12 +126,22 @@ def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_c
         async with ShardWorld((IDLE,)) as world:
             operator = await world.operator()
             await world.cycles(1)
+            listed = len(world.fake.calls(rpc="List"))
             world.fake.lie("stale-list", 3600)
-            await operator.demand(need(cpu=4))
+            world.fake.pause_rpc("Configure", 12)
+            world.fake.pause_rpc("List", 14)
             await world.pass_time(3)
+            await operator.demand(need(cpu=4))
+            # The call is under way when the listing is asked for, and over when the listing comes, which is older than it.
+            await world.until(lambda: world.shard.dispatch.in_flight == 1)
+            await world.until(lambda: world.shard.dispatch.in_flight == 0)
+            assert [call.code for call in world.fake.calls(rpc="List")[listed:]] == [""]
+            number = world.shard.loop.number
+            await world.until(lambda: world.shard.last_cycle().number == number)  # type: ignore[union-attr]  # there is one
             assert world.state("idle-0") in (S.CONFIGURING, S.CONFIGURED)
             world.fake.honest()
             await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["idle-0"])
+            assert len(world.fake.calls(rpc="Configure")) == 1
 
     run_virtual(story())
 
