@@ -85,6 +85,10 @@ def need_row(view: read.NeedView) -> Row:
     }
 
 
+LEAST_NEED_BYTES: Final = 550
+"""No need takes less of JSON: the names of its keys alone are most of that."""
+
+
 def fitting(rows: Sequence[Row], most_bytes: int) -> list[Row]:
     """Return the head of some rows that fits into so many bytes of JSON."""
     left, kept = most_bytes, list[Row]()
