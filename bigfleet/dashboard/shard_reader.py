@@ -311,6 +311,7 @@ def _seen(answer: pb.GetStatusResponse) -> ShardSeen:
                 row.held_rollups,
                 row.reported,
                 row.machines,
+                row.price_per_hour,
             )
             for row in answer.clusters
         ),

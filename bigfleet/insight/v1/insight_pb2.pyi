@@ -313,6 +313,7 @@ class ClusterStatus(_message.Message):
     HELD_ROLLUPS_FIELD_NUMBER: _builtins.int
     REPORTED_FIELD_NUMBER: _builtins.int
     MACHINES_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """The cluster."""
     connected: _builtins.bool
@@ -327,6 +328,8 @@ class ClusterStatus(_message.Message):
     """The cluster has reported since the start, so that machines may be taken from it."""
     machines: _builtins.int
     """Machines bound to it."""
+    price_per_hour: _builtins.float
+    """What those cost in an hour, added up."""
     def __init__(
         self,
         *,
@@ -337,10 +340,11 @@ class ClusterStatus(_message.Message):
         held_rollups: _builtins.int = ...,
         reported: _builtins.bool = ...,
         machines: _builtins.int = ...,
+        price_per_hour: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "held_rollups", b"held_rollups", "machines", b"machines", "reported", b"reported", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "held_rollups", b"held_rollups", "machines", b"machines", "price_per_hour", b"price_per_hour", "reported", b"reported", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
