@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from bigfleet.dashboard import metrics as names
 from bigfleet.dashboard.core.money import finops
+from bigfleet.dashboard.core.need_list import NeedQuery
 from bigfleet.dashboard.core.seen import CoordinatorSeen, ReportSeen
 from bigfleet.dashboard.fleet import Fleet
 from bigfleet.dashboard.metrics import MetricReader
@@ -200,8 +201,15 @@ async def needs(fleet: Fleet, given: Parameters) -> Answer:
     """The needs of one shard in its last cycle: as many as were asked for, and as fit into a megabyte (ADR-0160)."""
     shard_id = given.required("shard")
     limit = given.number("limit", 2000, least=1, most=100_000)
-    told = await fleet.shard(shard_id).needs(given.text("cluster"), min(limit, _NEEDS_AT_MOST))
-    return told | {"needs": await asyncio.to_thread(fitting, told["needs"], _NEEDS_BYTES)}
+    query = NeedQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
+    told = await fleet.shard(shard_id).need_list(query)
+    return {
+        "shardId": shard_id,
+        "cycle": told.cycle,
+        "computedAtUnixNanos": told.computed_at_ns,
+        "totalNeeds": told.total,
+        "needs": await asyncio.to_thread(fitting, told.rows, _NEEDS_BYTES),
+    }
 
 
 async def finops_snapshot(fleet: Fleet, _given: Parameters) -> Answer:

@@ -112,7 +112,9 @@ def cluster_figures(view: CycleView) -> tuple[ClusterFigure, ...]:
     machines = {
         snapshot.clusters[number]: int(bound[number]) for number in np.flatnonzero(bound).tolist() if number
     }
-    dollars = {snapshot.clusters[number]: _cents(float(paid[number])) for number in np.flatnonzero(paid)}
+    dollars = {
+        snapshot.clusters[number]: _cents(float(paid[number])) for number in np.flatnonzero(paid).tolist()
+    }
     demand = {name: part.rows for name, part in view.demand.by_cluster.items()}
     names = sorted({*view.sessions, *machines, *demand})
     return tuple(

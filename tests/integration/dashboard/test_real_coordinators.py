@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ DEADLINE_S = 120.0
 
 
 async def test_item_8_a_killed_leader_leaves_rebuilding_and_then_its_successor(
-    tmp_path: Path, record_property: pytest.RecordProperty
+    tmp_path: Path, record_property: Any
 ) -> None:
     async with ProcessCluster(tmp_path, proxied=False) as cluster:
         cluster.start_all()
