@@ -171,11 +171,11 @@ def test_every_row_of_needs_is_the_one_that_inspection_shows() -> None:
         ) as frames:
             inspected = [frame.need async for frame in frames][1:]
         listed = [frame.need for frame in await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest())][1:]
-        _, *frames = await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest(batched=True))
+        _, *batches = await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest(batched=True))
         assert [
-            need for frame in frames for need in frame.batch.needs
+            need for frame in batches for need in frame.batch.needs
         ] == listed  # many to a frame, the same rows
-        assert len(frames) == -(-len(listed) // AT_A_TIME)
+        assert len(batches) == -(-len(listed) // AT_A_TIME)
         assert listed == inspected
         assert len(listed) == len(NEEDS)
 
