@@ -219,7 +219,7 @@ class _Fleet:
             host=address.host,
             port=address.port,
             shards={self._settings.shard_id: str(self._settings.shard_listen)},
-            coordinator=str(self._settings.coordinator_listen),
+            coordinator=(str(self._settings.coordinator_listen),),
             endpoints=endpoints,
         )
         return Dashboard(options, clock=self._seams.clock, net=self._seams.net, resolve=system_resolve)

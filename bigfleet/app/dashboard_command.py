@@ -13,7 +13,7 @@ from pydantic import Field
 from bigfleet.cli.command import Command
 from bigfleet.cli.console import Console
 from bigfleet.cli.errors import UsageError
-from bigfleet.cli.kinds import Cli, Dial, Listen, OptionalDial, OptionalPath
+from bigfleet.cli.kinds import Cli, Dial, Listen, OptionalPath
 from bigfleet.cli.settings import ProcessFlags, TlsFlags
 from bigfleet.transport.address import ListenAddress
 
@@ -28,8 +28,10 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
         default=ListenAddress(_LOOPBACK, 8760), description="HTTP address of pages and API"
     )
     allow_remote: bool = Field(default=False, description="let --listen be an address that others reach")
-    coordinator_addr: OptionalDial = Field(
-        default="", description="coordinator; its shards are found through it"
+    coordinator_addr: tuple[Dial, ...] = Field(
+        default=(),
+        description="coordinator, by a name of all its replicas or by each of them; its shards are found through it; "
+        "repeatable",
     )
     shard_addr: tuple[Dial, ...] = Field(default=(), description="shard to read directly; repeatable")
     scrape: Annotated[tuple[str, ...], Cli(metavar="POD=URL")] = Field(

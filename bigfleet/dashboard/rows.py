@@ -85,9 +85,13 @@ def need_row(view: read.NeedView) -> Row:
     }
 
 
-def fitting(rows: Sequence[Row], most_bytes: int) -> list[Row]:
+LEAST_NEED_BYTES: Final = 550
+"""No need takes less of JSON: the names of its keys alone are most of that."""
+
+
+def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> list[Mapping[str, Any]]:
     """Return the head of some rows that fits into so many bytes of JSON."""
-    left, kept = most_bytes, list[Row]()
+    left, kept = most_bytes, list[Mapping[str, Any]]()
     for row in rows:
         left -= len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()) + 1
         if left < 0:

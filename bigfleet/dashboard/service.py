@@ -47,7 +47,8 @@ class DashboardOptions:
     base: str = "/"
     shards: Mapping[str, str] = field(default_factory=dict)
     """Shard id to address."""
-    coordinator: str = ""
+    coordinator: Sequence[str] = ()
+    """Addresses of replicas, or a name of them all."""
     endpoints: Sequence[Endpoint] = ()
     find_endpoint: Callable[[str, str], Endpoint] | None = None
     """Makes an endpoint of a pod's name and an address; used on what the fleet tells where no endpoint was named."""
@@ -75,8 +76,8 @@ class Dashboard:
         self._options, self._clock = options, clock
         coordinator = None
         if options.coordinator:
-            client = LeaderClient(net, (options.coordinator,), resolve=resolve)
-            coordinator = (options.coordinator, CoordinatorReader(client))
+            client = LeaderClient(net, options.coordinator, resolve=resolve)
+            coordinator = (", ".join(options.coordinator), CoordinatorReader(client))
         self._watcher = Watcher(
             clock,
             shards=options.shards,
@@ -165,7 +166,7 @@ def _wiring(options: DashboardOptions, metrics: bool) -> Wiring:
         clusters=options.clusters is not None,
         version=__version__,
         notes={
-            "coordinator": options.coordinator or "not wired: pass --coordinator-addr HOST:PORT",
+            "coordinator": ", ".join(options.coordinator) or "not wired: pass --coordinator-addr HOST:PORT",
             "shards": ", ".join(options.shards.values()) or "found through the coordinator",
             "metrics": "a Prometheus"
             if options.metrics

@@ -118,14 +118,19 @@ class ShardReader:
             text=query.text,
             page_size=query.size,
             page_token=str(query.first),
+            batched=True,
         )
         header, rows = pb.ListNeedsHeader(), list[Row]()
         async with self._channel.server_stream(calls.LIST_NEEDS, request, timeout_s=SLOW_TIMEOUT_S) as frames:
             async for frame in frames:
-                if frame.WhichOneof("frame") == "header":
-                    header = frame.header
-                else:
-                    rows.append(need_row(frame.need))
+                match frame.WhichOneof("frame"):
+                    case "header":
+                        header = frame.header
+                    case "batch":
+                        # In a thread: hundreds of rows would hold everybody else's answers.
+                        rows += await asyncio.to_thread(_rows_of, frame.batch)
+                    case _:
+                        rows.append(need_row(frame.need))
         return NeedList(
             cycle=header.cycle.number,
             computed_at_ns=header.cycle.computed_at_unix_nanos,
@@ -259,6 +264,10 @@ class ShardReader:
         )
 
 
+def _rows_of(batch: pb.NeedBatch) -> list[Row]:
+    return [need_row(need) for need in batch.needs]
+
+
 async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> ShardPlace:
     """Ask a shard how it stands; one that does not answer keeps what it said before."""
     try:
@@ -311,6 +320,7 @@ def _seen(answer: pb.GetStatusResponse) -> ShardSeen:
                 row.held_rollups,
                 row.reported,
                 row.machines,
+                row.price_per_hour,
             )
             for row in answer.clusters
         ),

@@ -77,7 +77,7 @@ class Watcher:
                     pass
                 self._wake.clear()
         finally:
-            await self._end()
+            await self.close()
 
     async def once(self) -> None:
         """Look at everything once, side by side."""
@@ -174,7 +174,8 @@ class Watcher:
                 self._log.debug("cycles_not_heard", shard=shard_id, error=str(error))
             await self._clock.sleep(_AGAIN_S)
 
-    async def _end(self) -> None:
+    async def close(self) -> None:
+        """Give every connection back; `run` does it at its end."""
         for task in self._listeners.values():
             task.cancel()
         for reader in self._readers.values():

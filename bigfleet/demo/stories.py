@@ -118,6 +118,8 @@ async def _spot_storm(stage: Stage) -> None:
     await stage.until("the shard has seen it", lambda: stage.serving("batch") < 6)
     stage.holds("pay has not noticed", stage.serving("pay") == 2)
     await stage.until("batch has found six machines again", lambda: stage.serving("batch") == 6)
+    await stage.cycles(1)
+    await stage.why("batch")
 
 
 async def _unsatisfiable_gang(stage: Stage) -> None:
@@ -152,6 +154,7 @@ async def _provider_outage(stage: Stage) -> None:
     await stage.asks("web", _cpu_need("web", 4, 5_000, 8))
     await stage.cycles(3)
     stage.holds("the shard goes on deciding, and cannot buy", stage.serving("web") == 2)
+    await stage.why("web")
     stage.outage_ends()
     await stage.until("web has its four machines", lambda: stage.serving("web") == 4)
 
@@ -169,6 +172,8 @@ async def _operator_vanishes(stage: Stage) -> None:
     stage.holds("it has not heard web yet, so it takes nothing away", stage.serving("web") == 12)
     await stage.asks("web", _cpu_need("web", 11, 5_000, 8))
     await stage.until("web is back and needs one less: one machine goes", lambda: stage.serving("web") == 11)
+    await stage.cycles(1)
+    await stage.why("web")
 
 
 STORIES: Final[Mapping[str, Story]] = {

@@ -101,6 +101,7 @@ def _cluster(figure: ClusterFigure, standing: Standing) -> pb.ClusterStatus:
         held_rollups=standing.held_rollups(figure.cluster),
         reported=figure.reported,
         machines=figure.machines,
+        price_per_hour=figure.price_per_hour,
     )
 
 

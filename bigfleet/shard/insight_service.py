@@ -131,7 +131,8 @@ class InsightService:
         header.before_first_short = page.found.before_first_short
         header.next_page_token = str(last) if last < len(rows) else ""
         yield pb.ListNeedsResponse(header=header)
-        async for frame in page.frames(rows[first:last]):
+        shown = rows[first:last]
+        async for frame in page.batches(shown) if request.batched else page.frames(shown):
             yield frame
 
     @allow(READONLY, ADMIN)

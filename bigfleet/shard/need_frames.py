@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bigfleet.insight.v1 import insight_pb2
 from bigfleet.shard.core.inspection import NeedQuery, NeedRow, NeedRows, NeedsFound
 from bigfleet.shard.core.views import CycleView
 from bigfleet.v1alpha1 import shardread_pb2 as pb
@@ -52,6 +53,15 @@ class Page:
         for first in range(0, len(rows), AT_A_TIME):
             for frame in await asyncio.to_thread(self.encoded.frames, rows[first : first + AT_A_TIME]):
                 yield frame
+
+    async def batches(self, rows: Sequence[int]) -> AsyncIterator[bytes]:
+        """The same, a slice in one frame: rows are field 2 there as here, so their bytes only stand one after the other."""
+        for first in range(0, len(rows), AT_A_TIME):
+            yield await asyncio.to_thread(self._batch, rows[first : first + AT_A_TIME])
+
+    def _batch(self, rows: Sequence[int]) -> bytes:
+        batch = insight_pb2.NeedBatch.FromString(b"".join(self.encoded.frames(rows)))
+        return insight_pb2.ListNeedsResponse(batch=batch).SerializeToString(deterministic=True)
 
 
 class NeedFrames:

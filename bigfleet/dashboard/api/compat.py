@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from bigfleet.dashboard import metrics as names
 from bigfleet.dashboard.core.money import finops
+from bigfleet.dashboard.core.need_list import NeedQuery
 from bigfleet.dashboard.core.seen import CoordinatorSeen, ReportSeen
 from bigfleet.dashboard.fleet import Fleet
 from bigfleet.dashboard.metrics import MetricReader
 from bigfleet.dashboard.parameters import Parameters
-from bigfleet.dashboard.rows import fitting
+from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting
 from bigfleet.dashboard.sources import SourceError, Trouble, not_wired
 from bigfleet.dashboard.times import moment
 
@@ -30,6 +31,8 @@ _MAX_STEP_S: Final = 3_600.0
 _ALIVE_S: Final = 120.0
 _NEEDS_BYTES: Final = 1_000_000 - 1_000
 """For the rows; the rest of the answer is small."""
+_NEEDS_AT_MOST: Final = _NEEDS_BYTES // LEAST_NEED_BYTES
+"""More rows than these never fit, so nobody is asked for them."""
 
 
 async def health(_fleet: Fleet, _given: Parameters) -> Answer:
@@ -198,8 +201,15 @@ async def needs(fleet: Fleet, given: Parameters) -> Answer:
     """The needs of one shard in its last cycle: as many as were asked for, and as fit into a megabyte (ADR-0160)."""
     shard_id = given.required("shard")
     limit = given.number("limit", 2000, least=1, most=100_000)
-    told = await fleet.shard(shard_id).needs(given.text("cluster"), limit)
-    return told | {"needs": await asyncio.to_thread(fitting, told["needs"], _NEEDS_BYTES)}
+    query = NeedQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
+    told = await fleet.shard(shard_id).need_list(query)
+    return {
+        "shardId": shard_id,
+        "cycle": told.cycle,
+        "computedAtUnixNanos": told.computed_at_ns,
+        "totalNeeds": told.total,
+        "needs": await asyncio.to_thread(fitting, told.rows, _NEEDS_BYTES),
+    }
 
 
 async def finops_snapshot(fleet: Fleet, _given: Parameters) -> Answer:

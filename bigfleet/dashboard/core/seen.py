@@ -34,6 +34,7 @@ class ClusterSeen:
     held_rollups: int
     reported: bool
     machines: int
+    price_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

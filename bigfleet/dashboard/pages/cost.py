@@ -4,7 +4,7 @@ Rules: dashboard 5 (Cost); the gauge of demand counts rows, and is called so.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from bigfleet.dashboard.charts import Line, Part, bar, line_chart
 from bigfleet.dashboard.core.cost_trend import PriceLines
@@ -15,6 +15,8 @@ from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.tables import Column, Row, table
 from bigfleet.dashboard.times import moment
+
+_CLUSTERS: Final = 20
 
 
 def cost(
@@ -27,7 +29,14 @@ def cost(
     if not rows and told is None:
         body: Html = empty("Unknown: no shard has told yet.")
     else:
-        body = el("div", _costs(rows, summary), _trend(trend), _buckets(told), class_="grid")
+        body = el(
+            "div",
+            _costs(rows, summary),
+            _clusters(frame, picture),
+            _trend(trend),
+            _buckets(told),
+            class_="grid",
+        )
     return main_part(frame, "Cost", live("cost", body), every=20)
 
 
@@ -55,6 +64,34 @@ def _costs(rows: Sequence[MachineCount], summary: Summary) -> list[Html]:
             ),
         )
     ]
+
+
+def _clusters(frame: Frame, picture: Picture) -> Html:
+    """What each cluster's machines cost, over all shards, the dearest first."""
+    machines: dict[str, int] = {}
+    dollars: dict[str, float] = {}
+    for row in (row for place in picture.shards if place.seen for row in place.seen.clusters):
+        machines[row.cluster] = machines.get(row.cluster, 0) + row.machines
+        dollars[row.cluster] = dollars.get(row.cluster, 0.0) + (row.price_per_hour or 0.0)
+    names = sorted(machines, key=lambda name: (-dollars[name], name))
+    listed = (
+        Row(
+            (
+                el("a", name, href=frame.to(f"clusters/{name}")),
+                count(machines[name]),
+                money(dollars[name]),
+            ),
+            key=name,
+        )
+        for name in names[:_CLUSTERS]
+    )
+    columns = (Column("cluster"), Column("machines", True), Column("cost", True))
+    more = len(names) - _CLUSTERS
+    return card(
+        "By cluster",
+        table("machines bound to it, the dearest first", columns, listed) if names else empty("None yet."),
+        el("p", f"{count(more)} more, which cost less", class_="dim") if more > 0 else None,
+    )
 
 
 def _trend(trend: PriceLines) -> Html:

@@ -313,6 +313,7 @@ class ClusterStatus(_message.Message):
     HELD_ROLLUPS_FIELD_NUMBER: _builtins.int
     REPORTED_FIELD_NUMBER: _builtins.int
     MACHINES_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """The cluster."""
     connected: _builtins.bool
@@ -327,6 +328,8 @@ class ClusterStatus(_message.Message):
     """The cluster has reported since the start, so that machines may be taken from it."""
     machines: _builtins.int
     """Machines bound to it."""
+    price_per_hour: _builtins.float
+    """What those cost in an hour, added up."""
     def __init__(
         self,
         *,
@@ -337,10 +340,11 @@ class ClusterStatus(_message.Message):
         held_rollups: _builtins.int = ...,
         reported: _builtins.bool = ...,
         machines: _builtins.int = ...,
+        price_per_hour: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "held_rollups", b"held_rollups", "machines", b"machines", "reported", b"reported", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "held_rollups", b"held_rollups", "machines", b"machines", "price_per_hour", b"price_per_hour", "reported", b"reported", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -991,6 +995,7 @@ class ListNeedsRequest(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    BATCHED_FIELD_NUMBER: _builtins.int
     status: Global___ListNeedsRequest.Status.ValueType
     """Only needs that fare so."""
     text: _builtins.str
@@ -1000,6 +1005,10 @@ class ListNeedsRequest(_message.Message):
     page_token: _builtins.str
     """Where to go on: next_page_token of the header before, or the number of rows to pass over. Pages of different cycles
     may overlap or leave a need out; compare the headers.
+    """
+    batched: _builtins.bool
+    """Send rows many to a frame, as `batch`. Thousands of frames cost more than what is in them. A shard that does not know
+    this sends them one by one, so be ready for both.
     """
     @_builtins.property
     def clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1018,10 +1027,11 @@ class ListNeedsRequest(_message.Message):
         text: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        batched: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "page_size", b"page_size", "page_token", b"page_token", "reasons", b"reasons", "status", b"status", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batched", b"batched", "clusters", b"clusters", "page_size", b"page_size", "page_token", b"page_token", "reasons", b"reasons", "status", b"status", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1035,6 +1045,7 @@ class ListNeedsResponse(_message.Message):
 
     HEADER_FIELD_NUMBER: _builtins.int
     NEED_FIELD_NUMBER: _builtins.int
+    BATCH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def header(self) -> Global___ListNeedsHeader:
         """The first frame, and only that."""
@@ -1043,21 +1054,50 @@ class ListNeedsResponse(_message.Message):
     def need(self) -> _shardread_pb2.NeedView:
         """Every further frame: the need as ShardRead.InspectNeeds shows it."""
 
+    @_builtins.property
+    def batch(self) -> Global___NeedBatch:
+        """In place of that, where it was asked for: the next needs."""
+
     def __init__(
         self,
         *,
         header: Global___ListNeedsHeader | None = ...,
         need: _shardread_pb2.NeedView | None = ...,
+        batch: Global___NeedBatch | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "header", b"header", "need", b"need"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "frame", b"frame", "header", b"header", "need", b"need"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["frame", b"frame", "header", b"header", "need", b"need"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "frame", b"frame", "header", b"header", "need", b"need"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["header", "need"]  # noqa: Y015
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["header", "need", "batch"]  # noqa: Y015
     _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
 
 Global___ListNeedsResponse: _TypeAlias = ListNeedsResponse  # noqa: Y015
+
+@_typing.final
+class NeedBatch(_message.Message):
+    """Needs that follow each other."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NEEDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def needs(self) -> _containers.RepeatedCompositeFieldContainer[_shardread_pb2.NeedView]:
+        """In their order. The number is that of a lone need in its frame, so that a batch is such frames one after the other."""
+
+    def __init__(
+        self,
+        *,
+        needs: _abc.Iterable[_shardread_pb2.NeedView] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["needs", b"needs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NeedBatch: _TypeAlias = NeedBatch  # noqa: Y015
 
 @_typing.final
 class ListNeedsHeader(_message.Message):

@@ -98,14 +98,22 @@ class ClusterFigure:
     """When its operator made the roll-up; 0 without rows."""
     rows: int
     machines: int
+    price_per_hour: float = 0.0
+    """What its machines cost."""
 
 
 def cluster_figures(view: CycleView) -> tuple[ClusterFigure, ...]:
     """Every cluster with a session, demand or machines, by name."""
     snapshot = view.snapshot
-    bound = np.bincount(snapshot.columns["cluster"][snapshot.id_order], minlength=1)
+    rows, numbers = snapshot.id_order, range(len(snapshot.shapes))
+    owner, shape = snapshot.columns["cluster"][rows], snapshot.columns["shape"][rows]
+    prices = np.fromiter((snapshot.shapes[n].price_per_hour for n in numbers), np.float64, len(numbers))
+    bound, paid = np.bincount(owner, minlength=1), np.bincount(owner, prices[shape], minlength=1)
     machines = {
         snapshot.clusters[number]: int(bound[number]) for number in np.flatnonzero(bound).tolist() if number
+    }
+    dollars = {
+        snapshot.clusters[number]: _cents(float(paid[number])) for number in np.flatnonzero(paid).tolist()
     }
     demand = {name: part.rows for name, part in view.demand.by_cluster.items()}
     names = sorted({*view.sessions, *machines, *demand})
@@ -117,6 +125,7 @@ def cluster_figures(view: CycleView) -> tuple[ClusterFigure, ...]:
             rollup_ns=max((need.arrival_ns for need in demand.get(name, ())), default=0),
             rows=len(demand.get(name, ())),
             machines=machines.get(name, 0),
+            price_per_hour=dollars.get(name, 0.0),
         )
         for name in names
     )

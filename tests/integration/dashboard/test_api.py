@@ -303,7 +303,7 @@ def test_item_20_a_hundred_readers_cost_the_shard_one_call() -> None:
     """Counted where the shard is asked. The dashboard's own look at it, on a timer whoever reads, is none of these."""
     looks = (calls.GET_STATUS, calls.LIST_SHORTFALLS, calls.WATCH_CYCLES)
     wanted = {
-        "/api/v1/needs?shard=shard-0": calls.INSPECT_NEEDS,
+        "/api/v1/needs?shard=shard-0": calls.LIST_NEEDS,
         "/needs?shard=shard-0&status=short": calls.LIST_NEEDS,
         "/api/v1/x/machines?shard=shard-0": calls.LIST_MACHINES,
         "/machines?shard=shard-0": calls.LIST_MACHINES,

@@ -69,7 +69,7 @@ async def with_coordinator() -> AsyncIterator[tuple[ReadCoordinator, World]]:
     coordinator = ReadCoordinator(SystemClock())
     server = await GrpcNet().serve("127.0.0.1:0", [coordinator.bound()])
     try:
-        async with dashboard_world(names=(), coordinator=f"127.0.0.1:{server.port}") as world:
+        async with dashboard_world(names=(), coordinator=[f"127.0.0.1:{server.port}"]) as world:
             yield coordinator, world
     finally:
         await server.stop(0)

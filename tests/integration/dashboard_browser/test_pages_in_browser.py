@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import ViewportSize
 
 from bigfleet.dashboard.scraper import Endpoint
 from tests.integration.dashboard.test_api import exported
@@ -12,6 +13,11 @@ from tests.integration.dashboard_browser.tabs import DARK, PAGES, PAPER, Browsin
 
 pytestmark = pytest.mark.integration
 ENDPOINTS = [Endpoint("shard-0", exported)]
+SCREENS: dict[str, ViewportSize] = {
+    "320px": {"width": 320, "height": 640},
+    "zoom-200": {"width": 640, "height": 360},
+    "wide": {"width": 1280, "height": 720},
+}
 _MISSING = ("404 (Not Found)",)  # one of the pages is the one that does not exist
 _AXE = {
     # What passes is not asked for: it is every node of the page, and takes longer to send than to find.
@@ -51,11 +57,16 @@ def test_axe_notices_what_it_is_there_for(browsing: Browsing) -> None:
     browsing.play(story)
 
 
-def test_every_page_loads_in_both_themes_without_a_complaint_of_browser_or_axe(browsing: Browsing) -> None:
-    """A theme changes colours and nothing else, so in the dark one contrast is judged anew, on the same page."""
+def test_every_page_loads_in_both_themes_and_all_widths_without_a_complaint(browsing: Browsing) -> None:
+    """One load of each page: what axe and the browser say, the other theme, a narrow screen, a zoom of 200 %.
+
+    A theme changes colours and nothing else, so in the dark one contrast is judged anew. A zoom of 200 % halves the pixels
+    that a page has to live in.
+    """
 
     async def story(world: World) -> None:
         found: list[str] = []
+        too_wide: list[tuple[str, str, int]] = []
         async with browsing.tab(world, color_scheme="light", forgiven=_MISSING) as tab:
             for path in PAGES:
                 await tab.page.emulate_media(color_scheme="light")
@@ -63,12 +74,17 @@ def test_every_page_loads_in_both_themes_without_a_complaint_of_browser_or_axe(b
                 assert await tab.page.locator("h1").count() == 1, path
                 await tab.picture(f"{file_name(path)}-light")
                 found += await findings(tab)
-                assert (await tab.size())[0] <= 1280, path
                 await tab.page.emulate_media(color_scheme="dark")
                 assert await tab.page.evaluate(PAPER) == DARK, path
                 await tab.picture(f"{file_name(path)}-dark")
                 found += await findings(tab, _THERE, _CONTRAST)
+                for name, view in SCREENS.items():
+                    await tab.page.set_viewport_size(view)
+                    await tab.picture(f"{file_name(path)}-{name}")
+                    if (width := (await tab.size())[0]) > view["width"]:
+                        too_wide.append((path, name, width))
         assert found == []
+        assert too_wide == []
 
     browsing.play(story, endpoints=ENDPOINTS)
 
@@ -88,29 +104,6 @@ def test_an_empty_fleet_is_told_on_every_page(browsing: Browsing, name: str, opt
                     await tab.picture(f"{file_name(path)}-{name}")
 
     browsing.play(story, **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("320px", {"viewport": {"width": 320, "height": 640}}),
-        ("zoom-200", {"viewport": {"width": 640, "height": 360}, "device_scale_factor": 2}),
-    ],
-    ids=["320 px wide", "zoom of 200 %"],
-)
-def test_no_page_scrolls_sideways(browsing: Browsing, name: str, options: dict[str, Any]) -> None:
-    async def story(world: World) -> None:
-        too_wide = []
-        async with browsing.tab(world, forgiven=_MISSING, **options) as tab:
-            for path in PAGES:
-                await tab.open(path)
-                await tab.picture(f"{file_name(path)}-{name}")
-                width, _ = await tab.size()
-                if width > options["viewport"]["width"]:
-                    too_wide.append((path, width))
-        assert too_wide == []
-
-    browsing.play(story, endpoints=ENDPOINTS)
 
 
 def test_with_scripts_off_every_page_shows_current_data(browsing: Browsing) -> None:

@@ -157,6 +157,32 @@ def test_needs_as_json_and_yaml_use_the_names_of_the_wire(live: Live) -> None:
     assert yaml.safe_load(live.good("needs --shard shard-0:7780 -o yaml"))["needs"] == [first, second]
 
 
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "status",
+        "needs",
+        "machines",
+        "explain --need train/llm-7",
+        "explain --machine m-1",
+        "what-if",
+        "watch --cycles 1",
+    ],
+)
+def test_every_look_at_a_shard_takes_the_same_flags_and_has_the_same_four_forms(
+    live: Live, line: str, form: str
+) -> None:
+    out = live.good(f"{line} --shard shard-0:7780 -o {form} --timeout 30s --no-color")
+    if form == "json":
+        assert isinstance(json.loads(out), dict)
+    elif form == "yaml":
+        assert isinstance(yaml.safe_load(out), dict)
+    else:
+        assert "\x1b" not in out
+        assert out.strip()
+
+
 def test_no_cycle_yet_is_told_and_is_not_no_demand(live: Live) -> None:
     live.shard = StandingShard()
     assert live.good("needs --shard shard-0:7780") == "the shard has completed no cycle yet\n"

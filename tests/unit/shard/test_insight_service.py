@@ -26,6 +26,7 @@ from bigfleet.shard.core.standing import CoordinatorStanding, Standing
 from bigfleet.shard.core.views import CycleFacts, HeldOff
 from bigfleet.shard.explaining import AT_ONCE, WAITING, Explained, Explainer
 from bigfleet.shard.insight_service import DOCUMENTS_AT_ONCE, DOCUMENTS_WAITING, InsightService
+from bigfleet.shard.need_frames import AT_A_TIME
 from bigfleet.shard.read_service import ReadService
 from bigfleet.shard.watching import Watching
 from bigfleet.testing.builders import amounts, assigned, machine, shape
@@ -170,6 +171,11 @@ def test_every_row_of_needs_is_the_one_that_inspection_shows() -> None:
         ) as frames:
             inspected = [frame.need async for frame in frames][1:]
         listed = [frame.need for frame in await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest())][1:]
+        _, *batches = await world.stream(calls.LIST_NEEDS, pb.ListNeedsRequest(batched=True))
+        assert [
+            need for frame in batches for need in frame.batch.needs
+        ] == listed  # many to a frame, the same rows
+        assert len(batches) == -(-len(listed) // AT_A_TIME)
         assert listed == inspected
         assert len(listed) == len(NEEDS)
 

@@ -50,6 +50,8 @@ def test_a_cluster_is_listed_for_its_session_its_demand_or_its_machines() -> Non
     )
     assert cluster_figures(view) == (
         ClusterFigure("asks", connected=False, reported=True, rollup_ns=77, rows=2, machines=0),
-        ClusterFigure("has", connected=False, reported=False, rollup_ns=0, rows=0, machines=2),
+        ClusterFigure(
+            "has", connected=False, reported=False, rollup_ns=0, rows=0, machines=2, price_per_hour=2.0
+        ),
         ClusterFigure("listens", connected=True, reported=True, rollup_ns=0, rows=0, machines=0),
     )

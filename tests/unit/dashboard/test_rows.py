@@ -1,0 +1,24 @@
+"""Rows of the API (dashboard 4.1, ADR-0160)."""
+
+import json
+
+from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting, need_row
+from bigfleet.v1alpha1 import capacity_pb2 as capacity
+from bigfleet.v1alpha1 import shardread_pb2 as read
+
+
+def test_no_need_is_smaller_than_the_least_that_is_counted_on() -> None:
+    need = capacity.CapacityNeed(
+        interruption_penalty_bucket=capacity.PENALTY_BUCKET_ZERO,
+        reclamation_penalty_bucket=capacity.PENALTY_BUCKET_ZERO,
+    )
+    bare = read.NeedView(need=need, satisfied=True, same_satisfiable=True, acquisition_parked=True)
+    assert len(json.dumps(need_row(bare), separators=(",", ":"))) >= LEAST_NEED_BYTES
+
+
+def test_rows_are_cut_where_the_next_would_not_fit() -> None:
+    rows = [{"name": "x" * 10}, {"name": "é"}, {"name": "z"}]
+    sizes = [len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()) + 1 for row in rows]
+    assert fitting(rows, sum(sizes[:2])) == rows[:2]
+    assert fitting(rows, sum(sizes[:2]) - 1) == rows[:1]
+    assert fitting(rows, 0) == []
