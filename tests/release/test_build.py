@@ -17,6 +17,7 @@ from release.artefacts import CHECKSUMS, build
 from release.charts import chart_names
 from release.errors import ReleaseError
 from release.sources import Commit, export_tree
+from tests.docs.shell_blocks import blocks
 
 pytestmark = pytest.mark.integration
 
@@ -63,6 +64,12 @@ def test_it_is_complete_and_its_checksums_are_right(made: Path) -> None:
     assert {row["name"]: row["digest"]["sha256"] for row in told["subject"]}.items() <= summed.items()
     (source,) = told["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert source["digest"]["gitCommit"] == COMMIT.id
+
+
+def test_the_checksums_are_checked_as_the_page_says(made: Path, tmp_path: Path) -> None:
+    (block,) = blocks(ROOT / "docs" / "dev" / "release.md", "bash")
+    (tmp_path / "dist").symlink_to(made)
+    subprocess.run(["bash", "-euc", block], cwd=tmp_path, check=True)
 
 
 def test_the_same_sources_give_the_same_bytes(made: Path, tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Custom resources of the next version on a real API server: what is stored stays, and the way back loses the new property only."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bigfleet.testing.control_plane.cluster import Cluster
+from bigfleet.testing.control_plane.options import OLDEST_MINOR, ClusterOptions
+from tests.integration.upgrade.builds import HistoryMissingError, definitions_of, earlier, following
+
+PATH = "/apis/bigfleet.lucy.sh/v1alpha1/namespaces/default/capacityrequests"
+BARE = ClusterOptions(minor=OLDEST_MINOR, scheduler=False, controllers=(), kwok=())
+
+
+def request(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "bigfleet.lucy.sh/v1alpha1",
+        "kind": "CapacityRequest",
+        "metadata": {"name": name},
+        "spec": {"priority": 1000, "resources": {"cpu": "1"}, **spec},
+    }
+
+
+def keeps_notes(cluster: Cluster) -> bool:
+    """Ask without storing: the server may serve the schema of before for a moment longer."""
+    answer = cluster.admin.call("POST", f"{PATH}?dryRun=All", request("probe", note="a remark"))
+    return answer.ok and "note" in answer.body["spec"]
+
+
+@pytest.mark.long
+def test_objects_survive_the_next_definitions_and_the_way_back(
+    make_cluster: Callable[[ClusterOptions], Cluster], tmp_path: Path
+) -> None:
+    try:
+        before = [one.manifest() for one in definitions_of(earlier(tmp_path / "earlier"))]
+    except HistoryMissingError as error:
+        pytest.skip(str(error))
+    after = [one.manifest() for one in definitions_of(following(tmp_path / "following"))]
+    cluster = make_cluster(BARE)
+    cluster.install_crds(before)
+    old = cluster.admin.post(PATH, request("old", note="dropped"))
+    assert old["spec"] == request("old")["spec"]
+
+    cluster.install_crds(after)
+    cluster.wait("the next schema is served", partial(keeps_notes, cluster))
+    assert cluster.admin.get(f"{PATH}/old") == old
+    assert cluster.admin.post(PATH, request("new", note="kept"))["spec"]["note"] == "kept"
+    assert cluster.admin.patch(f"{PATH}/old", {"spec": {"note": "late"}})["spec"]["note"] == "late"
+
+    cluster.install_crds(before)
+    cluster.wait("the schema of before is served", lambda: not keeps_notes(cluster))
+    for name in ("old", "new"):
+        assert cluster.admin.get(f"{PATH}/{name}")["spec"] == request(name)["spec"]

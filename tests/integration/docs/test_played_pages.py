@@ -1,0 +1,101 @@
+"""The `bash` blocks of the pages are typed into one shell, in their order, against real processes (packaging 7 items 46 and 52).
+
+Nothing is changed but the ports, as other processes may hold those of the pages.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bigfleet.coordinator.testing.processes import settled_port
+from tests.docs.shell_blocks import DOCS, blocks
+
+pytestmark = pytest.mark.integration
+
+PATIENCE_S = 300
+# Which flag has which port without being told; a page that names no address means these.
+DEFAULTS = {
+    "BIGFLEET_SHARD_LISTEN": 7780,
+    "BIGFLEET_SHARD_METRICS_ADDR": 8780,
+    "BIGFLEET_COORDINATOR_LISTEN": 7790,
+    "BIGFLEET_COORDINATOR_RAFT_BIND": 7791,
+    "BIGFLEET_COORDINATOR_METRICS_ADDR": 8790,
+    "BIGFLEET_ALL_IN_ONE_SHARD_LISTEN": 7780,
+    "BIGFLEET_ALL_IN_ONE_COORDINATOR_LISTEN": 7790,
+    "BIGFLEET_ALL_IN_ONE_RAFT_BIND": 7791,
+    "BIGFLEET_ALL_IN_ONE_SHARD_METRICS_ADDR": 8780,
+    "BIGFLEET_ALL_IN_ONE_COORDINATOR_METRICS_ADDR": 8790,
+    "BIGFLEET_ALL_IN_ONE_DASHBOARD_ADDR": 8760,
+    "BIGFLEETCTL_COORDINATOR": 7790,
+}
+
+
+def play(script: list[str], directory: Path, environ: Mapping[str, str] | None = None) -> str:
+    """Type blocks into one shell that ends at the first failure; return all that was said."""
+    ports = {port: settled_port() for port in sorted(set(DEFAULTS.values()))}
+    whole = "\n".join(["set -euo pipefail", *script])
+    for port, free in ports.items():
+        whole = whole.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free}")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(directory),
+        **{name: f"127.0.0.1:{ports[port]}" for name, port in DEFAULTS.items()},
+        **(environ or {}),
+    }
+    said = directory / "said.txt"
+    with said.open("wb") as stream:
+        shell = subprocess.Popen(
+            ["bash", "-c", whole],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+        try:
+            code = shell.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            code = -1
+        finally:
+            _end(shell.pid)
+            shell.wait()
+    text = said.read_text(encoding="utf-8")
+    logs = "\n".join(path.read_text(encoding="utf-8")[-2000:] for path in sorted(directory.glob("*.log")))
+    assert code == 0, f"{text}\n{logs}"
+    return text
+
+
+def _end(session: int) -> None:
+    """End whatever a shell has left behind; it has a process group of its own."""
+    try:
+        os.killpg(session, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def test_a_newcomer_has_a_fleet_by_the_first_page_alone(tmp_path: Path) -> None:
+    start, ask, *rest = blocks(DOCS / "getting-started.md", "bash")
+    more = blocks(DOCS / "first-fleet.md", "bash")
+    # Decisions every second in place of every five: the page says to wait, and a test waits no longer than it must.
+    said = play([start, ask, *more, *rest], tmp_path, {"BIGFLEET_ALL_IN_ONE_CYCLE_INTERVAL": "1s"})
+    assert "needs covered" in said
+    assert "topology.bigfleet/rack" in said or "rack-" in said  # why the gang stands where it stands
+    assert "shard-0" in said
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"said.txt", "snapshot.json"}, "the page says how to undo it"
+
+
+def test_the_restore_drill_and_the_steps_before_an_upgrade(tmp_path: Path) -> None:
+    alone = [*blocks(DOCS / "coordinator.md", "bash"), "kill $!\nwait $!\nrm coordinator.log"]
+    start, backup, *rest = blocks(DOCS / "operations.md", "bash")
+    said = play([*alone, start, backup, *blocks(DOCS / "upgrade.md", "bash"), *rest], tmp_path)
+    assert said.count("checksum:     good") == 2
+    assert "commands:" in said
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"said.txt", "coord-data", "before.tar", "snapshot.json"}, "the drill clears up"
