@@ -72,12 +72,14 @@ def _row(members: list[Document], now: datetime) -> dict[str, object]:
 
     spec = members[0]["spec"]
     totals: dict[str, tuple[int, bool]] = {}
+    unreadable: set[str] = set()
     for member in members:
         for name, text in member["spec"]["resources"].items():
             try:
                 nano, binary = parse_with_family(str(text))
             except InvalidFieldError:
-                continue  # stored before our schema refused it; the operator leaves such a request out
+                unreadable.add(name)  # the operator leaves such a request out, and says so on it
+                continue
             before, was_binary = totals.get(name, (0, True))
             totals[name] = (before + nano, was_binary and (binary or not nano))
     phases = [(member.get("status") or {}).get("phase") for member in members]
@@ -88,7 +90,8 @@ def _row(members: list[Document], now: datetime) -> dict[str, object]:
         "acknowledged": phases.count(ACKNOWLEDGED),
         "priority": spec["priority"],
         "resources": kube_words.amounts(
-            {name: canonical_text(nano, binary=binary) for name, (nano, binary) in totals.items()}
+            dict.fromkeys(unreadable, "?")
+            | {name: canonical_text(nano, binary=binary) for name, (nano, binary) in totals.items()}
         ),
         "requirements": kube_words.requirements(spec.get("requirements") or ()),
         "together": (spec.get("coLocation") or {}).get("topologyKey"),
@@ -111,6 +114,8 @@ def _needs(settings: NeedsSettings, console: Console) -> int:
 
     rows = needs(ask(settings, console, requests), console.now())
     write(console, settings, Listing("needs", _COLUMNS, rows))
+    if not rows:
+        console.complain("no CapacityRequest there; -A looks at all namespaces, -n at one")
     return ExitCode.DONE
 
 

@@ -3,10 +3,10 @@
 Why: each object says a part; whether somebody has to act follows only from all of them together.
 Called by: `bigfleet.cli.kubectl_why`.
 Must never: call anything, or promise a node; the scheduler binds, the shard decides.
-Rules: operator 2.1, 12.2, 13 (on-call), decision O5.
+Rules: operator 2.1, 12.2, 13 (on-call), decision O5, ADR-0167.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -14,16 +14,9 @@ from typing import Any, Final
 from bigfleet.cli import kube_words
 from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, REPORTED
 from bigfleet.kube.crds.upcoming_node import PHASES
-from bigfleet.model.matching import holds
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.kube.suitability import may_serve
 
 Document = dict[str, Any]
-_OPERATORS: Final = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-}
 _COMING: Final = ("Provisioning", "Launched", "Registered")
 _LATE_S: Final = 60
 """A request is reported with the next roll-up, ten seconds later at most; a minute means that nobody reports."""
@@ -41,9 +34,8 @@ class Case:
 
 
 def suited(request: Document, nodes: Sequence[Document]) -> list[Document]:
-    """Return the upcoming nodes whose labels satisfy a request, in the order of their life."""
-    items = request["spec"].get("requirements") or ()
-    found = [node for node in nodes if _satisfies((node.get("spec") or {}).get("labels") or {}, items)]
+    """Return the upcoming nodes that may serve a request, in the order of their life."""
+    found = [node for node in nodes if may_serve(node.get("spec") or {}, request["spec"])]
     return sorted(found, key=lambda node: (PHASES.index(phase_of(node)), node["metadata"]["name"]))
 
 
@@ -108,17 +100,6 @@ def conclusion(case: Case, now: datetime) -> str:
     return "the shard knows the need, and no machine is on its way; --shard asks it why"
 
 
-def _satisfies(labels: Mapping[str, str], items: Sequence[Mapping[str, Any]]) -> bool:
-    for item in items:
-        operator = _OPERATORS.get(item["operator"])
-        if operator is None:  # stored before our schema refused it
-            return False
-        wanted = Requirement(item["key"], operator, tuple(item.get("values") or ()))
-        if not holds(wanted, labels.get(item["key"])):
-            return False
-    return True
-
-
 def _name(document: Document) -> str:
     return f"{document['metadata']['namespace']}/{document['metadata']['name']}"
 
@@ -146,8 +127,10 @@ def _demand_words(spec: Document) -> list[str]:
     words = [
         kube_words.amounts(spec.get("resources") or {}),
         f"priority {spec.get('priority', 0)}",
-        f"nodes with {kube_words.requirements(spec.get('requirements') or ())}",
     ]
+    words.append(
+        f"nodes with {kube_words.requirements(items)}" if (items := spec.get("requirements")) else "any node"
+    )
     if spec.get("coLocation"):
         words.append(f"together in one {spec['coLocation']['topologyKey']}")
     words += [f"spread over {item['topologyKey']}" for item in spec.get("topologySpread") or ()]

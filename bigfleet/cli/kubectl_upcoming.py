@@ -80,6 +80,9 @@ def _upcoming(settings: UpcomingSettings, console: Console) -> int:
 
     rows = upcoming(ask(settings, console, nodes), console.now(), every=settings.every)
     write(console, settings, Listing("upcoming", _COLUMNS, rows))
+    if not rows:
+        hint = "" if settings.every else "; -a also shows those that are Ready"
+        console.complain(f"no machine is on its way into this cluster or out of it{hint}")
     return ExitCode.DONE
 
 

@@ -15,6 +15,9 @@ from bigfleet.cli.console import Console
 from bigfleet.cli.errors import CommandError
 from bigfleet.cli.exit_codes import ExitCode
 from bigfleet.cli.settings import TlsFlags
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.quantity import parse_quantity
+from bigfleet.model.quantity_text import canonical_text
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import capacity_pb2, shardread_pb2
@@ -26,6 +29,7 @@ INSPECT: Final = READ.server_stream(
 )
 DEADLINE_S: Final = 30.0
 _WORDS: Final = {"IN": "In", "NOT_IN": "NotIn", "EXISTS": "Exists", "DOES_NOT_EXIST": "DoesNotExist"}
+_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
 _CODES: Final = {
     Code.PERMISSION_DENIED: ExitCode.PERMISSION,
     Code.UNAUTHENTICATED: ExitCode.PERMISSION,
@@ -88,7 +92,7 @@ def _verdict(view: shardread_pb2.NeedView) -> str:
     if view.satisfied:
         return f"covered by {machines}"
     missing = ", ".join(
-        f"{name} {amount}" for name, amount in sorted(view.residual_deficit.resources.items())
+        f"{name} {_amount(name, amount)}" for name, amount in sorted(view.residual_deficit.resources.items())
     )
     words = [f"short of {missing or 'something'} with {machines}"]
     reason = shardread_pb2.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_")
@@ -106,6 +110,16 @@ def _verdict(view: shardread_pb2.NeedView) -> str:
     if view.acquisition_parked:
         words.append("waits, as no domain can hold the whole gang")
     return "; ".join(words)
+
+
+def _amount(name: str, text: str) -> str:
+    """Return an amount as people write it: bytes in binary units, all else as it came."""
+    if not name.startswith(_BYTES):
+        return text
+    try:
+        return canonical_text(parse_quantity(text), binary=True)
+    except InvalidFieldError:
+        return text
 
 
 def _tls(settings: TlsFlags, console: Console) -> TlsStore | None:

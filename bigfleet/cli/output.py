@@ -104,7 +104,9 @@ def rfc3339(moment: datetime) -> str:
 
 def _record_table(record: Record) -> str:
     width = max(len(key) for key in record.fields) + 1
-    return "".join(f"{key + ':':<{width}}  {cell(value)}\n" for key, value in record.fields.items())
+    lines = (f"{key + ':':<{width}}  {cell(value)}" for key, value in record.fields.items())
+    # A value of several lines begins below its key; nothing trails behind that.
+    return "".join("\n".join(part.rstrip() for part in line.split("\n")) + "\n" for line in lines)
 
 
 def _document(content: Listing | Record) -> object:

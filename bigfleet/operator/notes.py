@@ -25,8 +25,15 @@ class Notes:
     def __init__(self, events: EventRecorder) -> None:
         self._events = events
 
-    def reclaim_started(self, node: NodeView, upcoming: UpcomingView | None, message: str) -> None:
-        """The node is cordoned and is being emptied."""
+    def reclaim_started(
+        self, node: NodeView, upcoming: UpcomingView | None, instruction_id: str, grace_s: int, priority: int
+    ) -> None:
+        """The node is cordoned and is being emptied, for nobody in particular or for a workload of some priority."""
+        why = f" for a workload of priority {priority}" if priority else ""
+        message = (
+            f"BigFleet takes this machine back{why}: cordoned, its pods are evicted within {grace_s} s"
+            f" (reclaim {instruction_id})"
+        )
         self._tell(node, upcoming, "Normal", RECLAIM_STARTED, message)
 
     def reclaim_unresolved(self, machine_id: str, upcoming: UpcomingView | None, *, ambiguous: bool) -> None:

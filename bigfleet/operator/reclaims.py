@@ -129,8 +129,9 @@ class Reclaims:
         upcoming = self._caches.upcoming_of(machine_id)
         if not acked:
             self._meters.count("reclaims_total", outcome="started")
-        about = f"reclaim {job.order.instruction_id}, {job.grace_s} s, preemptor priority {job.order.preemptor_priority}"
-        self._notes.reclaim_started(node, upcoming, about)
+        self._notes.reclaim_started(
+            node, upcoming, job.order.instruction_id, job.grace_s, job.order.preemptor_priority
+        )
         if upcoming is not None:
             await self.set_phase(machine_id, "Draining")
         if not acked:

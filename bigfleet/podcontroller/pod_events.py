@@ -3,19 +3,19 @@
 Why: "my pod is Pending, is anything happening?" is asked with `kubectl describe pod`, and should be answered there.
 Called by: `bigfleet.podcontroller.controller`: one task watches upcoming nodes, and each acknowledged request is handed in.
 Must never: hold up the work on requests, speak of what was so before this process began, or promise anything.
-Rules: operator 8 (events on pods), ADR-0105.
+Rules: operator 8 (events on pods), ADR-0105, ADR-0167.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from bigfleet.aio.clock import Clock
 from bigfleet.kube.events import About, EventRecorder
 from bigfleet.kube.feed import Change
 from bigfleet.kube.resources import PODS
-from bigfleet.model.matching import holds
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Operator, Requirement
+from bigfleet.kube.suitability import may_serve
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.podcontroller.caches import Caches
 from bigfleet.podcontroller.core.views import PodView, RequestView, UpcomingView
 
@@ -26,12 +26,6 @@ BAD_DEMAND: Final = "DemandNotExact"
 REFUSED: Final = "CapacityRequestRefused"
 _REGISTERED: Final = "Registered"
 _BATCH_S: Final = 1.0
-_OPERATORS: Final = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-}
 
 
 class PodEvents:
@@ -91,28 +85,18 @@ class PodEvents:
 
 
 def suited(node: UpcomingView, pods: Sequence[PodView]) -> list[PodView]:
-    """Return the pods whose requirements the labels of a node satisfy, in the order given; no more than are told."""
-    labels = dict(node.labels)
+    """Return the pods that a node may serve, in the order given; no more than are told."""
+    shape = {"labels": dict(node.labels), "resources": dict(node.resources)}
     known: dict[str, bool] = {}
     found: list[PodView] = []
     for pod in pods:
         if pod.wanted not in known:
-            known[pod.wanted] = _satisfies(labels, json.loads(pod.wanted))
+            known[pod.wanted] = may_serve(shape, json.loads(pod.wanted))
         if known[pod.wanted]:
             found.append(pod)
             if len(found) == TOLD_PODS:
                 break
     return found
-
-
-def _satisfies(labels: Mapping[str, str], spec: Mapping[str, Any]) -> bool:
-    return all(
-        holds(
-            Requirement(item["key"], _OPERATORS[item["operator"]], tuple(item.get("values", ()))),
-            labels.get(item["key"]),
-        )
-        for item in spec["requirements"]
-    )
 
 
 def _coming(node: UpcomingView) -> str:

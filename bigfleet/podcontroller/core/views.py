@@ -78,6 +78,7 @@ class UpcomingView:
     key: ObjectKey
     phase: str
     labels: tuple[tuple[str, str], ...]
+    resources: tuple[tuple[str, str], ...] = ()
 
 
 def text_of(spec: Mapping[str, Any]) -> str:
@@ -127,9 +128,13 @@ def request_view(request: Document) -> RequestView | None:
 
 def upcoming_view(upcoming: Document) -> UpcomingView:
     """Return what is kept of an UpcomingNode."""
-    labels: Mapping[str, str] = (upcoming.get("spec") or {}).get("labels") or {}
+    spec = upcoming.get("spec") or {}
+    labels: Mapping[str, str] = spec.get("labels") or {}
+    resources = {name: str(amount) for name, amount in (spec.get("resources") or {}).items()}
     phase = (upcoming.get("status") or {}).get("phase", "")
-    return UpcomingView(key_of(upcoming), phase, tuple(sorted(labels.items())))
+    return UpcomingView(
+        key_of(upcoming), phase, tuple(sorted(labels.items())), tuple(sorted(resources.items()))
+    )
 
 
 def _state(pod: Document) -> PodState:

@@ -32,7 +32,9 @@ async def test_e11_a_thousand_pods_become_a_thousand_machines(
             await one.until(what, condition, PATIENCE_S, poll_s=0.5)
             took[what] = round(time.monotonic() - began, 1)
 
-        one.deploy("web", PODS, cpu="7500m")
+        one.deploy(
+            "web", PODS, cpu="8"
+        )  # a whole machine each: smaller ones would be covered by fewer machines
         acknowledged = "bigfleet_operator_acknowledged_total"
         await reached("acknowledged_s", lambda: one.metric(operator, acknowledged) >= PODS)
         await reached("configured_s", lambda: len(one.machines(state="Configured")) == PODS)

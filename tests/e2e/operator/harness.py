@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,12 @@ def clean(cluster: Cluster, namespace: str) -> None:
     """Take away what one test left behind in the cluster at large."""
     cluster.admin.delete(f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
     for path in (UPCOMING, HINTS, NODES, f"{GROUP}/namespaces/{namespace}/capacityrequests"):
-        cluster.admin.delete(path)
+        # Ten thousand objects take the server longer than one call waits.
+        cluster.wait(f"{path} is empty", partial(_emptied, cluster, path), 300)
+
+
+def _emptied(cluster: Cluster, path: str) -> bool:
+    return cluster.admin.call("DELETE", path).ok
 
 
 @asynccontextmanager

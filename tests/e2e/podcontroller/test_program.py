@@ -259,7 +259,7 @@ def test_the_plugin_lists_needs_and_nodes_and_tells_why_a_pod_waits(
         "apiVersion": "bigfleet.lucy.sh/v1alpha1",
         "kind": "UpcomingNode",
         "metadata": {"name": f"un-{zone}"},
-        "spec": {"resources": {"cpu": "8"}, "labels": {"zone": zone}},
+        "spec": {"resources": {"cpu": "8", "memory": "32Gi"}, "labels": {"zone": zone}},
     }
     path = "/apis/bigfleet.lucy.sh/v1alpha1/upcomingnodes"
     audited.admin.post(path, upcoming)

@@ -108,6 +108,19 @@ def test_the_story_names_everything_that_was_found() -> None:
     assert story["shard says"] == ["covered"]
 
 
+def test_a_node_too_small_for_the_pod_is_not_on_its_way_for_it() -> None:  # ADR-0167
+    small = node("un-1", "Registered")
+    small["spec"]["resources"] = {"cpu": "500m"}
+    assert suited(request(), [small]) == []
+    assert "no machine is on its way" in conclusion(Case(pod(), request(), [small]), NOW)
+
+
+def test_a_request_without_requirements_asks_for_any_node() -> None:
+    plain = request()
+    plain["spec"]["requirements"] = []
+    assert "any node" in str(tell(Case(pod(), plain), NOW)["asks for"])
+
+
 def test_an_operator_that_nobody_knows_suits_no_node() -> None:
     odd = request()
     odd["spec"]["requirements"] = [{"key": "zone", "operator": "Gt", "values": ["1"]}]

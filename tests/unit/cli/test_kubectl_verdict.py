@@ -42,7 +42,7 @@ def test_a_short_need_says_what_is_missing_and_why() -> None:
     view = need(
         together=True,
         claimed_machine_count=1,
-        residual_deficit=provider_pb2.Resources(resources={"cpu": "8"}),
+        residual_deficit=provider_pb2.Resources(resources={"cpu": "8", "memory": "1073741824"}),
         unmet_reason=shardread_pb2.UNMET_REASON_PRIORITY_STARVED,
         matching_supply=shardread_pb2.MatchingSupply(idle=0, configured=256, speculative=2, capped=True),
         age_cycles_unmet=5,
@@ -51,7 +51,7 @@ def test_a_short_need_says_what_is_missing_and_why() -> None:
     )
     (line,) = told([HEADER, view], REQUEST)
     assert line == (
-        "cycle 42: short of cpu 8 with 1 machines; priority starved; "
+        "cycle 42: short of cpu 8, memory 1Gi with 1 machines; priority starved; "
         "matching machines: 0 idle, 2 that could be bought, 256 in use or more; short for 5 cycles; gathers in r1; "
         "waits, as no domain can hold the whole gang"
     )

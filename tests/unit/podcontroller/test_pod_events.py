@@ -105,17 +105,9 @@ def test_at_most_twenty_pods_hear_of_a_node_the_first_in_order() -> None:
     assert [pod.key.name for pod in told] == [f"p{number:03d}" for number in range(0, 40, 2)]
 
 
-def test_every_operator_is_judged_by_the_labels_of_the_node() -> None:
-    node = UpcomingView(ObjectKey("", "un-1"), "Registered", (("zone", "a"),))
-    for item, fits in (
-        ({"key": "zone", "operator": "Exists"}, True),
-        ({"key": "disk", "operator": "Exists"}, False),
-        ({"key": "zone", "operator": "DoesNotExist"}, False),
-        ({"key": "disk", "operator": "DoesNotExist"}, True),
-        ({"key": "zone", "operator": "NotIn", "values": ["a"]}, False),
-        ({"key": "disk", "operator": "NotIn", "values": ["a"]}, True),
-        ({"key": "zone", "operator": "In", "values": ["a", "b"]}, True),
-    ):
-        wanted = text_of({"priority": 0, "requirements": [item], "resources": {}})
+def test_a_pod_that_is_too_large_for_a_node_does_not_hear_of_it() -> None:  # ADR-0167
+    node = UpcomingView(ObjectKey("", "un-1"), "Registered", (("zone", "a"),), (("cpu", "8"),))
+    for cpu, told in (("8", True), ("8001m", False)):
+        wanted = text_of({"priority": 0, "requirements": [], "resources": {"cpu": cpu}})
         pod = PodView(ObjectKey("shop", "p"), "u", PodState.LIVE, False, "", wanted, "")
-        assert bool(suited(node, [pod])) is fits, item
+        assert bool(suited(node, [pod])) is told

@@ -78,9 +78,9 @@ def test_a_request_without_our_label_is_nobody_we_know() -> None:
     assert request_view({"metadata": {"name": "r", "namespace": "shop"}, "spec": {}}) is None
 
 
-def test_nodes_keep_phase_and_labels() -> None:
-    view = upcoming_view(
-        {"metadata": {"name": "un-1"}, "spec": {"labels": {"b": "2", "a": "1"}}, "status": {"phase": "Ready"}}
-    )
+def test_nodes_keep_phase_labels_and_size() -> None:
+    spec = {"labels": {"b": "2", "a": "1"}, "resources": {"cpu": 8}}
+    view = upcoming_view({"metadata": {"name": "un-1"}, "spec": spec, "status": {"phase": "Ready"}})
     assert (view.key, view.phase, view.labels) == (ObjectKey("", "un-1"), "Ready", (("a", "1"), ("b", "2")))
+    assert view.resources == (("cpu", "8"),)
     assert upcoming_view({"metadata": {"name": "un-2"}}).phase == ""
