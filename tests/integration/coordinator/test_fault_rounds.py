@@ -15,7 +15,7 @@ import pytest
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.offline import extract
-from bigfleet.coordinator.testing.fault_rounds import (
+from bigfleet.testing.coordinator.fault_rounds import (
     Report,
     acked,
     calls_of,
@@ -26,7 +26,7 @@ from bigfleet.coordinator.testing.fault_rounds import (
     trouble,
     writers,
 )
-from bigfleet.coordinator.testing.processes import PATIENCE_S, ProcessCluster
+from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster
 from bigfleet.testing.domain_checker import check_history
 
 pytestmark = pytest.mark.integration
@@ -69,7 +69,8 @@ async def durability(directory: Path, rounds: int, seed: int) -> Report:
 
 
 def test_row_2_and_item_9_kills_of_one_two_and_all_lose_nothing(tmp_path: Path) -> None:
-    report = asyncio.run(durability(tmp_path, 4, seed=1))
+    report = asyncio.run(durability(tmp_path, 20, seed=1))
+    assert report.rounds == 20
     assert report.acked > 0
 
 

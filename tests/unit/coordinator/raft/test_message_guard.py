@@ -19,10 +19,15 @@ class World:
         self.synced = 0
         self.refused: list[str] = []
         self.raft = Raft()
-        self.guard = MessageGuard(cluster, self.sync, on_refused=self.refused.append, report=lambda: report)
+        self.held: set[tuple[int, int]] = set()
+        self.base: tuple[int, int] | None = (30, 4)
+        self.guard = MessageGuard(cluster, self, on_refused=self.refused.append, report=lambda: report)
 
     def sync(self) -> None:
         self.synced += 1
+
+    def holds(self, index: int, term: int) -> bool:
+        return (index, term) in self.held
 
     def out(self, message: dict[str, Any]) -> dict[str, Any] | None:
         return self.guard.outgoing("peer", message, self.raft)
@@ -117,6 +122,34 @@ def test_item_15_a_snapshot_chunk_moves_no_commit_index() -> None:
     taken = World().take(chunk(b"abc", True, False, 0))
     assert isinstance(taken, dict)
     assert taken["commit_index"] == 10
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "held", "installed"),
+    [
+        pytest.param((30, 4), set(), True, id="ahead of this log"),
+        pytest.param((30, 4), {(30, 4)}, False, id="in this log"),
+        pytest.param((30, 4), {(30, 3)}, True, id="in the place of another entry"),
+        pytest.param((10, 4), set(), False, id="committed here"),
+        pytest.param(None, set(), True, id="of an unknown place"),
+    ],
+)
+def test_row_36_a_snapshot_of_what_is_in_the_log_already_is_a_sign_of_life_only(
+    snapshot: tuple[int, int] | None, held: set[tuple[int, int]], installed: bool
+) -> None:
+    world = World()
+    world.held = held
+    taken = world.take({**chunk(b"abc", True, False, 0), "bf_snapshot": snapshot})
+    assert isinstance(taken, dict)
+    assert ("serialized" in taken) is installed
+    assert taken["commit_index"] == 10
+    assert world.refused == []
+
+
+def test_a_chunk_names_the_entry_at_which_its_snapshot_stands() -> None:
+    sent = World().out({"type": "append_entries", "commit_index": 1, "serialized": (b"abc", True, False)})
+    assert sent is not None
+    assert sent["bf_snapshot"] == (30, 4)
 
 
 def test_chunks_of_a_snapshot_must_follow_each_other() -> None:
