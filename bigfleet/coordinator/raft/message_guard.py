@@ -5,7 +5,7 @@ forwarded commands. Each of these lost or invented data when it was measured.
 Called by: `bigfleet.coordinator.raft.guarded_transport` for real connections; tests put it around a network in memory.
 Must never: pass a message of another cluster, let one out before the journal is synced, or let a snapshot through that would
 take back what this replica has acknowledged.
-Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport); ADR-0150.
+Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport); ADR-0150 and ADR-0151.
 
 Keys that we add begin with `bf_`: the cluster in every message; the sender's term in append answers; where a chunk of a snapshot
 begins, and the entry at which its snapshot stands; and, from a learner, who it is, how far it has applied and which index it has
@@ -78,6 +78,8 @@ class MessageGuard:
         """`report` is what this replica says of itself while it learns; None for a voter."""
         self._cluster_id, self._journal = cluster_id, journal
         self._on_refused, self._report = on_refused, report
+        self._sent_commit: dict[str, int] = {}
+        self._postponed: set[str] = set()
         self._sent_bytes: dict[str, int] = {}
         self._received_bytes: dict[str, int] = {}
         self.learners: dict[str, LearnerReport] = {}
@@ -87,9 +89,9 @@ class MessageGuard:
 
     def outgoing(self, node: str, message: Message, raft: RaftNumbers) -> Message | None:
         """Return what to send in place of a message, None for nothing; everything it rests on is durable by then."""
-        self._journal.sync()
-        if message.get("type") in FORWARDED_TYPES:
+        if message.get("type") in FORWARDED_TYPES or self._can_wait(node, message):
             return None
+        self._journal.sync()
         tagged = {**message, "bf_cluster": self._cluster_id}
         if message["type"] == "next_node_idx":
             tagged["bf_term"] = raft.raftCurrentTerm
@@ -103,6 +105,23 @@ class MessageGuard:
             tagged["bf_snapshot"] = self._journal.base
             self._sent_bytes[node] = begin + len(data)
         return tagged
+
+    def _can_wait(self, node: str, message: Message) -> bool:
+        """Whether a message only says that more is committed, which the next one says too; one such is left out, not two.
+
+        The library sends one to every follower behind every commit. Nobody waits for it: clients are answered by the leader, and
+        the next entries or the next heartbeat bring the same news.
+        """
+        if "prevLogIdx" not in message:
+            return False
+        commit = message["commit_index"]
+        is_news = not message.get("entries") and commit > self._sent_commit.get(node, commit)
+        if is_news and node not in self._postponed:
+            self._postponed.add(node)
+            return True
+        self._postponed.discard(node)
+        self._sent_commit[node] = commit
+        return False
 
     def incoming(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
         """Return what to hand to the library in place of a message, or why nothing."""

@@ -118,6 +118,35 @@ def test_row_36_the_commit_index_is_clamped_to_what_a_message_covers() -> None:
     assert low["commit_index"] == 3
 
 
+def test_news_of_a_commit_alone_waits_for_the_next_message_once() -> None:
+    world = World()
+    entry = {"entries": [(b"", 21, 5)]}
+
+    def sent(commit: int, **more: Any) -> bool:
+        return world.out(append(commit_index=commit, **more)) is not None
+
+    assert sent(20)  # the first word to a peer
+    assert sent(20, **entry)
+    assert not sent(21)  # committed: nobody waits for it
+    assert sent(21)  # the heartbeat says so, and never are two left out
+    assert sent(21)  # a heartbeat without news
+    assert not sent(22)
+    assert sent(23, **entry)  # entries are never left out, and bring the news along
+    assert not sent(24)
+    assert sent(24, **entry)
+    assert not sent(25)
+
+
+def test_news_of_a_commit_wait_for_each_peer_by_itself() -> None:
+    world = World()
+    for peer in ("one", "two"):
+        assert world.guard.outgoing(peer, append(commit_index=20), world.raft) is not None
+    for peer in ("one", "two"):
+        assert world.guard.outgoing(peer, append(commit_index=21), world.raft) is None
+    assert world.guard.outgoing("one", append(commit_index=21), world.raft) is not None
+    assert world.synced == 3  # what does not leave needs no sync
+
+
 def test_item_15_a_snapshot_chunk_moves_no_commit_index() -> None:
     taken = World().take(chunk(b"abc", True, False, 0))
     assert isinstance(taken, dict)
