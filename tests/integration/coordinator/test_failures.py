@@ -8,11 +8,12 @@ import asyncio
 import resource
 import shutil
 import signal
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,13 +21,20 @@ from bigfleet.aio.clock import SystemClock, monotonic_s
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.testing.coordinator.fault_rounds import register
 from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster
-from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_DOMAIN_ASSIGNMENTS
+from bigfleet.transport.coordinator import (
+    ASSIGN_DOMAIN,
+    LIST_DOMAIN_ASSIGNMENTS,
+    LIST_SHARD_REPORTS,
+    REMOVE_SHARD,
+    REPORT_SHARD,
+)
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
 pytestmark = pytest.mark.integration
 
 T = TypeVar("T")
 CLOCK = SystemClock()
+ROOT = Path(__file__).resolve().parents[3]
 EVIDENCE = "coordinator-faults.jsonl"
 Keep = Callable[[str, Mapping[str, object]], None]
 
@@ -317,6 +325,73 @@ def test_rows_13_and_14_a_wiped_replica_comes_back_into_the_old_cluster(world: W
         rows = await read(cluster, await cluster.leader())
         assert isinstance(rows, set)
         assert f"row-13-{ordinal}" in rows
+
+    world.run(scenario)
+
+
+def test_row_18_and_item_34_a_second_process_on_one_directory_ends_at_once(world: World) -> None:
+    async def scenario(cluster: ProcessCluster) -> None:
+        leader = await cluster.leader()
+        holder = cluster.members[leader]
+        flags = ["--data-dir", str(holder.data_dir), "--bootstrap", "--listen", "127.0.0.1:0"]
+        flags += ["--raft-bind", "127.0.0.1:0", "--metrics-addr", "0"]
+        program = [sys.executable, str(ROOT / "cmd" / "bigfleet"), "coordinator", "--id", holder.node_id]
+        second = await asyncio.create_subprocess_exec(*program, *flags, stderr=asyncio.subprocess.PIPE)
+        _, said = await asyncio.wait_for(second.communicate(), PATIENCE_S)
+        assert second.returncode == 1
+        assert b"another process uses this directory" in said
+        assert b"Traceback" not in said
+        assert await assign(cluster, leader, "row-18") is Code.OK
+
+    world.run(scenario)
+
+
+async def report(cluster: ProcessCluster, ordinal: int, **fields: Any) -> pb.ReportAck:
+    channel = cluster.net.dial(cluster.members[ordinal].grpc_address)
+    try:
+        summary = pb.ShardSummary(total_machines=1)
+        request = pb.ShardReport(shard_id="reporting", shard_epoch=1, summary=summary, **fields)
+        return (await channel.unary(REPORT_SHARD, request, timeout_s=10.0)).message
+    finally:
+        await channel.close()
+
+
+async def reported(cluster: ProcessCluster, ordinal: int) -> dict[str, int]:
+    """Return who has reported to a leader, with how many shortfalls."""
+    channel = cluster.net.dial(cluster.members[ordinal].grpc_address)
+    try:
+        reply = await channel.unary(LIST_SHARD_REPORTS, pb.ListShardReportsRequest(), timeout_s=10.0)
+        return {row.shard_id: len(row.shortfalls) for row in reply.message.reports}
+    finally:
+        await channel.close()
+
+
+def test_rows_24_26_and_28_soft_state_is_replaced_purged_and_gone_with_its_leader(world: World) -> None:
+    async def scenario(cluster: ProcessCluster) -> None:
+        leader = await cluster.leader()
+        await report(cluster, leader, cycle=1, shortfalls=[pb.Shortfall(priority=1)])
+        assert (await reported(cluster, leader))["reporting"] == 1
+        await report(cluster, leader, cycle=2)  # row 26: an empty list clears
+        assert (await reported(cluster, leader))["reporting"] == 0
+        request = pb.AssignDomainRequest(topology_key="row", topology_value="row-24", shard_id="reporting")
+        channel = cluster.net.dial(cluster.members[leader].grpc_address)
+        await channel.unary(ASSIGN_DOMAIN, request, timeout_s=10.0)
+        first = await report(cluster, leader, cycle=3)
+        assert [item.assign_domain.topology_value for item in first.instructions] == ["row-24"]
+        await cluster.kill(leader)  # row 24: with the instruction pending
+        fresh = await cluster.leader(among=others(cluster, leader))
+        assert await reported(cluster, fresh) == {}
+        again = await report(cluster, fresh, cycle=4)
+        assert [item.assign_domain.topology_value for item in again.instructions] == ["row-24"]
+        assert again.coordinator_term > first.coordinator_term
+        assert again.instructions[0].instruction_id != first.instructions[0].instruction_id
+        await channel.close()
+        channel = cluster.net.dial(cluster.members[fresh].grpc_address)
+        await channel.unary(REMOVE_SHARD, pb.RemoveShardRequest(shard_id="reporting"), timeout_s=10.0)
+        assert await reported(cluster, fresh) == {}  # row 28: purged, and registered again by its next report
+        assert not (await report(cluster, fresh, cycle=5)).instructions
+        assert "reporting" in await reported(cluster, fresh)
+        await channel.close()
 
     world.run(scenario)
 

@@ -51,9 +51,12 @@ def test_closing_a_server_by_itself_would_lose_that_connection() -> None:
                 await asyncio.sleep(0)
             assert not made
 
-    with pytest.warns(ResourceWarning, match="unclosed"):
+    def run() -> None:
         asyncio.run(scenario())
         gc.collect()
+
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        run()
 
 
 def test_relays_that_end_while_everybody_dials_leave_nothing_open() -> None:
