@@ -111,14 +111,22 @@ async def _at_leader(
 
 
 async def kill_rounds(
-    cluster: ProcessCluster, stream: RandomStream, rounds: int, files: Sequence[Path], report: Report
+    cluster: ProcessCluster,
+    stream: RandomStream,
+    rounds: int,
+    files: Sequence[Path],
+    report: Report,
+    pace: float = 1.0,
 ) -> None:
-    """Kill one, two or all replicas at random moments under writes, again and again; nothing acknowledged may be lost."""
+    """Kill one, two or all replicas at random moments under writes, again and again; nothing acknowledged may be lost.
+
+    `pace` is how long to let them write and lie, in terms of the full rounds.
+    """
     for _ in range(rounds):
-        await _CLOCK.sleep(stream.uniform(0.2, 1.0))
+        await _CLOCK.sleep(pace * stream.uniform(0.2, 1.0))
         victims = stream.sample(range(len(cluster.members)), stream.randint(1, len(cluster.members)))
         await cluster.kill(*victims)
-        await _CLOCK.sleep(stream.choice((0.0, 0.0, 1.5)))
+        await _CLOCK.sleep(pace * stream.choice((0.0, 0.0, 1.5)))
         before = acked(files)
         cluster.start_all()
         await more_acked(cluster, files, len(before))
