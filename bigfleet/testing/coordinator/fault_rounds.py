@@ -116,6 +116,7 @@ async def kill_rounds(
     rounds: int,
     files: Sequence[Path],
     report: Report,
+    *,
     pace: float = 1.0,
 ) -> None:
     """Kill one, two or all replicas at random moments under writes, again and again; nothing acknowledged may be lost.

@@ -60,7 +60,7 @@ async def durability(directory: Path, rounds: int, seed: int, pace: float = 1.0)
         await cluster.formed()
         await register(cluster)
         async with writers(cluster, count=2, callers=4) as files:
-            await kill_rounds(cluster, SeededRng(seed).stream("kills"), rounds, files, report, pace)
+            await kill_rounds(cluster, SeededRng(seed).stream("kills"), rounds, files, report, pace=pace)
         await stopped(cluster)
         states = tables_of(cluster)
         assert states[0] == states[1] == states[2], "the replicas differ"
