@@ -60,7 +60,7 @@ ADAPTERS: Mapping[str, Adapter] = {
         (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
     ),
     "testing/coordinator/fault_rounds.py": Adapter(
-        (Rule.PROCESS, Rule.DISK), "runs clients in processes of their own and reads what they noted"
+        (Rule.DISK,), "reads what clients in processes of their own have noted"
     ),
     "testing/coordinator/history_client.py": Adapter(
         (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
@@ -69,7 +69,8 @@ ADAPTERS: Mapping[str, Adapter] = {
         (Rule.NETWORK, Rule.DISK), "cuts links between real processes, told apart by the process table"
     ),
     "testing/coordinator/nursery.py": Adapter(
-        (Rule.PROCESS, Rule.DISK, Rule.THREADS), "forks coordinators and clients, and waits for them"
+        (Rule.PROCESS, Rule.DISK, Rule.THREADS, Rule.NETWORK),
+        "forks coordinators and clients, and polls the handles of those it has to wait for",
     ),
     "testing/coordinator/processes.py": Adapter(
         (Rule.PROCESS, Rule.DISK, Rule.NETWORK),

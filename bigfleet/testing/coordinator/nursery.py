@@ -138,7 +138,7 @@ def serve(questions: IO[str], answers: IO[str]) -> int | None:
             children.add(answer)
         answers.write(f"{answer}\n")
         answers.flush()
-    for child in children:
+    for child in sorted(children):
         os.kill(child, signal.SIGKILL)
     return None
 
