@@ -59,6 +59,12 @@ class Forked:
             raise TimeoutError(f"process {self.pid} has not ended within {timeout} s")
         return code
 
+    def has_ended(self, timeout: float | None = 0) -> bool:
+        """Whether it ends within that time; also once there is no nursery left to ask for its code."""
+        poller = select.poll()
+        poller.register(self._handle, select.POLLIN)
+        return bool(poller.poll(None if timeout is None else timeout * 1000))
+
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
         with suppress(ProcessLookupError):
@@ -70,9 +76,7 @@ class Forked:
 
     def _ended(self, timeout: float | None) -> int | None:
         if self.returncode is None:
-            poller = select.poll()
-            poller.register(self._handle, select.POLLIN)
-            if not poller.poll(None if timeout is None else timeout * 1000):
+            if not self.has_ended(timeout):
                 return None
             with self._lock:
                 if self.returncode is None:
