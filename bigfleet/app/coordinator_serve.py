@@ -25,6 +25,7 @@ from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.coordinator_command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard_beside import check_dashboard, dashboard_beside
+from bigfleet.app.garbage import set_aside_what_lives
 from bigfleet.app.parts import Part, logs_of, run_parts, tls_store
 from bigfleet.cli.console import Console
 from bigfleet.cli.errors import CommandError, UsageError
@@ -216,6 +217,7 @@ def _parts(
     parts: dict[str, Part] = {
         "log": built.log.wait_failure(),
         "upkeep": built.replica.upkeep.run(server.health),
+        "garbage": set_aside_what_lives(seams.clock),
     }
     if settings.snapshot_export_dir is not None:
         export = ExportLoop(

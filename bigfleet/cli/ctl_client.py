@@ -7,7 +7,7 @@ Rules: coordinator 4.1 and 15.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -38,6 +38,7 @@ _CODES: Final = {
     Code.UNAVAILABLE: ExitCode.UNAVAILABLE,
     Code.DEADLINE_EXCEEDED: ExitCode.UNAVAILABLE,
 }
+_NO_HINTS: Final[Mapping[Code, str]] = {}
 _BETWEEN_ROUNDS: Final = BackoffPolicy(first_s=0.3, ceiling_s=2.0)
 
 
@@ -60,8 +61,17 @@ class Ctl:
         return await self.leader.patiently(once, clock=clock, backoff=backoff, patience_s=self.timeout_s)
 
 
-def run_with(settings: CtlFlags, console: Console, verb: Callable[[Ctl], Awaitable[int]]) -> int:
-    """Run a verb against the coordinator that the flags name; every failure becomes its exit code."""
+def run_with(
+    settings: CtlFlags,
+    console: Console,
+    verb: Callable[[Ctl], Awaitable[int]],
+    *,
+    hints: Mapping[Code, str] = _NO_HINTS,
+) -> int:
+    """Run a verb against the coordinator that the flags name; every failure becomes its exit code.
+
+    `hints` say what to do next after a refusal of a kind.
+    """
     target = target_of(settings, console.environ)
     try:
         tls = None if target.tls is None else TlsStore(TlsFiles(*target.tls), _ignore)
@@ -76,11 +86,16 @@ def run_with(settings: CtlFlags, console: Console, verb: Callable[[Ctl], Awaitab
         return asyncio.run(go())
     except NoLeaderError as error:
         code = ExitCode.REFUSED if error.reachable else ExitCode.UNAVAILABLE
-        raise CommandError(str(error), code) from error
+        next_step = "bigfleetctl status shows what each replica says"
+        if not error.reachable:
+            next_step = "are the replicas up, and is --coordinator right?"
+        raise CommandError(f"{error}; {next_step}", code) from error
     except RpcError as error:
         detail = error.detail
         if error.code is Code.DEADLINE_EXCEEDED:
             detail = f"no answer within {settings.timeout:g} s; the outcome is unknown"
+        elif error.code in hints:
+            detail = f"{detail}; {hints[error.code]}"
         raise CommandError(detail or error.code.name, _CODES.get(error.code, ExitCode.FAILURE)) from error
 
 

@@ -67,6 +67,7 @@ def _list(settings: ListDomainsSettings, console: Console) -> int:
 
 
 def _assign(settings: AssignSettings, console: Console) -> int:
+    from bigfleet.aio.net import Code  # noqa: PLC0415
     from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
     from bigfleet.transport.coordinator import ASSIGN_DOMAIN  # noqa: PLC0415
     from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
@@ -81,7 +82,11 @@ def _assign(settings: AssignSettings, console: Console) -> int:
         done(console, settings, f"assigned {settings.key}={settings.value} → {settings.shard}", wire)
         return ExitCode.DONE
 
-    return run_with(settings, console, ask)
+    hints = {
+        Code.NOT_FOUND: "a shard registers with its first report, bigfleetctl list-shards shows who has",
+        Code.ALREADY_EXISTS: "bigfleetctl unassign-domain takes it from there",
+    }
+    return run_with(settings, console, ask, hints=hints)
 
 
 def _unassign(settings: UnassignSettings, console: Console) -> int:

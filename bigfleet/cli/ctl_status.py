@@ -46,10 +46,14 @@ class StatusSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 class Asked:
     """One replica and what it said; `problem` is why it said nothing."""
 
-    address: str
+    target: tuple[str, str]
     facts: "ReplicaFacts"
     shards: Any = None  # the listing of shards, from the leader
     problem: str = ""
+
+    @property
+    def address(self) -> str:
+        return self.target[0]
 
     @property
     def state(self) -> str:
@@ -62,6 +66,8 @@ def _status(settings: StatusSettings, console: Console) -> int:
     async def ask(ctl: "Ctl") -> int:
         asked = await _ask_all(ctl)
         leader = next((one for one in asked if one.state == SERVING and one.shards is not None), None)
+        if leader is not None:
+            asked = await _ask_followers_again(ctl, asked)
         reports = await _reports(ctl) if leader is not None else {}
         document = _document(asked, leader, reports)
         if for_programs(settings):
@@ -87,6 +93,19 @@ async def _ask_all(ctl: "Ctl") -> list[Asked]:
     return sorted(unique.values(), key=lambda one: (one.facts.node or one.address, one.address))
 
 
+async def _ask_followers_again(ctl: "Ctl", asked: Sequence[Asked]) -> list[Asked]:
+    """Ask the others once more: the leader's answer is an entry of its own, which they would all seem to lag behind."""
+    later = await asyncio.gather(
+        *(
+            _ask(ctl, one.target, one.facts.node)
+            for one in asked
+            if one.facts.raft_state and one.shards is None
+        )
+    )
+    newer = {one.target: one for one in later if one.facts.raft_state}
+    return [newer.get(one.target, one) for one in asked]
+
+
 async def _ask(ctl: "Ctl", target: tuple[str, str], node: str = "") -> Asked:
     from bigfleet.aio.net import Code, RpcError  # noqa: PLC0415
     from bigfleet.transport.coordinator import LIST_SHARDS, facts_of  # noqa: PLC0415
@@ -96,11 +115,11 @@ async def _ask(ctl: "Ctl", target: tuple[str, str], node: str = "") -> Asked:
     facts = facts_of(answer.trailing)
     named = replace(facts, node=facts.node or node)
     if not isinstance(answer, RpcError):
-        return Asked(target[0], named, answer.message)
+        return Asked(target, named, answer.message)
     if answer.code is Code.PERMISSION_DENIED:
         raise answer
     problem = "" if facts.raft_state else answer.detail or answer.code.name
-    return Asked(target[0], named, problem=problem)
+    return Asked(target, named, problem=problem)
 
 
 async def _reports(ctl: "Ctl") -> dict[str, Any]:

@@ -73,7 +73,7 @@ def _dispatch(console: Console, argv: Sequence[str]) -> int:
         return ExitCode.DONE
     here = " ".join((program.name, *found.path))
     names = ", ".join(row.words[-1] for row in program.children(found.path))
-    if flags:
+    if flags and not found.path:
         raise UsageError(f"unknown flag --{flags[0]} before a command; see {here} --help")
     raise UsageError(f"a command is missing, allowed is one of {names}; see {here} --help")
 

@@ -43,19 +43,24 @@ class Desk:
 
     def __init__(self, log: ReplicatedLog, clock: Clock, metrics: Metrics) -> None:
         self._log, self._clock, self._metrics = log, clock, metrics
+        # Looked up once: every command counts.
+        self._applied = {
+            outcome: metrics.counter("bigfleet_coordinator_apply_total", outcome=outcome)
+            for outcome in ("success", "error", "fsm_error")
+        }
 
     async def propose(self, command: Command, call: Call | None = None) -> Result:
         """Commit one command within the caller's time; a refusal by the tables is returned, anything else raised."""
         try:
             result = await self._log.propose(command, timeout_s=_time_left_s(call))
         except OutcomeUnknownError as error:
-            self._applied("error")
+            self._applied["error"].inc()
             detail = f"outcome unknown, {command['kind']} may still take effect; ask, or repeat it ({error})"
             raise RefusedError(Code.UNAVAILABLE, detail) from error
         except LogError:
-            self._applied("error")
+            self._applied["error"].inc()
             raise
-        self._applied("success" if result["ok"] else "fsm_error")
+        self._applied["success" if result["ok"] else "fsm_error"].inc()
         if result.get("refusal") == Refusal.STALE_EPOCH:
             # Another leader took over before this was committed, so it took no effect.
             raise NotLeaderError(self._log.status().leader)
@@ -74,9 +79,6 @@ class Desk:
     async def snapshot(self) -> Snapshot:
         """Return the tables behind a barrier."""
         return await self._log.snapshot()
-
-    def _applied(self, outcome: str) -> None:
-        self._metrics.counter("bigfleet_coordinator_apply_total", outcome=outcome).inc()
 
     def _passed(self, outcome: str, began_s: float) -> None:
         self._metrics.counter("bigfleet_coordinator_barrier_total", outcome=outcome).inc()

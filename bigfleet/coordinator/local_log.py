@@ -83,6 +83,9 @@ class LocalLog:
         if (node_id, raft_address) != (self._node_id, self._raft_address):
             raise UnknownPeerError(node_id, raft_address, f"{self._node_id} at {self._raft_address}")
 
+    def serving(self) -> int | None:
+        return self._serving
+
     def status(self) -> LogStatus:
         is_serving = self._serving is not None
         return LogStatus(

@@ -215,6 +215,9 @@ class ReplicatedLog(Protocol):
     def status(self) -> LogStatus:
         """Return where this replica stands; cheap, for every answer's trailing metadata."""
 
+    def serving(self) -> int | None:
+        """Return what `status` says about serving; cheaper, for every call that asks for nothing else."""
+
     def tick_age_s(self) -> float:
         """Return how long ago the log's own thread last showed a sign of life."""
 

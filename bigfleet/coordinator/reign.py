@@ -61,7 +61,7 @@ class Throne:
     def reign(self) -> Reign | None:
         """The reign that serves now; None on every other replica."""
         reign = self._reign
-        return reign if reign is not None and self._log.status().serving == reign.term else None
+        return reign if reign is not None and self._log.serving() == reign.term else None
 
     def require(self, expected: Reign | None = None) -> Reign:
         """Return the reign that serves, the expected one if one was captured before; else `NotLeaderError`."""

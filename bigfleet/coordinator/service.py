@@ -21,7 +21,7 @@ from bigfleet.coordinator.core.results import Refusal
 from bigfleet.coordinator.core.soft_state import Moment
 from bigfleet.coordinator.core.tables import Tables
 from bigfleet.coordinator.desk import Desk
-from bigfleet.coordinator.log import ReplicatedLog, Result
+from bigfleet.coordinator.log import LogStatus, ReplicatedLog, Result
 from bigfleet.coordinator.reign import Throne
 from bigfleet.coordinator.reporting import Reporting
 from bigfleet.model.instruction import Domain
@@ -70,10 +70,14 @@ class CoordinatorService:
         self._log, self._machine, self.throne = log, machine, throne
         self._desk, self._reporting, self._now = desk, reporting, now
         self._last_export_ns = 0
+        self._facts: tuple[LogStatus | None, int, Metadata] = None, 0, ()
 
     def facts(self, call: Call) -> Metadata:
         """Return what this replica says about itself with every answer; the listing of shards adds who blocks."""
-        facts = facts_about(self._log.status(), self._machine.read(lambda tables: tables.level))
+        status, level = self._log.status(), self._machine.level
+        if status is not self._facts[0] or level != self._facts[1]:
+            self._facts = status, level, facts_about(status, level)
+        facts = self._facts[2]
         if call.method != LIST_SHARDS.path:
             return facts
         blockers = self._blockers()

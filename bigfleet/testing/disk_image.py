@@ -97,6 +97,12 @@ class DiskImage:
             else:
                 node.power_cut()
 
+    def durable_copy(self) -> "DiskImage":
+        """Return what would be left if the power went now and nothing unsynced had reached the platter; this image stays."""
+        twin = DiskImage()
+        twin.root = self.root.durable_copy()
+        return twin
+
     def sync_all(self) -> None:
         """Make everything durable, as an orderly shutdown of the host does."""
         for change in self._pending_names:

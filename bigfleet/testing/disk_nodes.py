@@ -112,6 +112,10 @@ class FileNode:
         """Return another file with the content that readers see, all durable."""
         return FileNode(self.permissions, bytes(self.content))
 
+    def durable_copy(self) -> "FileNode":
+        """Return another file with what is synced, and nothing else."""
+        return FileNode(self.permissions, bytes(self._durable))
+
 
 class LinkNode(FileNode):
     """A name that stands for another; its text is durable as soon as the name is."""
@@ -122,6 +126,10 @@ class LinkNode(FileNode):
     def copy(self) -> "LinkNode":
         """Return another link to the same."""
         return LinkNode(self.content.decode())
+
+    def durable_copy(self) -> "LinkNode":
+        """Return another link to the same; a link has no bytes of its own to sync."""
+        return self.copy()
 
 
 class DirectoryNode:
@@ -142,6 +150,13 @@ class DirectoryNode:
         """Return another directory with copies of all that readers see, all durable."""
         twin = DirectoryNode(self.permissions)
         twin.entries = {name: node.copy() for name, node in self.entries.items()}
+        twin.durable = dict(twin.entries)
+        return twin
+
+    def durable_copy(self) -> "DirectoryNode":
+        """Return another directory with the durable names and what is synced below them."""
+        twin = DirectoryNode(self.permissions)
+        twin.entries = {name: node.durable_copy() for name, node in self.durable.items()}
         twin.durable = dict(twin.entries)
         return twin
 

@@ -8,15 +8,17 @@ processor time per committed command is printed beside them, since that depends 
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import quantiles
+from typing import Any
 
-from bigfleet.coordinator.testing.fault_rounds import acked, more_acked, register, writers
-from bigfleet.coordinator.testing.processes import ProcessCluster
+from bigfleet.testing.coordinator.fault_rounds import listed, more_acked, register, writers
+from bigfleet.testing.coordinator.processes import ProcessCluster
 
+WARM_S = 3.0
 SECONDS = 15.0
 CLIENTS = 64
 CLIENT_PROCESSES = 4
@@ -31,33 +33,52 @@ def processor_s(pid: int) -> float:
 
 
 async def many_clients(directory: Path) -> dict[str, float]:
-    """Return committed commands a second with 64 callers, and what each costs in processor time."""
-    async with ProcessCluster(directory, proxied=False) as cluster:
+    """Return committed commands a second with 64 clients, and what each costs in processor time."""
+    async with ProcessCluster(directory, proxied=False, forked=False) as cluster:
         cluster.start_all()
         leader = await cluster.formed()
         await register(cluster)
-        callers = CLIENTS // CLIENT_PROCESSES
-        async with writers(cluster, count=CLIENT_PROCESSES, callers=callers) as files:
-            await more_acked(cluster, files, 2000)
-            pids = cluster.pids()
-            used = {ordinal: processor_s(pid) for ordinal, pid in pids.items()}
-            before, began = len(acked(files)), time.monotonic()
-            await asyncio.sleep(SECONDS)
-            count, seconds = len(acked(files)) - before, time.monotonic() - began
-            spent = {ordinal: processor_s(pid) - used[ordinal] for ordinal, pid in pids.items()}
-            latencies = [ended - start for path in files for start, ended in _times(path)]
-        return {
-            "commands_per_s": count / seconds,
-            "p50_ms": _percentile(latencies, 50),
-            "p99_ms": _percentile(latencies, 99),
-            "leader_us_per_command": spent[leader] / count * 1e6,
-            "follower_us_per_command": max(s for o, s in spent.items() if o != leader) / count * 1e6,
-        }
+        asking = [asyncio.create_task(_clients(cluster, leader, f"w{n}")) for n in range(CLIENT_PROCESSES)]
+        await asyncio.sleep(WARM_S + 1.0)
+        pids = cluster.pids()
+        used = {ordinal: processor_s(pid) for ordinal, pid in pids.items()}
+        await asyncio.sleep(SECONDS - 2.0)
+        spent = {ordinal: processor_s(pid) - used[ordinal] for ordinal, pid in pids.items()}
+        said = [await each for each in asking]
+        rows = await listed(cluster)
+    named = [f"{name}.{n}" for each in said for name, count in each["acked"].items() for n in range(count)]
+    if missing := set(named) - rows:
+        raise AssertionError(f"{len(missing)} of {len(named)} acknowledged domains are not there")
+    latencies = [latency for each in said for latency in each["latencies"]]
+    per_s = sum(each["answers"] / each["seconds"] for each in said)
+    measured = per_s * (SECONDS - 2.0)
+    return {
+        "commands_per_s": per_s,
+        "p50_ms": _percentile(latencies, 50),
+        "p99_ms": _percentile(latencies, 99),
+        "leader_us_per_command": spent[leader] / measured * 1e6,
+        "follower_us_per_command": max(s for o, s in spent.items() if o != leader) / measured * 1e6,
+        "client_us_per_command": sum(each["processor_s"] for each in said) / len(latencies) * 1e6,
+        "refused": sum(each["refused"] for each in said),
+    }
+
+
+async def _clients(cluster: ProcessCluster, leader: int, name: str) -> Any:  # Any: what JSON can say
+    command = [
+        sys.executable,
+        "-m",
+        "scaletest.bench.coordinator_client",
+        cluster.members[leader].grpc_address,
+    ]
+    command += [name, str(CLIENTS // CLIENT_PROCESSES), str(WARM_S), str(SECONDS)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    out, _ = await process.communicate()
+    return json.loads(out)
 
 
 async def lone_client(directory: Path) -> dict[str, float]:
     """Return how long one write after the other takes when nobody else writes."""
-    async with ProcessCluster(directory, proxied=False) as cluster:
+    async with ProcessCluster(directory, proxied=False, forked=False) as cluster:
         cluster.start_all()
         await cluster.formed()
         await register(cluster)

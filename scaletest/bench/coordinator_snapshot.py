@@ -24,7 +24,7 @@ from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.log import Snapshot
 from bigfleet.coordinator.offline import restore
-from bigfleet.coordinator.testing.processes import ProcessCluster
+from bigfleet.testing.coordinator.processes import ProcessCluster
 from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, SNAPSHOT_SAVE
 from bigfleet.transport.health import CHECK
 from bigfleet.v1alpha1 import coordinator_pb2 as pb

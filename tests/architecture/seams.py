@@ -56,19 +56,23 @@ ADAPTERS: Mapping[str, Adapter] = {
         (Rule.NETWORK, Rule.THREADS, Rule.CLOCK), "the Raft port, on a loop of its own"
     ),
     "coordinator/raft/replica_thread.py": Adapter((Rule.THREADS,), "the thread that owns the Raft object"),
-    "coordinator/testing/ack_writer.py": Adapter(
+    "testing/coordinator/ack_writer.py": Adapter(
         (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
     ),
-    "coordinator/testing/fault_rounds.py": Adapter(
-        (Rule.PROCESS, Rule.DISK), "runs clients in processes of their own and reads what they noted"
+    "testing/coordinator/fault_rounds.py": Adapter(
+        (Rule.DISK,), "reads what clients in processes of their own have noted"
     ),
-    "coordinator/testing/history_client.py": Adapter(
+    "testing/coordinator/history_client.py": Adapter(
         (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
     ),
-    "coordinator/testing/link_proxy.py": Adapter(
+    "testing/coordinator/link_proxy.py": Adapter(
         (Rule.NETWORK, Rule.DISK), "cuts links between real processes, told apart by the process table"
     ),
-    "coordinator/testing/processes.py": Adapter(
+    "testing/coordinator/nursery.py": Adapter(
+        (Rule.PROCESS, Rule.DISK, Rule.THREADS, Rule.NETWORK),
+        "forks coordinators and clients, and polls the handles of those it has to wait for",
+    ),
+    "testing/coordinator/processes.py": Adapter(
         (Rule.PROCESS, Rule.DISK, Rule.NETWORK),
         "starts, kills and pauses real coordinators on ports of their own",
     ),

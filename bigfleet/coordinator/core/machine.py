@@ -22,6 +22,7 @@ BATCH_VERSION: Final = 1
 MAX_COMMANDS: Final = 256
 
 T = TypeVar("T")
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _nothing(_level: int) -> None:
@@ -49,6 +50,11 @@ class Machine:
         """The term of the last `begin_epoch` applied; 0 before the first."""
         return self._tables.epoch
 
+    @property
+    def level(self) -> int:
+        """The committed level of commands; one number, so it is read without the lock."""
+        return self._tables.level
+
     def apply(self, batch: str) -> str:
         """Apply one batch; the answer is a JSON list with one result per item, or with one refusal of the whole."""
         try:
@@ -56,7 +62,7 @@ class Machine:
                 results = self._apply(batch)
         except Exception as error:  # a defect of ours: the same on every replica, told and survived
             results = [_defect(error)]
-        return json.dumps(results, separators=(",", ":"))
+        return _encode(results)
 
     def dump(self) -> dict[str, Any]:
         """Return a copy of all tables, ready to be written as JSON."""

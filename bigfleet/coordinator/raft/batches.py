@@ -34,6 +34,7 @@ from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
 _T = TypeVar("_T")
 
 IN_FLIGHT = 2
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _BARRIER = '{"kind":"barrier"}'
 _FRAME_BYTES = 64  # version, epoch and brackets around the items
 
@@ -110,7 +111,7 @@ class Batches:
 
     async def propose(self, command: Command, timeout_s: float) -> Result:
         """Return the result of one command; see `ReplicatedLog.propose`."""
-        text = json.dumps(command, separators=(",", ":"), ensure_ascii=False)
+        text = _encode(command)
         size = len(text.encode())
         if size + _FRAME_BYTES > MAX_BATCH_BYTES:
             raise TooLargeError(size)

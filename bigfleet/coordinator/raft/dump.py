@@ -2,8 +2,9 @@
 
 Why: the library's dump is a pickle without a checksum, never synced; gone or damaged, its replica led with empty tables.
 Called by: the Raft object on the tick thread (`Dumps.write`, `Dumps.load`), preflight and the offline tools.
-Must never: unpickle, fork, or let a bad dump pass: one received from a leader ends the process, as the library would go on.
-Rules: coordinator 17.2, 17.3 and 17.9. SHA-256 in hex, a newline, then canonical JSON.
+Must never: unpickle, fork, or let a bad dump pass: one received from a leader ends the process before it can answer, as the
+library would go on and acknowledge it.
+Rules: coordinator 17.2, 17.3 and 17.9; ADR-0150. SHA-256 in hex, a newline, then canonical JSON.
 """
 
 import base64
@@ -94,9 +95,11 @@ class Dumps:
         machine: StateMachine,
         monotonic_ns: Callable[[], int],
         on_written: Callable[[float | None], object] = lambda _seconds: None,
+        on_failure: Callable[[FatalLogError], object] = lambda _failure: None,
     ) -> None:
-        """`on_written` hears how long a dump took, or None of one that failed."""
+        """`on_written` hears how long a dump took, or None of one that failed; `on_failure` that nothing may leave any more."""
         self._disk, self._machine, self._now_ns, self._on_written = disk, machine, monotonic_ns, on_written
+        self._on_failure = on_failure
         self._resting_until_ns = 0
         self.failure: FatalLogError | None = None
         """Why the process has to end; looked at after every tick, since the library swallows what is raised here."""
@@ -129,15 +132,17 @@ class Dumps:
             self._disk.fsync_directory(posixpath.dirname(path) or ".")
             self._machine.load(dump.tables)
         except FatalLogError as error:
-            self.failure = error
-            raise
+            raise self._failed(error) from error.__cause__
         except DiskError as error:
-            self.failure = LogDiskError(str(error))
-            raise self.failure from error
+            raise self._failed(LogDiskError(str(error))) from error
         except BigFleetError as error:
-            self.failure = DamagedDirectoryError(path, f"its tables are refused: {error}")
-            raise self.failure from error
+            raise self._failed(DamagedDirectoryError(path, f"its tables are refused: {error}")) from error
         return dump.last.raw, dump.before.raw, dump.nodes
+
+    def _failed(self, failure: FatalLogError) -> FatalLogError:
+        self.failure = failure
+        self._on_failure(failure)
+        return failure
 
 
 def _entry_document(entry: Entry) -> list[object]:

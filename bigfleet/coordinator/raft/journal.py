@@ -64,6 +64,21 @@ class GuardedJournal:
         return entries[-1] if entries else None
 
     @property
+    def base(self) -> tuple[int, int] | None:
+        """Index and term of the second entry, at which the dump stands once there is one; the first is the one before it."""
+        entries = self._entries
+        return (entries[1][1], entries[1][2]) if len(entries) > 1 else None
+
+    def holds(self, index: int, term: int) -> bool:
+        """Whether the entry of this index is kept here, and of this term."""
+        place = index - self._entries[0][1] if self._entries else -1
+        return 0 <= place < len(self._entries) and self._entries[place][2] == term
+
+    def give_up(self, failure: FatalLogError) -> None:
+        """Let nothing rest on this journal any more, for a cause found outside of it; the first cause stays."""
+        self._failure = self._failure or failure
+
+    @property
     def size(self) -> int:
         """Bytes of the file."""
         return self._end

@@ -3,11 +3,13 @@
 Why: the library sends before it syncs, answers without a term, commits its own stale tail while a snapshot arrives, and obeys
 forwarded commands. Each of these lost or invented data when it was measured.
 Called by: `bigfleet.coordinator.raft.guarded_transport` for real connections; tests put it around a network in memory.
-Must never: pass a message of another cluster, or let one out before the journal is synced.
-Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport).
+Must never: pass a message of another cluster, let one out before the journal is synced, or let a snapshot through that would
+take back what this replica has acknowledged.
+Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport); ADR-0150 and ADR-0151.
 
 Keys that we add begin with `bf_`: the cluster in every message; the sender's term in append answers; where a chunk of a snapshot
-begins; and, from a learner, who it is, how far it has applied and which index it has to reach.
+begins, and the entry at which its snapshot stands; and, from a learner, who it is, how far it has applied and which index it has
+to reach.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +20,20 @@ VOTER_TYPES = frozenset({"request_vote", "response_vote", "append_entries", "nex
 FORWARDED_TYPES = frozenset({"apply_command", "apply_command_response"})
 
 Message = dict[str, Any]  # the library's messages: plain data, its own keys
+
+
+class DurableLog(Protocol):
+    """What the guard has to know of the journal."""
+
+    def sync(self) -> None:
+        """Return once everything is durable that a message could rest on; raises FatalLogError."""
+
+    def holds(self, index: int, term: int) -> bool:
+        """Whether the entry of this index is there, and of this term."""
+
+    @property
+    def base(self) -> tuple[int, int] | None:
+        """Index and term of the entry at which the dump stands, if there is one."""
 
 
 class RaftNumbers(Protocol):
@@ -54,14 +70,16 @@ class MessageGuard:
     def __init__(
         self,
         cluster_id: str,
-        sync: Callable[[], None],
+        journal: DurableLog,
         *,
         on_refused: Callable[[str], object] = lambda _reason: None,
         report: Callable[[], LearnerReport | None] = lambda: None,
     ) -> None:
         """`report` is what this replica says of itself while it learns; None for a voter."""
-        self._cluster_id, self._sync = cluster_id, sync
+        self._cluster_id, self._journal = cluster_id, journal
         self._on_refused, self._report = on_refused, report
+        self._sent_commit: dict[str, int] = {}
+        self._postponed: set[str] = set()
         self._sent_bytes: dict[str, int] = {}
         self._received_bytes: dict[str, int] = {}
         self.learners: dict[str, LearnerReport] = {}
@@ -71,9 +89,9 @@ class MessageGuard:
 
     def outgoing(self, node: str, message: Message, raft: RaftNumbers) -> Message | None:
         """Return what to send in place of a message, None for nothing; everything it rests on is durable by then."""
-        self._sync()
-        if message.get("type") in FORWARDED_TYPES:
+        if message.get("type") in FORWARDED_TYPES or self._can_wait(node, message):
             return None
+        self._journal.sync()
         tagged = {**message, "bf_cluster": self._cluster_id}
         if message["type"] == "next_node_idx":
             tagged["bf_term"] = raft.raftCurrentTerm
@@ -84,8 +102,26 @@ class MessageGuard:
             data, is_first, _ = chunk
             begin = 0 if is_first else self._sent_bytes.get(node, 0)
             tagged["bf_offset"] = begin
+            tagged["bf_snapshot"] = self._journal.base
             self._sent_bytes[node] = begin + len(data)
         return tagged
+
+    def _can_wait(self, node: str, message: Message) -> bool:
+        """Whether a message only says that more is committed, which the next one says too; one such is left out, not two.
+
+        The library sends one to every follower behind every commit. Nobody waits for it: clients are answered by the leader, and
+        the next entries or the next heartbeat bring the same news.
+        """
+        if "prevLogIdx" not in message:
+            return False
+        commit = message["commit_index"]
+        is_news = not message.get("entries") and commit > self._sent_commit.get(node, commit)
+        if is_news and node not in self._postponed:
+            self._postponed.add(node)
+            return True
+        self._postponed.discard(node)
+        self._sent_commit[node] = commit
+        return False
 
     def incoming(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
         """Return what to hand to the library in place of a message, or why nothing."""
@@ -134,9 +170,22 @@ class MessageGuard:
         chunk = message.get("serialized")
         if chunk is None:
             return passed
+        if self._has(message.get("bf_snapshot"), raft):
+            # Only a sign of life: the library would drop every entry behind the snapshot's, acknowledged ones too, while the
+            # leader goes on counting them. What the leader sends next begins right behind the snapshot.
+            del passed["serialized"]
+            return passed
         if not isinstance(chunk, tuple) or not self._continues(node, message, chunk):
             return Refused("snapshot_gap")
         return passed
+
+    def _has(self, snapshot: object, raft: RaftNumbers) -> bool:
+        """Whether the entry at which a snapshot stands is in this replica's log already, so that it has nothing to gain."""
+        if not isinstance(snapshot, tuple):
+            return False
+        index, term = snapshot
+        # What is committed is the same everywhere; beyond that the terms have to agree.
+        return bool(index <= raft.raftCommitIndex or self._journal.holds(index, term))
 
     def _continues(self, node: str, message: Mapping[str, Any], chunk: tuple[bytes, bool, bool]) -> bool:
         """Whether a chunk is the one that follows; after a reconnect the leader would go on in the middle."""

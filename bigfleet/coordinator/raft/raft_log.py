@@ -147,6 +147,9 @@ class RaftLog:
     def status(self) -> LogStatus:
         return self._standing.status()
 
+    def serving(self) -> int | None:
+        return self._standing.serving_now()
+
     def tick_age_s(self) -> float:
         lives = self._standing.lives
         return 0.0 if lives is None else lives.tick_age_s()

@@ -97,8 +97,8 @@ class Relays:
 
     async def _close(self) -> None:
         for server in self._servers:
-            server.close()
-        # A connection that was being accepted appears some turns of the loop later, and a closed one ends some turns later.
+            await stop_listening(server)
+        # What was accepted last appears some turns of the loop later, and a closed connection ends some turns later.
         for _ in range(_TURNS):
             for task in list(self._tasks):
                 task.cancel()
@@ -205,6 +205,19 @@ class Relays:
                     self._on_dead(FatalLogError(f"Raft no longer listens on its loopback port: {error}"))
             else:
                 probe.close()
+
+
+async def stop_listening(server: asyncio.Server) -> None:
+    """Close a server without losing the connection it has just accepted.
+
+    asyncio attaches an accepted connection to its server one turn of the loop later, and a server that was closed in between refuses
+    it: the connection then belongs to nobody and stays open until the collector finds it.
+    """
+    loop = server.get_loop()
+    for listener in server.sockets:
+        loop.remove_reader(listener.fileno())
+    await asyncio.sleep(0)
+    server.close()
 
 
 def free_port() -> int:

@@ -17,7 +17,7 @@ from bigfleet.aio.service import UnaryMethod
 from bigfleet.app.bigfleetctl import PROGRAM
 from bigfleet.cli.console import Console
 from bigfleet.cli.dispatch import dispatch
-from bigfleet.coordinator.testing.processes import ProcessCluster
+from bigfleet.testing.coordinator.processes import ProcessCluster
 from bigfleet.transport.coordinator import REPORT_SHARD
 from bigfleet.transport.leader import LeaderClient
 from bigfleet.transport.resolve import system_resolve

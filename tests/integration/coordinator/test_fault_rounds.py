@@ -15,7 +15,7 @@ import pytest
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.offline import extract
-from bigfleet.coordinator.testing.fault_rounds import (
+from bigfleet.testing.coordinator.fault_rounds import (
     Report,
     acked,
     calls_of,
@@ -26,7 +26,7 @@ from bigfleet.coordinator.testing.fault_rounds import (
     trouble,
     writers,
 )
-from bigfleet.coordinator.testing.processes import PATIENCE_S, ProcessCluster
+from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster
 from bigfleet.testing.domain_checker import check_history
 
 pytestmark = pytest.mark.integration
@@ -53,14 +53,14 @@ def tables_of(cluster: ProcessCluster) -> list[bytes]:
     return [extract(SystemDisk(), member.data_dir, 0).state for member in cluster.members]
 
 
-async def durability(directory: Path, rounds: int, seed: int) -> Report:
+async def durability(directory: Path, rounds: int, seed: int, pace: float = 1.0) -> Report:
     report = Report()
     async with ProcessCluster(directory, proxied=False) as cluster:
         cluster.start_all()
         await cluster.formed()
         await register(cluster)
         async with writers(cluster, count=2, callers=4) as files:
-            await kill_rounds(cluster, SeededRng(seed).stream("kills"), rounds, files, report)
+            await kill_rounds(cluster, SeededRng(seed).stream("kills"), rounds, files, report, pace=pace)
         await stopped(cluster)
         states = tables_of(cluster)
         assert states[0] == states[1] == states[2], "the replicas differ"
@@ -69,7 +69,8 @@ async def durability(directory: Path, rounds: int, seed: int) -> Report:
 
 
 def test_row_2_and_item_9_kills_of_one_two_and_all_lose_nothing(tmp_path: Path) -> None:
-    report = asyncio.run(durability(tmp_path, 4, seed=1))
+    report = asyncio.run(durability(tmp_path, 20, seed=1, pace=0.3))
+    assert report.rounds == 20
     assert report.acked > 0
 
 

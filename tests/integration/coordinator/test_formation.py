@@ -13,15 +13,10 @@ import pytest
 
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError, Membership, RaftState
 from bigfleet.coordinator.raft.directory import DirectoryInUseError
-from bigfleet.coordinator.testing.local_cluster import LocalCluster, Node
-from bigfleet.coordinator.testing.pairs import put
+from bigfleet.testing.coordinator.local_cluster import LocalCluster, Node
+from bigfleet.testing.coordinator.pairs import put
 
-# Known defect, cause not found: now and then a connection of the relays is still open when a member has ended, and the collector
-# finds it. Until that is mended these tests do not fail for it, and so cannot notice such a leak.
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.integration
 
 PATIENCE_S = 60.0
 

@@ -19,9 +19,9 @@ import pytest
 from bigfleet.aio.identity import ADMIN, Identity, Role
 from bigfleet.coordinator.log import Membership
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.coordinator.testing.local_cluster import LocalCluster, Node
-from bigfleet.coordinator.testing.pairs import put
 from bigfleet.testing.certificates import Authority, replace_file, replace_pair
+from bigfleet.testing.coordinator.local_cluster import LocalCluster, Node
+from bigfleet.testing.coordinator.pairs import put
 from bigfleet.transport.tls import TlsFiles, TlsStore
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.coordinator.testing.processes import ProcessCluster
+from bigfleet.testing.coordinator.processes import ProcessCluster
 from bigfleet.testing.programs import running as program
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_SHARD_REPORTS, LIST_SHARDS, UNASSIGN_DOMAIN
 from bigfleet.transport.leader import LeaderClient

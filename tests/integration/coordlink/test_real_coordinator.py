@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.coordinator.testing.processes import ProcessCluster
 from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.model.instruction import Domain
 from bigfleet.model.situation import Situation
@@ -18,6 +17,7 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import TermMark
 from bigfleet.testing.builders import machine
+from bigfleet.testing.coordinator.processes import ProcessCluster
 from bigfleet.testing.shard_views import StandingShard
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_SHARD_REPORTS, LIST_SHARDS
 from bigfleet.transport.grpc_net import GrpcNet

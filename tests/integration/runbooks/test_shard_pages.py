@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.coordinator.testing.processes import settled_port
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
+from bigfleet.testing.coordinator.processes import settled_port
 from bigfleet.testing.programs import Program, running
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import need

@@ -16,10 +16,10 @@ from typing import Any, Final
 from google.protobuf import unknown_fields
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.coordinator.testing.processes import PATIENCE_S, ProcessCluster, settled_port
 from bigfleet.kube.crds.definition import Definition
 from bigfleet.kube.link import Call
 from bigfleet.kube.roles import OPERATOR as ROLE
+from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster, settled_port
 from bigfleet.testing.kube_api import InMemoryApi
 from bigfleet.testing.kube_api_http import HttpFront
 from bigfleet.testing.program import RunningProgram

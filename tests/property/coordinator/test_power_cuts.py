@@ -15,8 +15,8 @@ from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.replica import BatchEnd
-from bigfleet.coordinator.testing.pairs import put
-from bigfleet.coordinator.testing.virtual_cluster import VirtualCluster
+from bigfleet.testing.coordinator.pairs import put
+from bigfleet.testing.coordinator.virtual_cluster import VirtualCluster
 from bigfleet.testing.disk import KillAt, MemoryDisk, ProcessKilledError
 
 NAMES = ("coordinator-0", "coordinator-1", "coordinator-2")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bigfleet.coordinator.testing.domain_history import Call, from_lines, to_line
+from bigfleet.testing.coordinator.domain_history import Call, from_lines, to_line
 from bigfleet.testing.domain_checker import check_history
 
 

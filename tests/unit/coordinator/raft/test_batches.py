@@ -16,8 +16,8 @@ from bigfleet.coordinator.log import (
 )
 from bigfleet.coordinator.raft.batches import IN_FLIGHT, Batches
 from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
-from bigfleet.coordinator.testing.pairs import Pairs, put
 from bigfleet.testing.clock import VirtualClock
+from bigfleet.testing.coordinator.pairs import Pairs, put
 from bigfleet.testing.loop import VirtualTimeLoop
 
 

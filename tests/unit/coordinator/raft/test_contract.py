@@ -25,7 +25,7 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import FORWARDED_TYPES, VOTER_TYPES
-from bigfleet.coordinator.testing.virtual_cluster import VirtualCluster
+from bigfleet.testing.coordinator.virtual_cluster import VirtualCluster
 from bigfleet.testing.disk import MemoryDisk
 
 DIGESTS = {

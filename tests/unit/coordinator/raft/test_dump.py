@@ -6,7 +6,7 @@ from bigfleet.aio.clock import nanoseconds
 from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
 from bigfleet.coordinator.raft.dump import Dumps, read_dump
-from bigfleet.coordinator.testing.pairs import Pairs
+from bigfleet.testing.coordinator.pairs import Pairs
 from bigfleet.testing.disk import MemoryDisk, Operation
 from bigfleet.testing.disk_image import DiskImage, Fault
 

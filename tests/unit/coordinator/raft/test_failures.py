@@ -10,9 +10,9 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
 from bigfleet.coordinator.raft.library import UnknownLevelError
 from bigfleet.coordinator.raft.replica import BatchEnd
-from bigfleet.coordinator.testing.pairs import put
-from bigfleet.coordinator.testing.virtual_cluster import Process, VirtualCluster
-from bigfleet.testing.disk import MemoryDisk
+from bigfleet.testing.coordinator.pairs import put
+from bigfleet.testing.coordinator.virtual_cluster import Process, VirtualCluster
+from bigfleet.testing.disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.disk_image import Fault
 
 NAMES = ("c-0", "c-1", "c-2")
@@ -97,6 +97,48 @@ def test_row_1_a_killed_leader_is_replaced_under_a_higher_term(cluster: VirtualC
     assert client.call(fresh, put("b", 2)) is BatchEnd.APPLIED
 
 
+@pytest.mark.parametrize("victim", ["leader", "follower"])
+def test_row_4_and_item_18_a_kill_at_any_call_around_a_dump_and_its_trim_loses_nothing(victim: str) -> None:
+    reached = set()
+    for place in range(1, 60):
+        cluster = VirtualCluster(
+            {name: MemoryDisk() for name in NAMES}, SeededRng(4).stream("dump"), dies_of=ProcessKilledError
+        )
+        with cluster.running():
+            cluster.found()
+            for name in NAMES:
+                cluster.start(name)
+            assert cluster.run(10, until=cluster.serving)
+            client, leader = Client(cluster), leader_of(cluster)
+            for number in range(8):
+                assert client.call(leader, put(f"k{number}", number)) is BatchEnd.APPLIED
+            cluster.run(1)
+            hurt = leader if victim == "leader" else others(cluster, leader)[0]
+            disk = cluster.disks[hurt.name]
+            assert isinstance(disk, MemoryDisk)
+            seen: list[Operation] = []
+            kill = KillAt(disk.operations + place)
+
+            def hook(operation: Operation, seen: list[Operation] = seen, kill: KillAt = kill) -> None:
+                seen.append(operation)
+                kill(operation)
+
+            disk.hook = hook
+            hurt.replica._raft.forceLogCompaction()
+            cluster.run(0.4)
+            if hurt.name in cluster.processes:
+                break  # the whole of it takes fewer calls than this
+            reached.add((seen[-1].kind, seen[-1].path.rpartition("/")[2]))
+            cluster.disks[hurt.name] = MemoryDisk(disk.image)
+            cluster.start(hurt.name)
+            assert cluster.run(10, until=cluster.serving)
+            cluster.run(2)
+            pairs = cluster.processes[hurt.name].machine.pairs
+            assert pairs == {f"k{number}": number for number in range(8)}, f"after {seen[-1]}"
+    # Between the dump's rename and the trimmed journal lie at least these.
+    assert {("fsync directory", hurt.name), ("rename", "journal.new")} <= reached
+
+
 def test_row_5_and_item_20_a_leader_cut_from_both_stops_serving_within_a_second(
     cluster: VirtualCluster,
 ) -> None:
@@ -112,6 +154,36 @@ def test_row_5_and_item_20_a_leader_cut_from_both_stops_serving_within_a_second(
     assert cluster.run(5, until=lambda: old.machine.pairs.get("a") == 2)
     assert "lost" not in old.machine.pairs
     assert client.ends.get(lost) is not BatchEnd.APPLIED
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_row_7_with_one_link_cut_under_writes_there_is_a_short_gap_and_the_middle_node_leads(
+    seed: int,
+) -> None:
+    cluster = VirtualCluster({name: MemoryDisk() for name in NAMES}, SeededRng(seed).stream("row 7"))
+    with cluster.running():
+        cluster.found()
+        for name in NAMES:
+            cluster.start(name)
+        assert cluster.run(10, until=cluster.serving)
+        client, old = Client(cluster), leader_of(cluster)
+        middle, far = others(cluster, old)
+        cut(cluster, old, far)
+        newest = -1
+        gap_s = worst_s = 0.0
+        for number in range(200):  # of a tenth of a second each
+            leader = cluster.serving()
+            if leader is not None and client.call(leader, put("x", number), seconds=0.1) is BatchEnd.APPLIED:
+                newest, gap_s = number, 0.0
+            gap_s += 0.1
+            worst_s = max(worst_s, gap_s)
+            for process in cluster.processes.values():
+                if process.replica.serving is not None:
+                    found = client.read(process, "x", seconds=0.05)
+                    assert not isinstance(found, int) or found >= newest, "a stale read"
+            cluster.run(0.05)
+        assert worst_s < 5
+        assert cluster.run(20, until=lambda: cluster.serving() is middle)
 
 
 @pytest.mark.parametrize("seed", range(20))

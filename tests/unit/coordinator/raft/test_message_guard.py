@@ -19,10 +19,15 @@ class World:
         self.synced = 0
         self.refused: list[str] = []
         self.raft = Raft()
-        self.guard = MessageGuard(cluster, self.sync, on_refused=self.refused.append, report=lambda: report)
+        self.held: set[tuple[int, int]] = set()
+        self.base: tuple[int, int] | None = (30, 4)
+        self.guard = MessageGuard(cluster, self, on_refused=self.refused.append, report=lambda: report)
 
     def sync(self) -> None:
         self.synced += 1
+
+    def holds(self, index: int, term: int) -> bool:
+        return (index, term) in self.held
 
     def out(self, message: dict[str, Any]) -> dict[str, Any] | None:
         return self.guard.outgoing("peer", message, self.raft)
@@ -113,10 +118,67 @@ def test_row_36_the_commit_index_is_clamped_to_what_a_message_covers() -> None:
     assert low["commit_index"] == 3
 
 
+def test_news_of_a_commit_alone_waits_for_the_next_message_once() -> None:
+    world = World()
+    entry = {"entries": [(b"", 21, 5)]}
+
+    def sent(commit: int, **more: Any) -> bool:
+        return world.out(append(commit_index=commit, **more)) is not None
+
+    assert sent(20)  # the first word to a peer
+    assert sent(20, **entry)
+    assert not sent(21)  # committed: nobody waits for it
+    assert sent(21)  # the heartbeat says so, and never are two left out
+    assert sent(21)  # a heartbeat without news
+    assert not sent(22)
+    assert sent(23, **entry)  # entries are never left out, and bring the news along
+    assert not sent(24)
+    assert sent(24, **entry)
+    assert not sent(25)
+
+
+def test_news_of_a_commit_wait_for_each_peer_by_itself() -> None:
+    world = World()
+    for peer in ("one", "two"):
+        assert world.guard.outgoing(peer, append(commit_index=20), world.raft) is not None
+    for peer in ("one", "two"):
+        assert world.guard.outgoing(peer, append(commit_index=21), world.raft) is None
+    assert world.guard.outgoing("one", append(commit_index=21), world.raft) is not None
+    assert world.synced == 3  # what does not leave needs no sync
+
+
 def test_item_15_a_snapshot_chunk_moves_no_commit_index() -> None:
     taken = World().take(chunk(b"abc", True, False, 0))
     assert isinstance(taken, dict)
     assert taken["commit_index"] == 10
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "held", "installed"),
+    [
+        pytest.param((30, 4), set(), True, id="ahead of this log"),
+        pytest.param((30, 4), {(30, 4)}, False, id="in this log"),
+        pytest.param((30, 4), {(30, 3)}, True, id="in the place of another entry"),
+        pytest.param((10, 4), set(), False, id="committed here"),
+        pytest.param(None, set(), True, id="of an unknown place"),
+    ],
+)
+def test_row_36_a_snapshot_of_what_is_in_the_log_already_is_a_sign_of_life_only(
+    snapshot: tuple[int, int] | None, held: set[tuple[int, int]], installed: bool
+) -> None:
+    world = World()
+    world.held = held
+    taken = world.take({**chunk(b"abc", True, False, 0), "bf_snapshot": snapshot})
+    assert isinstance(taken, dict)
+    assert ("serialized" in taken) is installed
+    assert taken["commit_index"] == 10
+    assert world.refused == []
+
+
+def test_a_chunk_names_the_entry_at_which_its_snapshot_stands() -> None:
+    sent = World().out({"type": "append_entries", "commit_index": 1, "serialized": (b"abc", True, False)})
+    assert sent is not None
+    assert sent["bf_snapshot"] == (30, 4)
 
 
 def test_chunks_of_a_snapshot_must_follow_each_other() -> None:

@@ -21,12 +21,13 @@ from typing import Self
 from bigfleet.aio.clock import Clock, SystemClock, monotonic_s
 from bigfleet.aio.net import Net, RpcError
 from bigfleet.coordinator.raft.relays import LOOPBACK
-from bigfleet.coordinator.testing.link_proxy import LinkProxy
+from bigfleet.testing.coordinator.link_proxy import LinkProxy
+from bigfleet.testing.coordinator.nursery import PROGRAM, Forked, the_nursery
 from bigfleet.transport.coordinator import LIST_SHARDS, ReplicaFacts, facts_of
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-_MAIN = "import sys; from bigfleet.app.bigfleet import main; sys.exit(main(sys.argv[1:]))"
+_MAIN = f"import sys; from {PROGRAM} import main; sys.exit(main(sys.argv[1:]))"
 _tried = count()
 PATIENCE_S = 60.0
 """How long a fact may take on a loaded machine; tests wait for the fact and not for the time."""
@@ -53,7 +54,7 @@ class Coordinator:
         self.grpc_port, self.raft_port, self.metrics_port = settled_port(), settled_port(), settled_port()
         self.data_dir = directory / f"data-{ordinal}"
         self.log_path = directory / f"{self.node_id}.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self.checkout: Path | None = None
         """The checkout whose version it runs from its next start on; None for the one of this module."""
 
@@ -83,8 +84,13 @@ class ProcessCluster:
         secrets: Mapping[int, bytes] | None = None,
         replicas: int = 3,
         proxied: bool = True,
+        forked: bool = True,
     ) -> None:
-        """Without proxies no link can be cut, and the caller's own load does not slow the links down."""
+        """Without proxies no link can be cut, and the caller's own load does not slow the links down.
+
+        Forked processes start at once; the others are started as a user would, which costs a second of processor time each.
+        """
+        self._forked = forked
         self.directory, self._flags, self._flags_of = directory, tuple(flags), dict(flags_of or {})
         self.net = net or GrpcNet()
         self._clock: Clock = SystemClock()
@@ -116,15 +122,19 @@ class ProcessCluster:
             f"{other.node_id}@127.0.0.1:{port}@{other.grpc_address}"
             for other, port in zip(self.members, ports, strict=True)
         )
-        command = [sys.executable, "-c", _MAIN, "coordinator", "--id", member.node_id]
+        command = ["coordinator", "--id", member.node_id]
         command += ["--listen", member.grpc_address, "--raft-bind", f"127.0.0.1:{member.raft_port}"]
         command += ["--metrics-addr", f"127.0.0.1:{member.metrics_port}", "--data-dir", str(member.data_dir)]
         command += ["--replicas", str(len(self.members)), "--peers", peers, "--bootstrap"]
         command += ["--raft-secret-file", str(secret), "--log-format", "json"]
         command += [*self._flags, *self._flags_of.get(ordinal, ()), *more]
+        if self._forked and member.checkout is None:
+            member.process = the_nursery().start(PROGRAM, command, member.log_path)
+            return member
+        whole = [sys.executable, "-c", _MAIN, *command]
         with member.log_path.open("ab") as log:
             member.process = subprocess.Popen(  # noqa: S603 - ours
-                command, stdout=log, stderr=log, env=_environment(member.checkout), cwd=member.checkout
+                whole, stdout=log, stderr=log, env=_environment(member.checkout), cwd=member.checkout
             )
         return member
 
@@ -161,6 +171,10 @@ class ProcessCluster:
         """Let nothing pass between two replicas on the Raft port, whoever dials."""
         self.proxies[one].block(two)
         self.proxies[two].block(one)
+
+    def passed(self, one: int, two: int) -> int:
+        """Return how many bytes have passed between two replicas so far; they stop rising where a cut is in force."""
+        return self.proxies[one].passed[two] + self.proxies[two].passed[one]
 
     def heal(self) -> None:
         """Let everything pass again."""

@@ -23,9 +23,9 @@ from bigfleet.coordinator.raft.membership import MemberAddress, Members
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.coordinator.raft.relays import Resolve, as_named, free_port
 from bigfleet.coordinator.raft.startup import PeerAnswer
-from bigfleet.coordinator.testing.pairs import Pairs
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
+from bigfleet.testing.coordinator.pairs import Pairs
 from bigfleet.transport.address import ListenAddress
 
 SECRET = b"0123456789abcdef0123456789abcdef"

@@ -29,8 +29,8 @@ from bigfleet.coordinator.raft.identity import Identity, Mode, write_identity
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard, Refused
 from bigfleet.coordinator.raft.replica import Listeners, Member, Replica
-from bigfleet.coordinator.testing.pairs import Pairs
-from bigfleet.coordinator.testing.virtual_library import host_of, virtual_library
+from bigfleet.testing.coordinator.pairs import Pairs
+from bigfleet.testing.coordinator.virtual_library import host_of, virtual_library
 
 STEP_S = 0.005
 CLUSTER = "virtual-cluster"
@@ -174,7 +174,7 @@ class VirtualCluster:
                 return None
             return LearnerReport(name, self.targets.get(name, 0), self.processes[name].replica.view.applied)
 
-        guard = MessageGuard(identity.cluster_id, journal.sync, report=report)
+        guard = MessageGuard(identity.cluster_id, journal, report=report)
         transport = MemoryTransport(self, name, is_voter, guard)
         peers = tuple(
             RelayedNode(_address(other), 1)
@@ -187,7 +187,9 @@ class VirtualCluster:
             journal=journal,
             journal_path=directory.files.journal,
             dump_path=directory.files.dump,
-            dumps=Dumps(directory.disk, machine, lambda: nanoseconds(self._now_s)),
+            dumps=Dumps(
+                directory.disk, machine, lambda: nanoseconds(self._now_s), on_failure=journal.give_up
+            ),
             machine=machine,
             guard=guard,
             listeners=Listeners(),

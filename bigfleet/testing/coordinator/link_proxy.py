@@ -2,18 +2,27 @@
 
 Why: a partition between two replicas of three is the case that leases and plain reads fail in; on loopback the dialler is told
 by which process owns the other end of the connection.
-Called by: `bigfleet.coordinator.testing.processes`.
-Must never: be used outside tests; it reads the process table.
+Called by: `bigfleet.testing.coordinator.processes`.
+Must never: carry a connection whose caller it does not know, since it could not cut it; or be used outside tests, as it reads
+the process table.
 Rules: coordinator 18 rows 5 to 7.
+
+A cut is in force when `block` returns: what has been read from either side but not handed on yet is held back too. What is
+counted in `passed` was handed on.
 """
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from bigfleet.coordinator.raft.relays import stop_listening
+
 _LOOPBACK = "127.0.0.1"
+_ESTABLISHED = "01"
+_TABLE = Path("/proc/net/tcp")
 
 
 class LinkProxy:
@@ -26,6 +35,10 @@ class LinkProxy:
         self._changed = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self.port = 0
+        self.passed: Counter[int] = Counter()
+        """Bytes handed on so far, both ways, by who dialled."""
+        self.unknown = 0
+        """Connections that were turned away because nobody known had made them."""
 
     async def start(self) -> None:
         """Listen on any free port."""
@@ -35,7 +48,7 @@ class LinkProxy:
     async def stop(self) -> None:
         """Close everything."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -69,7 +82,10 @@ class LinkProxy:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         port = writer.get_extra_info("peername")[1]
-        caller = await asyncio.to_thread(owner_of, port, self._pids())
+        caller = await asyncio.to_thread(owner_of, port, self.port, self._pids())
+        if caller is None:
+            self.unknown += 1
+            return  # it dials again, and is known then
         there, back = await asyncio.open_connection(_LOOPBACK, self._target)
         try:
             await asyncio.wait(
@@ -82,20 +98,19 @@ class LinkProxy:
         finally:
             back.close()
 
-    async def _pipe(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: int | None
-    ) -> None:
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, caller: int) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
                 while caller in self._blocked:
                     await self._changed.wait()
                 writer.write(data)
+                self.passed[caller] += len(data)
                 await writer.drain()
 
 
-def owner_of(port: int, pids: dict[int, int]) -> int | None:
-    """Return which of some processes has a connection from this local port; None if none of them has."""
-    inode = _inode(port)
+def owner_of(port: int, target: int, pids: Mapping[int, int]) -> int | None:
+    """Return which of some processes holds the connection from one local port to another; None if none of them does."""
+    inode = inode_of(port, target, _TABLE.read_text().splitlines()[1:])
     if inode is None:
         return None
     wanted = f"socket:[{inode}]"
@@ -108,9 +123,18 @@ def owner_of(port: int, pids: dict[int, int]) -> int | None:
     return None
 
 
-def _inode(port: int) -> str | None:
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+def inode_of(port: int, target: int, lines: Iterable[str]) -> str | None:
+    """Return the socket of the connection between two loopback ports, as its dialler has it; None if it is not established.
+
+    Both ends count: the system gives one local port to several connections, as long as they lead to different places, and one
+    that was closed a moment ago keeps its line, without a socket.
+    """
+    for line in lines:
         fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port and fields[1].startswith("0100007F"):
+        if fields[1:4] == [_end(port), _end(target), _ESTABLISHED]:
             return fields[9]
     return None
+
+
+def _end(port: int) -> str:
+    return f"0100007F:{port:04X}"

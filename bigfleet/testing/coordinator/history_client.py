@@ -1,7 +1,7 @@
 """A client process that writes and reads domains and records every call, one line each.
 
 Why: clients must not share a process with what is being killed, nor with each other.
-Called by: tests and fault rounds: `python -m bigfleet.coordinator.testing.history_client FILE SEED DOMAINS ADDRESS...`, ended by SIGTERM.
+Called by: tests and fault rounds: `python -m bigfleet.testing.coordinator.history_client FILE SEED DOMAINS ADDRESS...`, ended by SIGTERM.
 Must never: repeat a call whose outcome is unknown under the same line; a repetition is another call.
 Rules: coordinator 19 item 23: through gRPC, from separate processes.
 """
@@ -14,7 +14,7 @@ from typing import IO
 
 from bigfleet.aio.net import Channel, Code, RpcError
 from bigfleet.aio.rng import RandomStream, SeededRng
-from bigfleet.coordinator.testing.domain_history import Call, to_line
+from bigfleet.testing.coordinator.domain_history import Call, to_line
 from bigfleet.transport.coordinator import (
     ASSIGN_DOMAIN,
     LIST_DOMAIN_ASSIGNMENTS,

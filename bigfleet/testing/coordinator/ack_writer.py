@@ -2,7 +2,7 @@
 
 Why: what must never be lost is exactly what a client was told is done, and the client must survive what it writes to.
 Called by: fault rounds and benchmarks:
-`python -m bigfleet.coordinator.testing.ack_writer FILE NAME CALLERS ADDRESS...`, ended by a signal.
+`python -m bigfleet.testing.coordinator.ack_writer FILE NAME CALLERS ADDRESS...`, ended by a signal.
 Must never: write a line before the answer came, or assign one name twice.
 Rules: coordinator 18 rows 1 and 2.
 

@@ -7,9 +7,8 @@ Rules: coordinator 18 rows 1, 2, 5 to 8; checklist 9, 19, 23; decision C13.
 """
 
 import asyncio
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,10 +19,11 @@ from bigfleet.aio.clock import SystemClock, monotonic_s
 from bigfleet.aio.net import Channel, RpcError
 from bigfleet.aio.rng import RandomStream
 from bigfleet.aio.service import UnaryMethod
-from bigfleet.coordinator.testing.ack_writer import SHARD
-from bigfleet.coordinator.testing.domain_history import Call, from_lines
-from bigfleet.coordinator.testing.history_client import SHARDS
-from bigfleet.coordinator.testing.processes import PATIENCE_S, ProcessCluster
+from bigfleet.testing.coordinator.ack_writer import SHARD
+from bigfleet.testing.coordinator.domain_history import Call, from_lines
+from bigfleet.testing.coordinator.history_client import SHARDS
+from bigfleet.testing.coordinator.nursery import the_nursery
+from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster
 from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, REPORT_SHARD
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
@@ -49,10 +49,8 @@ class Report:
 @asynccontextmanager
 async def clients(module: str, argument_lists: Sequence[Sequence[str]]) -> AsyncIterator[Callable[[], bool]]:
     """Run client processes for as long as the context lasts; yields whether all of them are still there."""
-    commands = [
-        [sys.executable, "-m", f"bigfleet.coordinator.testing.{module}", *each] for each in argument_lists
-    ]
-    processes = _started(commands)
+    name = f"bigfleet.testing.coordinator.{module}"
+    processes = [the_nursery().start(name, each, Path(os.devnull)) for each in argument_lists]
     try:
         yield lambda: all(process.poll() is None for process in processes)
     finally:
@@ -60,10 +58,6 @@ async def clients(module: str, argument_lists: Sequence[Sequence[str]]) -> Async
             process.kill()
         for process in processes:
             await asyncio.to_thread(process.wait)
-
-
-def _started(commands: Sequence[Sequence[str]]) -> list[subprocess.Popen[bytes]]:
-    return [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]  # noqa: S603 - our own
 
 
 @asynccontextmanager
@@ -117,14 +111,23 @@ async def _at_leader(
 
 
 async def kill_rounds(
-    cluster: ProcessCluster, stream: RandomStream, rounds: int, files: Sequence[Path], report: Report
+    cluster: ProcessCluster,
+    stream: RandomStream,
+    rounds: int,
+    files: Sequence[Path],
+    report: Report,
+    *,
+    pace: float = 1.0,
 ) -> None:
-    """Kill one, two or all replicas at random moments under writes, again and again; nothing acknowledged may be lost."""
+    """Kill one, two or all replicas at random moments under writes, again and again; nothing acknowledged may be lost.
+
+    `pace` is how long to let them write and lie, in terms of the full rounds.
+    """
     for _ in range(rounds):
-        await _CLOCK.sleep(stream.uniform(0.2, 1.0))
+        await _CLOCK.sleep(pace * stream.uniform(0.2, 1.0))
         victims = stream.sample(range(len(cluster.members)), stream.randint(1, len(cluster.members)))
         await cluster.kill(*victims)
-        await _CLOCK.sleep(stream.choice((0.0, 0.0, 1.5)))
+        await _CLOCK.sleep(pace * stream.choice((0.0, 0.0, 1.5)))
         before = acked(files)
         cluster.start_all()
         await more_acked(cluster, files, len(before))
