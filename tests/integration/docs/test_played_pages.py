@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.coordinator.testing.processes import settled_port
+from bigfleet.testing.coordinator.processes import settled_port
 from tests.docs.shell_blocks import DOCS, blocks
 
 pytestmark = pytest.mark.integration
