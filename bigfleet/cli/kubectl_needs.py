@@ -90,7 +90,7 @@ def _row(members: list[Document], now: datetime) -> dict[str, object]:
         "acknowledged": phases.count(ACKNOWLEDGED),
         "priority": spec["priority"],
         "resources": kube_words.amounts(
-            dict.fromkeys(unreadable, "?")
+            dict.fromkeys(sorted(unreadable), "?")
             | {name: canonical_text(nano, binary=binary) for name, (nano, binary) in totals.items()}
         ),
         "requirements": kube_words.requirements(spec.get("requirements") or ()),
