@@ -3,11 +3,11 @@
 Why: "who is short, since when, and why" without a dashboard.
 Called by: the command table of `bigfleet`.
 Must never: show "no cycle yet" as "no demand".
-Rules: wire 6, shard 19. The call is the original's, so it works against shards of the original too.
+Rules: wire 6, shard 19. Works against shards of the original too, which show everything and let us leave out the rest.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ from bigfleet.cli.settings import OutputFlags
 
 if TYPE_CHECKING:
     from bigfleet.aio.net import Channel
+    from bigfleet.insight.v1 import insight_pb2
     from bigfleet.v1alpha1 import shardread_pb2
 
 
@@ -34,18 +35,59 @@ class NeedsSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_NEEDS_"):
 
 
 def _needs(settings: NeedsSettings, console: Console) -> int:
-    frames = ask(settings, settings.shard, console, lambda channel: _inspect(channel, settings))
-    header = frames[0].header
-    rows = [frame.need for frame in frames[1:] if not (settings.short and frame.need.satisfied)]
-    shown = rows[: settings.limit] if settings.limit else rows
+    answer = ask(settings, settings.shard, console, lambda channel: _asked(channel, settings))
     if settings.output in ("json", "yaml"):
-        write(console, settings, Listing("needs", (), list(map(_document, shown))))
+        write(console, settings, Listing("needs", (), list(map(_document, answer.shown))))
         return ExitCode.DONE
-    _print_tables(settings, console, header, rows, shown)
+    _print_tables(settings, console, answer)
     return ExitCode.DONE
 
 
-async def _inspect(channel: "Channel", settings: NeedsSettings) -> "list[shardread_pb2.InspectNeedsResponse]":
+class _Answer(NamedTuple):
+    """What a shard told."""
+
+    cycle: "insight_pb2.Cycle"
+    needs: int
+    """Of the cluster that was asked for, or of all."""
+    short: int
+    """Of those; known only where it was asked for."""
+    shown: "list[shardread_pb2.NeedView]"
+
+
+async def _asked(channel: "Channel", settings: NeedsSettings) -> _Answer:
+    from bigfleet.aio.net import Code, RpcError  # noqa: PLC0415
+
+    if not settings.short:
+        return await _inspected(channel, settings)
+    try:
+        return await _listed(channel, settings)
+    except RpcError as error:
+        if error.code is not Code.UNIMPLEMENTED:
+            raise
+        return await _inspected(channel, settings)
+
+
+async def _listed(channel: "Channel", settings: NeedsSettings) -> _Answer:
+    """Only what is short, left out by the shard itself."""
+    from bigfleet.insight.v1 import insight_pb2 as pb  # noqa: PLC0415
+    from bigfleet.transport.shard_reading import LIST_NEEDS  # noqa: PLC0415
+
+    clusters = [settings.cluster] if settings.cluster else []
+    everybody = pb.ListNeedsRequest(clusters=clusters, page_size=1)
+    async with channel.server_stream(LIST_NEEDS, everybody, timeout_s=settings.timeout) as frames:
+        counted, *_ = [frame.header async for frame in frames]
+    short = pb.ListNeedsRequest(
+        clusters=clusters, status=pb.ListNeedsRequest.STATUS_SHORT, page_size=settings.limit
+    )
+    async with channel.server_stream(LIST_NEEDS, short, timeout_s=settings.timeout) as frames:
+        first, *rows = [frame async for frame in frames]
+    cycle = first.header.cycle
+    cycle.shard_id = ""  # the line reads the same whoever is asked
+    return _Answer(cycle, counted.total, first.header.total, [frame.need for frame in rows])
+
+
+async def _inspected(channel: "Channel", settings: NeedsSettings) -> _Answer:
+    from bigfleet.insight.v1 import insight_pb2  # noqa: PLC0415
     from bigfleet.transport.shard_reading import INSPECT_NEEDS  # noqa: PLC0415
     from bigfleet.v1alpha1 import shardread_pb2 as pb  # noqa: PLC0415
 
@@ -53,26 +95,23 @@ async def _inspect(channel: "Channel", settings: NeedsSettings) -> "list[shardre
     limit = 0 if settings.short else settings.limit
     request = pb.InspectNeedsRequest(cluster_id=settings.cluster, limit=limit)
     async with channel.server_stream(INSPECT_NEEDS, request, timeout_s=settings.timeout) as frames:
-        return [frame async for frame in frames]
-
-
-def _print_tables(
-    settings: NeedsSettings,
-    console: Console,
-    header: "shardread_pb2.InspectNeedsHeader",
-    rows: "list[shardread_pb2.NeedView]",
-    shown: "list[shardread_pb2.NeedView]",
-) -> None:
-    from bigfleet.cli.live_answers import cycle_line  # noqa: PLC0415
-    from bigfleet.insight.v1 import insight_pb2  # noqa: PLC0415
-
+        first, *rest = [frame async for frame in frames]
+    rows = [frame.need for frame in rest if not (settings.short and frame.need.satisfied)]
+    header = first.header
     cycle = insight_pb2.Cycle(number=header.cycle, computed_at_unix_nanos=header.computed_at_unix_nanos)
-    parts = ["1 need" if header.total_needs == 1 else f"{header.total_needs} needs"]
+    return _Answer(cycle, header.total_needs, len(rows), rows[: settings.limit] if settings.limit else rows)
+
+
+def _print_tables(settings: NeedsSettings, console: Console, answer: _Answer) -> None:
+    from bigfleet.cli.live_answers import cycle_line  # noqa: PLC0415
+
+    shown = answer.shown
+    parts = ["1 need" if answer.needs == 1 else f"{answer.needs} needs"]
     if settings.short:
-        parts.append(f"{len(rows)} short")
-    if len(shown) < len(rows) or (settings.limit and not settings.short and len(shown) < header.total_needs):
+        parts.append(f"{answer.short} short")
+    if len(shown) < (answer.short if settings.short else answer.needs):
         parts.append(f"{len(shown)} shown")
-    console.print(cycle_line(console, cycle, *parts))
+    console.print(cycle_line(console, answer.cycle, *parts))
     if shown:
         colour = colour_wanted(console, no_color=settings.no_color)
         listing = Listing("needs", _COLUMNS, list(map(_row, shown)))

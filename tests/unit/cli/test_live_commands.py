@@ -150,6 +150,19 @@ def test_needs_short_only_of_a_cluster_and_limited(live: Live) -> None:
     assert GANG.fingerprint in wide
 
 
+@pytest.mark.parametrize(
+    "flags", ["--short", "--short --limit 1", "--short --cluster web", "--short -o json"]
+)
+def test_needs_that_are_short_read_the_same_from_a_shard_of_the_original(live: Live, flags: str) -> None:
+    """It cannot leave anything out by itself, so the command does."""
+    needs = tuple(Need(f"c-{n}", Profile(priority=n), amounts(cpu=4)) for n in range(5))
+    live.shard.complete(Situation(0.0, (machine("m-1"),), (*SITUATION.needs, *needs)))
+    ours = live.good(f"needs --shard shard-0:7780 {flags}")
+    live.insight = False
+    assert live.good(f"needs --shard shard-0:7780 {flags}") == ours
+    assert len(ours) > 10
+
+
 def test_needs_as_json_and_yaml_use_the_names_of_the_wire(live: Live) -> None:
     (first, second) = json.loads(live.good("needs --shard shard-0:7780 -o json"))["needs"]
     assert (first["cluster_id"], first["unmet_reason"]) == ("train", "UNMET_REASON_TOPOLOGY_UNSATISFIABLE")

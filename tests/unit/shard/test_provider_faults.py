@@ -82,11 +82,13 @@ def test_unreachable_later_the_inventory_stays_and_calls_never_sent_are_undone()
 def test_a_listing_slower_than_a_cycle_does_not_stop_cycles_and_is_applied_when_it_comes() -> None:
     async def story(world: ShardWorld) -> None:
         await serving(world)
+        listed = len(world.fake.calls(rpc="List"))
         world.fake.pause_rpc("List", 45)
         await world.fake.add([pool("late", 1, state=S.IDLE)])
         began = world.shard.loop.number
         await world.until(lambda: len(world.lines("listing_slow")) >= 2)
         assert world.shard.loop.number >= began + 2
+        assert len(world.fake.calls(rpc="List")) == listed + 1  # waited for, not asked for anew
         await world.until(lambda: world.state("late-0") is S.IDLE)
 
     play(story)
