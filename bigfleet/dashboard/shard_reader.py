@@ -276,7 +276,8 @@ async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> Sh
     except SourceError as error:
         answered = before.answered_at if before else None
         kept = (before.seen, before.shortfalls) if before else (None, ())
-        return ShardPlace(reader.shard_id, reader.address, now, answered, error.text, *kept)
+        why = error.text.removeprefix(f"shard {reader.shard_id} ")  # whoever tells it names the shard first
+        return ShardPlace(reader.shard_id, reader.address, now, answered, why, *kept)
     return ShardPlace(seen.shard_id or reader.shard_id, reader.address, now, now, "", seen, shortfalls)
 
 
