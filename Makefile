@@ -47,14 +47,15 @@ test-long: $(ENV) ## long properties and fault rounds
 	$(PY) -m pytest -m long $(SIDE_BY_SIDE)
 
 .PHONY: testbed e2e
-testbed: $(ENV) ## build the test control plane into the user's cache (about 14 CPU minutes, once)
+testbed: $(ENV) ## build the test control plane and Helm into the user's cache (about 16 CPU minutes, once)
 	@$(PY) -m bigfleet.testing.control_plane.build testbed
+	@$(PY) -m bigfleet.testing.control_plane.tools testbed
 
 e2e: testbed ## tests against a real control plane
 	$(PY) -m pytest -m "control_plane and not long" tests/e2e $(SIDE_BY_SIDE)
 
-.PHONY: check lint types imports seams proto-check crds crds-check docs-check
-check: lint types imports seams proto-check crds-check docs-check ## ruff, mypy strict, import contracts, seams, generated-code drift, buf, docs
+.PHONY: check lint types imports seams proto-check crds crds-check charts charts-check charts-test docs-check
+check: lint types imports seams proto-check crds-check charts-check docs-check ## ruff, mypy strict, import contracts, seams, generated-code drift, buf, charts, docs
 
 lint: $(ENV)
 	$(BIN)/ruff format --check .
@@ -87,6 +88,15 @@ crds: $(ENV) ## generate the CRD chart and the field tables of docs/crds.md
 
 crds-check: $(ENV)
 	$(PY) -m bigfleet.kube.crds.generate --check
+
+charts: $(ENV) ## generate what is made of the charts: values, schemas, tables, roles, boards, copies
+	$(PY) -m charts.generate
+
+charts-check: $(ENV)
+	$(PY) -m charts.generate --check
+
+charts-test: $(ENV) ## render, lint, dry-run and install the charts, and try every alert; needs make testbed
+	$(PY) -m pytest -m "not long" $(SIDE_BY_SIDE) tests/charts tests/e2e/charts
 
 .PHONY: docs
 docs: $(ENV) ## generate the reference pages and build the site strictly into site/

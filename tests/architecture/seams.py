@@ -114,6 +114,9 @@ ADAPTERS: Mapping[str, Adapter] = {
     "testing/control_plane/component.py": Adapter(
         (Rule.DISK, Rule.PROCESS), "processes of a real control plane"
     ),
+    "testing/control_plane/tools.py": Adapter(
+        (Rule.DISK, Rule.PROCESS), "puts Helm into the user's cache with the Go of his path"
+    ),
     "testing/program.py": Adapter(
         (Rule.CLOCK, Rule.DISK, Rule.NETWORK, Rule.PROCESS),
         "our programs as real processes, watched from outside",
