@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.charts.rendering import (
+    CHARTS,
     CONTROL_PLANE,
     MATRIX,
     SECRET,
@@ -286,3 +287,38 @@ def test_the_dashboard_reads_and_nothing_more() -> None:
     assert shards == [
         f"--shard-addr=bigfleet-shard-{n}.bigfleet-shard-headless.fleet.svc:7780" for n in (0, 1)
     ]
+
+
+def alerts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    groups = render(CONTROL_PLANE, values).one("PrometheusRule", "bigfleet")["spec"]["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+def test_the_rendered_rules_are_those_of_deploy_41() -> None:
+    source = yaml.safe_load((CHARTS.parent / "deploy/prometheus/rules.yaml").read_text(encoding="utf-8"))
+    known = {rule["alert"]: rule for group in source["groups"] for rule in group["rules"]}
+    base = {"prometheusRule": {"runbookBaseUrl": "https://wiki.example.org/bigfleet/"}}
+    rendered = alerts(merged(PRODUCTION, base))
+    elsewhere = {"bigfleet-operator", "bigfleet-pod-controller"}
+    here = {
+        rule["alert"]
+        for group in source["groups"]
+        if group["name"] not in elsewhere
+        for rule in group["rules"]
+    }
+    assert rendered.keys() == here
+    for name, rule in rendered.items():
+        short = name.removeprefix("BigFleet")
+        assert rule["annotations"].pop("runbook_url") == f"https://wiki.example.org/bigfleet/{short}/"
+        known[name]["annotations"].pop("runbook_url")
+        assert rule == known[name]
+
+
+def test_rules_follow_what_is_installed_and_can_be_left_out() -> None:
+    on = {"prometheusRule": {"enabled": True, "disabled": ["BigFleetShortfall"]}}
+    shards = alerts(merged({"coordinator": {"enabled": False}}, on))
+    assert "BigFleetShardDown" in shards
+    assert "BigFleetShortfall" not in shards
+    assert not [name for name in shards if "Coordinator" in name], "no coordinator, none missed"
+    assert "BigFleetCoordinatorExportStale" not in alerts(with_(on)), "exports are off"
+    assert "BigFleetCertificateExpiring" not in alerts(with_(on)), "no certificates"
