@@ -32,6 +32,10 @@ env: $(ENV) ## virtual environment with the locked dependencies
 run: $(ENV) ## a small fleet with dashboard on this machine, until Ctrl-C
 	@$(BIN)/bigfleet all-in-one $(ARGS)
 
+.PHONY: fleet
+fleet: $(ENV) ## the fleet of deploy/compose as processes on this machine, until Ctrl-C (Linux)
+	@$(PY) deploy/compose/fleet.py
+
 # Half as many workers again as there are cores: many a test waits for a process rather than computing.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 4 ? (cores * 3 + 1) / 2 : 6)))
 SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
@@ -116,7 +120,15 @@ release-check: $(ENV) ## name everything that speaks against a release
 	$(PY) -m release check --tag "$(TAG)"
 	$(PY) proto/generate.py --check
 	$(PY) -m bigfleet.kube.crds.generate --check
+	$(PY) -m charts.generate --check
 	$(PY) -m docs.generate --check
+
+.PHONY: image
+image: ## build the container image (needs docker or podman); BASES="--build-arg BUILD_BASE=…" pins its bases
+	@engine=$$(command -v docker || command -v podman) \
+	  || { echo "make: no container engine; install docker or podman. The same recipe without one: .ci/image" >&2; exit 1; }; \
+	$$engine build --file deploy/image/Dockerfile --tag bigfleet:local \
+	  --build-arg REVISION=$$(git rev-parse HEAD) --build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' bigfleet/version.py) $(BASES) .
 
 .PHONY: bench
 bench: $(ENV) ## figures as ratios; fails when a bar that must be met is missed

@@ -15,7 +15,9 @@ TEMPLATES = {chart.name: ROOT / "charts" / chart.name / "templates" for chart in
 
 
 def templates(name: str) -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(TEMPLATES[name].iterdir()))
+    return "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted(TEMPLATES[name].rglob("*")) if path.is_file()
+    )
 
 
 def test_every_generated_file_is_what_its_source_says() -> None:

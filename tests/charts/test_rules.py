@@ -211,7 +211,9 @@ def test_a_case_that_does_not_fire_would_be_seen(tmp_path: Path) -> None:
 
 
 def test_every_alert_has_its_runbook_and_every_runbook_its_alert_50() -> None:
-    pages = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "runbooks").glob("[A-Z]*.md")}
+    pages = {
+        path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "runbooks").glob("[A-Z]*.md")
+    }
     assert pages.keys() == CASES.keys()
     index = (ROOT / "docs" / "runbooks" / "alerts.md").read_text(encoding="utf-8")
     for rule in ALERTS:
@@ -221,7 +223,12 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert_50() -> None:
         assert page.startswith(f"# {name}\n\nSeverity: {rule['labels']['severity']}."), name
         assert " ".join(rule["expr"].split()) in page, f"{name}: shows another expression than the rule"
         assert rule["annotations"]["description"] in page, name
-        assert re.findall(r"^## (.*)$", page, re.MULTILINE) == ["Look", "Likely causes, most likely first", "Mend", "Prevent"]
+        assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [
+            "Look",
+            "Likely causes, most likely first",
+            "Mend",
+            "Prevent",
+        ]
         assert len(re.findall(r"^\| `", page, re.MULTILINE)) == 3, f"{name}: three first commands"
         assert page.count("\n") < 50, f"{name}: longer than a screen"
 
@@ -231,7 +238,13 @@ def test_every_command_of_a_runbook_exists_48() -> None:
 
     programs = {"bigfleet": bigfleet.PROGRAM, "bigfleetctl": bigfleetctl.PROGRAM}
     for path in (ROOT / "docs" / "runbooks").glob("[A-Z]*.md"):
-        for program, line in re.findall(r"(?:`|-- )(bigfleetctl|bigfleet) ([^`]+)`", path.read_text(encoding="utf-8")):
-            words = [word for word in re.sub(r"--coordinator \S+ ", "", line).split() if not word.startswith("-")]
-            rows = [row for row in programs[program].commands() if tuple(words[: len(row.words)]) == row.words]
+        for program, line in re.findall(
+            r"(?:`|-- )(bigfleetctl|bigfleet) ([^`]+)`", path.read_text(encoding="utf-8")
+        ):
+            words = [
+                word for word in re.sub(r"--coordinator \S+ ", "", line).split() if not word.startswith("-")
+            ]
+            rows = [
+                row for row in programs[program].commands() if tuple(words[: len(row.words)]) == row.words
+            ]
             assert rows, f"{path.name}: {program} {line}"

@@ -11,6 +11,7 @@ from bigfleet.app.dashboard_command import DASHBOARD
 from bigfleet.app.operator_command import RUN as OPERATOR_COMMAND
 from bigfleet.app.shard_command import SHARD
 from bigfleet.app.unschedulable_pod_controller_command import RUN as POD_CONTROLLER_COMMAND
+from bigfleet.cli.doctor import DOCTOR
 from bigfleet.cli.options import options_of
 from bigfleet.cli.settings import Flags
 from charts.generate.files import CHARTS as MADE
@@ -34,6 +35,7 @@ COMMANDS: dict[tuple[str, ...], type[Flags]] = {
     ("bigfleet", "coordinator"): COORDINATOR.settings,
     ("bigfleet", "shard"): SHARD.settings,
     ("bigfleet", "dashboard"): DASHBOARD.settings,
+    ("bigfleet", "doctor"): DOCTOR.settings,
     ("bigfleet-operator",): OPERATOR_COMMAND.settings,
     ("bigfleet-unschedulable-pod-controller",): POD_CONTROLLER_COMMAND.settings,
 }
@@ -72,6 +74,12 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "https-cert": "the Ingress ends TLS",
         "https-key": "the Ingress ends TLS",
     },
+    "doctor": dict.fromkeys(
+        (
+            "provider-addr", "program", "leader-elect", "kubeconfig", "context", "namespace", "output", "no-color", "log-level",
+        ),
+        "the test pod of the control plane asks for what that chart installs",
+    ),
     "bigfleet-operator": {"kubeconfig": "the pod's own account"},
     "bigfleet-unschedulable-pod-controller": {"kubeconfig": "the pod's own account"},
 }  # fmt: skip

@@ -21,7 +21,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from bigfleet.testing.control_plane.build import toolchain
-from bigfleet.testing.control_plane.errors import BinaryMissingError, BuildError, ControlPlaneError
+from bigfleet.testing.control_plane.errors import (
+    BinaryMissingError,
+    BuildError,
+    ControlPlaneError,
+    ToolMissingError,
+)
 
 HELM_VARIABLE: Final = "HELM_BINARY"
 _HELM: Final = "helm.sh/helm/v3/cmd/helm"
@@ -42,7 +47,7 @@ def find_helm(testbed: Path, environ: Mapping[str, str]) -> Path:
     """Return a Helm: the one named, the pinned one, or that of the path; says what to do when there is none."""
     if given := environ.get(HELM_VARIABLE):
         if not os.access(given, os.X_OK):
-            raise BinaryMissingError(f"{HELM_VARIABLE} names {given}, which cannot be executed")
+            raise ToolMissingError(f"{HELM_VARIABLE} names {given}, which cannot be executed")
         return Path(given)
     try:
         pinned = _place(testbed / "tools", environ) / "helm"
@@ -52,7 +57,7 @@ def find_helm(testbed: Path, environ: Mapping[str, str]) -> Path:
         return pinned
     if found := shutil.which("helm", path=environ.get("PATH")):
         return Path(found)
-    raise BinaryMissingError(f"no Helm; run {_COMMAND}, or put helm on the path")
+    raise ToolMissingError(f"no Helm; run {_COMMAND}, or put helm on the path")
 
 
 def find_kinds(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -60,7 +65,7 @@ def find_kinds(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     folder = _place(testbed / "kinds", environ)
     files = tuple(folder / Path(name).name for names in KINDS.values() for name in names)
     if not all(file.exists() for file in files):
-        raise BinaryMissingError(f"no kinds of cert-manager and Prometheus operator; run {_COMMAND}")
+        raise ToolMissingError(f"no kinds of cert-manager and Prometheus operator; run {_COMMAND}")
     return files
 
 
@@ -68,7 +73,7 @@ def find_promtool(environ: Mapping[str, str]) -> Path:
     """Return promtool of the path; says what to do when there is none."""
     found = shutil.which("promtool", path=environ.get("PATH"))
     if found is None:
-        raise BinaryMissingError(
+        raise ToolMissingError(
             "no promtool on the path; it is part of Prometheus (Debian package prometheus)"
         )
     return Path(found)
@@ -108,7 +113,7 @@ def _version(source: Path, module: str) -> str:
         words = line.split()
         if words[:1] == [module]:
             return words[1]
-    raise BinaryMissingError(f"{source / 'go.mod'}: no line for {module}")
+    raise ToolMissingError(f"{source / 'go.mod'}: no line for {module}")
 
 
 def _place(source: Path, environ: Mapping[str, str]) -> Path:

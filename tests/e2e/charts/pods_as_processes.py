@@ -48,7 +48,7 @@ class Kubelet:
         (container,) = pod["spec"]["containers"]
         mounts = self._volumes(pod, container)
         program, *words = container["command"]
-        arguments = [self._argument(argument, name, mounts) for argument in container["args"]]
+        arguments = [self._argument(argument, name, mounts) for argument in container.get("args", ())]
         given = {item["name"]: item["value"] for item in container.get("env", ()) if "value" in item}
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "NO_PROXY": "*", **given}
         if any("serviceaccount" in mount["mountPath"] for mount in container["volumeMounts"]):
