@@ -72,6 +72,8 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "scrape": "found by itself, or Prometheus is asked",
         "kubeconfig": "the pod has no account in other clusters; by extraArgs and extraVolumes",
         "https-cert": "the Ingress ends TLS",
+        "https-client-ca": "the Ingress ends TLS",
+        "trusted-proxy": "addresses of the Ingress are the site's own; by extraArgs",
         "https-key": "the Ingress ends TLS",
     },
     "doctor": dict.fromkeys(
