@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,9 +56,10 @@ def find_helm(testbed: Path, environ: Mapping[str, str]) -> Path:
         pinned = None
     if pinned is not None and pinned.exists():
         return pinned
-    if found := shutil.which("helm", path=environ.get("PATH")):
+    found = shutil.which("helm", path=environ.get("PATH"))
+    if found and _helm_version(found).startswith("v3."):
         return Path(found)
-    raise ToolMissingError(f"no Helm; run {_COMMAND}, or put helm on the path")
+    raise ToolMissingError(f"no Helm 3; run {_COMMAND}, or put a helm of version 3 on the path")
 
 
 def find_kinds(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -96,6 +98,13 @@ def build(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
             if missing:
                 _take(testbed / "kinds", environ, module, missing, kinds)
     return helm, *find_kinds(testbed, environ)
+
+
+@cache
+def _helm_version(program: str) -> str:
+    # Other majors word refusals differently, and tests quote them.
+    command = (program, "version", "--short")
+    return subprocess.run(command, text=True, capture_output=True, check=False).stdout  # noqa: S603  the user's own
 
 
 def _take(source: Path, environ: Mapping[str, str], module: str, names: Sequence[str], target: Path) -> None:
