@@ -32,6 +32,10 @@ env: $(ENV) ## virtual environment with the locked dependencies
 run: $(ENV) ## a small fleet with dashboard on this machine, until Ctrl-C
 	@$(BIN)/bigfleet all-in-one $(ARGS)
 
+.PHONY: fleet
+fleet: $(ENV) ## the fleet of deploy/compose as processes on this machine, until Ctrl-C (Linux)
+	@$(PY) deploy/compose/fleet.py
+
 # Half as many workers again as there are cores: many a test waits for a process rather than computing.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 4 ? (cores * 3 + 1) / 2 : 6)))
 SIDE_BY_SIDE := -n $(WORKERS) --dist worksteal
@@ -47,14 +51,15 @@ test-long: $(ENV) ## long properties and fault rounds
 	$(PY) -m pytest -m long $(SIDE_BY_SIDE)
 
 .PHONY: testbed e2e
-testbed: $(ENV) ## build the test control plane into the user's cache (about 14 CPU minutes, once)
+testbed: $(ENV) ## build the test control plane and Helm into the user's cache (about 16 CPU minutes, once)
 	@$(PY) -m bigfleet.testing.control_plane.build testbed
+	@$(PY) -m bigfleet.testing.control_plane.tools testbed
 
 e2e: testbed ## tests against a real control plane
 	$(PY) -m pytest -m "control_plane and not long" tests/e2e $(SIDE_BY_SIDE)
 
-.PHONY: check lint types imports seams proto-check crds crds-check docs-check
-check: lint types imports seams proto-check crds-check docs-check ## ruff, mypy strict, import contracts, seams, generated-code drift, buf, docs
+.PHONY: check lint types imports seams proto-check crds crds-check charts charts-check charts-test docs-check
+check: lint types imports seams proto-check crds-check charts-check docs-check ## ruff, mypy strict, import contracts, seams, generated-code drift, buf, charts, docs
 
 lint: $(ENV)
 	$(BIN)/ruff format --check .
@@ -88,6 +93,15 @@ crds: $(ENV) ## generate the CRD chart and the field tables of docs/crds.md
 crds-check: $(ENV)
 	$(PY) -m bigfleet.kube.crds.generate --check
 
+charts: $(ENV) ## generate what is made of the charts: values, schemas, tables, roles, boards, copies
+	$(PY) -m charts.generate
+
+charts-check: $(ENV)
+	$(PY) -m charts.generate --check
+
+charts-test: $(ENV) ## render, lint, dry-run and install the charts, and try every alert; needs make testbed
+	$(PY) -m pytest -m "not long" $(SIDE_BY_SIDE) tests/charts tests/e2e/charts
+
 .PHONY: docs
 docs: $(ENV) ## generate the reference pages and build the site strictly into site/
 	$(PY) -m docs.generate
@@ -106,7 +120,15 @@ release-check: $(ENV) ## name everything that speaks against a release
 	$(PY) -m release check --tag "$(TAG)"
 	$(PY) proto/generate.py --check
 	$(PY) -m bigfleet.kube.crds.generate --check
+	$(PY) -m charts.generate --check
 	$(PY) -m docs.generate --check
+
+.PHONY: image
+image: ## build the container image (needs docker or podman); BASES="--build-arg BUILD_BASE=…" pins its bases
+	@engine=$$(command -v docker || command -v podman) \
+	  || { echo "make: no container engine; install docker or podman. The same recipe without one: .ci/image" >&2; exit 1; }; \
+	$$engine build --file deploy/image/Dockerfile --tag bigfleet:local \
+	  --build-arg REVISION=$$(git rev-parse HEAD) --build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' bigfleet/version.py) $(BASES) .
 
 .PHONY: bench
 bench: $(ENV) ## figures as ratios; fails when a bar that must be met is missed

@@ -66,6 +66,11 @@ PROGRAM = Program(
         ),
         Row("demo", "play a short story of a fleet, and tell it", "bigfleet.cli.demo:DEMO"),
         Row(
+            "doctor",
+            "check a deployment from where it runs, one line each",
+            "bigfleet.cli.doctor:DOCTOR",
+        ),
+        Row(
             "explain",
             "explain a need or a machine of a saved snapshot or a running shard, and what would change it",
             "bigfleet.cli.explain:EXPLAIN",

@@ -33,8 +33,15 @@ class Authority:
         """Return files with exactly the identity given."""
         return _files(dev_ca.issue(self._directory, identity, name=name, now=self._now))
 
-    def issue_uris(self, name: str, uris: Sequence[str], *, ends: timedelta = timedelta(days=1)) -> TlsFiles:
-        """Return files with any URI SANs, also none, several or nonsense, valid for so long; otherwise as good as others."""
+    def issue_uris(
+        self,
+        name: str,
+        uris: Sequence[str],
+        addresses: Sequence[str] = ("127.0.0.1",),
+        *,
+        ends: timedelta = timedelta(days=1),
+    ) -> TlsFiles:
+        """Return files with any URI SANs, also none, several or nonsense, for any addresses and time; otherwise as good as others."""
         authority = x509.load_pem_x509_certificate((self._directory / dev_ca.CA_CERT).read_bytes())
         authority_key = serialization.load_pem_private_key(
             (self._directory / dev_ca.CA_KEY).read_bytes(), None
@@ -43,7 +50,7 @@ class Authority:
             raise TypeError("the development CA signs with ECDSA")
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]
-        names += [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
+        names += [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(each)) for each in addresses)]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         builder = x509.CertificateBuilder().issuer_name(authority.subject).public_key(key.public_key())
         builder = builder.subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))

@@ -114,6 +114,9 @@ ADAPTERS: Mapping[str, Adapter] = {
     "testing/control_plane/component.py": Adapter(
         (Rule.DISK, Rule.PROCESS), "processes of a real control plane"
     ),
+    "testing/control_plane/tools.py": Adapter(
+        (Rule.DISK, Rule.PROCESS), "puts Helm into the user's cache with the Go of his path"
+    ),
     "testing/program.py": Adapter(
         (Rule.CLOCK, Rule.DISK, Rule.NETWORK, Rule.PROCESS),
         "our programs as real processes, watched from outside",
@@ -136,6 +139,9 @@ ADAPTERS: Mapping[str, Adapter] = {
     "bench/memory.py": Adapter((Rule.DISK,), "reads the resident size of the process from the kernel"),
     "bench/meter.py": Adapter((Rule.CLOCK,), "measures CPU and wall time of real work"),
     "cli/bench.py": Adapter((Rule.DISK,), "reads and writes the figures that its arguments name"),
+    "cli/doctor_probes.py": Adapter(
+        (Rule.CLOCK, Rule.NETWORK), "asks names, ports and handshakes from where it runs"
+    ),
     "cli/documents.py": Adapter((Rule.DISK,), "reads the documents that arguments name"),
     "cli/load.py": Adapter((Rule.DISK,), "reads the file of --config, before there is any seam"),
     "app/coordinator_serve.py": Adapter(

@@ -6,6 +6,7 @@ Must never: hold a token or a key; logs are shown, files of secrets are not.
 
     ControlPlaneError
     ├── BinaryMissingError     there is nothing to run: why, and the command that mends it
+    │   └── ToolMissingError   the same of Helm, promtool or the kinds of other projects
     ├── BuildError             the Go toolchain refused
     ├── ComponentEndedError    a process of a cluster ended though nobody asked it to
     ├── NotInTimeError         a fact that was waited for did not come
@@ -26,6 +27,14 @@ class BinaryMissingError(ControlPlaneError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the test control plane is not there: {reason}")
+        self.reason = reason
+
+
+class ToolMissingError(BinaryMissingError):
+    """A tool that tests use besides the control plane is not there; nothing was fetched."""
+
+    def __init__(self, reason: str) -> None:
+        ControlPlaneError.__init__(self, reason)
         self.reason = reason
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,6 +16,7 @@ from bigfleet.app.bigfleet import PROGRAM
 from bigfleet.cli.console import Console
 from bigfleet.cli.dispatch import dispatch
 from bigfleet.cli.new_provider import ENDING, FILES, TEMPLATES, words
+from tests.charts.rendering import helm_binary
 
 
 def run(*argv: str) -> tuple[int, str, str]:
@@ -100,9 +100,7 @@ def test_the_code_is_formatted_and_has_nothing_to_lint(tmp_path: Path) -> None:
 
 
 def test_the_chart_renders_where_helm_is_there(tmp_path: Path) -> None:
-    helm = shutil.which("helm")
-    if helm is None:
-        pytest.skip("there is no helm on the path to render the chart with")
+    helm = helm_binary()
     run("acme", "--directory", str(tmp_path / "x"))
     for more in ([], ["--set", "tls.secretName=t,storage.storageClassName=fast"]):
         rendered = subprocess.run(

@@ -1,0 +1,36 @@
+"""The rules of a chart's roles, from the rights that stand beside the code which uses them.
+
+Called by: `charts.generate.files`.
+Must never: add a verb; `bigfleet.kube.roles` is the only list.
+Rules: packaging 2.6, 2.7, operator 10.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import yaml
+
+from bigfleet.kube.roles import LEADER_ELECT, POD_EVENTS, Role, Rule
+
+_VALUES: Final = {LEADER_ELECT: "leaderElect", POD_EVENTS: "podEvents"}
+
+
+def rules_template(role: Role, head: str) -> str:
+    """Return the template of the rules, with those that only an optional flag needs behind its value."""
+    return (
+        head
+        + _define("bigfleet.rules.cluster", role.cluster)
+        + "\n"
+        + _define("bigfleet.rules.namespace", role.own_namespace)
+    )
+
+
+def _define(name: str, rules: Sequence[Rule]) -> str:
+    return f'{{{{- define "{name}" -}}}}\n{"".join(map(_written, rules))}{{{{- end }}}}\n'
+
+
+def _written(rule: Rule) -> str:
+    document = yaml.safe_dump([rule.as_document()], sort_keys=False, default_flow_style=None, width=110)
+    if not rule.needs:
+        return document
+    return f"{{{{- if .Values.{_VALUES[rule.needs]} }}}}\n{document}{{{{- end }}}}\n"

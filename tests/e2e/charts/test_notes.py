@@ -1,0 +1,69 @@
+"""What Helm tells whoever installs the control plane: addresses, and what is not yet as it should be (packaging 32)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from bigfleet.testing.control_plane.cluster import Cluster
+from tests.charts.rendering import CHARTS, CONTROL_PLANE, MATRIX, helm, merged, nested
+
+PRODUCTION = MATRIX["production"][1]
+
+NOTES = {
+    "plaintext": ({}, "WARNING: no TLS"),
+    "the fake provider": ({}, "WARNING: shards run a fake provider inside themselves"),
+    "no exports": ({}, "WARNING: no snapshots are exported"),
+    "exports beside the data": (
+        nested("coordinator.snapshotExport.enabled", True),
+        "NOTE: exports lie beside the data",
+    ),
+    "rendered offline": (
+        {},
+        "WARNING: rendered without a cluster, so the Raft secret is new in every rendering",
+    ),
+    "one provider, two shards": (
+        {"shard": {"replicas": 2, "provider": {"addr": "p:9000"}}},
+        "WARNING: 2 shards share the provider p:9000",
+    ),
+    "a value without effect": (
+        nested("coordinator.rebalanceInterval", "7s"),
+        "NOTE: coordinator.rebalanceInterval has no effect",
+    ),
+    "keys in reach of siblings": (
+        {"coordinator": {"tls": {"secretName": "c"}}, "shard": {"tls": {"secretNamePattern": "s-%d"}}},
+        "NOTE: every shard pod can read the keys of all shards",
+    ),
+    "addresses": ({}, "bigfleet-shard-0.bigfleet-shard-headless.fleet.svc:7780 (inside this cluster)"),
+}
+
+
+@pytest.mark.parametrize("what", NOTES)
+def test_the_notes_warn_of_32(charted: Cluster, what: str) -> None:
+    values, words = NOTES[what]
+    assert words in notes(charted, values)
+
+
+def test_the_notes_of_a_good_install_warn_of_nothing(charted: Cluster) -> None:
+    said = notes(
+        charted, merged(PRODUCTION, {"shard": {"tls": {"csi": {"enabled": True, "issuerName": "ca"}}}})
+    )
+    assert "WARNING" not in said
+    assert "Mutual TLS is on." in said
+    assert "shard-2.fleet.example.org:7780" in said
+
+
+def notes(cluster: Cluster, values: dict[str, Any]) -> str:
+    """Return what is told after a trial without the cluster's own objects, as a rendering elsewhere would be."""
+    done = helm(
+        "install",
+        "demo",
+        str(CHARTS / CONTROL_PLANE),
+        "--namespace=fleet",
+        "--dry-run=client",
+        "--values=-",
+        stdin=json.dumps(values),
+        kubeconfig=cluster.kubeconfig(),
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("NOTES:")[2]
