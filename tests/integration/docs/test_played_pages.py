@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.coordinator.testing.processes import settled_port
+from bigfleet.testing.coordinator.processes import settled_port
 from tests.docs.shell_blocks import DOCS, blocks, commands
 
 pytestmark = pytest.mark.integration
