@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bigfleet.coordinator.testing.processes import ProcessCluster
+from bigfleet.testing.coordinator.processes import ProcessCluster
 from tests.integration.dashboard.world import dashboard_world
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.asyncio]
