@@ -60,20 +60,20 @@ OUTSIDE = {
     "helm": "needs Helm and a cluster; charts are rendered by their own tests",
     "kind": "needs Docker",
     "make": "runs the suite or the program itself; CI runs it",
-    "curl": "the same request is made by a test of the page's program without another tool",
+    "curl": "made by the test of the played pages, but for what needs nodes of a test: tests/e2e/fleet asks that",
 }
 NOT_RUN = {
     "reference/cli.md": "one-line examples of the generated reference: read by their programs below, run by the tests of each verb",
     "benchmarks.md": "takes minutes; tests/unit/cli/test_bench.py runs the verbs on the smallest fleet",
     "conformance.md": "needs a provider that the reader has started; tests/integration/provider runs the kit over every profile",
     "coordinator.md": "three replicas of a StatefulSet by their names in a cluster; tests/integration/coordinator runs three processes",
-    "dashboard.md": "servers until Ctrl-C; tests/integration/dashboard and tests/integration/app start them",
-    "fake-provider.md": "servers until Ctrl-C; tests/integration/provider starts them with these flags",
+    "dashboard.md": "its servers are started by the test of the played pages; one needs a coordinator by its name",
+    "fake-provider.md": "its servers are started by the test of the played pages",
     "getting-started.md": "asks a shard of the reader's own",
     "kubectl-plugin.md": "needs a cluster and a shard; tests/unit/cli/test_kubectl_story.py tells the same story",
     "operator.md": "needs a cluster; tests/e2e/operator runs it against a real API server",
     "pod-controller.md": "needs a cluster; tests/e2e/podcontroller runs it against a real API server",
-    "shard.md": "servers until a signal; tests/integration/shard starts them",
+    "shard.md": "one server is started by the test of the played pages; the other needs a provider by its name",
     "README.md": "the programs are run from the wheel in place of the checkout, by .ci/wheel",
 }
 ALL = [shown for page in pages() for shown in commands(page)]

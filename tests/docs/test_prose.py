@@ -60,7 +60,7 @@ MUST_EXIST = (
         "architecture",
         "decisions",
         "operations",
-        "runbooks/index",
+        "runbooks/situations",
         "security",
         "scaling",
     ),
@@ -83,9 +83,9 @@ MUST_EXIST = (
     ),
     *("dev/house", "dev/failure-matrix", "dev/release", "dev/docs-checklist", "benchmarks"),
 )
-# Pages of alerts are named after them, with a capital, and held by tests/charts/test_rules.py.
+# Pages of situations are named in small letters; pages of alerts, which bear the alert's name, have a form of their own.
 RUNBOOKS = sorted(
-    path for path in (DOCS / "runbooks").glob("[a-z]*.md") if path.name not in ("index.md", "alerts.md")
+    path for path in (DOCS / "runbooks").glob("[a-z]*.md") if path.stem not in {"alerts", "situations"}
 )
 
 
@@ -111,7 +111,7 @@ def test_every_page_that_must_be_there_is() -> None:
 
 
 def test_every_runbook_has_one_form_and_is_in_the_table() -> None:
-    index = (DOCS / "runbooks" / "index.md").read_text("utf-8")
+    index = (DOCS / "runbooks" / "situations.md").read_text("utf-8")
     assert {path.stem for path in RUNBOOKS} == {
         *("fenced-shard", "lost-quorum", "provider-outage", "quarantined-roll-up", "restore", "stuck-drain")
     }

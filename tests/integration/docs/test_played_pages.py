@@ -4,6 +4,8 @@ Nothing is changed but the ports, as other processes may hold those of the pages
 """
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from bigfleet.testing.coordinator.processes import settled_port
-from tests.docs.shell_blocks import DOCS, blocks
+from tests.docs.shell_blocks import DOCS, blocks, commands
 
 pytestmark = pytest.mark.integration
 
 PATIENCE_S = 300
+CONTROL = 9001
 # Which flag has which port without being told; a page that names no address means these.
 DEFAULTS = {
     "BIGFLEET_SHARD_LISTEN": 7780,
@@ -35,9 +38,28 @@ DEFAULTS = {
 }
 
 
+SERVERS = {
+    # Servers that the pages start on this machine without any other; those with another one's name cannot run here.
+    "shard.md": ("bigfleet shard --seed-machines 100 --local-bootstrap",),
+    "dashboard.md": (
+        "bigfleet shard --seed-machines 100 --dashboard-addr 127.0.0.1:8760",
+        "bigfleet dashboard --shard-addr 127.0.0.1:7780",
+    ),
+    "fake-provider.md": (
+        "bigfleet-fake-provider --inventory pools.yaml --control-addr 127.0.0.1:9001 --state ./state",
+        "bigfleet-fake-provider --catalog realistic --idle 1000 --speculative 15000 --configured-per-cluster 250 --clusters 20",
+        "bigfleet-fault-provider --seed-count 64 --transition-timeout 2s",
+    ),
+}
+ANY_PORT = (
+    *("BIGFLEET_SHARD_LISTEN", "BIGFLEET_SHARD_METRICS_ADDR", "BIGFLEET_DASHBOARD_LISTEN"),
+    *(f"BIGFLEET_{kind}_PROVIDER_{flag}" for kind in ("FAKE", "FAULT") for flag in ("ADDR", "METRICS_ADDR")),
+)
+
+
 def play(script: list[str], directory: Path, environ: Mapping[str, str] | None = None) -> str:
     """Type blocks into one shell that ends at the first failure; return all that was said."""
-    ports = {port: settled_port() for port in sorted(set(DEFAULTS.values()))}
+    ports = {port: settled_port() for port in sorted({*DEFAULTS.values(), CONTROL})}
     whole = "\n".join(["set -euo pipefail", *script])
     for port, free in ports.items():
         whole = whole.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free}")
@@ -99,3 +121,48 @@ def test_the_restore_drill_and_the_steps_before_an_upgrade(tmp_path: Path) -> No
     assert "commands:" in said
     left = {path.name for path in tmp_path.iterdir()}
     assert left <= {"said.txt", "coord-data", "before.tar", "snapshot.json"}, "the drill clears up"
+
+
+def test_the_servers_that_the_pages_start_do_start_answer_and_end(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed, and the pages ask with it")
+    script: list[str] = []
+    for page, commands_ in SERVERS.items():
+        shown = {shown.text for shown in commands(DOCS / page)}
+        assert set(commands_) <= shown, page
+        for command in commands_:
+            # Each in a directory of its own, as a reader who tries one after the other would have it.
+            here = tmp_path / str(len(script))
+            here.mkdir()
+            _write_files(DOCS / page, here)
+            script.append(f"(cd {here} && exec {command}) > {here}.log 2>&1 & pids+=($!)")
+    logs = [f"{number}.log" for number in range(len(script))]
+    wait = f"for log in {' '.join(logs)}; do until grep -Eq 'listening|dashboard: http' $log; do sleep 0.1; done; done"
+    asked = [
+        shown.text
+        for page in SERVERS
+        for shown in commands(DOCS / page)
+        if shown.program == "curl"
+        and not any(verb in shown.text for verb in ("joining", "joined", "emptied"))
+    ]
+    assert len(asked) == 5
+    # The dashboard beside a shard begins a moment after it.
+    asked = [
+        command.replace("curl -s", "curl -sSf --retry 20 --retry-connrefused --retry-delay 1")
+        for command in asked
+    ]
+    end = 'for pid in "${pids[@]}"; do kill $pid; wait $pid; done'
+    environ = dict.fromkeys(ANY_PORT, "127.0.0.1:0")
+    said = play(
+        ["pids=()", *script, wait, *(f"{command}; echo" for command in asked), end], tmp_path, environ
+    )
+    assert '"machinesByState"' in said
+    assert "cluster" in said
+
+
+def _write_files(page: Path, directory: Path) -> None:
+    """Write the YAML blocks of a page that begin with a file's name."""
+    for name, text in re.findall(
+        r"^```yaml\n# ([\w.-]+)\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        (directory / name).write_text(text, encoding="utf-8")
