@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,9 @@ class Running:
     def told(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
+    def has_told(self, words: str, times: int = 1) -> bool:
+        return self.told().count(words) >= times
+
     def wait(self, what: str, condition: Callable[[], object]) -> None:
         end = time.monotonic() + DEADLINE_S
         while not condition():
@@ -115,12 +119,8 @@ def test_the_fleet_comes_up_and_survives_38(tmp_path: Path) -> None:
         running.wait("all ready", lambda: "ready        11 programs" in running.told())
         for number, victim in enumerate(("coordinator-0", "shard-0", "provider-cloud"), 1):
             os.kill(running.child(victim), signal.SIGKILL)
-            running.wait(
-                f"{victim} starts again", lambda name=victim: f"{name} ended with -9" in running.told()
-            )  # type: ignore[misc]
-            running.wait(
-                f"healthy after {victim}", lambda count=number: running.told().count("ready again") >= count
-            )  # type: ignore[misc]
+            running.wait(f"{victim} starts again", partial(running.has_told, f"{victim} ended with -9"))
+            running.wait(f"healthy after {victim}", partial(running.has_told, "ready again", number))
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(60) == 0
         assert running.told().endswith("stopped\n")
