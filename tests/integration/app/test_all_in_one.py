@@ -38,7 +38,7 @@ def all_in_one(log: Path, *flags: str) -> Iterator[RunningProgram]:
 
 
 def dashboard(program: RunningProgram, path: str) -> Any:
-    """Ask the dashboard, at the address that the program printed."""
+    """Ask the dashboard, at the address that the program printed; nothing while a source of it is not there yet."""
     (port,) = program.wait(
         "it tells where the dashboard is",
         lambda: re.findall(r"dashboard +http://127.0.0.1:(\d+)/", program.text()),
@@ -48,21 +48,32 @@ def dashboard(program: RunningProgram, path: str) -> Any:
         connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read()
+        if answer.status == 503:
+            return {}
         assert answer.status == 200, (path, answer.status, body)
         return json.loads(body) if path.startswith("/api") else body.decode()
     finally:
         connection.close()
 
 
-def test_a_newcomer_sees_a_fleet_that_lives(tmp_path: Path) -> None:
-    with all_in_one(tmp_path / "log") as program:
+def look(log: Path, *flags: str) -> tuple[int, str]:
+    """What a command says, and with which code it ends."""
+    with RunningProgram("bigfleet", *flags, log=log, environ={}) as program:
+        return program.ended(), log.read_text()
+
+
+def works(program: RunningProgram) -> bool:
+    """Whether the dashboard counts machines that serve."""
+    states = dashboard(program, "/api/v1/x/status")["machinesByState"] or {}
+    return bool(states.get("Configured", 0))
+
+
+def test_a_newcomer_sees_a_fleet_that_lives_and_outlives_a_kill(tmp_path: Path) -> None:
+    """One fleet from its first line to its last: what is printed, served and answered, a kill -9, a second start."""
+    data = f"--data-dir={tmp_path / 'fleet'}"
+    with all_in_one(tmp_path / "first", data) as program:
         program.wait("machines join", lambda: "joined web" in program.text())
-        program.wait(
-            "the dashboard counts them",
-            lambda: (
-                (dashboard(program, "/api/v1/x/status")["machinesByState"] or {}).get("Configured", 0) > 0
-            ),
-        )
+        program.wait("the dashboard counts them", lambda: works(program))
         told = program.text()
         for words in (
             "shard        127.0.0.1:",
@@ -71,37 +82,42 @@ def test_a_newcomer_sees_a_fleet_that_lives(tmp_path: Path) -> None:
             "bigfleet explain --shard",
         ):
             assert words in told
-        program.wait("the shard has registered", lambda: dashboard(program, "/api/v1/topology")["shards"])
-        program.wait("its report is there", lambda: dashboard(program, "/api/v1/shard-reports")["reports"])
+        program.wait("the shard has registered", lambda: dashboard(program, "/api/v1/topology").get("shards"))
+        program.wait(
+            "its report is there", lambda: dashboard(program, "/api/v1/shard-reports").get("reports")
+        )
         program.wait(
             "metrics are read", lambda: dashboard(program, "/api/v1/fleet/overview")["machines"] == 96
         )
         needs = dashboard(program, "/api/v1/needs?shard=shard-0")["needs"]
         assert {row["clusterId"] for row in needs} <= {"web", "train", "batch"}
         assert "Fleet" in dashboard(program, "/")
-        assert program.end(signal.SIGINT) == 0
-        assert program.text().rstrip().endswith("stopped")
+        assert program.end(signal.SIGKILL) == -signal.SIGKILL
         assert "Traceback" not in program.text()
-
-
-def test_state_survives_in_a_data_directory(tmp_path: Path) -> None:
-    data = f"--data-dir={tmp_path / 'fleet'}"
-    with all_in_one(tmp_path / "first", data) as program:
-        program.wait("machines join", lambda: "joined web" in program.text())
-        assert program.end() == 0
     with all_in_one(tmp_path / "second", data) as program:
         # Machines configured by the first process serve on before the second has decided anything.
-        program.wait(
-            "the fleet is back",
-            lambda: (
-                (dashboard(program, "/api/v1/x/status")["machinesByState"] or {}).get("Configured", 0) > 0
-            ),
+        program.wait("the fleet is back", lambda: works(program))
+        rows = program.wait(
+            "the registry is back", lambda: dashboard(program, "/api/v1/topology").get("shards")
         )
-        rows = program.wait("the registry is back", lambda: dashboard(program, "/api/v1/topology")["shards"])
         assert [row["shardId"] for row in rows] == ["shard-0"]
         status = dashboard(program, "/api/v1/x/machines?shard=shard-0&state=Configured")
         assert all(row["cluster"] in {"web", "train", "batch"} for row in status["rows"])
-        assert program.end() == 0
+        (address,) = program.wait(
+            "it tells", lambda: re.findall(r"(?m)^shard +(127.0.0.1:\d+)", program.text())
+        )
+        code, text = look(tmp_path / "status", "status", "--shard", address)
+        assert (code, "ready" in text, "Speculative" in text) == (0, True, True)
+        assert re.search(r"(?m)^web +connected", text)
+        code, text = look(tmp_path / "watch", "watch", "--shard", address, "--cycles", "2", "-o", "json")
+        numbers = [int(json.loads(line)["cycle"]["number"]) for line in text.splitlines()]
+        assert code == 0
+        assert numbers[1] > numbers[0] > 0
+        assert program.end(signal.SIGINT) == 0
+        assert program.text().rstrip().endswith("stopped")
+        assert "Traceback" not in program.text()
+        code, text = look(tmp_path / "gone", "status", "--shard", address)
+        assert (code, "cannot be reached" in text, text.count("\n")) == (7, True, 1)
 
 
 @pytest.mark.parametrize(
