@@ -7,17 +7,17 @@ caches, where a tenth of a second of looking at old objects would come again and
 Must never: leave the collector off, or keep garbage for ever: what was set aside is looked at as a whole once an hour.
 Rules: operator 15.6 and shard 4.4 (nothing holds the loop for long).
 How: objects that are alive are set aside (`gc.freeze`, which costs nothing) after a look at the young ones only. Reference
-counting frees them as before; only unreachable cycles among them wait for the hour. In between Python looks at the young
-ones by itself, as ever, but never at all of them: what thousands of sessions renew within ten seconds is hundreds of
-thousands of objects, and to look at those took a fifth of a second, time and again.
+counting frees them as before; only unreachable cycles among them wait for the hour. That is done every second, so that it
+is little each time: what thousands of sessions renew within ten seconds is hundreds of thousands of objects, and to look at
+those at once takes a fifth of a second. In between Python looks at the youngest by itself, as ever, but never at all.
 """
 
 import gc
 
 from bigfleet.aio.clock import Clock
 
-EVERY_S = 10.0
-FULL_EVERY = 360  # of those
+EVERY_S = 1.0
+FULL_EVERY = 3600  # of those
 _NEVER = 1_000_000  # looks at the middle-aged before Python looks at all; they are set aside long before
 
 

@@ -1,4 +1,4 @@
-"""Garbage collection at chosen moments: short every ten seconds, whole once an hour."""
+"""Garbage collection at chosen moments: short every second, whole once an hour."""
 
 import asyncio
 import gc
