@@ -1,5 +1,6 @@
 """Accounts with exactly our roles, or less one verb, and a link that notes what is denied for want of it (acceptance 83)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,7 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.kube import roles
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.link import Answer, Call, Lines, Link
-from bigfleet.kube.roles import Role, binding
+from bigfleet.kube.roles import Role, Rule, binding
 from bigfleet.testing.control_plane.cluster import Cluster
 from bigfleet.testing.kube_api_faults import FaultyLink
 
@@ -58,9 +59,17 @@ class Denied(FaultyLink):
 
 
 def less(role: Role, resource: str, verb: str) -> Role:
-    def cut(rules: Any) -> Any:
-        left = (rule.without(verb) if resource in rule.resources else rule for rule in rules)
-        return tuple(rule for rule in left if rule.verbs)
+    """Return a role without one verb on one resource; others that share a rule with it keep the verb."""
+
+    def cut(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+        left: list[Rule] = []
+        for rule in rules:
+            if resource not in rule.resources:
+                left.append(rule)
+                continue
+            others = tuple(name for name in rule.resources if name != resource)
+            left += [replace(rule, resources=others), replace(rule.without(verb), resources=(resource,))]
+        return tuple(rule for rule in left if rule.verbs and rule.resources)
 
     return replace(role, cluster=cut(role.cluster), own_namespace=cut(role.own_namespace))
 
