@@ -59,7 +59,7 @@ def test_lints_strictly_and_renders_at_oldest_and_newest_14(name: str) -> None:
 def test_renders_what_it_rendered_before(name: str, pytestconfig: pytest.Config) -> None:
     """Accept a difference you can explain with `pytest tests/charts --rewrite`."""
     chart, values = MATRIX[name]
-    golden = GOLDEN / f"{name.replace(', ', '-').replace(' ', '-')}.yaml"
+    golden = GOLDEN / f"{name.replace(', ', '-').replace(' ', '-')}.golden"
     found = digest_free(render(chart, values))
     if pytestconfig.getoption("--rewrite"):
         golden.write_text(found, encoding="utf-8")
