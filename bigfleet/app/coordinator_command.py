@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from bigfleet.cli.command import Command
 from bigfleet.cli.console import Console
-from bigfleet.cli.kinds import Cli, Duration, HttpListen, Listen, OptionalPath
+from bigfleet.cli.kinds import Cli, Directory, Duration, HttpListen, Listen, OptionalPath
 from bigfleet.cli.settings import ProcessFlags, TlsFlags
 from bigfleet.transport.address import ListenAddress
 
@@ -38,7 +38,7 @@ class CoordinatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_COORDINAT
     dashboard_addr: Annotated[HttpListen, Cli(default="no dashboard")] = Field(
         default=None, description="HTTP address of a dashboard beside this replica, in a process of its own"
     )
-    data_dir: Annotated[Path, Cli(metavar="DIR")] = Field(
+    data_dir: Directory = Field(
         default=Path("coord-data"), description="directory of journal, snapshot and identity; made if absent"
     )
     bootstrap: bool = Field(

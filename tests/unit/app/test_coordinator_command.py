@@ -34,6 +34,7 @@ def refused(*flags: str) -> str:
         (["--rebalance"], "unknown flag --rebalance"),
         (["--snapshot-export-keep", "0"], "--snapshot-export-keep: found '0'"),
         (["--listen", "7790"], "--listen: found '7790'"),
+        (["--data-dir", ""], "--data-dir: found '', allowed is the path of a directory"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
