@@ -66,6 +66,20 @@ class Texts:
             for at, size in zip(starts, lengths, strict=True)
         ]
 
+    def containing(self, rows: Rows, part: str) -> NDArray[np.bool_]:
+        """For each of some rows whether its text contains a part, which is not empty; a row without text does not."""
+        wanted = part.encode()
+        # Where the part stands in the buffer, byte by byte; in UTF-8 equal bytes are equal texts.
+        places = np.flatnonzero(self.buffer[: max(0, self.buffer.size - len(wanted) + 1)] == wanted[0])
+        for further, byte in enumerate(wanted[1:], 1):
+            places = places[self.buffer[places + further] == byte]
+        starts, lengths = self.offsets[rows].astype(np.int64), self.lengths[rows]
+        ends = starts + np.where(lengths == NO_TEXT, 0, lengths)
+        next_place = np.append(places, self.buffer.size)[np.searchsorted(places, starts)]
+        # A part that begins in one text and ends in the next one is in neither.
+        found: NDArray[np.bool_] = next_place + len(wanted) <= ends
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Sparse:

@@ -66,8 +66,7 @@ def find(snapshot: InventorySnapshot, query: MachineQuery) -> Rows:
     if query.clusters:
         rows = rows[_cluster_flags(snapshot, rows, query.clusters)]
     if query.id_contains:
-        ids = snapshot.ids.many(rows)
-        rows = rows[_flags(len(ids), (query.id_contains in (text or "") for text in ids))]
+        rows = rows[snapshot.ids.containing(rows, query.id_contains)]
     return _sorted(snapshot, rows, query)
 
 

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bigfleet.model.errors import (
     DuplicateMachineError,
@@ -14,6 +16,8 @@ from bigfleet.model.errors import (
 )
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.inventory import Inventory, NewRows
+from bigfleet.model.inventory.arena import NO_TEXT
+from bigfleet.model.inventory.snapshot import Texts
 from bigfleet.model.inventory.wide_labels import MANY_VALUES
 from bigfleet.model.machine import NO_HOST, Machine, MachineState, NeedRef
 from bigfleet.testing.builders import assigned, machine, shape
@@ -245,6 +249,23 @@ def test_ids_read_at_once_are_those_read_one_by_one_in_any_alphabet(odd: str) ->
     snapshot = holding(*map(machine, names)).snapshot()
     assert snapshot.ids.many(snapshot.id_order) == names
     assert snapshot.ids.many(snapshot.id_order[:1]) == names[:1]
+
+
+@given(
+    st.lists(st.text("ab7ü機", min_size=1, max_size=5), unique=True, max_size=12),
+    st.text("ab7ü機", min_size=1, max_size=3),
+)
+def test_a_part_is_found_in_the_ids_that_contain_it_and_in_no_two_that_meet(
+    names: list[str], part: str
+) -> None:
+    snapshot = holding(*map(machine, names)).snapshot()
+    found = snapshot.id_order[snapshot.ids.containing(snapshot.id_order, part)]
+    assert snapshot.ids.many(found) == sorted(name for name in names if part in name)
+
+
+def test_a_row_without_a_text_contains_nothing() -> None:
+    texts = Texts(np.frombuffer(b"abcabc", np.uint8), np.array([0, 3]), np.array([NO_TEXT, 3], np.uint16))
+    assert texts.containing(np.array([0, 1]), "bc").tolist() == [False, True]
 
 
 def test_many_single_additions_and_removals_stay_findable() -> None:
