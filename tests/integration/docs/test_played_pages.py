@@ -101,6 +101,7 @@ def _end(session: int) -> None:
         return
 
 
+@pytest.mark.long  # CI does the same from a fresh clone: .ci/first-fleet
 def test_a_newcomer_has_a_fleet_by_the_first_page_alone(tmp_path: Path) -> None:
     start, ask, *rest = blocks(DOCS / "getting-started.md", "bash")
     more = blocks(DOCS / "first-fleet.md", "bash")
