@@ -1,6 +1,8 @@
 """A shard over the hook provider with its `process` set: demand to Ready to drain on one machine (providers item 26)."""
 
+import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,23 @@ machines:
 FREE = ("--metrics-addr", "127.0.0.1:0", "--log-format", "json")
 
 
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Path]:
+    """Where the machines lie; each is a process that outlives its provider, as machines do, so it is ended here."""
+    folder = tmp_path / "machines"
+    yield folder
+    for home in folder.glob("*"):
+        command = Path("/proc", (home / "pid").read_text().strip(), "cmdline")
+        if command.exists() and str(home) in command.read_text():
+            os.killpg(int((home / "group").read_text()), signal.SIGTERM)
+
+
 @pytest.mark.asyncio
-async def test_item_26_the_process_set_serves_demand_to_ready_to_drain(tmp_path: Path) -> None:
+async def test_item_26_the_process_set_serves_demand_to_ready_to_drain(
+    tmp_path: Path, machines: Path
+) -> None:
     inventory, joined = tmp_path / "inventory.yaml", tmp_path / "joined"
-    inventory.write_text(INVENTORY.format(dir=tmp_path / "machines"))
+    inventory.write_text(INVENTORY.format(dir=machines))
 
     def blob(request: shard_pb2.BootstrapRequest) -> shard_pb2.BootstrapBlobResponse:
         script = f"echo {request.machine_id} >{joined}; sleep 1000 & echo $! >{tmp_path}/kubelet\n"
