@@ -235,12 +235,15 @@ def test_l09_carried_out_at_once_and_repeated_decisions_fall_silent(
 ) -> None:
     situation = with_sufficient_supply(engine, situation)
     # A need may claim machines that do not help it (C-16). If it also takes the one bought for its neighbour, another is bought
-    # in every cycle until none is left, and then there is silence; fleets that go back and forth never reach it.
-    silent_by = SILENT_BY + sum(machine.state is MachineState.SPECULATIVE for machine in situation.machines)
-    for _ in range(silent_by):
+    # in every cycle until none is left, and then there is silence. Nothing but such purchases may come late.
+    slots = sum(machine.state is MachineState.SPECULATIVE for machine in situation.machines)
+    silent_by = SILENT_BY + slots
+    for cycle in range(silent_by):
         decision = engine(situation)
         if not decision.actions:
             return
+        if cycle >= SILENT_BY:
+            assert {action.kind for action in decision.actions} == {ActionKind.PROVISION}
         situation = carried_out(situation, decision)
     pytest.fail(f"still acting after {silent_by} cycles: {engine(situation).actions}")
 
