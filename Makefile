@@ -11,29 +11,44 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 STAMPS := .make
 ENV := $(STAMPS)/env
+RUN_ENV := $(STAMPS)/run-env
+# Who only runs BigFleet need not wait for the tools of its developers; who has them has all that is needed.
+TO_RUN := $(if $(wildcard $(ENV)),$(ENV),$(RUN_ENV))
 
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(ENV): requirements-dev.lock pyproject.toml
+$(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: Python 3.11 or newer is needed, $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@test -x $(PY) || $(PYTHON) -m venv $(VENV) \
+	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "make: $(PYTHON) cannot make a virtual environment; on Debian install python3-venv" >&2; exit 1; }
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+
+# Bytecode is written when a module is first used: most of what is installed never is.
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
+LOCKED := $(INSTALL) --require-hashes
+EDITABLE := $(INSTALL) --no-deps --no-build-isolation -e .
+
+$(ENV): requirements-dev.lock pyproject.toml | $(PY)
+	$(LOCKED) -r requirements-dev.lock
+	$(EDITABLE)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(RUN_ENV): requirements.lock requirements-build.lock pyproject.toml | $(PY)
+	$(LOCKED) -r requirements.lock -r requirements-build.lock
+	$(EDITABLE)
 	@mkdir -p $(STAMPS) && touch $@
 
 .PHONY: env
 env: $(ENV) ## virtual environment with the locked dependencies
 
 .PHONY: run
-run: $(ENV) ## a small fleet with dashboard on this machine, until Ctrl-C
+run: $(TO_RUN) ## a small fleet with dashboard on this machine, until Ctrl-C
 	@$(BIN)/bigfleet all-in-one $(ARGS)
 
 .PHONY: fleet
-fleet: $(ENV) ## the fleet of deploy/compose as processes on this machine, until Ctrl-C (Linux)
+fleet: $(TO_RUN) ## the fleet of deploy/compose as processes on this machine, until Ctrl-C (Linux)
 	@$(PY) deploy/compose/fleet.py
 
 # Half as many workers again as there are cores: many a test waits for a process rather than computing.
@@ -140,11 +155,13 @@ format: $(ENV) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 
 .PHONY: lock
-lock: $(ENV) ## resolve the dependencies anew into the two hashed lock files (needs uv on the PATH)
+lock: $(ENV) ## resolve the dependencies anew into the three hashed lock files (needs uv on the PATH)
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements-dev.lock
 	uv pip compile pyproject.toml --constraint requirements-dev.lock --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command "make lock" --quiet --output-file requirements.lock
+	uv pip compile --group build --constraint requirements-dev.lock --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command "make lock" --quiet --output-file requirements-build.lock
 
 .PHONY: clean
 clean: ## remove everything that make made

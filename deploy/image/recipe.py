@@ -12,7 +12,6 @@ is never checked, since the tree is read-only and nobody could write a fresh one
 import argparse
 import compileall
 import py_compile
-import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,6 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILDERS = ("hatchling", "packaging", "pathspec", "pluggy", "tomlkit", "trove-classifiers")
 LAUNCHER = """#!{python}
 import sys
 
@@ -33,19 +31,6 @@ sys.exit({function}())
 """
 
 
-def locked(names: tuple[str, ...]) -> str:
-    """Return the lines of the development lock for these packages, with their hashes."""
-    text = (ROOT / "requirements-dev.lock").read_text(encoding="utf-8")
-    blocks = {
-        match[1]: match[0]
-        for match in re.finditer(r"^([a-z0-9-]+)==.*\\\n(?:    --hash=.*\n)+", text, re.MULTILINE)
-    }
-    missing = [name for name in names if name not in blocks]
-    if missing:
-        raise SystemExit(f"recipe: requirements-dev.lock lacks {', '.join(missing)}")
-    return "".join(blocks[name] for name in names)
-
-
 def install(target: Path, run_python: str) -> None:
     """Build the wheel, install it and what it needs, compile everything, write the launchers."""
     lib = target / "lib"
@@ -54,8 +39,7 @@ def install(target: Path, run_python: str) -> None:
         venv.create(builder, with_pip=True)
         python = str(builder / "bin" / "python")
         pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
-        (builder / "build.lock").write_text(locked(BUILDERS), encoding="utf-8")
-        run(*pip, "install", "--require-hashes", "--requirement", str(builder / "build.lock"))
+        run(*pip, "install", "--require-hashes", "--requirement", str(ROOT / "requirements-build.lock"))
         run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(ROOT))
         (wheel,) = Path(scratch).glob("bigfleet-*.whl")
         into = ("--no-compile", "--target", str(lib))

@@ -45,7 +45,7 @@ def test_the_context_lets_in_what_the_recipe_reads_and_nothing_else() -> None:
         "bigfleet",
         "pyproject.toml",
         "requirements.lock",
-        "requirements-dev.lock",
+        "requirements-build.lock",
         "LICENSE",
         "deploy/image/recipe.py",
     }
