@@ -40,7 +40,7 @@ def parse(options: Sequence[Option], argv: Sequence[str]) -> Parsed:
         if name in ("h", "help"):
             return Parsed({}, help=True)
         if name not in known:
-            near = near_miss(name, [known_name for known_name in known if len(known_name) > 1])
+            near = near_miss(f"--{name}", [f"--{known_name}" for known_name in known if len(known_name) > 1])
             raise UsageError(f"unknown flag --{name}{near}")
         option = known[name]
         texts.setdefault(option.field, []).append(_value(option, word, rest, known))

@@ -106,7 +106,7 @@ def test_without_flags_every_listener_is_on_loopback(run: Run) -> None:
         (["--dry-run=maybe"], "--dry-run: found 'maybe', allowed is true or false"),
         (["--log-level", "loud"], "--log-level: found 'loud', allowed is one of debug, info, warning, error"),
         (["--log-format=xml"], "--log-format: found 'xml', allowed is one of json, console"),
-        (["--cycle-intervall", "1s"], "unknown flag --cycle-intervall (did you mean cycle-interval?)"),
+        (["--cycle-intervall", "1s"], "unknown flag --cycle-intervall (did you mean --cycle-interval?)"),
         (["--listen"], "--listen: found nothing, allowed is host:port"),
         (["--listen", "--dry-run"], "--listen: found nothing"),
         (["extra"], "unexpected argument 'extra', allowed is flags only"),
