@@ -21,6 +21,7 @@ GROUP = "/apis/bigfleet.lucy.sh/v1alpha1"
 UPCOMING = f"{GROUP}/upcomingnodes"
 NODES = "/api/v1/nodes"
 NAMESPACE = "shop"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 
 Document = dict[str, Any]
@@ -179,7 +180,7 @@ class Fleet:
         return float(found[0].rpartition(" ")[2]) if found else 0.0
 
     def pods(self, cluster_id: str = "prod-1") -> list[Document]:
-        found = self.clusters[cluster_id].admin.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+        found = self.clusters[cluster_id].admin.get(PODS)["items"]
         return [item for item in found if not item["metadata"].get("deletionTimestamp")]
 
     def running(self, cluster_id: str = "prod-1") -> list[Document]:

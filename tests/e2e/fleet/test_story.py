@@ -10,7 +10,7 @@ import pytest
 from bigfleet.aio.identity import Identity
 from bigfleet.testing.certificates import Authority
 from bigfleet.testing.control_plane.cluster import Cluster
-from tests.e2e.fleet.harness import BUDGETS, NAMESPACE, fleet, pool, start_fleet_clusters
+from tests.e2e.fleet.harness import BUDGETS, NAMESPACE, PODS, fleet, pool, start_fleet_clusters
 
 pytestmark = pytest.mark.asyncio
 
@@ -60,8 +60,13 @@ async def test_e1_e2_e18_e23_pending_pods_become_running_and_scaling_down_gives_
             "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
         }
         one.cluster.admin.post(BUDGETS, budget)
+        # Left alone, Kubernetes may end both pods of one node, and there would be nothing for the budget to protect.
+        for kept in {item["spec"]["nodeName"]: item["metadata"]["name"] for item in one.running()}.values():
+            cost = {"controller.kubernetes.io/pod-deletion-cost": "100"}
+            one.cluster.admin.patch(f"{PODS}/{kept}", {"metadata": {"annotations": cost}})
         one.scale("web", 2)
         await one.until("one pod on each node", lambda: len(one.pods()) == 2)
+        assert len({item["spec"]["nodeName"] for item in one.pods()}) == 2
         await one.until("one is being reclaimed", lambda: "Draining" in one.phases())
         await one.until(
             "the budget says no",
@@ -150,7 +155,7 @@ async def test_e21_an_operator_killed_in_mid_drain_is_followed_by_one_that_finis
         one.deploy("web", 2, cpu="7500m", nodeSelector={TYPE: "metal.8"})
         await one.until("two pods run", lambda: len(one.running()) == 2)
         (held, _) = sorted(item["metadata"]["name"] for item in one.running())
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{held}"
+        path = f"{PODS}/{held}"
         # No longer the Deployment's, so scaling down leaves it, and a budget of its own holds it on its node.
         one.cluster.admin.patch(path, {"metadata": {"labels": {"app": "held"}}})
         budget = {
