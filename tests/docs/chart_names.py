@@ -41,7 +41,8 @@ OTHERS = {
 def pages_with_values() -> list[Path]:
     """Return the pages of the site, and those that lie beside charts and files to deploy."""
     beside = [path for folder in ("charts", "deploy") for path in (ROOT / folder).rglob("README.md")]
-    return [*pages(), *sorted(beside)]
+    prose = [page for page in pages() if page.name != "errors.md"]  # words of the code, read from it
+    return [*prose, *sorted(beside)]
 
 
 @cache
@@ -105,7 +106,7 @@ def _is_value(name: str) -> bool:
 
 
 def _is_known(name: str) -> bool:
-    if _is_value(name) or name in _others() or name in _custom_fields():
+    if _is_value(name) or name in _others() or name in custom_fields():
         return True
     head, *_, tail = name.split(".")
     is_file = tail in _FILES and head not in {value.partition(".")[0] for value in all_values()}
@@ -119,7 +120,7 @@ def _is_label(name: str) -> bool:
 
 def _is_known_word(word: str) -> bool:
     ends = {part for value in all_values() for part in value.split(".")}
-    fields = {part for field in _custom_fields() for part in field.split(".")}
+    fields = {part for field in custom_fields() for part in field.split(".")}
     return word in ends or word in fields or word in _others()
 
 
@@ -129,7 +130,7 @@ def _others() -> frozenset[str]:
 
 
 @cache
-def _custom_fields() -> frozenset[str]:
+def custom_fields() -> frozenset[str]:
     """Return every field of our custom resources, as `spec.priority`."""
     return frozenset(
         path
