@@ -32,6 +32,7 @@ OTHERS = {
     "Kubernetes and cert-manager": {"cert-manager.io"},
     "hook provider's template": {"labels.topology", "resources.cpu", "vars.bmc"},
     "Python in the guides": {"cluster.admin", "cluster.api_server", "kit.serve", "op.deadline", "op.id"},
+    "hosts": {"ghcr.io"},
     "bench document": {"memory.bytes_per_machine"},
     "fields of Kubernetes": {"gitVersion", "podSelector", "spec.providerID"},
 }
@@ -109,7 +110,9 @@ def _is_known(name: str) -> bool:
     if _is_value(name) or name in _others() or name in custom_fields():
         return True
     head, *_, tail = name.split(".")
-    is_file = tail in _FILES and head not in {value.partition(".")[0] for value in all_values()}
+    is_file = tail in _FILES and head not in {
+        value.partition(".")[0] for value in all_values() if "." in value
+    }
     return is_file or _is_label(name) or (head in _PACKAGES and find_spec(head) is not None)
 
 
