@@ -138,6 +138,14 @@ release-check: $(ENV) ## name everything that speaks against a release
 	$(PY) -m charts.generate --check
 	$(PY) -m docs.generate --check
 
+.PHONY: manifests conformance-self
+manifests: $(ENV) ## render the charts for people without Helm into release/manifests; needs make testbed
+	$(PY) -m release manifests
+
+OUT ?= conformance
+conformance-self: $(ENV) ## let the conformance kit certify our own providers, reports in OUT (about five minutes)
+	$(PY) -m release conformance --out "$(OUT)"
+
 .PHONY: image
 image: ## build the container image (needs docker or podman); BASES="--build-arg BUILD_BASE=…" pins its bases
 	@engine=$$(command -v docker || command -v podman) \
@@ -165,5 +173,5 @@ lock: $(ENV) ## resolve the dependencies anew into the three hashed lock files (
 
 .PHONY: clean
 clean: ## remove everything that make made
-	rm -rf $(VENV) $(STAMPS) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(STAMPS) build conformance dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

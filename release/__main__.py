@@ -1,4 +1,5 @@
-"""`python -m release check [--tag vX.Y.Z]` and `python -m release build [--out DIR] [--dirty]`.
+"""`python -m release check [--tag vX.Y.Z]`, `build [--out DIR] [--dirty]`, `manifests [--check]`, `values IMAGE DIGEST`,
+`conformance [--out DIR]`.
 
 Exit codes: 0 done, 1 refused with one line for each reason, 2 usage.
 """
@@ -11,8 +12,12 @@ from pathlib import Path
 
 from release.artefacts import build
 from release.checks import problems
+from release.conformance import certify
 from release.errors import ReleaseError
+from release.manifests import FOLDER, helm_or_reason, rendered
+from release.pinned_image import values_file
 from release.sources import ROOT, changed_files, export_commit, export_tree, head
+from release.version import version_of
 
 
 def main(argv: Sequence[str]) -> int:
@@ -29,8 +34,26 @@ def main(argv: Sequence[str]) -> int:
     make.add_argument(
         "--dirty", action="store_true", help="take the files as they are, to try it before a commit"
     )
+    anew = verbs.add_parser("manifests", help="render the charts for those who do not use Helm; needs Helm")
+    anew.add_argument("--check", action="store_true", help="write nothing, name what differs")
+    image = verbs.add_parser("values", help="print the values file that pins a published image")
+    image.add_argument("image", help="where it was pushed, such as registry.example.org/team/bigfleet")
+    image.add_argument("digest", help="what the registry calls it, sha256:…")
+    judged = verbs.add_parser(
+        "conformance", help="certify both of our providers and keep the reports; takes minutes"
+    )
+    judged.add_argument("--out", type=Path, default=ROOT / "conformance", help="directory for the reports")
     given = parser.parse_args(argv)
     try:
+        if given.verb == "conformance":
+            for path in certify(given.out, version_of(ROOT)):
+                print(path)
+            return 0
+        if given.verb == "manifests":
+            return _manifests(check=given.check)
+        if given.verb == "values":
+            print(values_file(given.image, given.digest, version_of(ROOT)), end="")
+            return 0
         found = problems(ROOT, tag=given.tag)
         if given.verb == "build" and not given.dirty:
             found += [f"{line[3:]}: differs from the commit" for line in changed_files()]
@@ -42,6 +65,22 @@ def main(argv: Sequence[str]) -> int:
         print(f"release: {error}", file=sys.stderr)
         return 1
     return 1 if found else 0
+
+
+def _manifests(*, check: bool) -> int:
+    stale = 0
+    for name, text in rendered(ROOT, helm_or_reason(ROOT / "testbed")).items():
+        path = ROOT / FOLDER / name
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale = 1
+        if check:
+            print(f"release: {FOLDER}/{name}: differs from the charts; run make manifests", file=sys.stderr)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {FOLDER}/{name}")
+    return stale if check else 0
 
 
 def _build(out: Path, *, dirty: bool) -> None:

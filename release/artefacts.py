@@ -5,7 +5,10 @@
 | `bigfleet-<v>-py3-none-any.whl`, `bigfleet-<v>.tar.gz` | wheel and sdist; the wheel is built from the sdist |
 | `<chart>-<v>.tgz` | one per chart, with the charts it needs inside |
 | `bigfleet-crds-<v>.yaml` | the custom resources for those who do not use Helm |
-| `bigfleet-<v>.cdx.json` | bill of materials |
+| `bigfleet-install-<v>.tgz` | rendered charts, custom resources, rules and boards in one archive |
+| `bigfleet-<v>.cdx.json`, `bigfleet-<v>.spdx.json` | bill of materials in two forms |
+| `LICENCES-<v>.txt` | the same for people |
+| `bigfleet-evidence-<v>.tgz` | what was measured, with the benchmarks' own files |
 | `bigfleet-<v>-requirements.txt` | the locked dependencies, with hashes |
 | `CHANGES-<v>.md` | the section of the change log |
 | `provenance-<v>.json` | which commit gave which bytes, as an in-toto statement |
@@ -28,12 +31,14 @@ import yaml
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.crds.render import chart_version
+from release.bundles import evidence_bundle, install_bundle
 from release.changelog import section
 from release.charts import chart_names, package
 from release.errors import ReleaseError
 from release.lock import read_lock
-from release.sbom import bill
+from release.sbom import bill, licence_list
 from release.sources import Commit
+from release.spdx import document
 from release.version import version_of
 
 CHECKSUMS: Final = "SHA256SUMS"
@@ -50,11 +55,18 @@ def build(sources: Path, commit: Commit, out: Path) -> list[Path]:
     for name in chart_names(sources / "charts"):
         file, content = package(sources / "charts", name, version=charts_version, epoch_s=commit.epoch_s)
         files[file] = content
-    files[f"bigfleet-crds-{charts_version}.yaml"] = _custom_resources()
+    crds = files[f"bigfleet-crds-{charts_version}.yaml"] = custom_resources()
+    files |= [
+        install_bundle(sources, version=charts_version, epoch_s=commit.epoch_s, custom_resources=crds),
+        evidence_bundle(sources, version=charts_version, epoch_s=commit.epoch_s),
+    ]
     lock = (sources / "requirements.lock").read_text(encoding="utf-8")
-    files[f"bigfleet-{version}.cdx.json"] = bill(
-        read_lock(lock), version=version, epoch_s=commit.epoch_s
+    pinned = read_lock(lock)
+    files[f"bigfleet-{version}.cdx.json"] = bill(pinned, version=version, epoch_s=commit.epoch_s).encode()
+    files[f"bigfleet-{version}.spdx.json"] = document(
+        pinned, version=version, epoch_s=commit.epoch_s
     ).encode()
+    files[f"LICENCES-{version}.txt"] = licence_list(pinned).encode()
     files[f"bigfleet-{version}-requirements.txt"] = lock.encode()
     changes = section((sources / "CHANGELOG.md").read_text(encoding="utf-8"), version)
     files[f"CHANGES-{version}.md"] = changes.encode()
@@ -89,7 +101,8 @@ def _distributions(sources: Path, commit: Commit, out: Path) -> None:
             shutil.rmtree(left)
 
 
-def _custom_resources() -> bytes:
+def custom_resources() -> bytes:
+    """Return the definitions of our kinds as one file."""
     documents = [definition.manifest() for definition in DEFINITIONS]
     return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120).encode()
 

@@ -8,9 +8,6 @@ A package is `<chart>-<version>.tgz` with `<chart>/Chart.yaml` first. A dependen
 as `helm package` does it, so that it renders without a network.
 """
 
-import gzip
-import io
-import tarfile
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from release.archive import packed
 from release.errors import ReleaseError
 
 _NEIGHBOUR: Final = "file://../"
@@ -31,13 +29,8 @@ def chart_names(charts: Path) -> list[str]:
 
 def package(charts: Path, name: str, *, version: str, epoch_s: int) -> tuple[str, bytes]:
     """Return the file name and the bytes of one chart's package."""
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path, content in _entries(charts, name, version, seen=()):
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mtime, entry.mode = len(content), epoch_s, 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    return f"{name}-{version}.tgz", gzip.compress(plain.getvalue(), compresslevel=9, mtime=0)
+    entries = _entries(charts, name, version, seen=())
+    return f"{name}-{version}.tgz", packed(entries, epoch_s)
 
 
 def _entries(charts: Path, name: str, version: str, seen: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:

@@ -15,6 +15,7 @@ from release.changelog import section
 from release.charts import chart_names
 from release.errors import ReleaseError
 from release.lock import read_lock
+from release.manifests import FOLDER, MANIFESTS, version_of_manifest
 from release.sbom import Licence, installed_licence
 from release.version import version_of
 
@@ -31,6 +32,7 @@ def problems(root: Path, *, tag: str = "", licence: Licence = installed_licence)
     except ReleaseError as error:
         found.append(str(error))
     found += _chart_problems(root, version)
+    found += _manifest_problems(root, version)
     found += _lock_problems(root, licence)
     return found
 
@@ -50,6 +52,17 @@ def _chart_problems(root: Path, version: str) -> list[str]:
         for field, due in (("version", wanted), ("appVersion", wanted), ("name", name)):
             if str(told.get(field)) != due:
                 found.append(f"charts/{name}/Chart.yaml: {field}: found {told.get(field)}, allowed is {due}")
+    return found
+
+
+def _manifest_problems(root: Path, version: str) -> list[str]:
+    """Compare the versions only: whether the content is what Helm makes of the charts is for a test, which has Helm."""
+    found, wanted = [], chart_version(version)
+    for manifest in MANIFESTS:
+        path = root / FOLDER / manifest.name
+        told = version_of_manifest(path.read_text(encoding="utf-8")) if path.is_file() else "no file"
+        if told != wanted:
+            found.append(f"{FOLDER}/{manifest.name}: found {told}, allowed is {wanted}; run make manifests")
     return found
 
 

@@ -6,7 +6,7 @@ Must never: depend on when or where it is made: the time is the commit's, the se
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, Final
@@ -53,18 +53,41 @@ def installed_licence(name: str) -> str:
     return "" if "" in classified else " OR ".join(sorted(classified))
 
 
+def known_licence(package: Pinned, licence: Licence = installed_licence) -> str:
+    """Return the licence of a package; refuses one that nobody knows."""
+    declared = licence(package.name)
+    if not declared:
+        raise ReleaseError(
+            f"{package.name} {package.version}: its licence is unknown; a release names every licence"
+        )
+    return declared
+
+
+def timestamp(epoch_s: int) -> str:
+    """Return a time as both forms of a bill want it."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def licence_list(packages: list[Pinned], licence: Licence = installed_licence) -> str:
+    """Return one line per package for people: name, version, licence, and where it is installed."""
+    rows = [(one.name, one.version, known_licence(one, licence), one.marker) for one in packages]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    ]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
 def bill(packages: list[Pinned], *, version: str, epoch_s: int, licence: Licence = installed_licence) -> str:
     """Return the document; refuses a package whose licence nobody knows."""
     ours = f"pkg:pypi/bigfleet@{version}"
-    by_name: dict[str, list[str]] = {}
-    for package in packages:
-        by_name.setdefault(package.name, []).append(package.reference)
     document: dict[str, Any] = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "timestamp": datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "timestamp": timestamp(epoch_s),
             "component": {
                 "type": "application",
                 "bom-ref": ours,
@@ -75,7 +98,7 @@ def bill(packages: list[Pinned], *, version: str, epoch_s: int, licence: Licence
             },
         },
         "components": [_component(package, licence) for package in packages],
-        "dependencies": _dependencies(packages, by_name, ours),
+        "dependencies": [{"ref": user, "dependsOn": wanted} for user, wanted in needs(packages, ours)],
     }
     text = json.dumps(document, sort_keys=True)
     document["serialNumber"] = f"urn:uuid:{uuid5(NAMESPACE_URL, text)}"
@@ -83,11 +106,7 @@ def bill(packages: list[Pinned], *, version: str, epoch_s: int, licence: Licence
 
 
 def _component(package: Pinned, licence: Licence) -> dict[str, Any]:
-    declared = licence(package.name)
-    if not declared:
-        raise ReleaseError(
-            f"{package.name} {package.version}: its licence is unknown; a release names every licence"
-        )
+    declared = known_licence(package, licence)
     is_id = " " not in declared
     component: dict[str, Any] = {
         "type": "library",
@@ -103,12 +122,14 @@ def _component(package: Pinned, licence: Licence) -> dict[str, Any]:
     return component
 
 
-def _dependencies(
-    packages: list[Pinned], by_name: Mapping[str, list[str]], ours: str
-) -> list[dict[str, object]]:
+def needs(packages: list[Pinned], ours: str) -> list[tuple[str, list[str]]]:
+    """Return for us and every package what it needs, all by their package URLs."""
+    by_name: dict[str, list[str]] = {}
+    for package in packages:
+        by_name.setdefault(package.name, []).append(package.reference)
     wants: dict[str, set[str]] = {ours: set(), **{package.reference: set() for package in packages}}
     for package in packages:
         for name in package.wanted_by:
             for user in [ours] if name == "bigfleet" else by_name.get(name, ()):
                 wants[user].add(package.reference)
-    return [{"ref": reference, "dependsOn": sorted(needed)} for reference, needed in sorted(wants.items())]
+    return [(reference, sorted(needed)) for reference, needed in sorted(wants.items())]

@@ -6,20 +6,38 @@ Called by: `python -m docs.generate`, and the test that refuses drift.
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generate import adr_index, cli, exit_codes, machine_states, metrics, settings, wire
+from docs.generate import (
+    adr_index,
+    alerts,
+    boards,
+    cli,
+    errors,
+    exit_codes,
+    formulas,
+    machine_states,
+    metrics,
+    settings,
+    values,
+    wire,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "adr/index.md": lambda: adr_index.page(DOCS / "adr"),
+    "concepts.md": lambda: formulas.filled((DOCS / "concepts.md").read_text(encoding="utf-8")),
+    "reference/alerts.md": lambda: alerts.page(ROOT / "deploy" / "prometheus" / "rules.yaml"),
+    "reference/boards.md": boards.page,
     "reference/cli.md": cli.page,
+    "reference/errors.md": lambda: errors.page(ROOT / "bigfleet"),
     "reference/exit-codes.md": exit_codes.page,
     "reference/insight.md": lambda: wire.insight_page(ROOT / "proto"),
     "reference/machine-states.md": machine_states.page,
     "reference/machine-states.svg": machine_states.drawing,
     "reference/metrics.md": metrics.page,
     "reference/settings.md": settings.page,
+    "reference/values.md": values.page,
     "reference/wire.md": lambda: wire.page(ROOT / "proto"),
 }
 

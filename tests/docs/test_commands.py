@@ -42,6 +42,7 @@ PLAYED = {
     "first-fleet.md": "tests/integration/docs/test_played_pages.py",
     "getting-started.md": "tests/integration/docs/test_played_pages.py",
     "hook-provider.md": "tests/integration/provider/test_examples.py",
+    "install.md": "tests/integration/docs/test_install_page.py",
     "operations.md": "tests/integration/docs/test_played_pages.py",
     "provider-author-guide.md": "tests/integration/provider/test_examples.py",
     "runbooks/fenced-shard.md": "tests/integration/runbooks/test_shard_pages.py",
@@ -52,13 +53,15 @@ PLAYED = {
     "runbooks/stuck-drain.md": "tests/integration/runbooks/test_shard_pages.py",
     "upgrade.md": "tests/integration/docs/test_played_pages.py",
     "what-if.md": "tests/docs/test_console_pages.py",
+    "README.md": "tests/integration/docs/test_install_page.py",
 }
 WHOLE = {"decisions.md", "explain.md", "hook-provider.md", "provider-author-guide.md", "what-if.md"}
 """Pages of which the `sh` and `console` blocks are run too."""
 OUTSIDE = {
-    "kubectl": "needs a cluster; the same questions are asked of a real API server in tests/e2e",
-    "helm": "needs Helm and a cluster; charts are rendered by their own tests",
-    "kind": "needs Docker",
+    "kubectl": "needs a cluster and kubectl; what the pages ask for is asked of a real API server in tests/e2e",
+    "helm": "installs into a cluster; tests/integration/docs/test_install_page.py renders every one with the same words",
+    "up.sh": "needs Docker; tests/charts/test_kind.py runs it with tools that write down what they are asked",
+    "down.sh": "the same",
     "make": "runs the suite or the program itself; CI runs it",
     "curl": "made by the test of the played pages, but for what needs nodes of a test: tests/e2e/fleet asks that",
 }
@@ -70,11 +73,11 @@ NOT_RUN = {
     "dashboard.md": "its servers are started by the test of the played pages; one needs a coordinator by its name",
     "fake-provider.md": "its servers are started by the test of the played pages",
     "getting-started.md": "asks a shard of the reader's own",
+    "install.md": "asks a deployment of the reader's own; tests/e2e/charts/test_installed.py asks one",
     "kubectl-plugin.md": "needs a cluster and a shard; tests/unit/cli/test_kubectl_story.py tells the same story",
     "operator.md": "needs a cluster; tests/e2e/operator runs it against a real API server",
     "pod-controller.md": "needs a cluster; tests/e2e/podcontroller runs it against a real API server",
     "shard.md": "one server is started by the test of the played pages; the other needs a provider by its name",
-    "README.md": "the programs are run from the wheel in place of the checkout, by .ci/wheel",
 }
 ALL = [shown for page in pages() for shown in commands(page)]
 OURS = sorted({(shown.page, shown.text) for shown in ALL if shown.program in PROGRAMS})

@@ -19,7 +19,7 @@ def test_every_command_that_a_page_shows_exists() -> None:
     programs = {program.name: program for program in (bigfleet.PROGRAM, bigfleetctl.PROGRAM)}
     for page in (ROOT / "README.md", ROOT / "docs" / "reference" / "cli.md"):
         for name, words in re.findall(
-            r"^\$ (?:\.venv/bin/)?(bigfleet(?:ctl)?) (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE
+            r"^(?:\$ |\.venv/bin/)+(bigfleet(?:ctl)?) (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE
         ):
             program, shown = programs[name], words.split()
             rows = [row for row in program.commands() if tuple(shown[: len(row.words)]) == row.words]

@@ -43,19 +43,29 @@ OTHERS = {
         "bigfleet-seed",
         "bigfleet-machines",
     },
-    "helm": {"strict", "take-ownership", "set", "namespace", "create-namespace", "kube-context", "install"},
+    "helm": {
+        "values",
+        "strict",
+        "take-ownership",
+        "set",
+        "namespace",
+        "create-namespace",
+        "kube-context",
+        "install",
+    },
     "kubectl and kind": {
         *("context", "field-selector", "name", "dry-run", "namespace"),
-        *("since", "previous", "raw", "as", "no-headers"),
+        *("since", "previous", "raw", "as", "no-headers", "from-file"),
     },
     "tools of this repository": {"check", "dirty", "out", "only", "json", "proto_path", "tag"},
     "examples of the pages": {"flag", "bool", "port", "who", "seed-count", "cluster", "x"},
     "sha256sum": {"check", "quiet"},
 }
 MUST_EXIST = (
-    # packaging 5.1; providers' pages lie at the top, installation is part of getting started until the charts are there
+    # packaging 5.1; the providers' pages lie at the top, beside the others
     *(
         "getting-started",
+        "install",
         "concepts",
         "architecture",
         "decisions",
@@ -79,7 +89,10 @@ MUST_EXIST = (
     ),
     *(
         f"reference/{name}"
-        for name in ("cli", "settings", "metrics", "exit-codes", "machine-states", "wire", "insight")
+        for name in (
+            *("cli", "settings", "values", "exit-codes", "errors", "metrics", "alerts", "boards"),
+            *("machine-states", "wire", "insight"),
+        )
     ),
     *("dev/house", "dev/failure-matrix", "dev/release", "dev/docs-checklist", "benchmarks"),
 )

@@ -9,7 +9,7 @@ import pytest
 
 from bigfleet.testing.control_plane.cluster import Cluster
 from bigfleet.testing.control_plane.options import OLDEST_MINOR, ClusterOptions
-from tests.integration.upgrade.builds import HistoryMissingError, definitions_of, earlier, following
+from tests.integration.upgrade.builds import definitions_of, earlier, following
 
 PATH = "/apis/bigfleet.lucy.sh/v1alpha1/namespaces/default/capacityrequests"
 BARE = ClusterOptions(minor=OLDEST_MINOR, scheduler=False, controllers=(), kwok=())
@@ -34,10 +34,7 @@ def keeps_notes(cluster: Cluster) -> bool:
 def test_objects_survive_the_next_definitions_and_the_way_back(
     make_cluster: Callable[[ClusterOptions], Cluster], tmp_path: Path
 ) -> None:
-    try:
-        before = [one.manifest() for one in definitions_of(earlier(tmp_path / "earlier"))]
-    except HistoryMissingError as error:
-        pytest.skip(str(error))
+    before = [one.manifest() for one in definitions_of(earlier(tmp_path / "earlier"))]
     after = [one.manifest() for one in definitions_of(following(tmp_path / "following"))]
     cluster = make_cluster(BARE)
     cluster.install_crds(before)

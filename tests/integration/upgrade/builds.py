@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copytree, ignore_patterns
@@ -114,16 +115,14 @@ EDITS: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 
-class HistoryMissingError(Exception):
-    """This is no clone with the earlier commit; the text says what it is."""
-
-
 @dataclass(frozen=True)
 class Build:
     """One version: where its tree is, and what it calls itself."""
 
     root: Path
     version: str
+    origin: str = "this tree"
+    """Where it comes from, for whoever reads a failure."""
 
     @property
     def environ(self) -> dict[str, str]:
@@ -131,19 +130,33 @@ class Build:
         return {"PYTHONPATH": str(self.root)}
 
 
-def earlier(into: Path) -> Build:
-    """Unpack the earlier commit."""
-    where = _git("rev-parse", "--is-shallow-repository")
-    if where is None:
-        raise HistoryMissingError("this is no clone: the earlier version is taken from the history")
-    packed = _git("archive", "--format=tar", EARLIER, "bigfleet", "cmd")
-    if packed is None:
-        if where.strip() == b"true":
-            raise HistoryMissingError(f"this clone is shallow: commit {EARLIER[:12]} is not in it")
-        raise AssertionError(f"commit {EARLIER[:12]} is not in the history; name another one in {__file__}")
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(into, filter="data")
-    return Build(into, _version(into))
+def earlier(into: Path, *, wanted: str = EARLIER, root: Path = ROOT) -> Build:
+    """Unpack version N: the earlier commit, or the best that can be had without it, and say which.
+
+    A clone that was made shallow or rewritten lacks the commit. Then the version before the last change of the package plays N, and
+    where there is no history at all, as in an unpacked sdist, this tree does: N+1 still adds what it adds.
+    """
+    for commit, origin in _candidates(wanted, root):
+        packed = _git(root, "archive", "--format=tar", commit, "bigfleet", "cmd")
+        if packed is not None:
+            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                archive.extractall(into, filter="data")
+            return Build(into, _version(into), origin)
+    for name in ("bigfleet", "cmd"):
+        copytree(root / name, into / name, ignore=ignore_patterns("__pycache__"))
+    missing = f"this tree as it is: commit {wanted[:12]} is not here, nor any other (git fetch --unshallow brings it)"
+    return Build(into, _version(into), missing)
+
+
+def _candidates(wanted: str, root: Path) -> Iterator[tuple[str, str]]:
+    yield wanted, f"commit {wanted[:12]}"
+    changed = _git(root, "rev-list", "--max-count=1", "HEAD", "--", "bigfleet")
+    if changed and changed.strip():
+        before = f"{changed.decode().strip()}^"
+        yield (
+            before,
+            f"commit {before[:12]}^, since {wanted[:12]} is not in this clone (git fetch --unshallow brings it)",
+        )
 
 
 def following(into: Path) -> Build:
@@ -196,9 +209,9 @@ def _version(root: Path) -> str:
     return found[1]
 
 
-def _git(*arguments: str) -> bytes | None:
+def _git(root: Path, *arguments: str) -> bytes | None:
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False)
     except FileNotFoundError:
         return None
     return done.stdout if done.returncode == 0 else None
