@@ -94,11 +94,16 @@ def run(*command: str) -> None:
 
 
 def main() -> None:
-    """Read the two flags and install."""
+    """Read the flags and install."""
     parser = argparse.ArgumentParser(description="Install BigFleet into a directory to run from read-only.")
-    parser.add_argument("--target", type=Path, required=True, help="directory to make; must not exist")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--target", type=Path, help="directory to make; must not exist")
+    what.add_argument("--print-builders", action="store_true", help="print the lock of what builds the wheel")
     parser.add_argument("--run-python", default=sys.executable, help="interpreter that the launchers name")
     given = parser.parse_args()
+    if given.print_builders:
+        print(locked(BUILDERS), end="")
+        return
     if given.target.exists():
         raise SystemExit(f"recipe: {given.target} exists, allowed is a directory to make")
     install(given.target, given.run_python)
