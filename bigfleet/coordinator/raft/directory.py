@@ -73,7 +73,8 @@ class DataDirectory:
         except DiskError as error:
             if error.cause is DiskCause.LOCKED:
                 raise DirectoryInUseError(f"{path}: another process uses this directory") from error
-            raise LogDiskError(str(error)) from error
+            # Nothing was written yet, so nothing is ahead of the disk: an ordinary failure to start (packaging 7 item 7).
+            raise FatalLogError(str(error)) from error
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Finds Helm and the kinds of cert-manager and Prometheus operator in the user's cache, and puts them there when asked to.
+"""Finds Helm, the kinds of cert-manager and Prometheus operator and Kubernetes' own schemas in the user's cache, and puts them there when asked to.
 
 Why: charts are rendered and installed by the real Helm, against an API server that knows what the charts make; both come from
 the Go module proxy, pinned by `go.sum`, so that nobody installs anything by hand.
@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,10 @@ KINDS: Final = {
 """Which files of which module are the kinds that our charts make objects of."""
 
 
+_KUBERNETES: Final = "k8s.io/kubernetes"
+_SCHEMA: Final = "api/openapi-spec/swagger.json"
+
+
 def find_helm(testbed: Path, environ: Mapping[str, str]) -> Path:
     """Return a Helm: the one named, the pinned one, or that of the path; says what to do when there is none."""
     if given := environ.get(HELM_VARIABLE):
@@ -68,6 +73,14 @@ def find_kinds(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     files = tuple(folder / Path(name).name for names in KINDS.values() for name in names)
     if not all(file.exists() for file in files):
         raise ToolMissingError(f"no kinds of cert-manager and Prometheus operator; run {_COMMAND}")
+    return files
+
+
+def find_schemas(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return what the oldest and the newest Kubernetes say of their API, in that order."""
+    files = tuple(_schema(testbed, source, environ) for source in _schema_sources(testbed))
+    if not all(file.exists() for file in files):
+        raise ToolMissingError(f"no schemas of Kubernetes; run {_COMMAND}")
     return files
 
 
@@ -96,8 +109,24 @@ def build(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
         for module, names in KINDS.items():
             missing = [name for name in names if not (kinds / Path(name).name).exists()]
             if missing:
-                _take(testbed / "kinds", environ, module, missing, kinds)
-    return helm, *find_kinds(testbed, environ)
+                files = {name: kinds / Path(name).name for name in missing}
+                _take(testbed / "kinds", environ, module, files)
+        for source in _schema_sources(testbed):
+            schema = _schema(testbed, source, environ)
+            schema.parent.mkdir(parents=True, exist_ok=True)
+            if not schema.exists():
+                _take(source, environ, _KUBERNETES, {_SCHEMA: schema})
+    return helm, *find_kinds(testbed, environ), *find_schemas(testbed, environ)
+
+
+def _schema_sources(testbed: Path) -> tuple[Path, Path]:
+    # The newest one is that of the test control plane, whose archive is there already.
+    return testbed / "schemas", testbed
+
+
+def _schema(testbed: Path, source: Path, environ: Mapping[str, str]) -> Path:
+    version = _version(source, _KUBERNETES)
+    return _place(testbed / "schemas", environ) / f"kubernetes-{version}.json"
 
 
 @cache
@@ -107,22 +136,24 @@ def _helm_version(program: str) -> str:
     return subprocess.run(command, text=True, capture_output=True, check=False).stdout  # noqa: S603  the user's own
 
 
-def _take(source: Path, environ: Mapping[str, str], module: str, names: Sequence[str], target: Path) -> None:
+def _take(source: Path, environ: Mapping[str, str], module: str, files: Mapping[str, Path]) -> None:
     told: dict[str, Any] = json.loads(
         _go(source, environ, "mod", "download", "-json", f"{module}@{_version(source, module)}")
     )
-    for name in names:
-        fresh = target / f"{Path(name).name}.new"
+    if told["Sum"] not in (source / "go.sum").read_text(encoding="utf-8"):
+        raise BuildError(f"go mod download in {source}", f"{module}: {told['Sum']} is not in go.sum")
+    for name, target in files.items():
+        fresh = target.with_name(f"{target.name}.new")
         shutil.copyfile(Path(told["Dir"]) / name, fresh)
-        os.replace(fresh, fresh.with_suffix(""))
+        os.replace(fresh, target)
 
 
 def _version(source: Path, module: str) -> str:
-    for line in (source / "go.mod").read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        if words[:1] == [module]:
-            return words[1]
-    raise ToolMissingError(f"{source / 'go.mod'}: no line for {module}")
+    text = (source / "go.mod").read_text(encoding="utf-8")
+    found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", text, re.MULTILINE)
+    if found is None:
+        raise ToolMissingError(f"{source / 'go.mod'}: no line for {module}")
+    return found[1]
 
 
 def _place(source: Path, environ: Mapping[str, str]) -> Path:
