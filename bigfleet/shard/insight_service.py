@@ -125,7 +125,7 @@ class InsightService:
         page = await self._frames.page(view, query)
         rows = page.found.rows
         last = min(len(rows), first + request.page_size) if request.page_size > 0 else len(rows)
-        header.total, header.needs = len(rows), len(page.encoded.rows)
+        header.total, header.needs = len(rows), len(page.rows)
         header.short, header.parked = page.found.short, page.found.parked
         header.by_reason.update(page.found.by_reason)
         header.before_first_short = page.found.before_first_short
