@@ -98,6 +98,21 @@ def test_a_cycle_refreshes_the_open_page_and_marks_what_changed(browsing: Browsi
     browsing.play(story)
 
 
+def test_item_26_behind_a_prefix_links_lead_on_and_the_page_is_refreshed(browsing: Browsing) -> None:
+    async def story(world: World) -> None:
+        async with browsing.tab(world) as tab:
+            page = tab.page
+            await tab.open("fleet/")
+            async with page.expect_request("**/fleet/api/v1/x/stream"):
+                await page.get_by_role("link", name="Needs", exact=True).click()
+            assert page.url.startswith(f"{tab.url}/fleet/needs")
+            await expect(page.locator("caption")).to_contain_text("Cycle 1: 3 needs")
+            world.complete(given=situation(MACHINES, NEEDS[:2]))
+            await expect(page.locator("caption")).to_contain_text("Cycle 2: 2 needs", timeout=30_000)
+
+    browsing.play(story, base="/fleet/")
+
+
 def test_a_lost_shard_is_told_and_its_return_too(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
