@@ -9,6 +9,7 @@ Rules: dashboard 8, decision O7, wire 8.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import Final
 
@@ -130,6 +131,9 @@ class InsightService:
         header.by_reason.update(page.found.by_reason)
         header.before_first_short = page.found.before_first_short
         header.next_page_token = str(last) if last < len(rows) else ""
+        if request.grouped:
+            for group in await asyncio.to_thread(page.rows.groups, page.found, first, last):
+                header.groups.add(**asdict(group))
         yield pb.ListNeedsResponse(header=header)
         shown = rows[first:last]
         async for frame in page.batches(shown) if request.batched else page.frames(shown):

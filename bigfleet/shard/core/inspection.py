@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from weakref import ref
 
 from bigfleet.engine.verdicts import needs_of, parked_places, short_places
@@ -52,6 +53,8 @@ class NeedQuery:
     reasons: tuple[str, ...] = ()
     text: str = ""
     """Held by the fingerprint or by the gang."""
+    grouped: bool = False
+    """Whether needs of one profile are to stand together, where the first of them stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,19 @@ class NeedsFound:
     by_reason: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class NeedGroup:
+    """Needs of one profile that stand together among those that pass a filter."""
+
+    fingerprint: str
+    first: int
+    """How many that pass stand before it."""
+    needs: int
+    short: int
+    before_first_short: int
+    """How many that pass stand before the first of it that is short; `first + needs` when none is."""
+
+
 class _Order:
     """The needs in the order of their rows. It holds for as long as the demand does."""
 
@@ -76,6 +92,15 @@ class _Order:
         """For every place in the list of needs its row."""
         for row, place in enumerate(self.places):
             self.row_of[place] = row
+
+    @cached_property
+    def profile_rows(self) -> list[int]:
+        """For every row the first row of the same profile; a profile has one priority, so precedence holds between groups."""
+        first: dict[str, int] = {}
+        return [
+            first.setdefault(self.needs[place].profile.fingerprint, row)
+            for row, place in enumerate(self.places)
+        ]
 
     def holds_for(self, needs: Sequence[Need]) -> bool:
         """Whether these are the same needs; nearly always they are the same objects, too."""
@@ -163,9 +188,38 @@ class NeedRows:
             reasons = [reason for row, reason in zip(short, reasons, strict=True) if row in passing]
             short = [row for row in short if row in passing]
             parked = [row for row in parked if row in passing]
-        before = bisect_left(rows, short[0]) if short else len(rows)
+        if query.grouped:
+            rows = sorted(rows, key=self.ordered.order.profile_rows.__getitem__)
+            missing = frozenset(short)
+            before = next((place for place, row in enumerate(rows) if row in missing), len(rows))
+        else:
+            before = bisect_left(rows, short[0]) if short else len(rows)
         by_reason = {reason.value: count for reason, count in sorted(Counter(reasons).items())}
         return NeedsFound(rows, len(short), len(parked), before, by_reason)
+
+    def groups(self, found: NeedsFound, first: int, last: int) -> list[NeedGroup]:
+        """The groups of which a page shows a need, each with all of its needs; `found` must have been grouped."""
+        rows, profile_rows = found.rows, self.ordered.order.profile_rows
+        short = frozenset(self.short)
+        while 0 < first < len(rows) and profile_rows[rows[first - 1]] == profile_rows[rows[first]]:
+            first -= 1
+        groups: list[NeedGroup] = []
+        while first < last:
+            begin = first
+            profile = profile_rows[rows[begin]]
+            while first < len(rows) and profile_rows[rows[first]] == profile:
+                first += 1
+            missing = [place for place in range(begin, first) if rows[place] in short]
+            groups.append(
+                NeedGroup(
+                    self._need(rows[begin]).profile.fingerprint,
+                    begin,
+                    first - begin,
+                    len(missing),
+                    missing[0] if missing else first,
+                )
+            )
+        return groups
 
     def _of_status(self, query: NeedQuery) -> Sequence[int]:
         # Whoever asks for a reason asks for needs that are short.

@@ -19,7 +19,7 @@ from bigfleet.dashboard.pages.book import PAGES
 from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Profile
+from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.testing.builders import amounts, machine, shape
 from tests.integration.dashboard.test_api import exported
 from tests.integration.dashboard.world import MACHINES, NEEDS, World, dashboard_world, situation
@@ -128,6 +128,74 @@ def test_needs_page_filters_and_draws_the_line_where_supply_ended() -> None:
         assert "2 of 3 needs, 0 covered, 2 short" in text
 
     run(story)
+
+
+def lines_of(page: str) -> list[str]:
+    """The rows of a page's table: headings and lines as their words, needs as their clusters."""
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page.partition("<tbody>")[2])
+    cells = (
+        [unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<t[dh].*?</t[dh]>", row)]
+        for row in rows
+    )
+    return [row[0] for row in cells]
+
+
+@pytest.mark.parametrize("insight", [True, False], ids=["ours", "the original"])
+def test_needs_stand_in_groups_of_one_profile_with_lines_where_supply_ended(insight: bool) -> None:
+    low, high = Profile(priority=10), Profile(priority=5000)
+    needs = [
+        *(Need(f"w-{n}", high, amounts(cpu=4)) for n in range(3)),
+        *(Need(f"b-{n:03}", low, amounts(cpu=4)) for n in range(300)),
+    ]
+    machines = [machine(f"m-{n:03}", shape=shape("m5")) for n in range(253)]
+
+    async def story(world: World) -> None:
+        world.complete(given=situation(machines, needs))
+        first = (await world.get("/needs?shard=shard-0"))[1]
+        lines = lines_of(first)
+        assert lines[:5] == [
+            "Priority 5,000 · any machine 3 needs, all covered",
+            "w-0",
+            "w-1",
+            "w-2",
+            "Priority 10 · any machine 300 needs, 250 covered, 50 short",
+        ]
+        assert len(lines) == 202
+        assert re.search(r'<a href="[^"]*page=2[^"]*">where supply ended</a>', first)
+        second = (await world.get("/needs?shard=shard-0&page=2"))[1]
+        lines = lines_of(second)
+        assert lines[0].endswith("300 needs, 250 covered, 50 short (goes on from the page before)")
+        at = lines.index("▼ Supply ended here: all 253 needs above covered; 50 of 50 below short.")
+        assert lines[at - 1 : at + 2] == ["b-249", lines[at], "b-250"]
+        assert "where supply ended" not in second
+        assert 'scope="rowgroup"' in second
+
+    run(story, insight=insight)
+
+
+@pytest.mark.parametrize("insight", [True, False], ids=["ours", "the original"])
+def test_a_profile_whose_supply_ended_has_a_line_of_its_own(insight: bool) -> None:
+    """What is below the first line may still be covered, from other machines, up to a point."""
+    narrow = Profile((Requirement("rack", Operator.IN, ("r1",)),), priority=900)
+    needs = [
+        Need("z", Profile((Requirement("rack", Operator.IN, ("none",)),), priority=1000), amounts(cpu=4)),
+        *(Need(name, narrow, amounts(cpu=4)) for name in "abc"),
+    ]
+    machines = [machine(f"m-{n}", shape=shape("m5", labels={"rack": "r1"})) for n in range(2)]
+
+    async def story(world: World) -> None:
+        world.complete(given=situation(machines, needs))
+        assert lines_of((await world.get("/needs?shard=shard-0"))[1]) == [
+            "Priority 1,000 · rack is none 1 need, short",
+            "z",
+            "Priority 900 · rack is r1 3 needs, 2 covered, 1 short",
+            "a",
+            "b",
+            "▼ Supply for this profile ended here: 2 of its 3 needs covered above.",
+            "c",
+        ]
+
+    run(story, insight=insight)
 
 
 def test_before_the_first_cycle_the_page_says_so() -> None:
