@@ -5,11 +5,11 @@ Must never: write NaN or an infinity as a number; the compatible routes want 0 t
 Rules: dashboard 4.1 (`/needs` key for key), 4.2.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
+from bigfleet.dashboard.written import Written, write
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.v1alpha1 import shardread_pb2 as read
@@ -25,36 +25,32 @@ _WHENS: Final = {
     capacity.TopologySpread.WHEN_UNSATISFIABLE_DO_NOT_SCHEDULE: "DoNotSchedule",
     capacity.TopologySpread.WHEN_UNSATISFIABLE_SCHEDULE_ANYWAY: "ScheduleAnyway",
 }
+_BUCKETS: Final = {
+    value.number: value.name.removeprefix("PENALTY_BUCKET_")
+    for value in capacity.PenaltyBucket.DESCRIPTOR.values
+}
+_REASONS: Final = {
+    value.number: value.name.removeprefix("UNMET_REASON_") for value in read.UnmetReason.DESCRIPTOR.values
+}
 Row = dict[str, Any]  # what JSON can say
 
 
 def need_row(view: read.NeedView) -> Row:
-    """Return a need as the original's page reads it."""
-    need = view.need
+    """Return a need as the original's page reads it.
+
+    Two thousand of them are one answer: a part of the message is looked into once, and not at all where it is empty.
+    """
+    need, supply, preemption = view.need, view.matching_supply, view.preemption
     return {
         "clusterId": view.cluster_id,
         "priority": need.priority,
         "aggregateResources": _map(need.aggregate_resources),
         "minUnit": _map(need.min_unit),
         "group": need.group,
-        "requirements": [
-            {
-                "key": row.key,
-                "operator": _OPERATORS.get(row.operator, "Unspecified"),
-                "values": list(row.values),
-            }
-            for row in need.requirements
-        ],
-        "spread": [
-            {
-                "topologyKey": row.topology_key,
-                "maxSkew": row.max_skew,
-                "whenUnsatisfiable": _WHENS.get(row.when_unsatisfiable, "Unspecified"),
-            }
-            for row in need.spread
-        ],
-        "interruptionPenaltyBucket": _bucket(need.interruption_penalty_bucket),
-        "reclamationPenaltyBucket": _bucket(need.reclamation_penalty_bucket),
+        "requirements": [_requirement(row) for row in need.requirements] if need.requirements else [],
+        "spread": [_spread(row) for row in need.spread] if need.spread else [],
+        "interruptionPenaltyBucket": _BUCKETS.get(need.interruption_penalty_bucket, "UNSPECIFIED"),
+        "reclamationPenaltyBucket": _BUCKETS.get(need.reclamation_penalty_bucket, "UNSPECIFIED"),
         "satisfied": view.satisfied,
         "residualDeficit": _map(view.residual_deficit.resources),
         "claimedMachineCount": view.claimed_machine_count,
@@ -65,23 +61,38 @@ def need_row(view: read.NeedView) -> Row:
         "acquisitionParked": view.acquisition_parked,
         "parkedAgeCycles": view.parked_age_cycles,
         "ageCyclesUnmet": view.age_cycles_unmet,
-        "unmetReason": read.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_"),
+        "unmetReason": _REASONS.get(view.unmet_reason, "UNSPECIFIED"),
         "arrivalUnixNanos": view.arrival_unix_nanos,
         "profileFingerprint": view.profile_fingerprint,
         "matchingSupply": {
-            "idle": view.matching_supply.idle,
-            "configured": view.matching_supply.configured,
-            "speculative": view.matching_supply.speculative,
-            "capped": view.matching_supply.capped,
+            "idle": supply.idle,
+            "configured": supply.configured,
+            "speculative": supply.speculative,
+            "capped": supply.capped,
         },
         "preemption": {
-            "victimsFound": view.preemption.victims_found,
-            "capacityFreed": _map(view.preemption.capacity_freed.resources),
+            "victimsFound": preemption.victims_found,
+            "capacityFreed": _map(preemption.capacity_freed.resources),
         },
-        "sameCandidates": [
-            {"domain": row.domain, "coveragePerMille": row.coverage_per_mille, "satisfiable": row.satisfiable}
-            for row in view.same_candidates
-        ],
+        "sameCandidates": [_candidate(row) for row in view.same_candidates] if view.same_candidates else [],
+    }
+
+
+def _requirement(row: capacity.NodeSelectorRequirement) -> Row:
+    operator = _OPERATORS.get(row.operator, "Unspecified")
+    return {"key": row.key, "operator": operator, "values": list(row.values)}
+
+
+def _spread(row: capacity.TopologySpread) -> Row:
+    when = _WHENS.get(row.when_unsatisfiable, "Unspecified")
+    return {"topologyKey": row.topology_key, "maxSkew": row.max_skew, "whenUnsatisfiable": when}
+
+
+def _candidate(row: read.DomainCoverage) -> Row:
+    return {
+        "domain": row.domain,
+        "coveragePerMille": row.coverage_per_mille,
+        "satisfiable": row.satisfiable,
     }
 
 
@@ -89,15 +100,16 @@ LEAST_NEED_BYTES: Final = 550
 """No need takes less of JSON: the names of its keys alone are most of that."""
 
 
-def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> list[Mapping[str, Any]]:
-    """Return the head of some rows that fits into so many bytes of JSON."""
-    left, kept = most_bytes, list[Mapping[str, Any]]()
+def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> Written:
+    """Return the head of some rows that fits into so many bytes, as the JSON that was written to find out."""
+    left, kept = most_bytes, list[str]()
     for row in rows:
-        left -= len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()) + 1
+        text = write(row)
+        left -= (len(text) if text.isascii() else len(text.encode())) + 1
         if left < 0:
             break
-        kept.append(row)
-    return kept
+        kept.append(text)
+    return Written(f"[{','.join(kept)}]")
 
 
 def machine_row(row: pb.MachineRow) -> Row:
@@ -166,9 +178,4 @@ def _need_key(key: pb.NeedKey) -> Row:
 
 
 def _map(values: Mapping[str, str]) -> dict[str, str]:
-    return dict(sorted(values.items()))
-
-
-def _bucket(bucket: capacity.PenaltyBucket.ValueType) -> str:
-    known = bucket in capacity.PenaltyBucket.values()
-    return capacity.PenaltyBucket.Name(bucket).removeprefix("PENALTY_BUCKET_") if known else "UNSPECIFIED"
+    return dict(sorted(values.items())) if values else {}

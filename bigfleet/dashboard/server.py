@@ -8,7 +8,6 @@ Rules: dashboard 4, 9, 11.
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -31,6 +30,7 @@ from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.questions import Questions
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.dashboard.what_if import WhatIf
+from bigfleet.dashboard.written import write_answer
 
 MAX_BODY: Final = 1024 * 1024
 _NEED_FILTERS: Final = ("shard", "cluster", "status", "reason", "q")
@@ -228,10 +228,7 @@ def _parameters(request: web.Request, known: frozenset[str]) -> Parameters:
 
 async def _json(request: web.Request, answer: Mapping[str, Any]) -> web.Response:
     # In a thread: two thousand needs are a megabyte of text.
-    text = await asyncio.to_thread(
-        json.dumps, answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-    return _finished(request, text, "application/json")
+    return _finished(request, await asyncio.to_thread(write_answer, answer), "application/json")
 
 
 def _finished(request: web.Request, text: str, kind: str, status: int = 200) -> web.Response:

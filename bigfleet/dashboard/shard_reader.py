@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from bigfleet.aio.net import Channel, Code, Net, RpcError
 from bigfleet.aio.service import UnaryMethod
-from bigfleet.dashboard.core.need_list import NeedList, NeedQuery, listed
+from bigfleet.dashboard.core.need_list import NeedGroup, NeedList, NeedQuery, listed
 from bigfleet.dashboard.core.seen import (
     ClusterSeen,
     CoordinatorLink,
@@ -119,6 +119,7 @@ class ShardReader:
             page_size=query.size,
             page_token=str(query.first),
             batched=True,
+            grouped=query.grouped,
         )
         header, rows = pb.ListNeedsHeader(), list[Row]()
         async with self._channel.server_stream(calls.LIST_NEEDS, request, timeout_s=SLOW_TIMEOUT_S) as frames:
@@ -139,6 +140,10 @@ class ShardReader:
             short=header.short,
             before_first_short=header.before_first_short,
             rows=rows,
+            groups=[
+                NeedGroup(row.fingerprint, row.first, row.needs, row.short, row.before_first_short)
+                for row in header.groups
+            ],
         )
 
     async def _inspect(self, cluster: str, limit: int) -> AsyncIterator[read.InspectNeedsResponse]:

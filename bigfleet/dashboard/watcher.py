@@ -20,7 +20,7 @@ from bigfleet.dashboard.core.cost_trend import CostTrend
 from bigfleet.dashboard.core.happenings import Happenings
 from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ShardPlace
 from bigfleet.dashboard.shard_reader import ShardReader, look
-from bigfleet.dashboard.sources import SourceError
+from bigfleet.dashboard.sources import SourceError, Trouble
 
 EVERY_S: Final = 10.0
 LEAST_S: Final = 2.0
@@ -134,7 +134,8 @@ class Watcher:
         except SourceError as error:
             answered, kept = (before.answered_at, before.seen) if before else (None, None)
             self.on_look("coordinator", False)
-            return CoordinatorPlace(address, now, answered, error.text, kept)
+            leaderless = error.trouble is Trouble.NO_LEADER
+            return CoordinatorPlace(address, now, answered, error.text, kept, leaderless)
         self.on_look("coordinator", True)
         return CoordinatorPlace(address, now, now, "", seen)
 

@@ -127,10 +127,16 @@ class Verdicts(Sequence[Verdict]):
 
     def parked_places(self) -> list[int]:
         """The needs whose acquisition is parked."""
-        runs = self._runs
-        return [
-            place for place, (_, name, visit) in enumerate(self._listed) if runs[name].plans[visit].parked
-        ]
+        # Looked for run by run first: there are none as a rule, and the way from a need to its plan is long.
+        parked = {
+            (name, visit)
+            for name, run in self._runs.items()
+            for visit, plan in enumerate(run.plans)
+            if plan.parked
+        }
+        if not parked:
+            return []
+        return [place for place, (_, name, visit) in enumerate(self._listed) if (name, visit) in parked]
 
     def claimed_rows(self) -> Iterator[tuple[int, Numbers]]:
         """For each need that has machines, existing or acquired, their rows in the inventory."""

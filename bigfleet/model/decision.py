@@ -138,7 +138,7 @@ class Unresolved:
     freed: Resources = ZERO
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Decision:
     """Everything one cycle decided."""
 

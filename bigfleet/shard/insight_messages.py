@@ -163,7 +163,9 @@ def need_query(request: pb.ListNeedsRequest) -> NeedQuery:
     status = _STATUSES.get(request.status)
     if status is None:
         raise InvalidFieldError("status", request.status, f"a number from 0 to {max(_STATUSES)}")
-    return NeedQuery(tuple(request.clusters), status, tuple(request.reasons), request.text)
+    return NeedQuery(
+        tuple(request.clusters), status, tuple(request.reasons), request.text, grouped=request.grouped
+    )
 
 
 def decision_message(record: DecisionRecord) -> pb.ListDecisionsResponse:

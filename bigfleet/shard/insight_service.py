@@ -9,6 +9,7 @@ Rules: dashboard 8, decision O7, wire 8.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import Final
 
@@ -125,11 +126,14 @@ class InsightService:
         page = await self._frames.page(view, query)
         rows = page.found.rows
         last = min(len(rows), first + request.page_size) if request.page_size > 0 else len(rows)
-        header.total, header.needs = len(rows), len(page.encoded.rows)
+        header.total, header.needs = len(rows), len(page.rows)
         header.short, header.parked = page.found.short, page.found.parked
         header.by_reason.update(page.found.by_reason)
         header.before_first_short = page.found.before_first_short
         header.next_page_token = str(last) if last < len(rows) else ""
+        if request.grouped:
+            for group in await asyncio.to_thread(page.rows.groups, page.found, first, last):
+                header.groups.add(**asdict(group))
         yield pb.ListNeedsResponse(header=header)
         shown = rows[first:last]
         async for frame in page.batches(shown) if request.batched else page.frames(shown):

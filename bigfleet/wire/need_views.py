@@ -38,21 +38,24 @@ def need_view_to_proto(
         claimed_machine_count=len(verdict.claimed),
         bootstrap_count=len(verdict.bootstrapped),
         provision_count=len(verdict.provisioned),
-        same_domain=verdict.domain or "",
-        same_satisfiable=verdict.structurally_satisfiable,
-        acquisition_parked=verdict.parked,
-        same_candidates=[
-            pb.DomainCoverage(
-                domain=item.domain,
-                coverage_per_mille=item.coverage_per_mille,
-                satisfiable=item.satisfiable,
-            )
-            for item in verdict.same_candidates
-        ],
     )
+    # What an ordinary need has not is not written: of tens of thousands of needs few are gangs.
+    if verdict.domain is not None or verdict.structurally_satisfiable:
+        _write_gang(view, verdict)
+    if verdict.parked:
+        view.acquisition_parked = True
     if not verdict.satisfied:
         _write_unmet(view, verdict, unresolved, unmet_age=unmet_age, parked_age=parked_age)
     return view
+
+
+def _write_gang(view: pb.NeedView, verdict: Verdict) -> None:
+    view.same_domain = verdict.domain or ""
+    view.same_satisfiable = verdict.structurally_satisfiable
+    for item in verdict.same_candidates:
+        view.same_candidates.add(
+            domain=item.domain, coverage_per_mille=item.coverage_per_mille, satisfiable=item.satisfiable
+        )
 
 
 def _write_unmet(

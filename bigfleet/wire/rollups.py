@@ -138,16 +138,21 @@ def row_to_proto(
     profile: Profile, total: Mapping[str, str], unit: Mapping[str, str], group: str
 ) -> pb.CapacityNeed:
     """Write one row of demand from amounts that are texts already, as an operator words them."""
-    return pb.CapacityNeed(
-        requirements=requirements_to_proto(profile.requirements),
+    row = pb.CapacityNeed(
         aggregate_resources=total,
         priority=profile.priority,
-        spread=spreads_to_proto(profile.spreads),
         interruption_penalty_bucket=pb.PenaltyBucket.ValueType(profile.interruption_bucket),
         reclamation_penalty_bucket=pb.PenaltyBucket.ValueType(profile.reclamation_bucket),
-        min_unit=unit,
         group=group,
     )
+    # Most rows have none of these, and to say so costs as much as all the rest.
+    if profile.requirements:
+        row.requirements.extend(requirements_to_proto(profile.requirements))
+    if profile.spreads:
+        row.spread.extend(spreads_to_proto(profile.spreads))
+    if unit:
+        row.min_unit.update(unit)
+    return row
 
 
 def need_to_proto(need: Need) -> pb.CapacityNeed:

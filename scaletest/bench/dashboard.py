@@ -1,8 +1,9 @@
 """What the dashboard costs at 500,000 machines and 20,000 needs: CPU and bytes of every answer (dashboard 9, item 18).
 
-`python -m scaletest.bench.dashboard 500000 20000` prints the figures as JSON. Shard and dashboard run in this one process,
-so the CPU of an answer includes the shard's part of it; it is more than the dashboard's own. Every address is asked for
-after a cycle of its own, so that nothing is prepared for the first time, and twice more in the same cycle.
+`python -m scaletest.bench.dashboard 500000 20000` prints the figures as JSON; addresses after the two numbers are asked in
+place of all. Shard and dashboard run in this one process, so the CPU of an answer includes the shard's part of it; it is more
+than the dashboard's own. Every address is asked for after a cycle of its own, so that nothing is prepared for the first time,
+and twice more in the same cycle.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from html import unescape
@@ -49,6 +50,10 @@ ASKED = (
 )  # fmt: skip
 ROUNDS = 3
 BAR_MS, BAR_BYTES = 300.0, 1_000_000
+FILTER_BAR_MS = 200.0
+"""For an answer that leaves rows out."""
+FILTERS = ("status=", "q=", "state=", "cluster=", "sort=")
+NEVER = 1_000_000
 
 
 def fleet(count: int) -> list[Machine]:
@@ -108,7 +113,7 @@ async def fetch(session: aiohttp.ClientSession, address: str) -> tuple[int, byte
         return len(body), plain
 
 
-async def measure(machines: int, needs: int) -> dict[str, object]:
+async def measure(machines: int, needs: int, only: Sequence[str] = ()) -> dict[str, object]:
     """Ask everything a few times, the first time with nothing prepared, and keep the median."""
     answers: dict[str, dict[str, float]] = {}
     async with (
@@ -120,10 +125,12 @@ async def measure(machines: int, needs: int) -> dict[str, object]:
         look_ms = round((time.process_time() - before) * 1000, 1)
         # The machines stand here as Python objects too, which no shard has; the collector is not to walk them in an answer.
         gc.collect()
-        gc.freeze()
-        paths = [*ASKED, *await explained(session, url)]
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, NEVER)
+        paths = list(only) or [*ASKED, *await explained(session, url)]
         for path in paths:
             next_cycle(shard)
+            settle()
             spent, size, plain = [], 0, b""
             for _ in range(ROUNDS):
                 await asyncio.sleep(2.1)  # past the time for which answers are shared
@@ -139,7 +146,7 @@ async def measure(machines: int, needs: int) -> dict[str, object]:
     above = [
         path
         for path, told in answers.items()
-        if told["first_ms"] > BAR_MS or told["median_ms"] > BAR_MS or told["plain_bytes"] > BAR_BYTES
+        if max(told["first_ms"], told["median_ms"]) > _bar_ms(path) or told["plain_bytes"] > BAR_BYTES
     ]
     return {
         "machines": machines,
@@ -148,6 +155,23 @@ async def measure(machines: int, needs: int) -> dict[str, object]:
         "above_the_bar": above,
         "answers": answers,
     }
+
+
+def _bar_ms(path: str) -> float:
+    """Explanations name a cluster too, but leave nothing out."""
+    filtered = "/explain" not in path and any(name in path for name in FILTERS)
+    return FILTER_BAR_MS if filtered else BAR_MS
+
+
+def settle() -> None:
+    """Do what a shard has done by the time somebody asks about a decision (`bigfleet.app.garbage`).
+
+    What lives is set aside, and the C library has joined the pieces of memory that the decision before gave back: it does that
+    at the next request for more than a page or so, takes a tenth of a second for it, and here that would be an answer's.
+    """
+    gc.collect(1)
+    gc.freeze()
+    bytearray(1 << 20)
 
 
 def next_cycle(shard: StandingShard) -> None:
@@ -181,4 +205,4 @@ async def explained(session: aiohttp.ClientSession, url: str) -> list[str]:
 if __name__ == "__main__":
     # Standard output is for the figures; what a defect would say goes to standard error.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    print(json.dumps(asyncio.run(measure(int(sys.argv[1]), int(sys.argv[2])))))
+    print(json.dumps(asyncio.run(measure(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))))

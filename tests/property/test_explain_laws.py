@@ -138,7 +138,7 @@ def preemption_adds_up(case: Case, explanation: NeedExplanation) -> None:
 
 
 @given(SEEDS)
-@SHORT
+@settings(max_examples=200)  # as many as the dashboard's item 11 asks for
 def test_explanations_add_up_to_the_fleet_and_to_the_decision(seed: int) -> None:
     explanations_add_up(situation_of(Random(seed).choice))
 

@@ -246,7 +246,7 @@ def _coordinator(fleet: Fleet) -> CoordinatorSeen:
     if place is None:
         raise not_wired("a coordinator", "--coordinator-addr HOST:PORT")
     if place.error:
-        raise SourceError(Trouble.NO_LEADER, place.error)
+        raise SourceError(Trouble.NO_LEADER if place.leaderless else Trouble.FAILED, place.error)
     return place.seen or CoordinatorSeen()
 
 

@@ -8,6 +8,7 @@ Rules: dashboard 5 (Needs), 12.3; ADR-0160.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 Row = Mapping[str, Any]  # a need in the form of `/needs`
@@ -25,6 +26,20 @@ class NeedQuery:
     """How many rows to pass over."""
     size: int = 0
     """How many rows at most; 0 is all."""
+    grouped: bool = False
+    """Whether needs of one profile are to stand together, where the first of them stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedGroup:
+    """Needs of one profile that stand together; places and counts are of the whole list."""
+
+    fingerprint: str
+    first: int
+    needs: int
+    short: int
+    before_first_short: int
+    """How many rows stand before the first of the group that is short; `first + needs` when none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +56,18 @@ class NeedList:
     before_first_short: int
     """How many that pass stand before the first that is short: where supply ended."""
     rows: Sequence[Row]
+    groups: Sequence[NeedGroup] = ()
+    """Those of which `rows` has one, where they were asked for."""
 
 
 def listed(rows: Sequence[Row], query: NeedQuery, cycle: int, computed_at_ns: int) -> NeedList:
     """Return the list that a query asks for from all rows of a shard."""
     found = [row for row in rows if _passes(row, query)]
+    if query.grouped:
+        first: dict[str, int] = {}
+        for place, row in enumerate(found):
+            first.setdefault(row["profileFingerprint"], place)
+        found.sort(key=lambda row: first[row["profileFingerprint"]])
     short = [place for place, row in enumerate(found) if not row["satisfied"]]
     last = query.first + query.size if query.size else None
     return NeedList(
@@ -56,7 +78,19 @@ def listed(rows: Sequence[Row], query: NeedQuery, cycle: int, computed_at_ns: in
         short=len(short),
         before_first_short=short[0] if short else len(found),
         rows=found[query.first : last],
+        groups=_groups(found, query.first, len(found) if last is None else last) if query.grouped else (),
     )
+
+
+def _groups(found: Sequence[Row], first: int, last: int) -> list[NeedGroup]:
+    groups, place = list[NeedGroup](), 0
+    for fingerprint, members in groupby(found, key=lambda row: str(row["profileFingerprint"])):
+        satisfied = [bool(row["satisfied"]) for row in members]
+        begin, place = place, place + len(satisfied)
+        if begin < last and place > first:
+            before = begin + satisfied.index(False) if False in satisfied else place
+            groups.append(NeedGroup(fingerprint, begin, len(satisfied), satisfied.count(False), before))
+    return groups
 
 
 def _passes(row: Row, query: NeedQuery) -> bool:

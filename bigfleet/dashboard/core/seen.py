@@ -176,6 +176,8 @@ class CoordinatorPlace:
     answered_at: float | None
     error: str
     seen: CoordinatorSeen | None
+    leaderless: bool = False
+    """That is all that is wrong: no replica leads at present, and one will. Any other error wants somebody to act."""
 
 
 @dataclass(frozen=True, slots=True)

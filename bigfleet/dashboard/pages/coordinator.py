@@ -124,7 +124,8 @@ def _replicas(place: CoordinatorPlace, now: float) -> Html:
     trouble = None
     if place.error:
         since = "" if place.answered_at is None else f" Last answer {age(now - place.answered_at)} ago."
-        trouble = el("p", f"■ {place.error}; rebuilding.{since}", class_="bad")
+        rebuilding = "; rebuilding" if place.leaderless else ""
+        trouble = el("p", f"■ {place.error}{rebuilding}.{since}", class_="bad")
     columns = (
         Column("replica"),
         Column("state"),

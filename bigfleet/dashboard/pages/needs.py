@@ -1,17 +1,29 @@
-"""The needs of a shard as its last cycle saw them, by precedence, with a line where supply ended.
+"""The needs of a shard as its last cycle saw them, by precedence and grouped by profile, with a line where supply ended.
 
-Rules: dashboard 5 (Needs): filters in the address, grouped by profile, cut line, drawer with the explanation.
+Rules: dashboard 5 (Needs): filters in the address, grouped by profile, cut line, drawer with the explanation. ADR-0163.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
-from bigfleet.dashboard.core.need_list import NeedList, NeedQuery
+from bigfleet.dashboard.core.need_list import NeedGroup, NeedList, NeedQuery
 from bigfleet.dashboard.core.wording import count, plural
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text, reason_text
-from bigfleet.dashboard.pages.tables import Column, Row, choice, filters, identity, search, table
+from bigfleet.dashboard.pages.profiles import profile_text
+from bigfleet.dashboard.pages.tables import (
+    Column,
+    Group,
+    Note,
+    Row,
+    choice,
+    filters,
+    grouped_table,
+    identity,
+    search,
+)
 
 EVERY_S: Final = 15
 PAGE: Final = 200
@@ -22,9 +34,9 @@ REASONS: Final = (
     "TOPOLOGY_UNSATISFIABLE",
     "PREEMPTION_EXHAUSTED",
 )
+_RELATIONS: Final = {"prev": "prev", "next": "next"}
 _COLUMNS: Final = (
     Column("cluster"),
-    Column("priority", numeric=True),
     Column("asks for"),
     Column("gang"),
     Column("status"),
@@ -44,6 +56,7 @@ def query_of(chosen: Mapping[str, str]) -> NeedQuery:
         text=chosen["q"],
         first=(_page(chosen.get("page", "")) - 1) * PAGE,
         size=PAGE,
+        grouped=True,
     )
 
 
@@ -93,32 +106,95 @@ def _body(frame: Frame, answer: NeedList | None, chosen: Mapping[str, str], prob
     of = "" if answer.total == answer.needs else f"{count(answer.total)} of "
     caption = (
         f"Cycle {count(answer.cycle)}: {of}{plural(answer.needs, 'need')}, {count(answer.total - answer.short)} covered, "
-        f"{count(answer.short)} short; highest precedence first"
+        f"{count(answer.short)} short; highest precedence first, by profile"
     )
     first = query_of(chosen).first
-    listed = [
-        _row(frame, chosen["shard"], row, place == answer.before_first_short and place > 0)
-        for place, row in enumerate(answer.rows, first)
-    ]
-    if not listed:
+    if not answer.rows:
         return join(
             el("p", "This page lies behind the last one.", class_="dim"),
-            _pages(frame, chosen, 0, answer.total),
+            _pages(frame, chosen, 0, answer),
         )
-    return join(table(caption, _COLUMNS, listed), _pages(frame, chosen, first, answer.total))
+    groups = _groups(frame, chosen["shard"], answer, first)
+    return join(grouped_table(caption, _COLUMNS, groups), _pages(frame, chosen, first, answer))
+
+
+def _groups(frame: Frame, shard: str, answer: NeedList, first: int) -> Iterator[Group]:
+    """The rows of the page under the profiles they share, and the lines where supply ended."""
+    told = {group.fingerprint: group for group in answer.groups}
+    place = first
+    for fingerprint, members in groupby(answer.rows, key=lambda row: str(row["profileFingerprint"])):
+        group, rows, begin = told.get(fingerprint), list[Row | Note](), place
+        heading: Html | None = None
+        for row in members:
+            line = _line(answer, group, place)
+            if line is not None and place == begin:
+                yield Group([line])  # above the heading, as it is between two profiles
+            elif line is not None:
+                rows.append(line)
+            heading = heading or _heading(row, group, begin)
+            rows.append(_row(frame, shard, row))
+            place += 1
+        yield Group(rows, heading)
+
+
+def _line(answer: NeedList, group: NeedGroup | None, place: int) -> Note | None:
+    """The line before a need, if supply ended there: for all that is listed, or for one profile."""
+    if not place:
+        return None
+    if place == answer.before_first_short and answer.short:
+        below = answer.total - place
+        words = (
+            f"▼ Supply ended here: {_all(place)} above covered; "
+            f"{count(answer.short)} of {count(below)} below short."
+        )
+        return Note(words, class_="cut")
+    if group is not None and group.first < place == group.before_first_short and group.short:
+        words = (
+            f"▼ Supply for this profile ended here: {count(place - group.first)} of its "
+            f"{plural(group.needs, 'need')} covered above."
+        )
+        return Note(words, class_="cut own")
+    return None
+
+
+def _all(needs: int) -> str:
+    return "the one need" if needs == 1 else f"all {count(needs)} needs"
+
+
+def _heading(row: Mapping[str, Any], group: NeedGroup | None, begin: int) -> Html:
+    if group is None:  # of a shard that does not tell groups
+        return el("span", profile_text(row))
+    covered = group.needs - group.short
+    how = (
+        "covered"
+        if not group.short and group.needs == 1
+        else "all covered"
+        if not group.short
+        else "short"
+        if group.needs == 1
+        else f"{count(covered)} covered, {count(group.short)} short"
+    )
+    more = " (goes on from the page before)" if group.first < begin else ""
+    return el(
+        "span",
+        profile_text(row),
+        " ",
+        el("span", f"{plural(group.needs, 'need')}, {how}{more}", class_="dim"),
+    )
 
 
 def _page(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 9 and int(text) else 1
 
 
-def _pages(frame: Frame, chosen: Mapping[str, str], first: int, total: int) -> Html:
+def _pages(frame: Frame, chosen: Mapping[str, str], first: int, answer: NeedList) -> Html:
     """Where in the list one is, and the ways on."""
-    here, last = first // PAGE + 1, (total - 1) // PAGE + 1
+    here, last = first // PAGE + 1, (answer.total - 1) // PAGE + 1
+    cut = answer.before_first_short // PAGE + 1 if answer.short and answer.before_first_short else here
 
     def to(name: str, page: int, there: bool) -> Html | None:
         return (
-            el("a", name, href=frame.to("needs", **{**chosen, "page": str(page)}), rel=name)
+            el("a", name, href=frame.to("needs", **{**chosen, "page": str(page)}), rel=_RELATIONS.get(name))
             if there
             else None
         )
@@ -130,6 +206,7 @@ def _pages(frame: Frame, chosen: Mapping[str, str], first: int, total: int) -> H
         to("prev", here - 1, here > 1),
         to("next", here + 1, here < last),
         to("last", last, here < last),
+        to("where supply ended", cut, cut != here),
         el("a", "as CSV", href=frame.to("api/v1/x/export/needs.csv", **{**chosen, "page": None})),
         class_="pages",
         aria_label="Pages of the list",
@@ -147,7 +224,7 @@ def explain_address(frame: Frame, shard: str, row: Mapping[str, Any]) -> str:
     )
 
 
-def _row(frame: Frame, shard: str, row: Mapping[str, Any], cut: bool) -> Row:
+def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> Row:
     where = explain_address(frame, shard, row)
     status = "satisfied" if row["satisfied"] else reason_text(row["unmetReason"])
     if row["acquisitionParked"]:
@@ -157,7 +234,6 @@ def _row(frame: Frame, shard: str, row: Mapping[str, Any], cut: bool) -> Row:
     return Row(
         (
             el("a", row["clusterId"], href=where, data_drawer=True),
-            count(row["priority"]),
             deficit_text(row["aggregateResources"]),
             identity(row["group"]) if row["group"] else "—",
             el("span", f"{mark}{status}", class_=tone),
@@ -167,7 +243,6 @@ def _row(frame: Frame, shard: str, row: Mapping[str, Any], cut: bool) -> Row:
         ),
         key=f"{row['clusterId']}|{row['profileFingerprint']}|{row['group']}",
         open=where,
-        class_="cut" if cut else "",
     )
 
 

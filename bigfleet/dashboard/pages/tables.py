@@ -33,15 +33,37 @@ class Row:
     class_: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Words across all columns, between rows."""
+
+    words: Child
+    class_: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that belong together, under a heading if they have one."""
+
+    rows: Sequence[Row | Note]
+    heading: Child = None
+
+
 def table(
     caption: Child, columns: Sequence[Column], rows: Iterable[Row], sorted_by: "Sorted | None" = None
 ) -> Html:
     """Return a table; columns that can be sorted by are links."""
+    return grouped_table(caption, columns, [Group(list(rows))], sorted_by)
+
+
+def grouped_table(
+    caption: Child, columns: Sequence[Column], groups: Iterable[Group], sorted_by: "Sorted | None" = None
+) -> Html:
+    """Return a table whose rows stand in groups."""
     head = el("tr", (_header(column, sorted_by) for column in columns))
-    body = [_row(row, columns) for row in rows]
     return el(
         "div",
-        el("table", el("caption", caption), el("thead", head), el("tbody", body)),
+        el("table", el("caption", caption), el("thead", head), (_group(group, columns) for group in groups)),
         class_="scroll",
         tabindex=0,
         role="region",
@@ -87,7 +109,16 @@ def _header(column: Column, sorted_by: Sorted | None) -> Html:
     )
 
 
-def _row(row: Row, columns: Sequence[Column]) -> Html:
+def _group(group: Group, columns: Sequence[Column]) -> Html:
+    heading = None
+    if group.heading is not None:
+        heading = el("tr", el("th", group.heading, colspan=len(columns), scope="rowgroup"), class_="group")
+    return el("tbody", heading, [_row(row, columns) for row in group.rows])
+
+
+def _row(row: Row | Note, columns: Sequence[Column]) -> Html:
+    if isinstance(row, Note):
+        return el("tr", el("td", row.words, colspan=len(columns)), class_=row.class_ or None)
     cells = (
         el(
             "td",

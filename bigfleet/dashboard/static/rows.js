@@ -7,7 +7,7 @@ const body = drawer?.querySelector(".body");
 let from = null;
 
 function rowsOf(row) {
-  return [...row.closest("tbody").querySelectorAll("tr[data-open]")];
+  return [...row.closest("table").querySelectorAll("tr[data-open]")];
 }
 
 document.addEventListener("keydown", (event) => {

@@ -996,6 +996,7 @@ class ListNeedsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     BATCHED_FIELD_NUMBER: _builtins.int
+    GROUPED_FIELD_NUMBER: _builtins.int
     status: Global___ListNeedsRequest.Status.ValueType
     """Only needs that fare so."""
     text: _builtins.str
@@ -1009,6 +1010,10 @@ class ListNeedsRequest(_message.Message):
     batched: _builtins.bool
     """Send rows many to a frame, as `batch`. Thousands of frames cost more than what is in them. A shard that does not know
     this sends them one by one, so be ready for both.
+    """
+    grouped: _builtins.bool
+    """Let needs of one profile stand together, where the first of them stands; else they stand by arrival among all of
+    their priority. The header tells the groups of the page. A shard that does not know this leaves them apart and tells none.
     """
     @_builtins.property
     def clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1028,10 +1033,11 @@ class ListNeedsRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         batched: _builtins.bool = ...,
+        grouped: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batched", b"batched", "clusters", b"clusters", "page_size", b"page_size", "page_token", b"page_token", "reasons", b"reasons", "status", b"status", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batched", b"batched", "clusters", b"clusters", "grouped", b"grouped", "page_size", b"page_size", "page_token", b"page_token", "reasons", b"reasons", "status", b"status", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1133,6 +1139,7 @@ class ListNeedsHeader(_message.Message):
     BY_REASON_FIELD_NUMBER: _builtins.int
     BEFORE_FIRST_SHORT_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """Needs that pass the filter, on all pages."""
     needs: _builtins.int
@@ -1153,6 +1160,10 @@ class ListNeedsHeader(_message.Message):
     def by_reason(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Of those that pass the filter and are short, how many for each reason."""
 
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___NeedGroup]:
+        """Where it was asked for: the profiles of which the page shows a need, in their order."""
+
     def __init__(
         self,
         *,
@@ -1164,14 +1175,53 @@ class ListNeedsHeader(_message.Message):
         by_reason: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         before_first_short: _builtins.int = ...,
         next_page_token: _builtins.str = ...,
+        groups: _abc.Iterable[Global___NeedGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_first_short", b"before_first_short", "by_reason", b"by_reason", "cycle", b"cycle", "needs", b"needs", "next_page_token", b"next_page_token", "parked", b"parked", "short", b"short", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_first_short", b"before_first_short", "by_reason", b"by_reason", "cycle", b"cycle", "groups", b"groups", "needs", b"needs", "next_page_token", b"next_page_token", "parked", b"parked", "short", b"short", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListNeedsHeader: _TypeAlias = ListNeedsHeader  # noqa: Y015
+
+@_typing.final
+class NeedGroup(_message.Message):
+    """Needs of one profile that stand together; the counts are of all that pass the filter, on whichever page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    NEEDS_FIELD_NUMBER: _builtins.int
+    SHORT_FIELD_NUMBER: _builtins.int
+    BEFORE_FIRST_SHORT_FIELD_NUMBER: _builtins.int
+    fingerprint: _builtins.str
+    """The canonical text of the profile."""
+    first: _builtins.int
+    """How many that pass the filter stand before the first of the group."""
+    needs: _builtins.int
+    """Needs of the group."""
+    short: _builtins.int
+    """How many of them are short."""
+    before_first_short: _builtins.int
+    """How many that pass the filter stand before the first of the group that is short; equal to first + needs when none is."""
+    def __init__(
+        self,
+        *,
+        fingerprint: _builtins.str = ...,
+        first: _builtins.int = ...,
+        needs: _builtins.int = ...,
+        short: _builtins.int = ...,
+        before_first_short: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_first_short", b"before_first_short", "fingerprint", b"fingerprint", "first", b"first", "needs", b"needs", "short", b"short"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NeedGroup: _TypeAlias = NeedGroup  # noqa: Y015
 
 @_typing.final
 class ListDecisionsRequest(_message.Message):

@@ -58,7 +58,7 @@ class CycleFacts:
     suppressed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class CycleView:
     """One cycle: what was decided on, what was decided, and what the ledgers said after it."""
 

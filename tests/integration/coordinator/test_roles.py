@@ -1,16 +1,21 @@
 """Gates under real mutual TLS, every role against every call, and the tool's certificates (coordinator 4.2; acceptance 44, 67; failure row 29)."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
+from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import ADMIN, READONLY, Identity
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.aio.service import UnaryMethod
+from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.testing.certificates import Authority
 from bigfleet.transport.coordinator import (
     ASSIGN_DOMAIN,
@@ -24,6 +29,7 @@ from bigfleet.transport.coordinator import (
     UNASSIGN_DOMAIN,
 )
 from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.resolve import system_resolve
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.coordinator.harness import Running, bigfleetctl, running
@@ -154,3 +160,40 @@ def test_the_tool_shows_its_certificate_and_a_wrong_one_is_exit_6(secured: Secur
     assert (half.code, "allowed is all three TLS flags or none" in half.err) == (2, True)
     missing = bigfleetctl(*at, *secured.flags("admin")[:4], "--tls-ca", tmp_path / "none.crt", "list-shards")
     assert (missing.code, missing.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(("holder", "reads"), [("readonly", True), ("shard s-1", False)])
+def test_a_dashboard_reads_with_a_readonly_certificate_and_tells_a_refusal_as_such(
+    secured: Secured, holder: str, reads: bool
+) -> None:
+    """Dashboard checklist item 25: a coordinator that refuses is not one that is away."""
+
+    async def look() -> tuple[str, int, str, str]:
+        net = GrpcNet(TlsStore(secured.files[holder], lambda _problem: None))
+        options = DashboardOptions(port=0, coordinator=[secured.running.addresses])
+        dashboard = Dashboard(options, clock=SystemClock(), net=net, resolve=system_resolve)
+        await dashboard.start()
+        try:
+            await dashboard.fleet.watcher.once()
+            place = dashboard.fleet.picture.coordinator
+            assert place is not None
+            url = f"http://127.0.0.1:{dashboard.port}"
+            async with aiohttp.ClientSession() as session:
+                async with session.get(f"{url}/api/v1/topology") as answer:
+                    status, told = answer.status, await answer.text()
+                async with session.get(f"{url}/topology") as answer:
+                    page = await answer.text()
+            return place.error, status, told, page
+        finally:
+            await dashboard.stop()
+
+    error, status, told, page = secured.running.wait(look())
+    refusal = "the coordinator refused this dashboard's certificate"
+    if reads:
+        assert (error, status) == ("", 200)
+        assert refusal not in page
+    else:
+        assert refusal in error
+        assert (status, refusal in json.loads(told)["error"]) == (502, True)
+        assert refusal in unescape(page)
+        assert "rebuilding" not in page

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from bigfleet.dashboard.api.routes import COMPATIBLE
 from bigfleet.dashboard.guard import Admission
+from bigfleet.dashboard.pages.book import PAGES
 from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
@@ -20,6 +22,7 @@ from tests.integration.dashboard.world import MACHINES, NEEDS, World, dashboard_
 
 pytestmark = pytest.mark.integration
 
+STREAM = "/fleet/api/v1/x/stream"
 METRICS = b"""
 # TYPE bigfleet_shard_inventory_machines gauge
 bigfleet_shard_inventory_machines{state="Configured",capacity_type="Spot",interruption_penalty_bucket="pinned"} 2.0
@@ -360,11 +363,19 @@ def test_under_a_prefix_all_links_carry_it() -> None:
     """Checklist item 26."""
 
     async def story(world: World) -> None:
-        status, text, _ = await world.get("/fleet/needs")
-        assert status == 200
-        assert 'href="/fleet/machines"' in text
-        assert 'href="/needs"' not in text
+        places = "href|src|action|data-open|data-ask|data-stream"
+        for page in PAGES:
+            status, text, _ = await world.get(f"/fleet/{page}")
+            assert status == 200
+            links = re.findall(rf' (?:{places})="([^"]*)"', text)
+            assert [link for link in links if not link.startswith(("/fleet/", "#"))] == [], page
+            assert f'data-stream="{STREAM}"' in text, page
         assert (await world.get("/fleet/api/v1/x/status"))[0] == 200
         assert (await world.get("/needs"))[0] == 404
+        async with world.session.get(f"{world.url}{STREAM}") as answer, asyncio.timeout(20):
+            world.complete()
+            async for line in answer.content:
+                if line.startswith(b"event: cycle"):
+                    break
 
     run(story, base="/fleet/")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from bigfleet.document.snapshot import write_situation
+from bigfleet.transport import shard_reading as calls
+from tests.integration.dashboard.test_api import Counting
 from tests.integration.dashboard.world import World, dashboard_world, situation
 
 pytestmark = pytest.mark.integration
@@ -110,4 +112,24 @@ def test_a_bad_question_is_told_what_is_wrong_with_it() -> None:
             status, told = await ask(body)
             assert (status, "body: found" in told["error"]) == (400, True), (body[:20], told)
 
+    run(story)
+
+
+def test_item_16_a_shard_does_no_more_for_a_question_than_hand_out_its_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So its cycles cannot be felt to differ: the engine runs in a process that the dashboard starts for it."""
+
+    def here(*_given: object, **_named: object) -> None:
+        raise AssertionError("the question was answered in this process")
+
+    async def story(world: World, ask: Ask) -> None:
+        reader = world.dashboard.fleet.shard("shard-0")
+        reader._channel = channel = Counting(reader._channel)  # type: ignore[assignment]
+        assert (await ask(edits=[]))[1]["same"] is True
+        looks = (calls.GET_STATUS, calls.LIST_SHORTFALLS, calls.WATCH_CYCLES)
+        assert [one for one in channel.asked if one not in looks] == [calls.GET_SNAPSHOT]
+
+    monkeypatch.setattr("bigfleet.dashboard.what_if_process.answered", here)
+    monkeypatch.setattr("bigfleet.explain.question.ask", here)
     run(story)

@@ -87,6 +87,10 @@ class World:
         """Let the dashboard look at everything once more, now."""
         await self.dashboard.fleet.watcher.once()
 
+    def port(self, shard: str) -> int:
+        """Where a shard listens."""
+        return int(self._servers[shard].port)
+
     async def lose(self, shard: str) -> None:
         """Stop a shard's server."""
         await self._servers[shard].stop(0)

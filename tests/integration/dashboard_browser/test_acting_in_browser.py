@@ -90,12 +90,27 @@ def test_a_cycle_refreshes_the_open_page_and_marks_what_changed(browsing: Browsi
             async with page.expect_request("**/x/stream"):
                 await tab.open("needs")
             await expect(page.locator("caption")).to_contain_text("Cycle 1: 3 needs")
-            await page.locator("tbody tr").nth(1).focus()
+            await page.locator("tbody tr[data-open]").nth(1).focus()
             world.complete(given=situation(MACHINES, NEEDS[:2]))
             await expect(page.locator("caption")).to_contain_text("Cycle 2: 2 needs", timeout=30_000)
             assert str(await focused_key(page)).startswith("web|")
 
     browsing.play(story)
+
+
+def test_item_26_behind_a_prefix_links_lead_on_and_the_page_is_refreshed(browsing: Browsing) -> None:
+    async def story(world: World) -> None:
+        async with browsing.tab(world) as tab:
+            page = tab.page
+            await tab.open("fleet/")
+            async with page.expect_request("**/fleet/api/v1/x/stream"):
+                await page.get_by_role("link", name="Needs", exact=True).click()
+            assert page.url.startswith(f"{tab.url}/fleet/needs")
+            await expect(page.locator("caption")).to_contain_text("Cycle 1: 3 needs")
+            world.complete(given=situation(MACHINES, NEEDS[:2]))
+            await expect(page.locator("caption")).to_contain_text("Cycle 2: 2 needs", timeout=30_000)
+
+    browsing.play(story, base="/fleet/")
 
 
 def test_a_lost_shard_is_told_and_its_return_too(browsing: Browsing) -> None:
@@ -254,7 +269,7 @@ def test_twenty_thousand_needs_are_paged_filtered_and_walked(browsing: Browsing)
             page = tab.page
             await tab.open("needs?shard=shard-0")
             await expect(page.locator("caption")).to_contain_text("20,000 needs")
-            assert await page.locator("tbody tr").count() == 200
+            assert await page.locator("tbody tr[data-open]").count() == 200
             assert await page.evaluate("document.querySelectorAll('*').length") < 10_000
             await tab.picture("needs-big")
             await page.get_by_role("link", name="last", exact=True).click()

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting, need_row
+from bigfleet.dashboard.written import write_answer
 from bigfleet.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.v1alpha1 import shardread_pb2 as read
 
@@ -19,6 +22,24 @@ def test_no_need_is_smaller_than_the_least_that_is_counted_on() -> None:
 def test_rows_are_cut_where_the_next_would_not_fit() -> None:
     rows = [{"name": "x" * 10}, {"name": "é"}, {"name": "z"}]
     sizes = [len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()) + 1 for row in rows]
-    assert fitting(rows, sum(sizes[:2])) == rows[:2]
-    assert fitting(rows, sum(sizes[:2]) - 1) == rows[:1]
-    assert fitting(rows, 0) == []
+    assert json.loads(fitting(rows, sum(sizes[:2]))) == rows[:2]
+    assert json.loads(fitting(rows, sum(sizes[:2]) - 1)) == rows[:1]
+    assert json.loads(fitting(rows, 0)) == []
+
+
+def test_what_is_written_already_stands_in_an_answer_as_it_is() -> None:
+    rows = [{"name": "é"}, {"name": '"'}]
+    answer = {"cycle": 7, "needs": fitting(rows, 100), "shardId": 's"'}
+    assert json.loads(write_answer(answer)) == {"cycle": 7, "needs": rows, "shardId": 's"'}
+
+
+def test_a_number_that_json_does_not_know_is_not_written() -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_answer({"price": float("nan")})
+
+
+def test_a_value_of_a_newer_shard_is_unspecified() -> None:
+    view = read.NeedView.FromString(
+        read.NeedView(unmet_reason=read.UnmetReason.ValueType(99)).SerializeToString()
+    )
+    assert need_row(view)["unmetReason"] == "UNSPECIFIED"

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
@@ -233,5 +234,23 @@ def test_after_a_cycle_that_decided_nothing_anew_only_the_age_of_short_needs_is_
         assert after[0] is before[0]
         assert pb.InspectNeedsResponse.FromString(before[1]).need.age_cycles_unmet == 1
         assert pb.InspectNeedsResponse.FromString(after[1]).need.age_cycles_unmet == 7
+
+    virtually(scenario)
+
+
+def test_a_reader_does_not_keep_the_cycle_it_asked_about() -> None:
+    """A decision is large. What is kept for the next reader must not hold it back when its cycle is replaced."""
+
+    async def scenario() -> None:
+        shard = StandingShard()
+        frames = NeedFrames()
+        given = Situation(0.0, (machine("m-1"),), (need("a", 3), need("b", 2)))
+        page = await frames.page(shard.complete(given), NeedQuery())
+        assert len([frame async for frame in page.frames(page.found.rows)]) == 2
+        old = ref(shard.last_cycle())
+        old_decision = ref(page.rows.view.decision)
+        del page
+        shard.complete(given)
+        assert (old(), old_decision()) == (None, None)
 
     virtually(scenario)

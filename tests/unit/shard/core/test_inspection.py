@@ -120,3 +120,52 @@ def test_a_filter_makes_no_verdict_of_needs_that_are_served() -> None:
     rows = NeedRows(view)
     assert len(rows.find(NeedQuery(text="5")).rows) == 1
     assert vars(view.decision.verdicts)["_made"] == {}
+
+
+def grouped_rows() -> NeedRows:
+    """Two profiles of one priority that arrived in turn, below one that is served and above one that is not."""
+    other = Profile((Requirement("zone", Operator.IN, ("z1",)),), priority=5)
+    needs = (
+        need("a", 9),
+        need("a", 5, 1),
+        Need("b", other, amounts(cpu=4), arrival_ns=2),
+        need("c", 5, 3),
+        Need("d", other, amounts(cpu=4), arrival_ns=4),
+        need("e", 1),
+    )
+    fleet = tuple(
+        machine(f"m-{n}", S.CONFIGURED, cluster=name, assigned=assigned(5)) for n, name in enumerate("abe")
+    )
+    return NeedRows(cycle_of(Situation(0.0, (machine("m-9"), *fleet), needs)))
+
+
+def test_needs_of_one_profile_stand_together_where_the_first_of_them_stands() -> None:
+    rows = grouped_rows()
+    apart, together = rows.find(NeedQuery()), rows.find(NeedQuery(grouped=True))
+
+    def clusters(found: NeedsFound) -> str:
+        return "".join(rows[row].verdict.need.cluster for row in found.rows)
+
+    assert (clusters(apart), clusters(together)) == ("aabcde", "aacbde")
+    assert (apart.short, apart.by_reason) == (together.short, together.by_reason)
+    satisfied = [rows[row].verdict.satisfied for row in together.rows]
+    assert satisfied.index(False) == together.before_first_short
+
+
+def test_a_group_is_told_with_all_of_its_needs_whatever_page_shows_one() -> None:
+    rows = grouped_rows()
+    found = rows.find(NeedQuery(grouped=True))
+    whole = rows.groups(found, 0, 6)
+    assert [(group.first, group.needs) for group in whole] == [(0, 1), (1, 2), (3, 2), (5, 1)]
+    assert sum(group.short for group in whole) == found.short
+    for group in whole:
+        members = range(group.first, group.first + group.needs)
+        short = [place for place in members if not rows[found.rows[place]].verdict.satisfied]
+        assert group.short == len(short)
+        assert group.before_first_short == (short[0] if short else members.stop)
+    assert rows.groups(found, 2, 3) == whole[1:2]
+    assert rows.groups(found, 2, 4) == whole[1:3]
+    assert rows.groups(found, 4, 6) == whole[2:]
+    assert rows.groups(found, 6, 6) == []
+    few = rows.find(NeedQuery(clusters=("c", "d"), grouped=True))
+    assert [(group.first, group.needs) for group in rows.groups(few, 0, 2)] == [(0, 1), (1, 1)]

@@ -1,0 +1,47 @@
+"""A profile in words: what its needs ask of a machine, and what they are worth.
+
+Called by: the needs page, as the heading of a group.
+Must never: leave out a part that tells two profiles apart; the fingerprint has the same parts.
+Rules: dashboard 5 (grouped by profile), 10 (plain English).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bigfleet.dashboard.core.wording import count
+
+_PRESENT: Final = {"Exists": "has {key}", "DoesNotExist": "has no {key}", "Same": "all in one {key}"}
+_AMONG: Final = {"In": "{key} is {values}", "NotIn": "{key} is not {values}"}
+_BUCKETS: Final = {"HALF_DOLLAR": "$0.50"}
+_NO_PENALTY: Final = ("ZERO", "UNSPECIFIED")
+
+
+def profile_text(row: Mapping[str, Any]) -> str:
+    """Return the profile of a need, in the form of `/needs`."""
+    asked = [_requirement(part) for part in row["requirements"]]
+    asked += [_spread(part) for part in row["spread"]]
+    words = [f"Priority {count(row['priority'])}", "; ".join(asked) or "any machine"]
+    for key, what in (
+        ("interruptionPenaltyBucket", "interrupted"),
+        ("reclamationPenaltyBucket", "reclaimed"),
+    ):
+        if row[key] not in _NO_PENALTY:
+            words.append(_penalty(row[key], what))
+    return " · ".join(words)
+
+
+def _requirement(part: Mapping[str, Any]) -> str:
+    values = " or ".join(part["values"])
+    form = _AMONG.get(part["operator"]) or _PRESENT.get(part["operator"], "{key}, which is not understood")
+    return form.format(key=part["key"], values=values or "nothing")
+
+
+def _spread(part: Mapping[str, Any]) -> str:
+    binding = "" if part["whenUnsatisfiable"] == "DoNotSchedule" else ", if that can be"
+    return f"spread over {part['topologyKey']}, at most {count(part['maxSkew'])} apart{binding}"
+
+
+def _penalty(bucket: str, what: str) -> str:
+    if bucket == "PINNED":
+        return f"must not be {what}"
+    return f"{_BUCKETS.get(bucket) or f'${count(int(bucket))}'} if {what}"
