@@ -217,6 +217,16 @@ class Kinds:
         wide = self._wide.get(key)
         return self._plain_values(key) if wide is None else wide.in_text_order()
 
+    def values_as_met(self, key: str) -> KeyValues:
+        """The same, codes in any order: to sort the values of a key that tells every machine apart takes long."""
+        return self._wide.get(key) or self._plain_values(key)
+
+    def types(self) -> KeyValues:
+        """The instance-type field of every kind, which may be empty."""
+        code_of: dict[str, int] = {}
+        codes = [code_of.setdefault(shape.instance_type, len(code_of)) for shape in self._first]
+        return KeyValues(np.array(codes, dtype=np.intp)[self._plain], list(code_of))
+
     def _plain_values(self, key: str) -> KeyValues:
         found = self._values.get(key)
         if found is None:
@@ -233,11 +243,12 @@ class Kinds:
         if found is None:
             found = np.ones(len(self), dtype=np.bool_)
             for requirement in profile.requirements:
-                found &= self._where(requirement)
+                found &= self.meeting(requirement)
             self._matching[profile.requirements_text] = found
         return found
 
-    def _where(self, requirement: Requirement) -> Flags:
+    def meeting(self, requirement: Requirement) -> Flags:
+        """The kinds on which one requirement holds."""
         wide = self._wide.get(requirement.key)
         if wide is not None:
             return wide.where(requirement)  # such a key is named with other values by everybody
@@ -253,6 +264,16 @@ class Kinds:
             goal = self.scale.matrix([self.scale.vector(wanted)])
             found = self._covering[wanted] = all_of(self.sizes.matrix >= goal)[self.size]
         return found
+
+    @property
+    def capacities(self) -> tuple[Resources, ...]:
+        """What the sizes offer, dimensions included that no demand names."""
+        return tuple(self._size_number)
+
+    def below(self, name: str, amount: int) -> Flags:
+        """The kinds that hold less than an amount of one dimension."""
+        flags = np.array([size.amount(name) < amount for size in self._size_number], dtype=np.bool_)
+        return flags[self.size]
 
     def eligible(self, profile: Profile, unit: Resources) -> Flags:
         """The kinds that match a profile and cover a unit."""

@@ -42,6 +42,8 @@ class Phase2Result:
 
     actions: tuple[Action, ...]
     unresolved: tuple[Unresolved, ...]
+    victims: Mapping[int, Numbers]
+    """Rows of the machines that leave, by place of the need that they leave for."""
 
 
 def run_phase2(
@@ -53,12 +55,13 @@ def run_phase2(
     """Find victims for every need that is still short, the highest priority first."""
     short = [item for item in open_needs if any(item.missing)]
     if not short:
-        return Phase2Result((), ())
+        return Phase2Result((), (), {})
     short.sort(key=lambda item: (-item.need.profile.priority, item.place))
     victims = _Victims(fleet, holders)
     draining = _Draining(fleet)
     actions: list[Action] = []
     unresolved: list[Unresolved] = []
+    leaving: dict[int, Numbers] = {}
     for item in short:
         need, missing = item.need, item.missing
         gang = need.profile.same_key is not None
@@ -72,11 +75,13 @@ def run_phase2(
         if reporter is not None:
             note = VictimNote(in_order(fleet, counted), *seen, in_order(fleet, taken))
             reporter.victims(item.place, note)
+        if taken.size:
+            leaving[item.place] = taken
         actions += [_preempt(fleet, item, row) for row in taken.tolist()]
         if any(left):
             freed = _freed(fleet, taken)
             unresolved.append(Unresolved(item.place, fleet.kinds.scale.resources(left), taken.size, freed))
-    return Phase2Result(tuple(actions), tuple(unresolved))
+    return Phase2Result(tuple(actions), tuple(unresolved), leaving)
 
 
 def _preempt(fleet: Fleet, item: OpenNeed, row: int) -> Action:

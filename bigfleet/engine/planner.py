@@ -126,6 +126,7 @@ class Planner:
             listed=self._listed,
             open_needs=open_needs,
             exhausted=exhausted,
+            victims=second.victims,
         )
         excess = {name: rows for name, run in runs.items() if (rows := run.excess()).size}
         released = releases(fleet, None if broker is None else broker.taken, asked.holds, asked.now)

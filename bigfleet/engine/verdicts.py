@@ -6,8 +6,9 @@ Must never: work out what nobody may ever look at: ids, raw rows and domains are
 Rules: decision-engine 10.3.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from operator import eq
 from typing import overload
 
@@ -30,8 +31,7 @@ from bigfleet.model.decision import (
     Unresolved,
     Verdict,
 )
-from bigfleet.model.demand import Demand
-from bigfleet.model.inventory import InventorySnapshot
+from bigfleet.model.demand import Demand, ListKey
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO
@@ -70,12 +70,18 @@ class Verdicts(Sequence[Verdict]):
         supply: GangSupply,
         *,
         runs: Mapping[str, ClusterRun],
-        listed: Sequence[tuple[object, str, int]],
+        listed: Sequence[tuple[ListKey, str, int]],
         open_needs: Sequence[OpenNeed],
         exhausted: frozenset[int],
+        victims: Mapping[int, Numbers],
     ) -> None:
         """`listed` says for each need whose it is and when it was visited; `exhausted` needs found too few victims."""
-        self._kinds, self._demand, self._supply = fleet.kinds, demand, supply
+        self.kinds, self.stamps = fleet.kinds, fleet.stamps
+        self.kind_of_row: NDArray[np.int32] = fleet.kind
+        """Four bytes a machine, and mostly those that the next cycle works with."""
+        self.victims = victims
+        """Rows of the machines that leave, by place of the need that they leave for."""
+        self._demand, self._supply = demand, supply
         self._runs, self._listed = runs, listed
         self._teller = _Teller(fleet)
         acquired = _acquired_ids(fleet, open_needs)
@@ -138,15 +144,63 @@ class Verdicts(Sequence[Verdict]):
             return []
         return [place for place, (_, name, visit) in enumerate(self._listed) if (name, visit) in parked]
 
-    def claimed_rows(self) -> Iterator[tuple[int, Numbers]]:
-        """For each need that has machines, existing or acquired, their rows in the inventory."""
-        for place, (_, name, visit) in enumerate(self._listed):
-            run = self._runs[name]
-            credited = run.outcomes[visit].credited
-            if credited.size:
-                yield place, run.rows(credited)
-        for place, rows in self._acquired.items():
-            yield place, np.array(rows, dtype=np.intp)
+    def holders(self, rows: int) -> NDArray[np.int32]:
+        """For each of so many rows of the inventory the place of the need that has the machine, -1 where none does."""
+        holders = np.full(rows, -1, dtype=np.int32)
+        members, whose = self._credited()
+        holders[members] = whose
+        for place, acquired in self._acquired.items():
+            holders[acquired] = place
+        return holders
+
+    def _credited(self) -> tuple[Numbers, Numbers]:
+        """All machines that are credited to needs, as rows, and to which; at once, as needs are tens of thousands."""
+        runs = self._runs
+        first_visit: dict[str, int] = {}
+        visits = 0
+        for name, run in runs.items():
+            first_visit[name] = visits
+            visits += len(run.outcomes)
+        credited = [outcome.credited for run in runs.values() for outcome in run.outcomes]
+        if not credited:
+            return _NO_ROWS, _NO_ROWS
+        place_of = np.empty(visits, dtype=np.intp)
+        place_of[[first_visit[name] + visit for _, name, visit in self._listed]] = np.arange(visits)
+        counts = np.fromiter(map(len, credited), dtype=np.intp, count=visits)
+        rows = np.concatenate([run.members.rows for run in runs.values()]).astype(np.intp)
+        first_member = np.cumsum([0, *(run.members.rows.size for run in runs.values())][:-1])
+        offsets = np.repeat(first_member, [len(run.outcomes) for run in runs.values()])
+        members = np.concatenate(credited) + np.repeat(offsets, counts)
+        return rows[members], np.repeat(place_of, counts)
+
+    @property
+    def classes_from(self) -> int:
+        """The place of the first need that stands for folded ones; all before it are in the order of the demand."""
+        return bisect_left(self._listed, ((1,), "", 0))
+
+    @cached_property
+    def _folded_keys(self) -> list[ListKey]:
+        """Where the rows stood that are folded into classes, in list order; classes come after all other needs."""
+        keys = []
+        for _, name, visit in self._listed[self.classes_from :]:
+            rows = self._demand.by_cluster[name].keys
+            keys += [(0, *rows[place]) for place in self._runs[name].plans[visit].places]
+        keys.sort()
+        return keys
+
+    def _list_places(self, place: int) -> tuple[int, ...]:
+        """Where the rows stand in the demand as it was given that a need is made of.
+
+        Needs that stand for themselves are here in that order, so what is missing before one of them are folded rows.
+        """
+        order, name, visit = self._listed[place]
+        if order[0] == 0:
+            return (place + bisect_left(self._folded_keys, order),)
+        rows = self._demand.by_cluster[name].keys
+        folded = sorted((0, *rows[row]) for row in self._runs[name].plans[visit].places)
+        return tuple(
+            bisect_left(self._listed, (key,)) + bisect_left(self._folded_keys, key) for key in folded
+        )
 
     def _visit(self, place: int) -> tuple[ClusterRun, int]:
         _, name, visit = self._listed[place]
@@ -157,7 +211,7 @@ class Verdicts(Sequence[Verdict]):
         plan, outcome = run.plans[visit], run.outcomes[visit]
         return Verdict(
             plan.need,
-            self._folded_from(plan),
+            self._folded_from(place),
             claimed=self._claimed(run, outcome, ()),
             domain=outcome.domain,
             structurally_satisfiable=outcome.structural,
@@ -172,7 +226,7 @@ class Verdicts(Sequence[Verdict]):
         counts = matching_supply(fleet, plan) if any(item.missing) else None
         return Verdict(
             plan.need,
-            self._folded_from(plan),
+            self._folded_from(item.place),
             deficit=ZERO if counts is None else fleet.kinds.scale.resources(item.missing),
             claimed=self._claimed(run, outcome, item.acquired),
             bootstrapped=acquired[0],
@@ -185,8 +239,8 @@ class Verdicts(Sequence[Verdict]):
             same_candidates=self._same_candidates(run, visit, outcome),
         )
 
-    def _folded_from(self, plan: PlannedNeed) -> Told[int]:
-        return Told(partial(self._demand.list_places, plan.need.cluster, plan.places))
+    def _folded_from(self, place: int) -> Told[int]:
+        return Told(partial(self._list_places, place))
 
     def _claimed(self, run: ClusterRun, outcome: Outcome, acquired: Sequence[int]) -> Sequence[str]:
         if not outcome.credited.size and not acquired:
@@ -197,7 +251,7 @@ class Verdicts(Sequence[Verdict]):
     def _same_candidates(self, run: ClusterRun, visit: int, outcome: Outcome) -> Sequence[DomainCoverage]:
         if outcome.domain is None:
             return ()
-        return Told(partial(_candidates, self._kinds, self._supply, run, visit))
+        return Told(partial(_candidates, self.kinds, self._supply, run, visit))
 
 
 def short_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
@@ -219,19 +273,7 @@ def parked_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
     return [place for place, verdict in enumerate(verdicts) if verdict.parked]
 
 
-def holder_rows(verdicts: Sequence[Verdict], snapshot: InventorySnapshot) -> NDArray[np.int64]:
-    """For every row of the snapshot that was decided on the need that claims it, -1 where none does."""
-    holders = np.full(snapshot.columns["state"].size, -1, dtype=np.int64)
-    if isinstance(verdicts, Verdicts):
-        for place, rows in verdicts.claimed_rows():
-            holders[rows] = place
-        return holders
-    for place, verdict in enumerate(verdicts):
-        for machine_id in verdict.claimed:
-            row = snapshot.row_of(machine_id)
-            if row is not None:
-                holders[row] = place
-    return holders
+_NO_ROWS: Numbers = np.empty(0, dtype=np.intp)
 
 
 class _Teller:

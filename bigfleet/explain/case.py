@@ -5,19 +5,20 @@ Called by: the explanations of this room, which share one case. `bigfleet.explai
 Must never: decide. Who holds what is read off the decision.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from bigfleet.document.compare_costs import first_actions
 from bigfleet.document.snapshot import SnapshotDocument
-from bigfleet.engine.verdicts import needs_of
+from bigfleet.engine.verdicts import needs_of, short_places
 from bigfleet.explain.usable import in_flight
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Verdict
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
+from bigfleet.model.situation import Situation
 
 NOBODY = -1
 
@@ -60,17 +61,36 @@ class Case:
     """Everything an explanation may look at."""
 
     def __init__(self, document: SnapshotDocument, decision: Decision) -> None:
-        self.document, self.decision = document, decision
-        self.situation = document.situation
-        self.actions: Mapping[str, Action] = first_actions(decision.actions)
-        self.preemptor = {
-            action.machine_id: NOBODY if action.need is None else action.need
-            for action in decision.actions
-            if action.kind is ActionKind.PREEMPT
-        }
+        self._document, self.decision = document, decision
         self.unresolved: Mapping[int, Resources] = {left.need: left.deficit for left in decision.unresolved}
         self.needs: Sequence[Need] = needs_of(decision.verdicts)
         """By place: the normalised demand."""
+
+    @property
+    def document(self) -> SnapshotDocument:
+        """The situation, and which need of a document is which of its needs."""
+        return self._document
+
+    @property
+    def situation(self) -> Situation:
+        """What was decided on."""
+        return self._document.situation
+
+    @cached_property
+    def _actions(self) -> Mapping[str, Action]:
+        return first_actions(self.decision.actions)
+
+    def action_on(self, machine_id: str) -> Action | None:
+        """What is to be done to a machine."""
+        return self._actions.get(machine_id)
+
+    @cached_property
+    def _preemptor(self) -> Mapping[str, int]:
+        return {
+            action.machine_id: NOBODY if action.need is None else action.need
+            for action in self.decision.actions
+            if action.kind is ActionKind.PREEMPT
+        }
 
     # The machines, in whatever form they are kept
 
@@ -80,9 +100,13 @@ class Case:
         return {machine.id: machine for machine in self.situation.machines}
 
     @cached_property
-    def in_flight(self) -> Mapping[str, int]:
-        """Machines that drain for a need already, with its place."""
-        return in_flight(self.machines, self.decision.verdicts)
+    def _in_flight(self) -> Mapping[str, int]:
+        verdicts = self.decision.verdicts
+        return in_flight(self.machines, verdicts, short_places(verdicts))
+
+    def in_flight_for(self, place: int) -> tuple[str, ...]:
+        """Machines that drain for a need already and are counted for it, by id."""
+        return tuple(machine_id for machine_id, found in sorted(self._in_flight.items()) if found == place)
 
     @cached_property
     def _holder(self) -> Mapping[str, int]:
@@ -107,19 +131,11 @@ class Case:
                 machine.cluster,
                 machine.drain_grace_remaining_s,
                 self._holder.get(machine_id, NOBODY),
-                self.preemptor.get(machine_id, NOBODY),
-                self.in_flight.get(machine_id, NOBODY),
+                self._preemptor.get(machine_id, NOBODY),
+                self._in_flight.get(machine_id, NOBODY),
             )
             found.setdefault(key, []).append(machine_id)
         return tuple(Group(self.machines[ids[0]], *key[5:], tuple(ids)) for key, ids in found.items())
-
-    def seen_by(self, _place: int) -> Sequence[Group]:
-        """All machines, told apart at least by all that can be said of them on behalf of one need."""
-        return self.groups
-
-    def victims_for(self, _place: int) -> Iterable[Group]:
-        """The Configured machines, told apart at least by what preemption for one need looks at."""
-        return (group for group in self.groups if group.first.state is MachineState.CONFIGURED)
 
     def group_of(self, machine_id: str) -> Group:
         """The group of one machine, which must be there."""
@@ -155,7 +171,7 @@ class Case:
 
     def place_of(self, number: int) -> int:
         """The place in the normalised demand of a need of the document."""
-        cluster = self.situation.needs[self._sources[number]].cluster
+        cluster = self.document.situation.needs[self._sources[number]].cluster
         return next(place for place in self._places_of[cluster] if number in self.numbers(place))
 
     @cached_property

@@ -3,250 +3,172 @@
 Why: a shard with half a million machines is asked why one need fares as it does. Making every record, naming every machine of
 every need and sorting all of it took half a minute, during which cycles and sessions had to share the interpreter with it.
 Called by: the shard, for explanations of its last cycle.
-Must never: give another answer than `Case` on the records of the same cycle; a property test holds that.
-How: machines that are alike get one number by arithmetic on columns, and how finely they are told apart depends on who asks:
-what is bound to other clusters is refused by cluster alone, and preemption does not ask where a victim works.
+Must never: give another answer than `Case` on the records of the same cycle; a property test holds that. Must never work out
+what the question does not ask for: all that is here is made when somebody looks at it.
+How: `bigfleet.explain.columns` has a number per machine, and kinds and stamps are those the engine decided with.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
-from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigfleet.document.snapshot import SnapshotDocument
-from bigfleet.engine.verdicts import holder_rows
+from bigfleet.engine.verdicts import Verdicts
 from bigfleet.explain.case import NOBODY, Case, Group, Mates
+from bigfleet.explain.columns import Columns, Flags, Places
 from bigfleet.explain.usable import in_flight
-from bigfleet.model.decision import Decision
-from bigfleet.model.inventory import InventorySnapshot, Rows
-from bigfleet.model.machine import BOUND_STATES, Machine, MachineState
-from bigfleet.model.profile import Profile
+from bigfleet.model.action import Action
+from bigfleet.model.decision import Decision, Verdict
+from bigfleet.model.demand import Demand
+from bigfleet.model.inventory import InventorySnapshot
+from bigfleet.model.machine import Machine, MachineState, NeedRef
 from bigfleet.model.situation import Situation
-
-Codes = NDArray[np.int64]
-_BOUND = sorted(map(int, BOUND_STATES))
 
 
 class CycleCase(Case):
     """Everything an explanation may look at, read off one cycle of a shard."""
 
-    def __init__(self, snapshot: InventorySnapshot, situation: Situation, decision: Decision) -> None:
-        """`situation` holds all that the cycle decided on but the machines."""
-        super().__init__(SnapshotDocument(situation, tuple(range(len(situation.needs)))), decision)
-        self._snapshot = snapshot
-        self._columns = snapshot.columns
+    def __init__(
+        self, snapshot: InventorySnapshot, demand: Demand, situation: Situation, decision: Decision
+    ) -> None:
+        """`situation` holds all that the cycle decided on but machines and demand."""
+        super().__init__(SnapshotDocument(situation, ()), decision)
+        if not isinstance(decision.verdicts, Verdicts):
+            raise TypeError(
+                f"a cycle is explained by the engine's verdicts, not by {type(decision.verdicts).__name__}"
+            )
+        self._snapshot, self._demand, self._verdicts = snapshot, demand, decision.verdicts
+        self.columns = Columns(snapshot, self._verdicts)
+
+    @cached_property
+    def document(self) -> SnapshotDocument:
+        """All but the machines; needs are put in order for it, so it is for those who ask by name or number."""
+        needs = self._demand.rows
+        return SnapshotDocument(replace(self.situation, needs=needs), tuple(range(len(needs))))
+
+    def action_on(self, machine_id: str) -> Action | None:
+        """What is to be done to a machine; a Preempt comes before a Reclaim of the same one."""
+        return next((action for action in self.decision.actions if action.machine_id == machine_id), None)
+
+    # The machines
 
     @cached_property
     def machines(self) -> Mapping[str, Machine]:
         """Every machine by id, made when somebody looks at it."""
         return _Machines(self._snapshot)
 
-    @cached_property
-    def in_flight(self) -> Mapping[str, int]:
-        """Machines that drain for a need already, with its place."""
-        snapshot = self._snapshot
-        rows = snapshot.in_state(MachineState.DRAINING).tolist()
-        draining = [snapshot.machine(row) for row in rows if snapshot.draining_for(row) is not None]
-        return in_flight({machine.id: machine for machine in draining}, self.decision.verdicts)
+    def in_flight_for(self, place: int) -> tuple[str, ...]:
+        """Machines that drain for a need already and are counted for it, by id."""
+        need = NeedRef(*self.need(place).key)
+        return tuple(
+            machine_id for machine_id, found in sorted(self._counted(need).items()) if found == place
+        )
 
-    @cached_property
-    def groups(self) -> Sequence[Group]:
-        """All machines, told apart by all that an explanation can say, single labels of single machines included."""
-        return self._grouped(self._snapshot.id_order, self._alike(self._snapshot.wide))
+    def draining_places(self, place: int) -> Places:
+        """The same by their places in the order of ids."""
+        rows = [self._snapshot.row_of(machine_id) for machine_id in self.in_flight_for(place)]
+        return np.array([self.columns.at(row) for row in rows if row is not None], dtype=np.intp)
 
-    def seen_by(self, place: int) -> Sequence[Group]:
-        """All machines, told apart as far as one need can tell them apart."""
-        rows, state = self._snapshot.id_order, self._columns["state"]
-        number = self._snapshot.clusters.number(self.need(place).cluster)
-        elsewhere = np.isin(state, _BOUND) & (self._columns["cluster"] != (-1 if number is None else number))
-        # What leaves for this need is chosen, wherever it is bound.
-        elsewhere &= (self._preemptors != place) & (self._drains != place)
-        codes = self._alike(_named(self.need(place).profile))
-        coarse = _joined(self._columns["state"], self._columns["cluster"])
-        return [
-            *self._grouped(rows[~elsewhere[rows]], codes),
-            *self._grouped(rows[elsewhere[rows]], coarse),
+    def _counted(self, need: NeedRef) -> Mapping[str, int]:
+        """What drains for needs of one name, which may be several; what drains for others is none of their business."""
+        snapshot, state = self._snapshot, self._snapshot.columns["state"]
+        draining = [
+            snapshot.machine(row)
+            for row, wanted in snapshot.drains.items()
+            if wanted == need and state[row] == MachineState.DRAINING
         ]
-
-    def victims_for(self, place: int) -> Sequence[Group]:
-        """The Configured machines, told apart as far as preemption for one need does."""
-        rows = self._snapshot.in_state(MachineState.CONFIGURED)
-        mine = self.need(place).profile.precedence
-        higher = np.fromiter(
-            (need.profile.precedence >= mine for need in self.needs), dtype=np.bool_, count=len(self.needs)
-        )
-        holders = self._holders
-        rank = np.where(holders < 0, 0, np.where(higher[holders], 2, 1)) if higher.size else holders
-        rank = np.where(holders == place, 3, rank)
-        codes = _joined(
-            self._columns["shape"],
-            self._columns["assignment"],
-            self._graces,
-            rank,
-            self._preemptors,
-            *self._wide(_named(self.need(place).profile)),
-        )
-        return self._grouped(rows, codes)
+        if not draining:
+            return {}
+        short = frozenset(self._verdicts.short_places)
+        places = [
+            place
+            for place in self.places_of(need.cluster)
+            if place in short and NeedRef(*self.need(place).key) == need
+        ]
+        return in_flight({machine.id: machine for machine in draining}, self._verdicts, places)
 
     def group_of(self, machine_id: str) -> Group:
         """The machine by itself: nobody asks who else is like it."""
         row = self._snapshot.row_of(machine_id)
         if row is None:
             raise KeyError(machine_id)
-        return self._group(np.array([row], dtype=np.intp))
+        machine = self._snapshot.machine(row)
+        preemptor = self.columns.preemptor(row)
+        waiting = machine.draining_for
+        return Group(
+            machine,
+            int(self.columns.holder[self.columns.at(row)]),
+            NOBODY if preemptor is None else preemptor,
+            NOBODY if waiting is None else self._counted(waiting).get(machine_id, NOBODY),
+            (machine_id,),
+        )
 
     def mates(self, machine: Machine) -> Mates:
         """Where a Configured machine stands in the keep order of its cluster."""
-        rows = self._snapshot.of_cluster(machine.cluster, MachineState.CONFIGURED)
-        position = 1 + int(np.flatnonzero(rows == self._snapshot.row_of(machine.id))[0])
-        return Mates(position, rows.size, int(np.count_nonzero(self._holders[rows] >= 0)))
-
-    # Columns of the decision
-
-    @cached_property
-    def _holders(self) -> Codes:
-        return holder_rows(self.decision.verdicts, self._snapshot)
-
-    @cached_property
-    def _preemptors(self) -> Codes:
-        return self._by_row(self.preemptor)
-
-    @cached_property
-    def _drains(self) -> Codes:
-        return self._by_row(self.in_flight)
-
-    def _by_row(self, places: Mapping[str, int]) -> Codes:
-        column = np.full(self._columns["state"].size, NOBODY, dtype=np.int64)
-        for machine_id, place in places.items():
-            row = self._snapshot.row_of(machine_id)
-            if row is not None:
-                column[row] = place
-        return column
-
-    @cached_property
-    def _graces(self) -> Codes:
-        """A number for each drain grace that occurs."""
-        column = np.zeros(self._columns["state"].size, dtype=np.int64)
-        numbers: dict[float, int] = {0.0: 0}
-        for row, grace_s in self._snapshot.drain_graces.items():
-            column[row] = numbers.setdefault(grace_s, len(numbers))
-        return column
-
-    def _wide(self, keys: frozenset[str] | Mapping[str, object]) -> Iterator[Codes]:
-        """For each of these labels that differs from machine to machine a number for every value."""
-        for key, texts in sorted(self._snapshot.wide.items()):
-            if key in keys:
-                every = texts.many(np.arange(self._columns["state"].size))
-                numbers: dict[str | None, int] = {}
-                yield np.fromiter(
-                    (numbers.setdefault(text, len(numbers)) for text in every),
-                    dtype=np.int64,
-                    count=len(every),
-                )
-
-    def _alike(self, keys: frozenset[str] | Mapping[str, object]) -> Codes:
-        columns = self._columns
-        return _joined(
-            columns["shape"],
-            columns["assignment"],
-            columns["state"],
-            columns["cluster"],
-            self._graces,
-            self._holders,
-            self._preemptors,
-            self._drains,
-            *self._wide(keys),
+        columns, number = self.columns, self._snapshot.clusters.number(machine.cluster)
+        configured = (columns.state == MachineState.CONFIGURED) & (columns.cluster == number)
+        places = np.flatnonzero(configured)
+        prices = columns.kinds.price[columns.kind[places]]
+        penalties = columns.stamps.reclamation[columns.stamp(places)]
+        price, penalty = machine.shape.price_per_hour, machine.assigned.reclamation_penalty
+        dearer = (penalties > penalty) | ((penalties == penalty) & (places < self._place(machine)))
+        before = (prices < price) | ((prices == price) & dearer)
+        return Mates(
+            1 + int(np.count_nonzero(before)),
+            places.size,
+            int(np.count_nonzero(columns.holder[places] >= 0)),
         )
 
-    # Groups
+    def _place(self, machine: Machine) -> int:
+        row = self._snapshot.row_of(machine.id)
+        if row is None:
+            raise KeyError(machine.id)
+        return self.columns.at(row)
 
-    def _grouped(self, rows: Rows, codes: Codes) -> list[Group]:
-        """Rows that lie in the order of their ids, put together by their numbers."""
-        if not rows.size:
-            return []
-        order = np.argsort(codes[rows], kind="stable")  # stable: inside a group they stay in the order of ids
-        ordered = rows[order]
-        found = codes[ordered]
-        starts = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
-        ends = [*starts[1:].tolist(), found.size]
-        firsts = self._snapshot.records(ordered[starts])
-        holders, preemptors = self._holders[ordered[starts]], self._preemptors[ordered[starts]]
-        drains = self._drains[ordered[starts]]
-        return [
-            Group(first, holder, preemptor, drain, _Ids(self._snapshot, ordered[start:end]))
-            for first, holder, preemptor, drain, start, end in zip(
-                firsts,
-                holders.tolist(),
-                preemptors.tolist(),
-                drains.tolist(),
-                starts.tolist(),
-                ends,
-                strict=True,
-            )
-        ]
+    def usable_kinds(self, verdict: Verdict) -> Flags:
+        """The kinds that could serve a need where it stands: `bigfleet.explain.usable.Usable`, for all of them."""
+        kinds, profile = self.columns.kinds, verdict.need.profile
+        flags = kinds.acquirable(profile, verdict.need.unit)
+        if profile.same_key is None:
+            return flags
+        if verdict.domain is None:
+            return np.zeros_like(flags)
+        inside: Flags = flags & self.kinds_in(profile.same_key, verdict.domain)
+        return inside
 
-    def _group(self, rows: Rows) -> Group:
-        row = int(rows[0])
-        return Group(
-            self._snapshot.machine(row),
-            int(self._holders[row]),
-            int(self._preemptors[row]),
-            int(self._drains[row]),
-            _Ids(self._snapshot, rows),
-        )
+    def kinds_in(self, key: str, domain: str) -> Flags:
+        """The kinds that have one value of a key."""
+        values = self.columns.kinds.values(key)
+        place = bisect_left(
+            values.values, domain
+        )  # they are in order; a table of them may be as large as the fleet
+        known = place < len(values.values) and values.values[place] == domain
+        flags: Flags = values.codes == place if known else np.zeros_like(values.present)
+        return flags
 
+    # The needs
 
-def _named(profile: Profile) -> frozenset[str]:
-    """The labels that a need looks at."""
-    return frozenset(
-        (
-            *(item.key for item in profile.requirements),
-            *(item.topology_key for item in profile.spreads),
-        )
-    )
+    def numbers(self, place: int) -> tuple[int, ...]:
+        """The numbers of the needs that one place stands for: where they stand in the list."""
+        return tuple(self.verdict(place).folded_from)
 
+    def first_by_number(self, places: Sequence[int], count: int) -> list[int]:
+        """Of needs at some places, given in ascending order, those with the lowest numbers.
 
-def _joined(*columns: NDArray[np.integer]) -> Codes:
-    """One number per row, equal where all columns are equal."""
-    codes = np.zeros(columns[0].size, dtype=np.int64)
-    spread = 1
-    for column in columns:
-        low = int(column.min(initial=0))
-        width = int(column.max(initial=0)) - low + 1
-        if width == 1:
-            continue
-        if spread * width > 2**62:
-            _, codes = np.unique(codes, return_inverse=True)
-            spread = int(codes.max(initial=0)) + 1
-        codes = codes * width + (column.astype(np.int64) - low)
-        spread *= width
-    return codes
+        Needs that stand for themselves are in the order of their numbers, so few are asked; those that are folded are.
+        """
+        classes_from = self._verdicts.classes_from
+        single = [place for place in places if place < classes_from][:count]
+        folded = [place for place in places if place >= classes_from]
+        return sorted((*single, *folded), key=self.numbers)[:count] if folded else single
 
-
-@dataclass(frozen=True, slots=True)
-class _Ids(Sequence[str]):
-    """The ids of some rows, told when somebody looks."""
-
-    snapshot: InventorySnapshot
-    rows: Rows
-
-    def __len__(self) -> int:
-        return int(self.rows.size)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        if isinstance(at, slice):
-            return [text or "" for text in self.snapshot.ids.many(self.rows[at])]
-        return self.snapshot.machine_id(int(self.rows[at]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self[:])
+    def not_below(self, precedence: tuple[int, int, int]) -> Flags:
+        """By place whether a need does not rank below; the last entry is nobody's."""
+        flags = [need.profile.precedence >= precedence for need in self.needs]
+        return np.array([*flags, False], dtype=np.bool_)
 
 
 class _Machines(Mapping[str, Machine]):
@@ -259,7 +181,7 @@ class _Machines(Mapping[str, Machine]):
         return len(self._snapshot)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_Ids(self._snapshot, self._snapshot.id_order))
+        return (text or "" for text in self._snapshot.ids.many(self._snapshot.id_order))
 
     def __contains__(self, machine_id: object) -> bool:
         return isinstance(machine_id, str) and self._snapshot.row_of(machine_id) is not None

@@ -20,7 +20,7 @@ def find_need(case: Case, text: str, field: str) -> int:
         allowed = f"a number from 0 to {count - 1}" if count else "nothing, as there is no need"
         raise InvalidFieldError(field, _clipped(text), allowed)
     cluster, slash, group = text.partition("/")  # a group may have a slash, a cluster has none
-    by_place = dict(zip(case.document.places, case.situation.needs, strict=True))
+    by_place = dict(zip(case.document.places, case.document.situation.needs, strict=True))
     found = [
         number
         for number, need in sorted(by_place.items())

@@ -85,7 +85,7 @@ def explain_machine(case: Case, machine_id: str) -> MachineExplanation:
     """Explain what becomes of a machine, which must be in the case."""
     machine = case.machines[machine_id]
     group = case.group_of(machine_id)
-    action = case.actions.get(machine_id)
+    action = case.action_on(machine_id)
     ranked = _by_precedence(case)
     victim, runner_up = _victims(case, group, machine_id)
     keep_order = _keep_order(case, machine)

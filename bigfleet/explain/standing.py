@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bigfleet.explain.case import NOBODY, Case, Group
-from bigfleet.model.machine import BOUND_STATES, Machine, MachineState, Shape
+from bigfleet.model.machine import BOUND_STATES, Assignment, Machine, MachineState, Shape
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Operator, Requirement, Spread, WhenUnsatisfiable
 from bigfleet.model.quantity import format_quantity
 
 S = MachineState
-_FREE = (S.IDLE, S.SPECULATIVE)
+FREE = (S.IDLE, S.SPECULATIVE)
+GONE = (S.DRAINING, S.DELETING, S.FAILED)
 
 _SIGNS = {
     Operator.IN: "In",
@@ -70,7 +71,7 @@ class Judge:
         verdict = case.verdict(place)
         self.need: Need = verdict.need
         self._verdict = verdict
-        self._spread = strict_spread(self.need)
+        self.spread = strict_spread(self.need)
         self._key = self.need.profile.same_key
         self._pinned = frozenset(self.need.profile.pinned_types)
         self.domain = self._domain()
@@ -116,22 +117,24 @@ class Judge:
 
     def _bound(self, machine: Machine) -> Answer | None:
         state = machine.state
-        if state in (S.DRAINING, S.DELETING, S.FAILED):
+        if state in GONE:
             return Answer(Standing.WRONG_STATE, state.label)
         if state in BOUND_STATES and machine.cluster != self.need.cluster:
             return Answer(Standing.OTHER_CLUSTER, machine.cluster)
-        if state is S.CREATING:
-            stamp = machine.assigned
-            if stamp.cluster != self.need.cluster:
-                return Answer(Standing.OTHER_ORDER, stamp.cluster or "nobody")
-            gang = self._key is not None and stamp.group != self.need.group
-            if gang or stamp.fingerprint != self.need.profile.fingerprint:
-                return Answer(Standing.OTHER_ORDER, f"another need of {stamp.cluster}")
+        return self.on_order(machine.assigned) if state is S.CREATING else None
+
+    def on_order(self, stamp: Assignment) -> Answer | None:
+        """For whom a Creating machine with this stamp comes up, unless it is for this need."""
+        if stamp.cluster != self.need.cluster:
+            return Answer(Standing.OTHER_ORDER, stamp.cluster or "nobody")
+        gang = self._key is not None and stamp.group != self.need.group
+        if gang or stamp.fingerprint != self.need.profile.fingerprint:
+            return Answer(Standing.OTHER_ORDER, f"another need of {stamp.cluster}")
         return None
 
     def _unfit(self, machine: Machine) -> Answer | None:
         # By identity: shapes are shared and kept alive by the case, and there are far fewer of them than machines.
-        key = (id(machine.shape), machine.state in _FREE)
+        key = (id(machine.shape), machine.state in FREE)
         if key not in self._known:
             self._known[key] = self._flaw(machine.shape, free=key[1])
         return self._known[key]
@@ -141,16 +144,16 @@ class Judge:
             return Answer(Standing.PINNED_TYPE, shape.instance_type or "none")
         for requirement in self.need.profile.requirements:
             if not holds(requirement, shape.label(requirement.key)):
-                return Answer(Standing.REQUIREMENT, requirement_text(requirement))
+                return not_met(requirement)
         for name, wanted in self.need.unit.items():
             if shape.capacity.amount(name) < wanted:
-                return Answer(Standing.BELOW_UNIT, f"{name} {format_quantity(wanted)}")
+                return below_unit(name, wanted)
         return None
 
     def _unfree(self, group: Group) -> Answer:
         machine, verdict = group.first, self._verdict
         if group.holder != NOBODY:
-            return Answer(Standing.CLAIMED, self._relation(group.holder), group.holder)
+            return self.claimed(group.holder)
         if self._key is not None:
             value = machine.shape.label(self._key) or ""
             if self.domain is not None and value != self.domain:
@@ -159,14 +162,19 @@ class Judge:
             return Answer(Standing.NOT_NEEDED)
         if verdict.parked:
             return Answer(Standing.PARKED)
-        if self._spread is not None and self._key is None:
-            group_of = machine.shape.label(self._spread.topology_key)
+        if self.spread is not None and self._key is None:
+            group_of = machine.shape.label(self.spread.topology_key)
             if group_of is None:
-                return Answer(Standing.SPREAD_KEY, self._spread.topology_key)
+                return Answer(Standing.SPREAD_KEY, self.spread.topology_key)
             return Answer(Standing.SPREAD_LIMIT, group_of)
         return Answer(Standing.NOT_NEEDED)
 
-    def _relation(self, holder: int) -> str:
+    def claimed(self, holder: int) -> Answer:
+        """Where a machine stands that another need has."""
+        return Answer(Standing.CLAIMED, self.relation(holder), holder)
+
+    def relation(self, holder: int) -> str:
+        """How the need at another place ranks."""
         mine, theirs = self.need.profile.precedence, self._case.need(holder).profile.precedence
         if theirs == mine:
             return "of equal precedence"
@@ -175,7 +183,12 @@ class Judge:
 
 def step_of(machine: Machine) -> str:
     """By which step a machine that a need holds came to it."""
-    match machine.state:
+    return step_in(machine.state)
+
+
+def step_in(state: MachineState) -> str:
+    """By which step a machine in a state came to the need that holds it."""
+    match state:
         case S.IDLE:
             return "bootstrapped"
         case S.SPECULATIVE:
@@ -184,6 +197,16 @@ def step_of(machine: Machine) -> str:
             return "on order"
         case _:
             return "kept"
+
+
+def not_met(requirement: Requirement) -> Answer:
+    """Where a machine stands on which a requirement does not hold."""
+    return Answer(Standing.REQUIREMENT, requirement_text(requirement))
+
+
+def below_unit(name: str, wanted: int) -> Answer:
+    """Where a machine stands that holds less of one dimension than each must."""
+    return Answer(Standing.BELOW_UNIT, f"{name} {format_quantity(wanted)}")
 
 
 def strict_spread(need: Need) -> Spread | None:

@@ -4,9 +4,8 @@ Called by: the explanations of this room.
 Rules: decision-engine section 8, steps 1 to 3; capacity in flight, decision E4.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from bigfleet.engine.verdicts import short_places
 from bigfleet.model.decision import Verdict
 from bigfleet.model.machine import Machine, MachineState, NeedRef
 from bigfleet.model.matching import matches
@@ -36,8 +35,10 @@ def never_preempts(verdict: Verdict) -> bool:
     return verdict.parked or (gang and verdict.domain is None)
 
 
-def in_flight(machines: Mapping[str, Machine], verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Machines that drain because of an earlier preemption, each with the place of the need it counts for."""
+def in_flight(
+    machines: Mapping[str, Machine], verdicts: Sequence[Verdict], short: Iterable[int]
+) -> dict[str, int]:
+    """Machines that drain because of an earlier preemption, each with the place of the short need it counts for."""
     waiting: dict[NeedRef, list[str]] = {}
     for machine_id in sorted(machines):
         machine = machines[machine_id]
@@ -46,9 +47,7 @@ def in_flight(machines: Mapping[str, Machine], verdicts: Sequence[Verdict]) -> d
     counted: dict[str, int] = {}
     if not waiting:
         return counted
-    for place in sorted(
-        short_places(verdicts), key=lambda place: (-verdicts[place].need.profile.priority, place)
-    ):
+    for place in sorted(short, key=lambda place: (-verdicts[place].need.profile.priority, place)):
         verdict = verdicts[place]
         if never_preempts(verdict):
             continue

@@ -146,24 +146,10 @@ class Demand:
         return sum(len(part.rows) for part in self.by_cluster.values())
 
     @cached_property
-    def _ordered(self) -> tuple[tuple[str, int], ...]:
-        keyed = [
-            (key, name, place)
-            for name, part in self.by_cluster.items()
-            for place, key in enumerate(part.keys)
-        ]
-        keyed.sort(key=itemgetter(0))
-        return tuple((name, place) for _, name, place in keyed)
-
-    @cached_property
     def rows(self) -> tuple[Need, ...]:
         """All rows in list order."""
-        return tuple(self.by_cluster[name].rows[place] for name, place in self._ordered)
-
-    @cached_property
-    def _places(self) -> dict[tuple[str, int], int]:
-        return {row: place for place, row in enumerate(self._ordered)}
-
-    def list_places(self, cluster: str, places: Iterable[int]) -> tuple[int, ...]:
-        """Where some of a cluster's rows stand in the whole list, ascending."""
-        return tuple(sorted(self._places[(cluster, place)] for place in places))
+        keyed = [
+            keyed for part in self.by_cluster.values() for keyed in zip(part.keys, part.rows, strict=True)
+        ]
+        keyed.sort(key=itemgetter(0))
+        return tuple([need for _, need in keyed])

@@ -54,7 +54,7 @@ class _Opened:
 
     def __init__(self, view: CycleView) -> None:
         self.view = view
-        self.case = CycleCase(view.snapshot, bare_situation_of(view), view.decision)
+        self.case = CycleCase(view.snapshot, view.demand, _terms_of(view), view.decision)
         self._notes: Notes | None = None
         self._records: Case | None = None
 
@@ -161,9 +161,12 @@ def situation_of(view: CycleView) -> Situation:
 
 def bare_situation_of(view: CycleView) -> Situation:
     """The same without the machines, which may be many."""
+    return replace(_terms_of(view), needs=view.demand.rows)
+
+
+def _terms_of(view: CycleView) -> Situation:
     return Situation(
         now=view.now,
-        needs=view.demand.rows,
         parked=view.parked,
         reported_clusters=view.reported_clusters,
         holds=view.holds,

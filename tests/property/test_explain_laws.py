@@ -23,6 +23,7 @@ from bigfleet.explain.machine import explain_machine
 from bigfleet.explain.need import NeedExplanation, explain_need
 from bigfleet.explain.redecide import Redecider
 from bigfleet.explain.standing import Standing
+from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import Inventory, wide_labels
 from bigfleet.model.resources import ZERO
 from bigfleet.model.situation import Situation
@@ -178,7 +179,9 @@ def cases_of(situation: Situation) -> tuple[CycleCase, Case]:
         now=situation.now,
     )
     whole = replace(situation, machines=tuple(snapshot.machines()))
-    return CycleCase(snapshot, replace(situation, machines=()), decision), Case(document_of(whole), decision)
+    bare = replace(situation, machines=(), needs=())
+    in_columns = CycleCase(snapshot, Demand.listed(situation.needs), bare, decision)
+    return in_columns, Case(document_of(whole), decision)
 
 
 @pytest.mark.parametrize("many_values", [2000, 2], ids=["labels in shapes", "labels apart"])

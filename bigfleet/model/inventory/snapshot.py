@@ -129,6 +129,11 @@ class InventorySnapshot:
         return self._sparse.draining_for.get(row)
 
     @property
+    def drains(self) -> Mapping[int, NeedRef]:
+        """The needs for which machines were preempted, by row; the others drain for nobody."""
+        return self._sparse.draining_for
+
+    @property
     def drain_graces(self) -> Mapping[int, float]:
         """Seconds of drain grace that machines have left, by row; the others have none."""
         return self._sparse.drain_graces

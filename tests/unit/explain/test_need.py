@@ -3,7 +3,8 @@
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.explain.case import Case
-from bigfleet.explain.need import REFUSALS_SHOWN, NeedExplanation, explain_need
+from bigfleet.explain.need import NeedExplanation, explain_need
+from bigfleet.explain.sight import REFUSALS_SHOWN
 from bigfleet.explain.standing import Standing
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need

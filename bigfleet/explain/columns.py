@@ -1,0 +1,161 @@
+"""The columns of a cycle as explanations look at them: a number per machine, in the order of ids.
+
+Why: half a million machines are told apart by arithmetic on columns; in the order of ids the first of some machines are the
+ones that are named.
+Called by: the explanations of a running shard's last cycle.
+Must never: work out what nobody asks about, or be kept; a column of this is a few megabytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigfleet.engine.kinds import Kinds
+from bigfleet.engine.stamps import Stamps
+from bigfleet.engine.verdicts import Verdicts
+from bigfleet.model.inventory import InventorySnapshot, Rows
+from bigfleet.model.machine import Machine, MachineState
+
+Places = NDArray[np.intp]
+"""Machines, by their place in the order of ids."""
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.integer[Any]]
+
+
+class Columns:
+    """What is known of every machine, by its place in the order of ids."""
+
+    def __init__(self, snapshot: InventorySnapshot, verdicts: Verdicts) -> None:
+        self.snapshot, self._verdicts = snapshot, verdicts
+        self.kinds: Kinds = verdicts.kinds
+        self.stamps: Stamps = verdicts.stamps
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    def _column(self, name: str) -> NDArray[Any]:
+        column: NDArray[Any] = self.snapshot.columns[name][self.snapshot.id_order]
+        return column
+
+    @cached_property
+    def state(self) -> NDArray[np.uint8]:
+        """As `MachineState` numbers them."""
+        return self._column("state")
+
+    @cached_property
+    def cluster(self) -> NDArray[np.int32]:
+        """Numbers of the snapshot's clusters."""
+        return self._column("cluster")
+
+    @cached_property
+    def kind(self) -> NDArray[np.int32]:
+        """Numbers of kinds: all that demand can ask about."""
+        kind: NDArray[np.int32] = self._verdicts.kind_of_row[self.snapshot.id_order]
+        return kind
+
+    @cached_property
+    def holder(self) -> NDArray[np.int32]:
+        """The place of the need that has the machine, -1 where none does."""
+        every = self._verdicts.holders(self.snapshot.columns["state"].size)
+        holder: NDArray[np.int32] = every[self.snapshot.id_order]
+        return holder
+
+    @cached_property
+    def _place_of_row(self) -> Places:
+        order = self.snapshot.id_order
+        places = np.zeros(self.snapshot.columns["state"].size, dtype=np.intp)
+        places[order] = np.arange(order.size)
+        return places
+
+    def leaving_for(self, need: int) -> Places:
+        """The machines that are asked to leave for a need."""
+        rows = self._verdicts.victims.get(need)
+        return _NOBODY if rows is None else np.sort(self._place_of_row[rows])
+
+    def leaving(self) -> Flags:
+        """Whether a machine is asked to leave for anybody."""
+        flags = np.zeros(len(self), dtype=np.bool_)
+        for rows in self._verdicts.victims.values():
+            flags[self._place_of_row[rows]] = True
+        return flags
+
+    def preemptor(self, row: int) -> int | None:
+        """The need for which the machine of a row is asked to leave."""
+        victims = self._verdicts.victims.items()
+        return next((place for place, rows in victims if (rows == row).any()), None)
+
+    def at(self, row: int) -> int:
+        """Where the machine of a row stands."""
+        return int(self._place_of_row[row])
+
+    def rows(self, places: Places) -> Rows:
+        """Machines as rows of the inventory."""
+        rows: Rows = self.snapshot.id_order[places]
+        return rows
+
+    def stamp(self, places: Places) -> Codes:
+        """Numbers of what is stamped on some machines."""
+        stamp: Codes = self.snapshot.columns["assignment"][self.rows(places)]
+        return stamp
+
+    def shape(self, places: Places) -> Codes:
+        """Numbers of the shapes of some machines."""
+        shape: Codes = self.snapshot.columns["shape"][self.rows(places)]
+        return shape
+
+    def cluster_names(self) -> list[str]:
+        """The clusters that machines serve, by their numbers."""
+        clusters = self.snapshot.clusters
+        return [clusters[number] for number in range(len(clusters))]
+
+    def in_state(self, state: MachineState) -> Places:
+        """The machines in a state."""
+        return np.flatnonzero(self.state == state)
+
+    def graces_s(self, places: Places) -> NDArray[np.float64] | None:
+        """Seconds of drain grace that some machines have left; None when no machine has any."""
+        known = self.snapshot.drain_graces
+        if not known:
+            return None
+        by_row = np.zeros(self.snapshot.columns["state"].size)
+        by_row[list(known)] = list(known.values())
+        graces: NDArray[np.float64] = by_row[self.rows(places)]
+        return graces
+
+    def ids(self, places: Places) -> list[str]:
+        """What some machines are called."""
+        return [text or "" for text in self.snapshot.ids.many(self.rows(places))]
+
+    def records(self, places: Places) -> list[Machine]:
+        """The records of some machines."""
+        return self.snapshot.records(self.rows(places))
+
+    def first_ids(self, places: Places, classes: Codes, count: int, most: int) -> list[tuple[str, ...]]:
+        """For each of `count` classes the first machines in it, `most` at most; `places` ascend."""
+        order = np.argsort(classes.astype(np.int16 if count < 2**15 else np.int64), kind="stable")
+        ends = np.cumsum(np.bincount(classes, minlength=count))
+        starts = np.concatenate([[0], ends[:-1]])
+        sizes = np.minimum(ends - starts, most)
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        ids = iter(self.ids(places[order[np.repeat(starts, sizes) + within]]))
+        return [tuple([next(ids) for _ in range(size)]) for size in sizes.tolist()]
+
+
+def numbered(texts: Sequence[str]) -> tuple[Codes, list[str]]:
+    """A number for each text, equal texts having one, and the texts by number."""
+    number_of: dict[str, int] = {}
+    numbers = [number_of.setdefault(text, len(number_of)) for text in texts]
+    return np.array(numbers, dtype=np.intp), list(number_of)
+
+
+def flags_of(states: Mapping[MachineState, object] | Sequence[MachineState]) -> Flags:
+    """By number of a state whether it is one of these."""
+    flags = np.zeros(len(MachineState), dtype=np.bool_)
+    flags[[int(state) for state in states]] = True
+    return flags
+
+
+_NOBODY: Places = np.empty(0, dtype=np.intp)
