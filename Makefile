@@ -48,8 +48,8 @@ run: $(TO_RUN) ## a small fleet with dashboard on this machine, until Ctrl-C
 	@$(BIN)/bigfleet all-in-one $(ARGS)
 
 .PHONY: fleet
-fleet: $(TO_RUN) ## the fleet of deploy/compose as processes on this machine, until Ctrl-C (Linux)
-	@$(PY) deploy/compose/fleet.py
+fleet: $(TO_RUN) ## the fleet of deploy/compose as processes on this machine, until Ctrl-C (Linux); TLS=1 with certificates
+	@$(PY) deploy/compose/fleet.py $(if $(TLS),--tls --data $(STAMPS)/fleet-tls)
 
 # Half as many workers again as there are cores: many a test waits for a process rather than computing.
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 4 ? (cores * 3 + 1) / 2 : 6)))

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from os import fspath
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.clock import Clock, SystemClock
+from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.disk import Disk
 from bigfleet.aio.identity import Role
 from bigfleet.aio.ids import SystemIds
@@ -25,7 +25,7 @@ from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.garbage import hold_collection, release_collection, settle_collection
 from bigfleet.app.operator_command import DEFAULT_ROLLUP_S, OperatorSettings
-from bigfleet.app.parts import logs_of, run_parts
+from bigfleet.app.parts import logs_of, run_parts, show_certificate
 from bigfleet.cli.console import Console
 from bigfleet.cli.version import COMMIT_VARIABLE
 from bigfleet.kube.client import KubeClient
@@ -50,7 +50,6 @@ from bigfleet.version import __version__
 
 NAME: Final = "bigfleet-operator"
 _DEFAULT_NAMESPACE: Final = "default"
-_CERTIFICATE_S: Final = 60.0
 
 
 class BadTemplateError(BigFleetError):
@@ -158,16 +157,8 @@ async def _serve(
             working = candidate.lead(lease) if settings.leader_elect else candidate.work()
             parts: dict[str, Coroutine[Any, Any, object]] = {"operator": working}
             if store is not None:
-                parts["certificate"] = _show_certificate(store, metrics, clock)
+                parts["certificate"] = show_certificate(store, metrics, clock, Role.CLUSTER.value)
             return await run_parts(parts, proc=proc, clock=clock, log=log, metrics=metrics)
-
-
-async def _show_certificate(store: TlsStore, metrics: Metrics, clock: Clock) -> NoReturn:
-    """Keep showing when the certificate ends; it may be replaced at any time."""
-    gauge = metrics.gauge("bigfleet_tls_certificate_not_after_timestamp_seconds", role=Role.CLUSTER.value)
-    while True:
-        gauge.set(store.pair().not_after.timestamp())
-        await clock.sleep(_CERTIFICATE_S)
 
 
 class _Candidate:

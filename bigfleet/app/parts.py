@@ -9,7 +9,7 @@ Rules: packaging 1.3, decisions S18 and S20.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Final, NoReturn
 
 from structlog.typing import FilteringBoundLogger
 
@@ -26,6 +26,7 @@ from bigfleet.transport.tls import TlsFiles, TlsStore
 
 Part = Coroutine[Any, Any, object]
 OnStop = Callable[[], Awaitable[None]]
+_CERTIFICATE_S: Final = 60.0
 
 
 async def run_parts(
@@ -109,6 +110,14 @@ def tls_store(settings: TlsFlags, log: FilteringBoundLogger) -> TlsStore | None:
         return None
     files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
     return TlsStore(files, lambda problem: log.error("tls_problem", problem=problem))
+
+
+async def show_certificate(store: TlsStore, metrics: Metrics, clock: Clock, role: str) -> NoReturn:
+    """Keep showing when the certificate ends; it may be replaced at any time."""
+    gauge = metrics.gauge("bigfleet_tls_certificate_not_after_timestamp_seconds", role=role)
+    while True:
+        gauge.set(store.pair().not_after.timestamp())
+        await clock.sleep(_CERTIFICATE_S)
 
 
 def _cause(problem: BaseException | None) -> BaseException | None:

@@ -12,13 +12,14 @@ from contextlib import AsyncExitStack
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Hooks, Peer
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard_beside import dashboard_beside
 from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.parts import Part, logs_of, naming, tls_store, until_stop
+from bigfleet.app.parts import Part, logs_of, naming, show_certificate, tls_store, until_stop
 from bigfleet.app.shard_build import RunningShard, listening_shard
 from bigfleet.app.shard_command import ShardSettings
 from bigfleet.app.turns import quick_turns
@@ -33,6 +34,7 @@ from bigfleet.shard.epoch import DataDirectory, open_data_directory
 from bigfleet.shard.session_service import SHARD
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
+from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
 
 _HEALTH_EVERY_S = 1.0
@@ -53,12 +55,13 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
             proc.listen(),
             quick_turns(),
         ):
-            seams = system_seams(GrpcNet(tls_store(settings, log), _hooks(log)), proc)
+            tls = tls_store(settings, log)
+            seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
             metrics = Metrics(Component.SHARD, CollectorRegistry(), version=__version__, commit=commit)
             tidying = asyncio.ensure_future(set_aside_what_lives(seams.clock))
             try:
-                return await run_shard(settings, seams, data=data, metrics=metrics, log=log)
+                return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
             finally:
                 tidying.cancel()
     finally:
@@ -73,6 +76,7 @@ async def run_shard(
     metrics: Metrics,
     log: FilteringBoundLogger,
     fake: FakeProvider | None = None,
+    tls: TlsStore | None = None,
 ) -> int:
     """Run a shard until its process is asked to stop; return the exit code.
 
@@ -94,7 +98,10 @@ async def run_shard(
         if http is not None:
             sources.append(f"--scrape={settings.id}=http://127.0.0.1:{http.port}/metrics")
         await stack.enter_async_context(dashboard_beside(settings.dashboard_addr, log, *sources))
-        await until_stop(_parts(settings, running, seams, metrics), seams.proc, log)
+        parts = _parts(settings, running, seams, metrics)
+        if tls is not None:
+            parts["certificate"] = show_certificate(tls, metrics, seams.clock, Role.SHARD.value)
+        await until_stop(parts, seams.proc, log)
         # The grace is for calls under way; a second signal forfeits what is left of it.
         ending = asyncio.ensure_future(stack.aclose())
         hurry = asyncio.ensure_future(seams.proc.wait_hurry())

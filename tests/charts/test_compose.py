@@ -1,11 +1,13 @@
 """The compose file names flags, files, services and volumes that exist, and comes up as processes."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,14 +15,22 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema_rs import validator_for
 
 from bigfleet.app.bigfleet import PROGRAM as BIGFLEET
 from bigfleet.app.fake_provider import PROGRAM as FAKE_PROVIDER
 from bigfleet.cli.surface import entries
+from bigfleet.testing.control_plane.errors import BinaryMissingError
+from bigfleet.testing.control_plane.tools import find_compose_schema
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "compose"
 FILE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
-OURS = {name: each for name, each in FILE["services"].items() if "bigfleet" in each["image"]}
+OURS = {
+    name: each
+    for name, each in FILE["services"].items()
+    if "bigfleet" in each["image"] and "profiles" not in each
+}
+CERTS: dict[str, Any] = FILE["services"]["certs"]
 DEADLINE_S = 120.0
 
 
@@ -46,7 +56,7 @@ def test_every_flag_of_a_service_exists_and_leads_somewhere_39(name: str) -> Non
         if "/etc/bigfleet/" in word:
             assert word.partition("=")[2] in mounted
         if "/var/lib/bigfleet" in word:
-            assert service["volumes"] == [f"{name}:/var/lib/bigfleet"]
+            assert f"{name}:/var/lib/bigfleet" in service["volumes"]
     for each in service.get("volumes", ()):
         assert each.partition(":")[0] in FILE["volumes"]
 
@@ -56,8 +66,65 @@ def test_files_exist_and_only_loopback_is_published_39() -> None:
         assert "content" in about or (FOLDER / about["file"]).exists()
     for service in FILE["services"].values():
         assert all(published.startswith("127.0.0.1:") for published in service.get("ports", ()))
-        assert service["restart"] == "unless-stopped"
-    assert sum("coordinator" in name for name in OURS) == 3
+        assert service["restart"] == ("no" if service is CERTS else "unless-stopped")
+    published = {name for name, service in FILE["services"].items() if service.get("ports")}
+    assert published == {"dashboard", "prometheus", "grafana"}
+
+
+def test_the_topology_is_the_one_that_is_told_39() -> None:
+    counts = Counter(re.sub(r"-.*", "", name) for name in OURS)
+    assert counts == {"coordinator": 3, "shard": 2, "provider": 2, "cluster": 3, "dashboard": 1}
+    for name, service in OURS.items():
+        # A played cluster listens nowhere, so there is nothing to ask.
+        asked = "--ready=http://127.0.0.1:" in str(service.get("healthcheck", ""))
+        assert asked is not name.startswith("cluster-"), name
+    for kind, capacity in (("cloud", {"on-demand", "spot"}), ("metal", {"bare-metal"})):
+        pools = yaml.safe_load((FOLDER / f"pools-{kind}.yaml").read_text(encoding="utf-8"))["pools"]
+        assert {
+            re.sub(r"(?<=[a-z])(?=[A-Z])", "-", pool["capacity_type"]).lower() for pool in pools
+        } == capacity
+    rules = [each["source"] for each in FILE["services"]["prometheus"]["configs"]]
+    assert FILE["configs"][rules[1]]["file"] == "../prometheus/rules.yaml"
+    assert FILE["services"]["grafana"]["volumes"] == ["../grafana:/var/lib/grafana/dashboards:ro"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_with_the_profile_every_service_has_a_certificate_of_its_own_39(name: str) -> None:
+    service = OURS[name]
+    holder = name.removeprefix("cluster-")
+    given = [word for word in service["command"] if word.startswith("--tls-")]
+    assert given == [
+        f"--tls-cert=${{TLS:+/pki/{holder}/tls.crt}}",
+        f"--tls-key=${{TLS:+/pki/{holder}/tls.key}}",
+        f"--tls-ca=${{TLS:+/pki/{holder}/ca.crt}}",
+    ]
+    roles = dict(reversed(word.split("/")) for word in CERTS["command"][1:])
+    kinds = {"coordinator": "admin", "cluster": "cluster", "dashboard": "readonly"}
+    assert roles[holder] == kinds.get(name.partition("-")[0], "shard")
+    assert "pki:/pki:ro" in service["volumes"]
+    assert service["depends_on"] == {
+        "certs": {"condition": "service_completed_successfully", "required": False}
+    }
+
+
+def linted(document: dict[str, Any]) -> list[str]:
+    """Return what the schema of compose files has against a file."""
+    try:
+        file = find_compose_schema(FOLDER.parents[1] / "testbed", os.environ)
+    except BinaryMissingError as error:
+        if os.environ.get("TESTBED_REQUIRED", "0") != "0":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    schema = json.loads(file.read_bytes())
+    return [error.message for error in validator_for(schema).iter_errors(document)]
+
+
+def test_the_file_is_one_that_the_schema_of_compose_allows_39() -> None:
+    assert linted(FILE) == []
+    wrong = json.loads(json.dumps(FILE))
+    wrong["services"]["dashboard"]["helthcheck"] = {}
+    wrong["services"]["dashboard"]["restart"] = 1
+    assert len(linted(wrong)) >= 2
 
 
 def test_prometheus_scrapes_every_coordinator_and_shard() -> None:
@@ -74,9 +141,9 @@ def test_prometheus_scrapes_every_coordinator_and_shard() -> None:
 class Running:
     """The fleet as `make fleet` starts it."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *flags: str) -> None:
         self.log = data / "told"
-        command = (sys.executable, str(FOLDER / "fleet.py"), "--data", str(data))
+        command = (sys.executable, str(FOLDER / "fleet.py"), "--data", str(data), *flags)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -114,13 +181,24 @@ class Running:
 @pytest.mark.long
 @pytest.mark.integration
 def test_the_fleet_comes_up_and_survives_38(tmp_path: Path) -> None:
-    running = Running(tmp_path)
+    for name, flags in (
+        ("plain", ()),
+        ("tls", ("--tls",)),
+    ):  # one after the other: the addresses are the same
+        (tmp_path / name).mkdir()
+        comes_up_and_survives(tmp_path / name, *flags)
+
+
+def comes_up_and_survives(data: Path, *flags: str) -> None:
+    running = Running(data, *flags)
     try:
         running.wait("all ready", lambda: "ready        11 programs" in running.told())
         for number, victim in enumerate(("coordinator-0", "shard-0", "provider-cloud"), 1):
             os.kill(running.child(victim), signal.SIGKILL)
             running.wait(f"{victim} starts again", partial(running.has_told, f"{victim} ended with -9"))
             running.wait(f"healthy after {victim}", partial(running.has_told, "ready again", number))
+        if flags:
+            assert_only_the_right_role_is_served(running, data / "pki")
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(60) == 0
         assert running.told().endswith("stopped\n")
@@ -128,3 +206,19 @@ def test_the_fleet_comes_up_and_survives_38(tmp_path: Path) -> None:
         if running.process.poll() is None:
             running.process.terminate()
             running.process.wait(60)
+
+
+def assert_only_the_right_role_is_served(running: Running, pki: Path) -> None:
+    """What `bigfleet certs` made is taken in its role and refused in another, and nobody gets in without (packaging 7 item 12)."""
+    (line,) = re.findall(r"^coordinator +(bigfleetctl .*) status$", running.told(), re.MULTILINE)
+    program, *words = line.split()
+    listing = [str(Path(sys.executable).with_name(program)), *words, "list-shards"]
+    admin = str(pki / "coordinator-0")
+
+    def code(command: list[str]) -> int:
+        return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode
+
+    assert code(listing) == 0
+    assert code([word.replace(admin, str(pki / "dashboard")) for word in listing]) == 0
+    assert code([word.replace(admin, str(pki / "web")) for word in listing]) == 6
+    assert code(listing[:3] + listing[-1:] + ["--timeout", "3s"]) != 0

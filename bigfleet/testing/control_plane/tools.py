@@ -47,6 +47,8 @@ KINDS: Final = {
 
 _KUBERNETES: Final = "k8s.io/kubernetes"
 _SCHEMA: Final = "api/openapi-spec/swagger.json"
+_COMPOSE: Final = "github.com/compose-spec/compose-go/v2"
+_COMPOSE_SCHEMA: Final = "schema/compose-spec.json"
 
 
 def find_helm(testbed: Path, environ: Mapping[str, str]) -> Path:
@@ -84,6 +86,14 @@ def find_schemas(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
     return files
 
 
+def find_compose_schema(testbed: Path, environ: Mapping[str, str]) -> Path:
+    """Return the schema of compose files."""
+    file = _place(testbed / "schemas", environ) / Path(_COMPOSE_SCHEMA).name
+    if not file.exists():
+        raise ToolMissingError(f"no schema of compose files; run {_COMMAND}")
+    return file
+
+
 def find_promtool(environ: Mapping[str, str]) -> Path:
     """Return promtool of the path; says what to do when there is none."""
     found = shutil.which("promtool", path=environ.get("PATH"))
@@ -116,7 +126,10 @@ def build(testbed: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
             schema.parent.mkdir(parents=True, exist_ok=True)
             if not schema.exists():
                 _take(source, environ, _KUBERNETES, {_SCHEMA: schema})
-    return helm, *find_kinds(testbed, environ), *find_schemas(testbed, environ)
+        compose = _place(testbed / "schemas", environ) / Path(_COMPOSE_SCHEMA).name
+        if not compose.exists():
+            _take(testbed / "schemas", environ, _COMPOSE, {_COMPOSE_SCHEMA: compose})
+    return helm, *find_kinds(testbed, environ), *find_schemas(testbed, environ), compose
 
 
 def _schema_sources(testbed: Path) -> tuple[Path, Path]:

@@ -36,6 +36,8 @@ def test_every_verb_prints_its_line_or_columns_and_takes_global_flags_anywhere(t
     assert first[:2] == ["s-1", "s-1:7780"]
     assert first[2].endswith("Z")
     assert first[2][10] == "T"
+    assert three.ctl("shards", "list", "-o", "json").out == three.ctl("list-shards", "-o", "json").out
+    assert three.ctl("shards", "list").out == three.ctl("list-shards").out
     assert three.ctl("shards", "list", "-o", "wide").out.splitlines()[0].split()[-1] == "AGE"
     as_json = bigfleetctl("list-shards", "--coordinator", three.addresses, "--timeout=20s", "-o", "json").json
     assert [set(row) for row in as_json["shards"]] == [
@@ -51,6 +53,7 @@ def test_every_verb_prints_its_line_or_columns_and_takes_global_flags_anywhere(t
         "rack          r1              s-1",
         "rack          r2              s-2",
     ]
+    assert three.ctl("domains", "list").out == domains.out
     assert three.ctl("domains", "list", "--shard", "s-2", "-o", "json").json == {
         "assignments": [{"topology_key": "rack", "topology_value": "r2", "shard_id": "s-2"}]
     }

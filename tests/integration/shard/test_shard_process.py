@@ -23,6 +23,7 @@ from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.health import CHECK
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
+from tests.packaging_series import missing_series
 
 pytestmark = pytest.mark.integration
 
@@ -197,6 +198,7 @@ async def test_item_20_identity_is_exact_and_a_mismatched_pair_keeps_serving(tmp
                 assert peer.ended.code is Code.PERMISSION_DENIED
         rejected = await shard.metric("bigfleet_shard_session_identity_rejected_total")
         assert rejected == len(refused)
+        assert missing_series((await shard.get("/metrics"))[1], "shard", "shard") == []
         replace_file(ours.key, authority.issue(Identity.shard("shard-1")).key)  # half a rotation
         async with operator(shard, tls=right) as peer:
             await peer.until(lambda: "hello" in peer.echoes())
