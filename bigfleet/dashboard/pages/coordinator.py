@@ -117,7 +117,7 @@ def topology(frame: Frame, picture: Picture, told: Mapping[str, Any] | None) -> 
         )
     if place.seen is not None:
         parts += [_registry(frame, place, picture.at), _domains(place)]
-    return main_part(frame, "Topology", live("topology", el("div", parts, class_="grid")), every=15)
+    return main_part(frame, "Topology", live("topology", el("div", parts, class_="grid two")), every=15)
 
 
 def _replicas(place: CoordinatorPlace, now: float) -> Html:
@@ -160,7 +160,12 @@ def _registry(frame: Frame, place: CoordinatorPlace, now: float) -> Html:
             (
                 el("a", identity(row.shard_id), href=frame.to(f"shards/{row.shard_id}")),
                 el("code", row.address),
-                moment(row.registered_at),
+                el(
+                    "time",
+                    f"{age(now - row.registered_at)} ago",
+                    datetime=moment(row.registered_at),
+                    title=moment(row.registered_at),
+                ),
                 f"{age(now - row.last_heartbeat)} ago"
                 if row.last_heartbeat
                 else "not since this leader took over",

@@ -147,13 +147,13 @@ def _line(answer: NeedList, group: NeedGroup | None, place: int) -> Note | None:
             f"▼ Supply ended here: {_all(place)} above covered; "
             f"{count(answer.short)} of {count(below)} below short."
         )
-        return Note(words, class_="cut")
+        return Note(el("span", words), class_="cut")
     if group is not None and group.first < place == group.before_first_short and group.short:
         words = (
             f"▼ Supply for this profile ended here: {count(place - group.first)} of its "
             f"{plural(group.needs, 'need')} covered above."
         )
-        return Note(words, class_="cut own")
+        return Note(el("span", words), class_="cut own")
     return None
 
 
@@ -163,7 +163,7 @@ def _all(needs: int) -> str:
 
 def _heading(row: Mapping[str, Any], group: NeedGroup | None, begin: int) -> Html:
     if group is None:  # of a shard that does not tell groups
-        return el("span", profile_text(row))
+        return el("span", profile_text(row), title=row["profileFingerprint"])
     covered = group.needs - group.short
     how = (
         "covered"
@@ -180,6 +180,7 @@ def _heading(row: Mapping[str, Any], group: NeedGroup | None, begin: int) -> Htm
         profile_text(row),
         " ",
         el("span", f"{plural(group.needs, 'need')}, {how}{more}", class_="dim"),
+        title=row["profileFingerprint"],
     )
 
 
@@ -239,7 +240,7 @@ def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> Row:
             el("span", f"{mark}{status}", class_=tone),
             count(machines),
             deficit_text(row["residualDeficit"]) if not row["satisfied"] else "—",
-            f"{count(row['ageCyclesUnmet'])} cycles" if row["ageCyclesUnmet"] else "—",
+            plural(row["ageCyclesUnmet"], "cycle") if row["ageCyclesUnmet"] else "—",
         ),
         key=f"{row['clusterId']}|{row['profileFingerprint']}|{row['group']}",
         open=where,

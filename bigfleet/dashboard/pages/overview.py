@@ -107,19 +107,25 @@ def _shortfall(frame: Frame, row: ShortfallSeen) -> Html:
 
 def _actions(frame: Frame, summary: Summary, trend: Trend | None) -> Html:
     chart = _action_chart(trend)
-    withheld = None
-    if summary.withheld is not None and any(summary.withheld.values()):
-        told = ", ".join(
-            f"{count(number)} {name.replace('_', ' ')}" for name, number in summary.withheld.items() if number
+    told = "unknown"
+    if summary.withheld is not None:
+        told = (
+            ", ".join(
+                f"{count(number)} {name.replace('_', ' ')}"
+                for name, number in summary.withheld.items()
+                if number
+            )
+            or "nothing"
         )
-        withheld = el("p", "Withheld since the start: ", told, ".", class_="dim")
-    more = el("p", el("a", "all decisions", href=frame.to("decisions")))
-    return card("What is it doing?", chart, withheld, more)
+    more = el("a", "All decisions", href=frame.to("decisions"))
+    return card("What is it doing?", chart, el("p", f"Withheld since the start: {told}. ", more))
 
 
 def _action_chart(trend: Trend | None) -> Html:
-    if trend is None or not any(value for row in trend.values.values() for value in row):
-        return empty("No action within the last hour that a metric tells of.")
+    if trend is None:
+        return empty("Unknown: actions are counted by metrics, and none are read.", "--scrape URL")
+    if not any(value for row in trend.values.values() for value in row):
+        return empty("No action within the last hour.")
     lines = [
         Line(labels[0], [None if value is None else value * 60 for value in row])
         for labels, row in trend.values.items()
@@ -159,6 +165,13 @@ def _stock(frame: Frame, summary: Summary) -> Html:
             [
                 Part(name, number, frame.to("machines", state=name))
                 for name, number in summary.by_state.items()
+            ],
+        ),
+        bar(
+            "Hosts by capacity type",
+            [
+                Part(name, number, frame.to("machines", capacity=name))
+                for name, number in summary.by_capacity_type.items()
             ],
         ),
         el(

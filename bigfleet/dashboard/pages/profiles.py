@@ -13,6 +13,15 @@ from bigfleet.dashboard.core.wording import count
 _PRESENT: Final = {"Exists": "has {key}", "DoesNotExist": "has no {key}", "Same": "all in one {key}"}
 _AMONG: Final = {"In": "{key} is {values}", "NotIn": "{key} is not {values}"}
 _BUCKETS: Final = {"HALF_DOLLAR": "$0.50"}
+_KEYS: Final = {
+    "node.kubernetes.io/instance-type": "instance type",
+    "topology.kubernetes.io/zone": "zone",
+    "topology.kubernetes.io/region": "region",
+    "kubernetes.io/arch": "architecture",
+    "kubernetes.io/os": "operating system",
+    "kubernetes.io/hostname": "host",
+}
+"""What everybody calls the labels that every cluster has; the heading's title has them as they are."""
 _NO_PENALTY: Final = ("ZERO", "UNSPECIFIED")
 
 
@@ -33,12 +42,16 @@ def profile_text(row: Mapping[str, Any]) -> str:
 def _requirement(part: Mapping[str, Any]) -> str:
     values = " or ".join(part["values"])
     form = _AMONG.get(part["operator"]) or _PRESENT.get(part["operator"], "{key}, which is not understood")
-    return form.format(key=part["key"], values=values or "nothing")
+    return form.format(key=_key(part["key"]), values=values or "nothing")
 
 
 def _spread(part: Mapping[str, Any]) -> str:
     binding = "" if part["whenUnsatisfiable"] == "DoNotSchedule" else ", if that can be"
-    return f"spread over {part['topologyKey']}, at most {count(part['maxSkew'])} apart{binding}"
+    return f"spread over {_key(part['topologyKey'])}, at most {count(part['maxSkew'])} apart{binding}"
+
+
+def _key(key: str) -> str:
+    return _KEYS.get(key, key)
 
 
 def _penalty(bucket: str, what: str) -> str:

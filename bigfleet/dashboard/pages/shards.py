@@ -96,6 +96,13 @@ def cycle_time(seconds: float | None) -> Html:
     return el("span", f"{duration(seconds)}{word}", class_=tone)
 
 
+def conflict_share(lost: float, proposals: float) -> Html:
+    """Return how many proposals were overtaken, with a word beside the colour; what is much is the original's."""
+    part = lost / proposals if proposals else 0.0
+    tone, word = ("bad", " far too many") if part >= 0.3 else ("warn", " many") if part >= 0.15 else ("", "")
+    return el("span", f"{share(lost, proposals)}{word}", class_=tone or None)
+
+
 def shard(
     frame: Frame, place: ShardPlace, now: float, told: Mapping[str, Any] | None, trends: Trend | None
 ) -> Html:
@@ -131,11 +138,13 @@ def _now(seen: ShardSeen, now: float, told: Mapping[str, Any] | None) -> Html:
     conflicts = None
     if told is not None:
         lost, won = told["occConflictPerSec"], told["occCommittedPerSec"]
-        conflicts = share(lost, lost + won)
+        conflicts = conflict_share(lost, lost + won)
     phases = (
         el(
             "p",
-            ", ".join(f"{name} {duration(value)}" for name, value in told["cycleP99ByPhaseSeconds"].items()),
+            "p99 by phase: ",
+            ", ".join(f"{name} {duration(value)}" for name, value in told["cycleP99ByPhaseSeconds"].items())
+            or "unknown",
             class_="dim",
         )
         if told
