@@ -9,6 +9,7 @@ Rules: decision-engine 10.3.
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from operator import eq
 from typing import overload
 
@@ -144,13 +145,15 @@ class Verdicts(Sequence[Verdict]):
             return []
         return [place for place, (_, name, visit) in enumerate(self._listed) if (name, visit) in parked]
 
-    def holders(self, rows: int) -> NDArray[np.int32]:
+    def holders(self, size: int) -> NDArray[np.int32]:
         """For each of so many rows of the inventory the place of the need that has the machine, -1 where none does."""
-        holders = np.full(rows, -1, dtype=np.int32)
+        holders = np.full(size, -1, dtype=np.int32)
         members, whose = self._credited()
         holders[members] = whose
-        for place, acquired in self._acquired.items():
-            holders[acquired] = place
+        acquired = self._acquired
+        counts = np.fromiter(map(len, acquired.values()), dtype=np.intp, count=len(acquired))
+        rows = np.fromiter(chain.from_iterable(acquired.values()), dtype=np.intp, count=int(counts.sum()))
+        holders[rows] = np.repeat(np.fromiter(acquired, dtype=np.int32, count=len(acquired)), counts)
         return holders
 
     def _credited(self) -> tuple[Numbers, Numbers]:

@@ -78,14 +78,9 @@ class Columns:
     def leaving(self) -> Flags:
         """Whether a machine is asked to leave for anybody."""
         flags = np.zeros(len(self), dtype=np.bool_)
-        for rows in self._verdicts.victims.values():
-            flags[self._place_of_row[rows]] = True
+        rows = np.concatenate([_NOBODY, *self._verdicts.victims.values()])
+        flags[self._place_of_row[rows]] = True
         return flags
-
-    def preemptor(self, row: int) -> int | None:
-        """The need for which the machine of a row is asked to leave."""
-        victims = self._verdicts.victims.items()
-        return next((place for place, rows in victims if (rows == row).any()), None)
 
     def at(self, row: int) -> int:
         """Where the machine of a row stands."""
@@ -142,6 +137,21 @@ class Columns:
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         ids = iter(self.ids(places[order[np.repeat(starts, sizes) + within]]))
         return [tuple([next(ids) for _ in range(size)]) for size in sizes.tolist()]
+
+
+def first_by(keys: Sequence[NDArray[Any]], most: int) -> Places:
+    """Where the smallest of some entries stand, in order: by the first key, by the next, then as they come."""
+    tied = np.arange(keys[0].size)
+    found: list[Places] = []
+    for key in keys:
+        if tied.size <= most:
+            break
+        values = key[tied]
+        limit = np.partition(values, most - 1)[most - 1]
+        found.append(tied[values < limit])
+        tied, most = tied[values == limit], most - found[-1].size
+    places = np.sort(np.concatenate([*found, tied[:most]]))
+    return places[np.lexsort([key[places] for key in reversed(keys)])]
 
 
 def numbered(texts: Sequence[str]) -> tuple[Codes, list[str]]:

@@ -20,7 +20,7 @@ from bigfleet.engine.verdicts import Verdicts
 from bigfleet.explain.case import NOBODY, Case, Group, Mates
 from bigfleet.explain.columns import Columns, Flags, Places
 from bigfleet.explain.usable import in_flight
-from bigfleet.model.action import Action
+from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Verdict
 from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import InventorySnapshot
@@ -42,6 +42,7 @@ class CycleCase(Case):
             )
         self._snapshot, self._demand, self._verdicts = snapshot, demand, decision.verdicts
         self.columns = Columns(snapshot, self._verdicts)
+        self._looked_up: dict[str, Action | None] = {}
 
     @cached_property
     def document(self) -> SnapshotDocument:
@@ -51,7 +52,10 @@ class CycleCase(Case):
 
     def action_on(self, machine_id: str) -> Action | None:
         """What is to be done to a machine; a Preempt comes before a Reclaim of the same one."""
-        return next((action for action in self.decision.actions if action.machine_id == machine_id), None)
+        if machine_id not in self._looked_up:
+            found = (action for action in self.decision.actions if action.machine_id == machine_id)
+            self._looked_up[machine_id] = next(found, None)
+        return self._looked_up[machine_id]
 
     # The machines
 
@@ -96,8 +100,8 @@ class CycleCase(Case):
         if row is None:
             raise KeyError(machine_id)
         machine = self._snapshot.machine(row)
-        preemptor = self.columns.preemptor(row)
-        waiting = machine.draining_for
+        action, waiting = self.action_on(machine_id), machine.draining_for
+        preemptor = action.need if action is not None and action.kind is ActionKind.PREEMPT else None
         return Group(
             machine,
             int(self.columns.holder[self.columns.at(row)]),

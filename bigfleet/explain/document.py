@@ -162,7 +162,9 @@ def _preemption(item: Preemption | None) -> Mapping[str, object] | None:
         return None
     return {
         "in_flight": list(item.in_flight),
+        "in_flight_count": item.in_flight_count,
         "victims": [_victim(victim) for victim in item.taken],
+        "victim_count": item.taken_count,
         "next_victim": _victim(item.runner_up),
         "left": item.left,
         "protected": item.protected,

@@ -8,7 +8,7 @@ Rules: dashboard 6.2; decision-engine sections 7 to 9.
 from dataclasses import dataclass
 
 from bigfleet.explain.case import NOBODY, Case, Group
-from bigfleet.explain.preemption import Victim, preemption_of
+from bigfleet.explain.preemption import Victim, preemption_of, victim_of
 from bigfleet.explain.standing import Judge, Standing, step_of
 from bigfleet.model.action import Action
 from bigfleet.model.machine import Machine, MachineState
@@ -108,8 +108,9 @@ def explain_machine(case: Case, machine_id: str) -> MachineExplanation:
 
 
 def _by_precedence(case: Case) -> list[int]:
-    places = range(len(case.decision.verdicts))
-    return sorted(places, key=lambda place: (*(-part for part in case.need(place).profile.precedence), place))
+    precedences = [need.profile.precedence for need in case.needs]
+    # Equal ones stay as they were, also the other way round; as demand is listed by priority that is quick.
+    return sorted(range(len(precedences)), key=precedences.__getitem__, reverse=True)
 
 
 def _view(case: Case, group: Group, place: int) -> View:
@@ -135,7 +136,7 @@ def _next_taker(case: Case, group: Group, ranked: list[int]) -> int | None:
     """The need of highest precedence that would take the machine if it wanted more.
 
     What another need holds, or what serves or is on order for another cluster, nobody else would take; so few needs are
-    asked, and of those with one profile and unit only as many as it takes to see that it does not fit.
+    asked, and of those with the same requirements and unit only as many as it takes to see that it does not fit.
     """
     machine = group.first
     if group.holder != NOBODY or machine.state in (S.DRAINING, S.DELETING, S.FAILED):
@@ -147,7 +148,7 @@ def _next_taker(case: Case, group: Group, ranked: list[int]) -> int | None:
     unfit: set[tuple[str, Resources]] = set()
     for place in places:
         need = case.need(place)
-        key = (need.profile.fingerprint, need.unit)
+        key = (need.profile.requirements_text, need.unit)
         if key in unfit:
             continue
         judge = Judge(case, place)
@@ -164,8 +165,8 @@ def _victims(case: Case, group: Group, machine_id: str) -> tuple[Victim | None, 
     preemption = preemption_of(case, group.preemptor)
     if preemption is None:
         return None, None
-    found = next((victim for victim in preemption.taken if victim.machine.id == machine_id), None)
-    return found, preemption.runner_up
+    priority = case.need(group.preemptor).profile.priority
+    return victim_of(case.machines[machine_id], priority), preemption.runner_up
 
 
 def _keep_order(case: Case, machine: Machine) -> KeepOrder | None:

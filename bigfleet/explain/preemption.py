@@ -10,11 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bigfleet.explain.case import NOBODY, Case, Group
-from bigfleet.explain.columns import Columns, Places
+from bigfleet.explain.columns import Columns, Places, first_by
 from bigfleet.explain.cycle_case import CycleCase
 from bigfleet.explain.usable import Usable, never_preempts
 from bigfleet.model.costs import drain_grace_s, victim_cost
 from bigfleet.model.machine import Machine, MachineState
+
+VICTIMS_SHOWN = 100
+"""How many machines that leave or drain for a need are told one by one; after the loss of a zone they are thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,11 @@ class Preemption:
     """Phase 2 on behalf of one need."""
 
     in_flight: tuple[str, ...]
+    """The first by id of those that drain for it already."""
+    in_flight_count: int
     taken: tuple[Victim, ...]
+    """The first in the order in which they are given up of those that leave for it."""
+    taken_count: int
     runner_up: Victim | None
     left: int
     """Machines that could still be asked to leave, the runner-up among them."""
@@ -46,12 +53,13 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """Configured machines that could serve a need, by what keeps them from leaving for it."""
+class _Candidates:
+    """Configured machines that could serve a need, by what becomes of them or keeps them from leaving for it."""
 
     taken: Sequence[Machine]
-    first: Machine | None
-    """Who would be asked next."""
+    """The first of them in the order in which they are given up."""
+    taken_count: int
+    runner_up: Machine | None
     left: int
     protected: int
     not_lower: int
@@ -65,10 +73,13 @@ def preemption_of(case: Case, place: int) -> Preemption | None:
         return None
     found = _in_columns(case, place) if isinstance(case, CycleCase) else _in_groups(case, place)
     priority, never = verdict.need.profile.priority, never_preempts(verdict)
+    in_flight = case.in_flight_for(place)
     return Preemption(
-        in_flight=case.in_flight_for(place),
-        taken=tuple(_victim(machine, priority) for machine in sorted(found.taken, key=victim_order)),
-        runner_up=None if found.first is None or never else _victim(found.first, priority),
+        in_flight=in_flight[:VICTIMS_SHOWN],
+        in_flight_count=len(in_flight),
+        taken=tuple(victim_of(machine, priority) for machine in found.taken),
+        taken_count=found.taken_count,
+        runner_up=None if found.runner_up is None or never else victim_of(found.runner_up, priority),
         left=0 if never else found.left,
         protected=found.protected,
         not_lower=found.not_lower,
@@ -76,7 +87,7 @@ def preemption_of(case: Case, place: int) -> Preemption | None:
     )
 
 
-def _in_groups(case: Case, place: int) -> Candidates:
+def _in_groups(case: Case, place: int) -> _Candidates:
     verdict = case.verdict(place)
     usable = Usable(verdict)
     mine, priority = verdict.need.profile.precedence, verdict.need.profile.priority
@@ -98,28 +109,34 @@ def _in_groups(case: Case, place: int) -> Candidates:
             protected += group.size
         else:
             left.append(group)
-    # Machines of one group cost the same, and its first is the first by id.
-    first = min((group.first for group in left), key=victim_order, default=None)
-    return Candidates(taken, first, sum(group.size for group in left), protected, not_lower, others)
+    return _Candidates(
+        taken=sorted(taken, key=_victim_order)[:VICTIMS_SHOWN],
+        taken_count=len(taken),
+        # Machines of one group cost the same, and its first is the first by id.
+        runner_up=min((group.first for group in left), key=_victim_order, default=None),
+        left=sum(group.size for group in left),
+        protected=protected,
+        not_lower=not_lower,
+        taken_by_others=others,
+    )
 
 
-def _in_columns(case: CycleCase, place: int) -> Candidates:
-    """The same on the columns of a running shard."""
+def _in_columns(case: CycleCase, place: int) -> _Candidates:
     verdict, columns = case.verdict(place), case.columns
-    priority = verdict.need.profile.priority
     places = columns.in_state(MachineState.CONFIGURED)
     places = places[case.usable_kinds(verdict)[columns.kind[places]]]
-    holder = columns.holder[places]
-    places, holder = places[holder != place], holder[holder != place]
-    leaving, mine = columns.leaving()[places], columns.leaving_for(place)
-    taken = places[leaving & np.isin(places, mine)]
-    rest, holder = places[~leaving], holder[~leaving]
-    lower = columns.stamps.priority[columns.stamp(rest)] < priority
-    protected = lower & case.not_below(verdict.need.profile.precedence)[holder]
+    places = places[columns.holder[places] != place]
+    leaving = columns.leaving()[places]
+    for_it = np.zeros(len(columns), dtype=np.bool_)
+    for_it[columns.leaving_for(place)] = True
+    taken, rest = places[for_it[places]], places[~leaving]
+    lower = columns.stamps.priority[columns.stamp(rest)] < verdict.need.profile.priority
+    protected = lower & case.not_below(verdict.need.profile.precedence)[columns.holder[rest]]
     left = rest[lower & ~protected]
-    return Candidates(
-        taken=columns.records(taken),
-        first=_first_victim(columns, left),
+    return _Candidates(
+        taken=columns.records(_first_victims(columns, taken, VICTIMS_SHOWN)),
+        taken_count=taken.size,
+        runner_up=next(iter(columns.records(_first_victims(columns, left, 1))), None),
         left=left.size,
         protected=int(np.count_nonzero(protected)),
         not_lower=int(np.count_nonzero(~lower)),
@@ -127,26 +144,22 @@ def _in_columns(case: CycleCase, place: int) -> Candidates:
     )
 
 
-def _first_victim(columns: Columns, places: Places) -> Machine | None:
-    """Who of them is given up first: `victim_order`, in columns."""
-    if not places.size:
-        return None
+def _first_victims(columns: Columns, places: Places, most: int) -> Places:
+    """Who of some machines is given up first, by `_victim_order`."""
     stamps = columns.stamp(places)
     costs = columns.stamps.penalties[stamps]
     graces_s = columns.graces_s(places)
     if graces_s is not None:
         costs = costs + graces_s / 3600 * columns.kinds.price[columns.kind[places]]
-    cheap = np.flatnonzero(costs == costs.min())
-    first = cheap[np.argmin(columns.stamps.priority[stamps[cheap]])]
-    return columns.records(places[[first]])[0]
+    return places[first_by((costs, columns.stamps.priority[stamps]), most)]
 
 
-def victim_order(machine: Machine) -> tuple[float, int, str]:
-    """The order in which machines are given up (E11)."""
+def _victim_order(machine: Machine) -> tuple[float, int, str]:
     return (victim_cost(machine), machine.assigned.priority, machine.id)
 
 
-def _victim(machine: Machine, priority: int) -> Victim:
+def victim_of(machine: Machine, priority: int) -> Victim:
+    """What it costs that a machine leaves for a need of this priority."""
     assigned = machine.assigned
     return Victim(
         machine=machine,

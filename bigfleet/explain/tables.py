@@ -122,8 +122,10 @@ def _victims(preemption: Content | None) -> Iterator[dict[str, object]]:
         return
     for machine_id in preemption["in_flight"]:
         yield {"machine": machine_id, "what": "drains for it already"}
+    yield from _others(_left_out(preemption, "in_flight", "in_flight_count"), "draining for it already")
     for victim in preemption["victims"]:
         yield _victim(victim, "leaves for it")
+    yield from _others(_left_out(preemption, "victims", "victim_count"), "leaving for it")
     if preemption["next_victim"] is not None:
         yield _victim(preemption["next_victim"], "would be next")
     for name, words in (
@@ -131,9 +133,18 @@ def _victims(preemption: Content | None) -> Iterator[dict[str, object]]:
         ("not_lower", "serving work of at least its priority"),
         ("taken_by_others", "leaving for other needs"),
     ):
-        if preemption[name]:
-            others = "1 other" if preemption[name] == 1 else f"{preemption[name]} others"
-            yield {"machine": others, "what": words}
+        yield from _others(preemption[name], words)
+
+
+def _left_out(preemption: Content, listed: str, count: str) -> int:
+    """How many are not listed; a shard of an older version lists all of them, and does not say how many they are."""
+    shown = len(preemption[listed])
+    return int(preemption.get(count, shown)) - shown
+
+
+def _others(count: int, what: str) -> Iterator[dict[str, object]]:
+    if count:
+        yield {"machine": "1 other" if count == 1 else f"{count} others", "what": what}
 
 
 def _victim(victim: Content, what: str) -> dict[str, object]:

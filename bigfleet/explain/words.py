@@ -58,7 +58,7 @@ def _why(explanation: NeedExplanation) -> str:
     key = verdict.need.profile.same_key
     if verdict.parked:
         return "the gang is parked, so it keeps what it has and acquires nothing in this cycle"
-    waiting = 0 if preemption is None else len(preemption.in_flight) + len(preemption.taken)
+    waiting = 0 if preemption is None else preemption.in_flight_count + preemption.taken_count
     if waiting and explanation.open_after_preemption.is_zero:
         return f"the rest waits for {machines_text(waiting)} to drain"
     if verdict.reason is Reason.TOPOLOGY_UNSATISFIABLE:

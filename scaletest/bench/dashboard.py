@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from html import unescape
+from urllib.parse import urlencode
 
 import aiohttp
 import structlog
@@ -24,11 +25,12 @@ import structlog
 from bigfleet.aio.clock import SystemClock
 from bigfleet.dashboard import watcher
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
-from bigfleet.engine.cycle import decide
+from bigfleet.engine.planner import Planner
+from bigfleet.model.demand import Demand
 from bigfleet.model.machine import CapacityType, Machine
 from bigfleet.model.machine import MachineState as State
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Profile
+from bigfleet.model.profile import ZONE_KEY, Operator, Profile, Requirement, Spread
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.decision_log import DecisionLog
 from bigfleet.shard.core.standing import Standing
@@ -48,6 +50,37 @@ ASKED = (
     "/api/v1/x/decisions", "/api/v1/x/events",
     "/api/v1/x/explain/machine?shard=s&id=m-000007", "/explain?shard=s&machine=m-000008",
 )  # fmt: skip
+HARDER = {
+    "a gang": Need(
+        "gang",
+        Profile((Requirement("rack", Operator.SAME),), priority=30_000),
+        amounts(cpu=4_000),
+        amounts(cpu=4),
+        group="g",
+    ),
+    "a gang that is short": Need(
+        "gang-short",
+        Profile((Requirement("rack", Operator.SAME),), priority=30_000),
+        amounts(cpu=400_000),
+        amounts(cpu=4),
+        group="g",
+    ),
+    "requirements on several keys, short": Need(
+        "picky",
+        Profile(
+            (
+                Requirement("arch", Operator.IN, ("arm",)),
+                Requirement("rack", Operator.NOT_IN, ("z1-1", "z2-2")),
+                Requirement(ZONE_KEY, Operator.IN, ("z1", "z2")),
+            ),
+            priority=15_000,
+        ),
+        amounts(cpu=400_000),
+        amounts(cpu=4),
+    ),
+    "a spread": Need("spread", Profile((), (Spread("rack", 1),), priority=10_000), amounts(cpu=4_000)),
+}
+"""Needs that look at more than a machine's size; those that are short preempt, or would."""
 ROUNDS = 3
 BAR_MS, BAR_BYTES = 300.0, 1_000_000
 FILTER_BAR_MS = 200.0
@@ -57,10 +90,14 @@ NEVER = 1_000_000
 
 
 def fleet(count: int) -> list[Machine]:
-    """Machines of 40 types in 6 zones, half of them at work for 200 clusters."""
+    """Machines of 40 types in 6 zones with 10 racks each, half of them at work for 200 clusters."""
     shapes = [
         shape(
-            f"t{kind:02}", zone=f"z{zone}", price=0.1 + kind / 10, capacity_type=list(CapacityType)[kind % 4]
+            f"t{kind:02}",
+            zone=f"z{zone}",
+            price=0.1 + kind / 10,
+            capacity_type=list(CapacityType)[kind % 4],
+            labels={"rack": f"z{zone}-{kind % 10}", "arch": "arm" if kind % 3 else "x86"},
         )
         for kind in range(40)
         for zone in range(6)
@@ -79,15 +116,20 @@ def fleet(count: int) -> list[Machine]:
     ]
 
 
+def demand(count: int) -> tuple[Need, ...]:
+    """Needs of all clusters that take what there is, and among them some that make it hard to say why."""
+    plain = (Need(f"c-{n % 200:03}", Profile(priority=20_000 - n), amounts(cpu=40)) for n in range(count))
+    return (*HARDER.values(), *plain)
+
+
 @asynccontextmanager
 async def standing(machines: int, needs: int) -> AsyncIterator[tuple[str, StandingShard, Dashboard]]:
     """A dashboard in front of one shard that has completed a cycle."""
     clock, net = SystemClock(), GrpcNet()
-    wanted = tuple(
-        Need(f"c-{n % 200:03}", Profile(priority=20_000 - n), amounts(cpu=40)) for n in range(needs)
-    )
     shard = StandingShard("s")
-    shard.complete(Situation(time.time(), tuple(fleet(machines)), wanted), computed_at_ns=time.time_ns())
+    shard.complete(
+        Situation(time.time(), tuple(fleet(machines)), demand(needs)), computed_at_ns=time.time_ns()
+    )
     async with AsyncExitStack() as stack:
         watching = Watching(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
         services = [ReadService(shard).bound(), InsightService(shard, watching, Standing()).bound()]
@@ -179,20 +221,33 @@ def next_cycle(shard: StandingShard) -> None:
     view = shard.last_cycle()
     if view is None:
         raise RuntimeError("the shard has completed no cycle")
-    decision = decide(
+    fresh = Demand.listed(view.demand.rows)  # as if a cluster had reported, so that no order is kept either
+    decision = Planner().decide(
         view.snapshot,
-        view.demand.rows,
+        fresh,
         parked=view.parked,
         reported_clusters=view.reported_clusters,
         holds=view.holds,
         now=view.now,
     )
-    shard.show(replace(view, number=view.number + 1, computed_at_ns=time.time_ns(), decision=decision))
+    number, now_ns = view.number + 1, time.time_ns()
+    shard.show(replace(view, number=number, computed_at_ns=now_ns, demand=fresh, decision=decision))
 
 
 async def explained(session: aiohttp.ClientSession, url: str) -> list[str]:
-    """Where one need that is covered and one that is short are explained."""
-    found = []
+    """Where needs that are covered, needs that are short and the harder ones are explained."""
+    found = [
+        "/api/v1/x/explain/need?"
+        + urlencode(
+            {
+                "shard": "s",
+                "cluster": need.cluster,
+                "group": need.group,
+                "fingerprint": need.profile.fingerprint,
+            }
+        )
+        for need in HARDER.values()
+    ]
     for status in ("satisfied", "short"):
         _, body = await fetch(session, f"{url}/needs?shard=s&status={status}")
         rows = re.findall(r'data-open="([^"]+)"', body.decode())

@@ -15,6 +15,7 @@ from bigfleet.document.edits import apply_edits, edits_of, read_edits
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.snapshot import SnapshotDocument, read_situation, write_document
 from bigfleet.engine.cycle import decide, decide_situation
+from bigfleet.explain import preemption, sight
 from bigfleet.explain.case import Case
 from bigfleet.explain.changes import Effect, propose
 from bigfleet.explain.cycle_case import CycleCase
@@ -184,13 +185,23 @@ def cases_of(situation: Situation) -> tuple[CycleCase, Case]:
     return in_columns, Case(document_of(whole), decision)
 
 
+@pytest.mark.parametrize("shown", [50, 2], ids=["all classes shown", "few classes shown"])
 @pytest.mark.parametrize("many_values", [2000, 2], ids=["labels in shapes", "labels apart"])
 @given(SEEDS)
 @settings(SHORT, max_examples=75)
-def test_columns_explain_what_records_explain(many_values: int, seed: int) -> None:
+def test_columns_explain_what_records_explain(many_values: int, shown: int, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wide_labels, "MANY_VALUES", many_values)
         in_columns, in_records = cases_of(situation_of(Random(seed).choice))
+        # So that classes are put together as in a large fleet, and equally large ones have to be told apart.
+        patch.setattr(sight, "REFUSALS_SHOWN", shown)
+        patch.setattr(sight, "COMPETITORS", min(shown, sight.COMPETITORS))
+        patch.setattr(sight, "EXAMPLES", min(shown, sight.EXAMPLES))
+        patch.setattr(preemption, "VICTIMS_SHOWN", shown)
+        columns_explain_what_records_explain(in_columns, in_records)
+
+
+def columns_explain_what_records_explain(in_columns: CycleCase, in_records: Case) -> None:
     assert list(in_columns.machines) == sorted(in_records.machines)
     for place in range(len(in_records.decision.verdicts)):
         told = need_explanation_document(explain_need(in_columns, place))
