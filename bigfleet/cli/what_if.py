@@ -143,10 +143,14 @@ def _summary(comparison: "Comparison") -> str:
         change: sum(len(item.numbers) for item in comparison.needs if item.change is change)
         for change in Change
     }
-    told = [f"{_needs(count)} {change.value}" for change, count in counts.items() if count]
+    told = [_told(change.value, count) for change, count in counts.items() if count]
     before, after = comparison.before.costs.total, comparison.after.costs.total
     money = f"${before:.2f}/h stays" if before == after else f"${before:.2f}/h becomes ${after:.2f}/h"
     return "; ".join([", ".join(told) or "no need fares differently", money])
+
+
+def _told(change: str, count: int) -> str:
+    return f"{_needs(count)} {change if count == 1 else change.replace('becomes', 'become')}"
 
 
 def _way(answer: "Answer") -> str:

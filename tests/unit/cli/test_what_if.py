@@ -122,3 +122,12 @@ def test_standard_input_is_good_for_one_file() -> None:
     code, out, err = run("what-if", "-", "--edit", "-")
     assert (code, out) == (2, "")
     assert "standard input for one file only" in err
+
+
+def test_several_needs_are_told_in_the_plural(saved: Path, more: Path) -> None:
+    needs = [
+        {"cluster": name, "priority": 1, "total": {"gpu": "8"}, "unit": {"gpu": "8"}}
+        for name in ("a", "b", "c")
+    ]
+    saved.write_text(json.dumps({**SNAPSHOT, "needs": needs}))
+    assert run("what-if", saved, "--edit", more)[1].startswith("2 needs become satisfied; ")
