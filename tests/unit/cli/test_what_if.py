@@ -130,4 +130,4 @@ def test_several_needs_are_told_in_the_plural(saved: Path, more: Path) -> None:
         for name in ("a", "b", "c")
     ]
     saved.write_text(json.dumps({**SNAPSHOT, "needs": needs}))
-    assert run("what-if", saved, "--edit", more)[1].startswith("2 needs become satisfied; ")
+    assert run("what-if", saved, "--edit", more)[1].startswith("2 needs become satisfied, ")
