@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -60,13 +61,19 @@ def wanted(lock: str, machine: str) -> list[Pinned]:
 
 
 def installed_tags(folder: Path) -> dict[tuple[str, str], frozenset[Tag]]:
-    """Return the tags of every wheel that was installed into a folder, by name and version."""
+    """Return the tags of everything that was installed into a folder, by name and version."""
     found: dict[tuple[str, str], frozenset[Tag]] = {}
     for about in folder.glob("*.dist-info"):
         name, _, version = about.name.removesuffix(".dist-info").rpartition("-")
         told = HeaderParser().parsestr((about / "WHEEL").read_text(encoding="utf-8"))
         tags = frozenset(tag for line in told.get_all("Tag", ()) for tag in parse_tag(line))
         found[canonicalize_name(name), version] = tags
+    for about in folder.glob(
+        "*.egg-info/installed-files.txt"
+    ):  # by an older pip, from a source without a wheel
+        name, version, *_ = about.parent.name.removesuffix(".egg-info").rsplit("-", 2)
+        if not re.search(r"\.(so|pyd)$", about.read_text(encoding="utf-8"), re.MULTILINE):
+            found[canonicalize_name(name), version] = frozenset({Tag("py3", "none", "any")})
     return found
 
 

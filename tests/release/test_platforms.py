@@ -97,12 +97,17 @@ def test_the_packages_are_those_of_the_image_36() -> None:
         assert {"grpcio", "numpy", "pysyncobj", "cffi"} <= set(names)
 
 
-def test_tags_are_read_from_what_is_installed(tmp_path: Path) -> None:
+def test_tags_are_read_from_what_is_installed_36(tmp_path: Path) -> None:
     (tmp_path / "Some_Thing-1.2.dist-info").mkdir()
-    (tmp_path / "Some_Thing-1.2.dist-info" / "WHEEL").write_text(
-        "Wheel-Version: 1.0\nTag: py2-none-any\nTag: py3-none-any\n"
-    )
-    assert installed_tags(tmp_path) == {("some-thing", "1.2"): tags("py2.py3-none-any")}
+    (tmp_path / "Some_Thing-1.2.dist-info" / "WHEEL").write_text("Tag: py2-none-any\nTag: py3-none-any\n")
+    for name, files in (("old_pure", "../old_pure/a.py\nPKG-INFO\n"), ("old_native", "../b.py\n../c.so\n")):
+        folder = tmp_path / f"{name}-0.3.17-py3.11.egg-info"
+        folder.mkdir()
+        (folder / "installed-files.txt").write_text(files)
+    assert installed_tags(tmp_path) == {
+        ("some-thing", "1.2"): tags("py2.py3-none-any"),
+        ("old-pure", "0.3.17"): tags("py3-none-any"),
+    }
 
 
 def test_a_good_answer_is_remembered_and_a_bad_one_is_not(
