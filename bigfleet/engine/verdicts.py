@@ -205,6 +205,11 @@ class Verdicts(Sequence[Verdict]):
             bisect_left(self._listed, (key,)) + bisect_left(self._folded_keys, key) for key in folded
         )
 
+    def domain(self, place: int) -> str | None:
+        """Where the need at a place gathers, if it is a gang."""
+        run, visit = self._visit(place)
+        return run.outcomes[visit].domain
+
     def _visit(self, place: int) -> tuple[ClusterRun, int]:
         _, name, visit = self._listed[place]
         return self._runs[name], visit

@@ -160,6 +160,10 @@ class Case:
         """How the need at a place fares."""
         return self.decision.verdicts[place]
 
+    def domain(self, place: int) -> str | None:
+        """Where the gang at a place was told to gather."""
+        return self.verdict(place).domain
+
     def need(self, place: int) -> Need:
         """The need at a place of the normalised demand."""
         return self.needs[place]

@@ -43,6 +43,7 @@ class CycleCase(Case):
         self._snapshot, self._demand, self._verdicts = snapshot, demand, decision.verdicts
         self.columns = Columns(snapshot, self._verdicts)
         self._looked_up: dict[str, Action | None] = {}
+        self._drains: dict[NeedRef, Mapping[str, int]] = {}
 
     @cached_property
     def document(self) -> SnapshotDocument:
@@ -78,11 +79,20 @@ class CycleCase(Case):
 
     def _counted(self, need: NeedRef) -> Mapping[str, int]:
         """What drains for needs of one name, which may be several; what drains for others is none of their business."""
+        known = self._drains.get(need)
+        if known is None:
+            known = self._drains[need] = self._count(need)
+        return known
+
+    def _count(self, need: NeedRef) -> Mapping[str, int]:
         snapshot, state = self._snapshot, self._snapshot.columns["state"]
         draining = [
             snapshot.machine(row)
             for row, wanted in snapshot.drains.items()
-            if wanted == need and state[row] == MachineState.DRAINING
+            # The profile first, which tells most of them apart: whole references are compared slowly.
+            if wanted.fingerprint == need.fingerprint
+            and wanted == need
+            and state[row] == MachineState.DRAINING
         ]
         if not draining:
             return {}
@@ -154,6 +164,10 @@ class CycleCase(Case):
         return flags
 
     # The needs
+
+    def domain(self, place: int) -> str | None:
+        """Where the gang at a place was told to gather, without its verdict being made."""
+        return self._verdicts.domain(place)
 
     def numbers(self, place: int) -> tuple[int, ...]:
         """The numbers of the needs that one place stands for: where they stand in the list."""

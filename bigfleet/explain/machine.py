@@ -136,7 +136,8 @@ def _next_taker(case: Case, group: Group, ranked: list[int]) -> int | None:
     """The need of highest precedence that would take the machine if it wanted more.
 
     What another need holds, or what serves or is on order for another cluster, nobody else would take; so few needs are
-    asked, and of those with the same requirements and unit only as many as it takes to see that it does not fit.
+    asked, and of those with the same requirements and unit only one whether it fits. A gang that gathers elsewhere is not
+    asked at all, as there may be thousands of them.
     """
     machine = group.first
     if group.holder != NOBODY or machine.state in (S.DRAINING, S.DELETING, S.FAILED):
@@ -145,16 +146,18 @@ def _next_taker(case: Case, group: Group, ranked: list[int]) -> int | None:
     if machine.state not in (S.IDLE, S.SPECULATIVE):
         near = frozenset(case.places_of(machine.cluster or machine.assigned.cluster))
         places = [place for place in ranked if place in near]
-    unfit: set[tuple[str, Resources]] = set()
+    fits: dict[tuple[str, Resources], bool] = {}
     for place in places:
         need = case.need(place)
-        key = (need.profile.requirements_text, need.unit)
-        if key in unfit:
+        key, gathers_by = (need.profile.requirements_text, need.unit), need.profile.same_key
+        if not fits.get(key, True):
+            continue
+        if gathers_by is not None and case.domain(place) not in (None, machine.shape.label(gathers_by)):
             continue
         judge = Judge(case, place)
-        if not judge.suits(machine):
-            unfit.add(key)
-        elif judge.answer(group).standing is Standing.NOT_NEEDED:
+        if key not in fits:
+            fits[key] = judge.suits(machine)
+        if fits[key] and judge.answer(group).standing is Standing.NOT_NEEDED:
             return place
     return None
 

@@ -242,7 +242,7 @@ async def explained(session: aiohttp.ClientSession, url: str) -> list[str]:
             {
                 "shard": "s",
                 "cluster": need.cluster,
-                "group": need.group,
+                **({"group": need.group} if need.group else {}),
                 "fingerprint": need.profile.fingerprint,
             }
         )
@@ -252,9 +252,9 @@ async def explained(session: aiohttp.ClientSession, url: str) -> list[str]:
         _, body = await fetch(session, f"{url}/needs?shard=s&status={status}")
         rows = re.findall(r'data-open="([^"]+)"', body.decode())
         if rows:
-            found.append(unescape(rows[0]).replace("/explain", "/api/v1/x/explain/need"))
-            found.append(unescape(rows[-1]))
-    return found
+            last = unescape(rows[-1])
+            found += [last.replace("/explain", "/api/v1/x/explain/need"), last]
+    return list(dict.fromkeys(found))
 
 
 if __name__ == "__main__":
