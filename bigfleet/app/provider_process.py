@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
-from bigfleet.app.parts import logs_of, run_parts, show_certificate, tls_store
+from bigfleet.app.parts import logs_of, run_parts, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.console import Console
 from bigfleet.cli.version import COMMIT_VARIABLE
@@ -26,7 +26,6 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
-from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
 
 
@@ -40,7 +39,6 @@ class ProviderProcess:
     metrics: Metrics
     net: GrpcNet
     stack: AsyncExitStack
-    tls: TlsStore | None = None
     metrics_port: int = 0
     not_ready: list[str] = field(default_factory=lambda: ["starting"])
 
@@ -48,9 +46,6 @@ class ProviderProcess:
         """Be ready until a signal comes, or until one of the parts ends by itself, which is a failure."""
         self.not_ready.clear()
         self.log.info("listening", **ports, metrics_port=self.metrics_port)
-        if self.tls is not None:
-            shown = show_certificate(self.tls, self.metrics, self.clock, Component.PROVIDER.value)
-            parts = {**parts, "certificate": shown}
         code = await run_parts(parts, proc=self.proc, clock=self.clock, log=self.log, metrics=self.metrics)
         self.not_ready.append("stopping")
         return code
@@ -70,8 +65,9 @@ async def provider_process(
             registry = CollectorRegistry()
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
             metrics = Metrics(Component.PROVIDER, registry, version=__version__, commit=commit)
-            tls = tls_store(settings, log)
-            process = ProviderProcess(proc, SystemClock(), log, metrics, GrpcNet(tls), stack, tls)
+            process = ProviderProcess(
+                proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
+            )
             address = "0" if metrics_addr is None else str(metrics_addr)
             http = await serve_http(address, metrics_text(registry), lambda: process.not_ready)
             if http is not None:
