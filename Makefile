@@ -126,10 +126,6 @@ image-check: $(ENV)
 shell-check: $(ENV)
 	@$(call linter,shellcheck,--external-sources --source-path=SCRIPTDIR $$(grep -lE '^#!(/usr/bin/env bash|/bin/sh)$$' .ci/* deploy/kind/* bigfleet/provider/hook/sets/*/*),shell scripts are)
 
-.PHONY: manifests
-manifests: $(ENV) ## render an installation without Helm into OUT (default dist/manifests); needs Helm, as of make testbed
-	@$(PY) -m charts.manifests $(or $(OUT),dist/manifests)
-
 .PHONY: docs
 docs: $(ENV) ## generate the reference pages and build the site strictly into site/
 	$(PY) -m docs.generate

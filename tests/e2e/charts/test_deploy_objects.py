@@ -1,7 +1,6 @@
 """Plain objects of deploy/, and the installation for those without Helm, are ones that a real API server takes (packaging 4)."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import yaml
 from bigfleet.aio.identity import Identity
 from bigfleet.testing.control_plane.client import APPLY_PATCH
 from bigfleet.testing.control_plane.cluster import Cluster
-from charts.manifests import MANIFESTS, NAMESPACE, write
-from tests.charts.rendering import ROOT, helm_binary
+from release.manifests import FOLDER, MANIFESTS, NAMESPACE
+from tests.charts.rendering import ROOT
 from tests.e2e.charts.api_paths import path
 
 QUERY = "?dryRun=All&fieldValidation=Strict&fieldManager=dry-run&force=true"
@@ -70,16 +69,14 @@ def test_every_role_has_a_certificate_with_one_identity() -> None:
         assert {"server auth", "client auth"} <= set(each["spec"]["usages"])
 
 
+@pytest.mark.parametrize("name", [manifest.name for manifest in MANIFESTS])
 def test_the_installation_without_helm_is_taken_and_holds_no_secret(
-    charted: Cluster, new_name: Callable[[], str], tmp_path: Path
+    charted: Cluster, new_name: Callable[[], str], name: str
 ) -> None:
-    helm_binary()
-    files = write(tmp_path, os.environ)
-    assert [file.stem for file in files] == list(MANIFESTS)
+    first, *things = documents(ROOT / FOLDER / name)
+    assert (first["kind"], first["metadata"]["name"]) == ("Namespace", NAMESPACE)
+    assert not [thing for thing in things if thing["kind"] == "Secret"]
+    assert {thing["metadata"].get("namespace", NAMESPACE) for thing in things} == {NAMESPACE}
     namespace = new_name()
     charted.make_namespace(namespace)
-    for file in files:
-        things = documents(file)
-        assert not [thing for thing in things if thing["kind"] == "Secret"]
-        assert {thing["metadata"].get("namespace", NAMESPACE) for thing in things} == {NAMESPACE}
-        assert refused(charted, namespace, things) == []
+    assert refused(charted, namespace, things) == []
