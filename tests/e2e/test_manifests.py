@@ -20,9 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = {"node_modules", "site", "build", "dist"}
 FENCE = re.compile(r"^```ya?ml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 VALUE = re.compile(r"\{\{ *[.$][\w.]* *\}\}")
-# Files for other programs, which only look like objects; and kinds of operators that the testbed does not run.
+# Files for other programs, which only look like objects; and kinds of operators that this API server does not know. Those that
+# charts or deploy/ make are judged in tests/e2e/charts by one that does.
 ELSEWHERE = re.compile(
-    r"(v1/Config|(kind\.x-k8s\.io|kustomize\.config\.k8s\.io|kwok\.x-k8s\.io|monitoring\.coreos\.com)/.*)"
+    r"(v1/Config|(kind\.x-k8s\.io|kustomize\.config\.k8s\.io|kwok\.x-k8s\.io|monitoring\.coreos\.com|cert-manager\.io)/.*)"
 )
 
 

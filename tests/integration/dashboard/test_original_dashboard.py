@@ -87,8 +87,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         log=directory / "log",
         environ={},
     ) as program:
+        fleet = Fleet(program, [shard, coordinator, shard_metrics, coordinator_metrics])
         program.wait("it serves", lambda: "is connected" in program.text())
-        yield Fleet(program, [shard, coordinator, shard_metrics, coordinator_metrics])
+        serving = "\nbigfleet_coordinator_serving 1"
+        program.wait("its coordinator leads", lambda: serving in fleet.metrics(coordinator_metrics))
+        yield fleet
 
 
 def test_item_5_the_four_calls_answer_a_client_that_knows_the_original_alone(fleet: Fleet) -> None:
