@@ -119,10 +119,11 @@ class HookProvider:
         except InventoryError as error:
             self._log.error("inventory_refused", faults=list(error.faults), kept=self._source.inventory.name)
             return False
-        self._log.info("inventory_loaded", machines=len(inventory.entries))
         for warning in warnings_of(inventory):
             self._log.warning("inventory_warning", why=warning)
         await self._refresh()
+        # Said last: whoever waits for this line may count on the machines that it counts.
+        self._log.info("inventory_loaded", machines=len(inventory.entries))
         return True
 
     async def _keep_watching(self) -> None:
