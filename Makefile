@@ -67,8 +67,8 @@ test-long: $(ENV) ## long properties and fault rounds
 
 .PHONY: testbed e2e
 testbed: $(ENV) ## build the test control plane and Helm into the user's cache (about 16 CPU minutes, once)
-	@$(PY) -m bigfleet.testing.control_plane.build testbed
-	@$(PY) -m bigfleet.testing.control_plane.tools testbed
+	@$(PY) -m tests.support.control_plane.build tests/testbed
+	@$(PY) -m tests.support.control_plane.tools tests/testbed
 
 e2e: testbed ## tests against a real control plane
 	$(PY) -m pytest -m "control_plane and not long" tests/e2e $(SIDE_BY_SIDE)
@@ -138,22 +138,22 @@ docs-check: $(ENV)
 .PHONY: release release-check
 release: release-check ## wheel, sdist, charts, bill of materials and checksums of this commit, in dist/; TAG=vX.Y.Z checks the tag
 	@rm -rf dist
-	$(PY) -m release build --out dist --tag "$(TAG)"
+	$(PY) -m deploy.release build --out dist --tag "$(TAG)"
 
 release-check: $(ENV) ## name everything that speaks against a release
-	$(PY) -m release check --tag "$(TAG)"
+	$(PY) -m deploy.release check --tag "$(TAG)"
 	$(PY) proto/generate.py --check
 	$(PY) -m bigfleet.kube.crds.generate --check
 	$(PY) -m charts.generate --check
 	$(PY) -m docs.generate --check
 
 .PHONY: manifests conformance-self
-manifests: $(ENV) ## render the charts for people without Helm into release/manifests; needs make testbed
-	$(PY) -m release manifests
+manifests: $(ENV) ## render the charts for people without Helm into deploy/release/manifests; needs make testbed
+	$(PY) -m deploy.release manifests
 
 OUT ?= conformance
 conformance-self: $(ENV) ## let the conformance kit certify our own providers, reports in OUT (about five minutes)
-	$(PY) -m release conformance --out "$(OUT)"
+	$(PY) -m deploy.release conformance --out "$(OUT)"
 
 .PHONY: image
 image: ## build the container image (needs docker or podman); BASES="--build-arg BUILD_BASE=…" pins its bases

@@ -22,7 +22,7 @@ from bigfleet.provider.kit.testing import (
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 
 __all__ = [
     "BackendCall",

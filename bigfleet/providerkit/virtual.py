@@ -32,7 +32,7 @@ from bigfleet.provider.kit.core.values import Machine
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.store import Store
 from bigfleet.provider.kit.testing import MemoryStore
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
 
 HOST = "provider"

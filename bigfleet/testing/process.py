@@ -13,8 +13,8 @@ from bigfleet.aio.net import Net
 from bigfleet.aio.rng import Rng, SeededRng
 from bigfleet.aio.seams import Seams
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.disk import MemoryDisk
-from bigfleet.testing.disk_image import DiskImage
+from bigfleet.testing.disk.image import DiskImage
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.host import VirtualHost
 from bigfleet.testing.ids import SeededIds
 from bigfleet.testing.loop import VirtualTimeLoop, virtual_loop

@@ -39,8 +39,8 @@ from bigfleet.shard.epoch import DataDirectory, open_data_directory
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.shard import Shard
 from bigfleet.testing.builders import amounts
-from bigfleet.testing.disk_image import DiskImage
-from bigfleet.testing.net import Network
+from bigfleet.testing.disk.image import DiskImage
+from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
 from bigfleet.testing.session_peer import BlobAnswer, SessionPeer, good_blob
 

@@ -19,9 +19,9 @@ import sys
 import time
 from functools import partial
 
-from bigfleet.testing.coordinator.ack_writer import KEY, SHARD
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.ack_writer import KEY, SHARD
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _WINDOW = 0, 1, 3, 4, 6, 8

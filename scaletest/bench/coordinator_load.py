@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bigfleet.testing.coordinator.fault_rounds import listed, more_acked, register, writers
-from bigfleet.testing.coordinator.processes import ProcessCluster
+from tests.support.coordinator.fault_rounds import listed, more_acked, register, writers
+from tests.support.coordinator.processes import ProcessCluster
 
 WARM_S = 3.0
 SECONDS = 15.0

@@ -24,10 +24,10 @@ from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.log import Snapshot
 from bigfleet.coordinator.offline import restore
-from bigfleet.testing.coordinator.processes import ProcessCluster
 from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, SNAPSHOT_SAVE
 from bigfleet.transport.health import CHECK
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.processes import ProcessCluster
 
 DOMAINS, SHARDS, ROUNDS = 100_000, 200, 5
 EVERY_S = 0.002

@@ -38,9 +38,9 @@ from bigfleet.shard.insight_service import InsightService
 from bigfleet.shard.read_service import ReadService
 from bigfleet.shard.watching import Watching
 from bigfleet.testing.builders import amounts, assigned, machine, shape
-from bigfleet.testing.shard_views import StandingShard
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
+from tests.support.shard_views import StandingShard
 
 ASKED = (
     "/", "/needs?shard=s", "/needs?shard=s&status=short&q=prio", "/needs?shard=s&page=100", "/machines?shard=s",

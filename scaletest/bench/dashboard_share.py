@@ -27,9 +27,9 @@ import aiohttp
 import yaml
 
 from bigfleet.insight.v1 import insight_pb2 as pb
-from bigfleet.testing.ports import free_ports
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.shard_reading import LIST_CYCLES
+from tests.support.ports import free_ports
 
 READERS = 10
 SETTLE_S = 1.0

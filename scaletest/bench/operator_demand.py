@@ -26,7 +26,7 @@ from bigfleet.operator.caches import Caches
 from bigfleet.operator.demand import Demand
 from bigfleet.operator.meters import Meters
 from bigfleet.operator.sending import Uplink
-from bigfleet.testing.kube_api import InMemoryApi
+from tests.support.kube_api.api import InMemoryApi
 
 ROUNDS = 60
 PRIORITIES = (0, 100, 1000, 100_000, 1_000_000)

@@ -21,14 +21,14 @@ from bigfleet.kube.http_link import HttpLink
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import CAPACITY_REQUESTS
-from bigfleet.testing.control_plane import build
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.options import ClusterOptions
-from bigfleet.testing.program import RunningProgram
-from bigfleet.testing.scripted_shard import ScriptedShard, node_state
 from bigfleet.transport.grpc_net import GrpcNet
 from scaletest.bench.operator_demand import request_document
+from tests.support.control_plane import build
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.errors import BinaryMissingError
+from tests.support.control_plane.options import ClusterOptions
+from tests.support.program import RunningProgram
+from tests.support.scripted_shard import ScriptedShard, node_state
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITERS = 32
@@ -40,7 +40,7 @@ STATES = ("Configuring", "Configured", "Draining")
 async def measure(requests: int, seconds: int) -> dict[str, Any]:
     """Fill the cluster, start the operator, look at its first roll-up, then let machines change."""
     try:
-        binary = build.find(ROOT / "testbed", os.environ)
+        binary = build.find(ROOT / "tests" / "testbed", os.environ)
     except BinaryMissingError as error:
         return {"not_measured": str(error)}
     options = ClusterOptions(scheduler=False, controllers=(), kwok=())

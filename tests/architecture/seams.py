@@ -56,26 +56,6 @@ ADAPTERS: Mapping[str, Adapter] = {
         (Rule.NETWORK, Rule.THREADS, Rule.CLOCK), "the Raft port, on a loop of its own"
     ),
     "coordinator/raft/replica_thread.py": Adapter((Rule.THREADS,), "the thread that owns the Raft object"),
-    "testing/coordinator/ack_writer.py": Adapter(
-        (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
-    ),
-    "testing/coordinator/fault_rounds.py": Adapter(
-        (Rule.DISK,), "reads what clients in processes of their own have noted"
-    ),
-    "testing/coordinator/history_client.py": Adapter(
-        (Rule.CLOCK, Rule.DISK), "a client process of its own, whose clock all processes of a host share"
-    ),
-    "testing/coordinator/link_proxy.py": Adapter(
-        (Rule.NETWORK, Rule.DISK), "cuts links between real processes, told apart by the process table"
-    ),
-    "testing/coordinator/nursery.py": Adapter(
-        (Rule.PROCESS, Rule.DISK, Rule.THREADS, Rule.NETWORK),
-        "forks coordinators and clients, and polls the handles of those it has to wait for",
-    ),
-    "testing/coordinator/processes.py": Adapter(
-        (Rule.PROCESS, Rule.DISK, Rule.NETWORK),
-        "starts, kills and pauses real coordinators on ports of their own",
-    ),
     "kube/crds/generate.py": Adapter(
         (Rule.DISK, Rule.PROCESS), "writes the generated chart and field tables; run by make only"
     ),
@@ -98,35 +78,11 @@ ADAPTERS: Mapping[str, Adapter] = {
     "provider/kit/admin.py": Adapter(
         (Rule.NETWORK, Rule.DISK), "the local socket for repairs, a file that only its owner can open"
     ),
-    "testing/programs.py": Adapter(
-        (Rule.CLOCK, Rule.NETWORK, Rule.PROCESS),
-        "real processes for tests: starts, asks, ends them",
-    ),
-    "testing/certificates.py": Adapter((Rule.DISK,), "certificate files for tests over real sockets"),
-    "testing/control_plane/build.py": Adapter(
-        (Rule.DISK, Rule.PROCESS), "builds the test control plane with Go"
-    ),
-    "testing/control_plane/client.py": Adapter((Rule.NETWORK,), "calls a real API server"),
-    "testing/control_plane/cluster.py": Adapter(
-        (Rule.CLOCK, Rule.DISK, Rule.NETWORK, Rule.PROCESS, Rule.THREADS),
-        "a real control plane: processes, a port, a directory, and waiting for facts",
-    ),
-    "testing/control_plane/component.py": Adapter(
-        (Rule.DISK, Rule.PROCESS), "processes of a real control plane"
-    ),
-    "testing/control_plane/tools.py": Adapter(
-        (Rule.DISK, Rule.PROCESS), "puts Helm into the user's cache with the Go of his path"
-    ),
-    "testing/program.py": Adapter(
-        (Rule.CLOCK, Rule.DISK, Rule.NETWORK, Rule.PROCESS),
-        "our programs as real processes, watched from outside",
-    ),
-    "testing/ports.py": Adapter((Rule.NETWORK,), "asks the kernel for free ports"),
-    "testing/net.py": Adapter(
+    "testing/net/network.py": Adapter(
         (Rule.CLOCK,), "the virtual network: delays pass by the loop that all hosts share"
     ),
-    "testing/net_calls.py": Adapter((Rule.CLOCK,), "the virtual network"),
-    "testing/net_links.py": Adapter((Rule.CLOCK,), "the virtual network"),
+    "testing/net/calls.py": Adapter((Rule.CLOCK,), "the virtual network"),
+    "testing/net/links.py": Adapter((Rule.CLOCK,), "the virtual network"),
     "clustersim/world.py": Adapter((Rule.DISK,), "reads the world that the package brought along"),
     "app/dashboard_beside.py": Adapter(
         (Rule.PROCESS,), "starts the dashboard of --dashboard-addr as a process"

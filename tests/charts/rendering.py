@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.tools import find_helm
+from tests.support.control_plane.errors import BinaryMissingError
+from tests.support.control_plane.tools import find_helm
 
 ROOT = Path(__file__).resolve().parents[2]
 CHARTS = ROOT / "charts"
@@ -37,7 +37,7 @@ Document = dict[str, Any]
 def helm_binary() -> Path:
     """Return Helm; without it the test is skipped, or fails where CI asks for it."""
     try:
-        return find_helm(ROOT / "testbed", os.environ)
+        return find_helm(ROOT / "tests" / "testbed", os.environ)
     except BinaryMissingError as error:
         if os.environ.get("TESTBED_REQUIRED", "0") != "0":
             pytest.fail(str(error), pytrace=False)

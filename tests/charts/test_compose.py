@@ -20,8 +20,8 @@ from jsonschema_rs import validator_for
 from bigfleet.app.bigfleet import PROGRAM as BIGFLEET
 from bigfleet.app.fake_provider import PROGRAM as FAKE_PROVIDER
 from bigfleet.cli.surface import entries
-from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.tools import find_compose_schema
+from tests.support.control_plane.errors import BinaryMissingError
+from tests.support.control_plane.tools import find_compose_schema
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "compose"
 FILE: dict[str, Any] = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ def test_with_the_profile_every_service_has_a_certificate_of_its_own_39(name: st
 def linted(document: dict[str, Any]) -> list[str]:
     """Return what the schema of compose files has against a file."""
     try:
-        file = find_compose_schema(FOLDER.parents[1] / "testbed", os.environ)
+        file = find_compose_schema(FOLDER.parents[1] / "tests" / "testbed", os.environ)
     except BinaryMissingError as error:
         if os.environ.get("TESTBED_REQUIRED", "0") != "0":
             pytest.fail(str(error), pytrace=False)

@@ -12,10 +12,10 @@ import yaml
 
 from bigfleet.obs.catalogue import CATALOGUE
 from bigfleet.obs.metric import Metric, Type
-from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.tools import find_promtool
 from charts.generate.boards import BOARDS
 from tests.charts.alert_cases import CASES, LONG, QUIET_DAYS, Series
+from tests.support.control_plane.errors import BinaryMissingError
+from tests.support.control_plane.tools import find_promtool
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"

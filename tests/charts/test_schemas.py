@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.tools import find_schemas
 from tests.charts.kube_schema import KubeSchema
 from tests.charts.rendering import MATRIX, NEWEST, OLDEST, POD_CONTROLLER, ROOT, render
+from tests.support.control_plane.errors import BinaryMissingError
+from tests.support.control_plane.tools import find_schemas
 
 OF_OTHERS = {"Certificate", "PodMonitor", "PrometheusRule"}
 """Kinds of other projects; a real API server that has their definitions judges them in tests/e2e/charts."""
@@ -19,7 +19,7 @@ OF_OTHERS = {"Certificate", "PodMonitor", "PrometheusRule"}
 @cache
 def schemas() -> dict[str, KubeSchema]:
     try:
-        files = find_schemas(ROOT / "testbed", os.environ)
+        files = find_schemas(ROOT / "tests" / "testbed", os.environ)
     except BinaryMissingError as error:
         if os.environ.get("TESTBED_REQUIRED", "0") != "0":
             pytest.fail(str(error), pytrace=False)

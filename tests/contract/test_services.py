@@ -14,12 +14,12 @@ import pytest_asyncio
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from bigfleet.testing.messages import CONTRACT
 from bigfleet.v1alpha1 import coordinator_pb2 as c
 from bigfleet.v1alpha1 import coordinator_pb2_grpc, provider_pb2_grpc, shard_pb2_grpc, shardread_pb2_grpc
 from bigfleet.v1alpha1 import provider_pb2 as p
 from bigfleet.v1alpha1 import shard_pb2 as s
 from bigfleet.v1alpha1 import shardread_pb2 as r
+from tests.support.messages import CONTRACT
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -26,7 +26,7 @@ _SET = re.compile(r"--set(?:-string|-file|-json)?[ =]([A-Za-z][\w.]*)=")
 _VALUES_OF = re.compile(r"# values of ([a-z-]+)\n")
 _ALERT = re.compile(r"\bBigFleet([A-Z]\w+)")
 _FILES = {"crt", "html", "json", "key", "lock", "md", "py", "sh", "sock", "tar", "tmpl", "toml", "xml", "yaml", "yml", "jsonl", "txt", "png"}  # fmt: skip
-_PACKAGES = {"asyncio", "bigfleet", "charts", "docs", "release", "scaletest"}
+_PACKAGES = {"asyncio", "bigfleet", "charts", "docs", "deploy", "scaletest", "tests"}
 OTHERS = {
     # Dotted names of other worlds, by where they come from.
     "Kubernetes and cert-manager": {"cert-manager.io"},

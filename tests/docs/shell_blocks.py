@@ -47,7 +47,8 @@ class Shown:
 
 def pages() -> list[Path]:
     """Every page that people read; decision records tell of the past and may show what was refused."""
-    found = [path for path in DOCS.rglob("*.md") if "adr" not in path.relative_to(DOCS).parts]
+    outside = {"adr", "examples"}  # an example is a project of its own with a page of its own
+    found = [path for path in DOCS.rglob("*.md") if not outside & set(path.relative_to(DOCS).parts)]
     return sorted([*found, ROOT / "README.md"])
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.testing.control_plane import build
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.options import ClusterOptions, User
-from bigfleet.testing.control_plane.pool import ClusterPool
 from tests.e2e.rights import CONTROLLER, OPERATOR, grant_roles
+from tests.support.control_plane import build
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.errors import BinaryMissingError
+from tests.support.control_plane.options import ClusterOptions, User
+from tests.support.control_plane.pool import ClusterPool
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,7 +45,7 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def testbed_binary() -> Path:
     try:
-        return build.find(ROOT / "testbed", os.environ)
+        return build.find(ROOT / "tests" / "testbed", os.environ)
     except BinaryMissingError as error:
         if os.environ.get("TESTBED_REQUIRED", "0") != "0":
             pytest.fail(str(error), pytrace=False)

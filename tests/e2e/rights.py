@@ -9,8 +9,8 @@ from bigfleet.kube import roles
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.link import Answer, Call, Lines, Link
 from bigfleet.kube.roles import Role, Rule, binding
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.kube_api_faults import FaultyLink
+from tests.support.control_plane.cluster import Cluster
+from tests.support.kube_api.faults import FaultyLink
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 OPERATOR, CONTROLLER = "operator", "upc"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.control_plane import build
-from bigfleet.testing.control_plane.errors import BinaryMissingError, BuildError
+from tests.support.control_plane import build
+from tests.support.control_plane.errors import BinaryMissingError, BuildError
 
 pytestmark = pytest.mark.integration
 
@@ -163,6 +163,10 @@ def test_without_the_binary_a_test_is_skipped_with_the_command_and_in_ci_it_fail
 @pytest.mark.skipif(shutil.which("gofmt") is None, reason="needs the gofmt of Go, as `make testbed` does")
 def test_the_go_source_is_formatted() -> None:
     done = subprocess.run(
-        ["gofmt", "-l", str(ROOT / "testbed")], text=True, capture_output=True, check=True, timeout=60
+        ["gofmt", "-l", str(ROOT / "tests" / "testbed")],
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout == ""

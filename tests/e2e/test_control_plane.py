@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.testing.control_plane.client import Api
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.errors import ApiRefusedError, KubectlError, UnreachableError
-from bigfleet.testing.control_plane.objects import condition, node, pod
-from bigfleet.testing.control_plane.options import ADMIN, NOBODY, OLDEST_MINOR, ClusterOptions, User
+from tests.support.control_plane.client import Api
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.errors import ApiRefusedError, KubectlError, UnreachableError
+from tests.support.control_plane.objects import condition, node, pod
+from tests.support.control_plane.options import ADMIN, NOBODY, OLDEST_MINOR, ClusterOptions, User
 
 READER = User("reader")
 

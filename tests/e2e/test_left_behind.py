@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.errors import ComponentEndedError, ControlPlaneError
-from bigfleet.testing.control_plane.options import ClusterOptions
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.errors import ComponentEndedError, ControlPlaneError
+from tests.support.control_plane.options import ClusterOptions
 
 pytestmark = pytest.mark.integration
 
@@ -24,8 +24,8 @@ DEADLINE_S = 60
 # forked off that still holds the other end of every component's pipe.
 RUNNER = """
 import json, os, pathlib, sys, time
-from bigfleet.testing.control_plane.cluster import start_clusters
-from bigfleet.testing.control_plane.options import ORDINARY
+from tests.support.control_plane.cluster import start_clusters
+from tests.support.control_plane.options import ORDINARY
 (cluster,) = start_clusters(pathlib.Path(sys.argv[1]), [ORDINARY])
 cluster.scheduler.pause()
 forked = os.fork()

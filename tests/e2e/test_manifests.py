@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.errors import KubectlError
-from bigfleet.testing.control_plane.objects import pod
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.errors import KubectlError
+from tests.support.control_plane.objects import pod
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = {"node_modules", "site", "build", "dist"}

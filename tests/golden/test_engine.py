@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bigfleet.engine.cycle import decide_situation
-from bigfleet.testing.engine_world import Engine, EngineWorld
-from bigfleet.testing.golden import replay
 from tests.reference.model import decide
+from tests.support.engine.world import Engine, EngineWorld
+from tests.support.golden import replay
 
 SCRIPTS = sorted((Path(__file__).parent / "engine").glob("*.txt"))
 ENGINES: dict[str, Engine] = {"reference": decide, "production": decide_situation}

@@ -19,8 +19,8 @@ from bigfleet.cli.console import Console
 from bigfleet.cli.dispatch import dispatch
 from bigfleet.document.snapshot import write_situation
 from bigfleet.engine.cycle import decide_situation
-from bigfleet.testing.engine_world import EngineWorld
-from bigfleet.testing.golden import replay
+from tests.support.engine.world import EngineWorld
+from tests.support.golden import replay
 
 SCRIPTS = sorted((Path(__file__).parent / "explain").glob("*.txt"))
 

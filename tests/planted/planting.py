@@ -13,9 +13,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from bigfleet.testing.engine_world import EngineWorld
-from bigfleet.testing.golden import replay
 from tests.planted.faults import PLANNER_TESTS, ROOT, Fault
+from tests.support.engine.world import EngineWorld
+from tests.support.golden import replay
 
 _RELOADED = ("bigfleet.engine", "bigfleet.model.demand", "bigfleet.model.needs_table")
 SCRIPTS = ROOT / "tests" / "golden" / "engine"

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from bigfleet.aio.disk import Disk, DiskError, File, OpenMode
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.testing.disk import MemoryDisk
-from bigfleet.testing.disk_image import DiskImage
+from bigfleet.testing.disk.image import DiskImage
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 
 Step = tuple[str, Callable[[Disk, str], object]]
 

@@ -25,7 +25,7 @@ from bigfleet.model.needs_table import NeedsTable
 from bigfleet.model.profile import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
 from bigfleet.model.resources import Resources
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
-from bigfleet.testing.records import NOT_EMPTY, TEXTS, machines
+from tests.support.records import NOT_EMPTY, TEXTS, machines
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.model.situation import Situation
-from bigfleet.testing.situations import situation_of, situations
 from tests.reference.model import decide as reference
+from tests.support.situations import situation_of, situations
 
 PARTS = range(2)  # side by side
 

@@ -28,7 +28,7 @@ from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import Inventory, wide_labels
 from bigfleet.model.resources import ZERO
 from bigfleet.model.situation import Situation
-from bigfleet.testing.situations import situation_of, situations
+from tests.support.situations import situation_of, situations
 
 QUICK = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 PARTS = range(2)  # side by side

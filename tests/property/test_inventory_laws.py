@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from bigfleet.model.errors import IllegalTransitionError
 from bigfleet.model.inventory import Inventory, InventorySnapshot
 from bigfleet.model.machine import Machine, MachineState, check_transition
-from bigfleet.testing.records import machines
+from tests.support.records import machines
 
 IDS = st.sampled_from([f"m-{number}" for number in range(12)])
 

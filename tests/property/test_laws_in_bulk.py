@@ -24,9 +24,9 @@ from bigfleet.model.demand import Amounts, Demand
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import Situation
-from bigfleet.testing.situations import AMOUNTS, SIZES, Kind, situation_of
 from tests.property import test_reference_laws as laws
 from tests.reference.domains import Domain, choose
+from tests.support.situations import AMOUNTS, SIZES, Kind, situation_of
 
 PARTS = range(4)  # side by side they take a fourth of the time
 SHORT = settings(max_examples=500, deadline=None)

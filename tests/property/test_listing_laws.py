@@ -13,13 +13,13 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import CLUSTER_REQUIRED, HostRef, Machine, MachineState
 from bigfleet.provider.kit.core import values as kit
 from bigfleet.provider.kit.encoding import RecordCodec
-from bigfleet.testing.messages import messages
-from bigfleet.testing.records import machines
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.listing import Listing, ListingReader
 from bigfleet.wire.machines import machine_from_proto, machine_to_proto
 from bigfleet.wire.metadata import PRIORITY, assignment_to_metadata
 from bigfleet.wire.record_scan import fields_of, leading_id, scan
+from tests.support.messages import messages
+from tests.support.records import machines
 
 IDS = st.sampled_from([f"m-{number}" for number in range(8)])
 

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigfleet.kube.link import Answer, Call
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.scripted_shard import node_state
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.scripted_shard import node_state
 from tests.unit.operator.world import World, play
 
 STATES = ("Creating", "Configuring", "Configured", "Draining", "Failed", "Idle", "Speculative", "Deleting")

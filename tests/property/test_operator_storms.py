@@ -20,9 +20,9 @@ from bigfleet.kube.resources import (
     ObjectKey,
 )
 from bigfleet.model.quantity import parse_quantity
-from bigfleet.testing.kube_api_faults import Fault, Trouble
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.scripted_shard import hint, node_state, reclaim
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.scripted_shard import hint, node_state, reclaim
 from tests.unit.operator.world import PREFIX, World
 
 PHASES = {

@@ -17,7 +17,7 @@ from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
 from bigfleet.model.situation import Situation
-from bigfleet.testing.situations import situation_of
+from tests.support.situations import situation_of
 
 PARTS = range(4)  # side by side
 seeds = st.integers(0, 2**32)

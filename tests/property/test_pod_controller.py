@@ -18,9 +18,9 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import Options, PodController
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS
 from bigfleet.podcontroller.core.translate import translate
-from bigfleet.testing.kube_api_faults import Fault, FaultyLink, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.world import KubeWorld
 
 OWNED = "bigfleet.lucy.sh/owned-by-pod"
 GONE = Answer(410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})

@@ -10,7 +10,7 @@ from bigfleet.kube.crds.schema import MAX_KEY, MAX_RESOURCES, MAX_VALUE
 from bigfleet.model.quantity import parse_amount
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS
 from bigfleet.podcontroller.core.translate import translate
-from bigfleet.testing.kube_api_schema import problems
+from tests.support.kube_api.schema import problems
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 KEYS = st.sampled_from(

@@ -17,10 +17,10 @@ from bigfleet.model.matching import matches
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import Situation
-from bigfleet.testing.engine_world import Engine
-from bigfleet.testing.situations import NOW, SIZES, Kind, situations
 from tests.reference.domains import Domain, choose
 from tests.reference.model import decide
+from tests.support.engine.world import Engine
+from tests.support.situations import NOW, SIZES, Kind, situations
 
 EXAMPLES = settings(max_examples=30, deadline=None)
 SILENT_BY = 8  # cycles; of 3,000 random fleets the slowest was silent in the third

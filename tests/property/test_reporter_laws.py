@@ -22,9 +22,9 @@ from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.need import Need
 from bigfleet.model.situation import Situation
-from bigfleet.testing.engine_world import EngineWorld
-from bigfleet.testing.golden import replay
-from bigfleet.testing.situations import situations
+from tests.support.engine.world import EngineWorld
+from tests.support.golden import replay
+from tests.support.situations import situations
 
 QUICK = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 SCRIPTS = Path(__file__).parents[1] / "golden" / "engine"

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bigfleet.testing.messages import contract_classes, messages, old_peer_classes, without_additions
+from tests.support.messages import contract_classes, messages, old_peer_classes, without_additions
 
 NEW = contract_classes()
 OLD = old_peer_classes()

@@ -13,10 +13,10 @@ import pytest
 
 from bigfleet.kube.crds.render import chart_version
 from bigfleet.version import __version__
-from release.artefacts import CHECKSUMS, build
-from release.charts import chart_names
-from release.errors import ReleaseError
-from release.sources import Commit, export_tree
+from deploy.release.artefacts import CHECKSUMS, build
+from deploy.release.charts import chart_names
+from deploy.release.errors import ReleaseError
+from deploy.release.sources import Commit, export_tree
 from tests.docs.shell_blocks import blocks
 
 pytestmark = pytest.mark.integration
@@ -92,7 +92,7 @@ def test_the_wheel_runs_without_the_checkout(made: Path, tmp_path: Path) -> None
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         archive.extractall(tmp_path)  # noqa: S202  made a moment ago
-    assert not [name for name in names if name.startswith(("tests/", "docs/", "release/"))]
+    assert not [name for name in names if name.startswith(("tests/", "docs/", "deploy/"))]
     done = subprocess.run(
         [
             sys.executable,

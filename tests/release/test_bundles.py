@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from release.artefacts import custom_resources
-from release.bundles import evidence_bundle, install_bundle
-from release.conformance import certify
-from release.errors import ReleaseError
-from release.manifests import FOLDER, MANIFESTS, rendered, version_of_manifest
-from release.pinned_image import values_file
+from deploy.release.artefacts import custom_resources
+from deploy.release.bundles import evidence_bundle, install_bundle
+from deploy.release.conformance import certify
+from deploy.release.errors import ReleaseError
+from deploy.release.manifests import FOLDER, MANIFESTS, rendered, version_of_manifest
+from deploy.release.pinned_image import values_file
 from tests.charts.rendering import helm_binary
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from bigfleet.kube.crds.render import chart_version
-from release.charts import chart_names, package
-from release.errors import ReleaseError
+from deploy.release.charts import chart_names, package
+from deploy.release.errors import ReleaseError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,10 +6,10 @@ from shutil import copy, copytree
 import pytest
 
 from bigfleet.kube.crds.render import chart_version
-from release.changelog import section
-from release.checks import problems
-from release.errors import ReleaseError
-from release.version import version_of
+from deploy.release.changelog import section
+from deploy.release.checks import problems
+from deploy.release.errors import ReleaseError
+from deploy.release.version import version_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,7 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "bigfleet").mkdir()
     copy(ROOT / "bigfleet" / "version.py", tmp_path / "bigfleet")
     copytree(ROOT / "charts", tmp_path / "charts")
-    copytree(ROOT / "release" / "manifests", tmp_path / "release" / "manifests")
+    copytree(ROOT / "deploy" / "release" / "manifests", tmp_path / "deploy" / "release" / "manifests")
     for name in ("CHANGELOG.md", "requirements.lock"):
         copy(ROOT / name, tmp_path)
     return tmp_path
@@ -37,15 +37,15 @@ def test_every_problem_is_one_line_that_names_its_place(tree: Path) -> None:
     assert found[0] == "tag: found v3.0.0, allowed is v3.1.0, the version that bigfleet/version.py states"
     assert found[1] == "CHANGELOG.md: no section '## 3.1.0 - YYYY-MM-DD' for version 3.1.0"
     assert f"charts/bigfleet-crds/Chart.yaml: version: found {chart_version()}, allowed is 3.1.0" in found
-    told = f"release/manifests/install.yaml: found {chart_version()}, allowed is 3.1.0; run make manifests"
+    told = f"deploy/release/manifests/install.yaml: found {chart_version()}, allowed is 3.1.0; run make manifests"
     assert told in found
     assert found[-1].startswith("requirements.lock: protobuf ")
 
 
 def test_a_manifest_that_is_not_there_is_named(tree: Path) -> None:
-    (tree / "release" / "manifests" / "cluster.yaml").unlink()
+    (tree / "deploy" / "release" / "manifests" / "cluster.yaml").unlink()
     (line,) = problems(tree)
-    assert line.startswith("release/manifests/cluster.yaml: found no file, ")
+    assert line.startswith("deploy/release/manifests/cluster.yaml: found no file, ")
 
 
 def test_a_version_in_another_form_is_refused(tree: Path) -> None:

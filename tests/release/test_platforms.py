@@ -8,8 +8,8 @@ from zipfile import ZipFile
 import pytest
 from packaging.tags import Tag, parse_tag
 
-from release.errors import ReleaseError
-from release.platforms import ask, fits, installed_tags, main, missing, wanted
+from deploy.release.errors import ReleaseError
+from deploy.release.platforms import ask, fits, installed_tags, main, missing, wanted
 from tests.planted.faults import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")

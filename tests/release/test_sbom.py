@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from release.errors import ReleaseError
-from release.lock import Pinned, read_lock
-from release.sbom import bill, installed_licence
+from deploy.release.errors import ReleaseError
+from deploy.release.lock import Pinned, read_lock
+from deploy.release.sbom import bill, installed_licence
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")

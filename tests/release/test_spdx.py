@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from release.errors import ReleaseError
-from release.lock import Pinned, read_lock
-from release.sbom import bill, licence_list
-from release.spdx import document
+from deploy.release.errors import ReleaseError
+from deploy.release.lock import Pinned, read_lock
+from deploy.release.sbom import bill, licence_list
+from deploy.release.spdx import document
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = read_lock((ROOT / "requirements.lock").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from bigfleet.kube.crds.render import chart_version
-from release.charts import chart_names
+from deploy.release.charts import chart_names
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
@@ -70,8 +70,8 @@ def test_every_step_has_a_name_and_runs_what_exists(job: str, step: dict[str, An
     assert all(
         (ROOT / path).is_file() for path in re.findall(r"(?<![\w/])(\.ci/[\w-]+|deploy/[\w/.-]+)", script)
     )
-    for verb in re.findall(r"python -m release (\w+)", script):
-        assert f'add_parser("{verb}"' in (ROOT / "release" / "__main__.py").read_text("utf-8")
+    for verb in re.findall(r"python -m deploy.release (\w+)", script):
+        assert f'add_parser("{verb}"' in (ROOT / "deploy" / "release" / "__main__.py").read_text("utf-8")
 
 
 @pytest.mark.parametrize("line", re.findall(r"^\s*uses: (.+)$", TEXT, re.MULTILINE))

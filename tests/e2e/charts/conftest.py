@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.errors import BinaryMissingError
-from bigfleet.testing.control_plane.tools import find_kinds
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.errors import BinaryMissingError
+from tests.support.control_plane.tools import find_kinds
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def foreign_kinds() -> list[dict[str, Any]]:
     """The definitions of other projects; without them the test is skipped, or fails where CI asks for them."""
     try:
-        files = find_kinds(ROOT / "testbed", os.environ)
+        files = find_kinds(ROOT / "tests" / "testbed", os.environ)
     except BinaryMissingError as error:
         if os.environ.get("TESTBED_REQUIRED", "0") != "0":
             pytest.fail(str(error), pytrace=False)

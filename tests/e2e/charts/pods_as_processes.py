@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.program import RunningProgram
+from tests.support.control_plane.cluster import Cluster
+from tests.support.program import RunningProgram
 
 Document = dict[str, Any]
 _NAME = re.compile(r"([a-z0-9.-]+)\.svc:(\d+)")

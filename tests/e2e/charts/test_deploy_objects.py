@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from bigfleet.aio.identity import Identity
-from bigfleet.testing.control_plane.client import APPLY_PATCH
-from bigfleet.testing.control_plane.cluster import Cluster
-from release.manifests import FOLDER, MANIFESTS, NAMESPACE
+from deploy.release.manifests import FOLDER, MANIFESTS, NAMESPACE
 from tests.charts.rendering import ROOT
 from tests.e2e.charts.api_paths import path
+from tests.support.control_plane.client import APPLY_PATCH
+from tests.support.control_plane.cluster import Cluster
 
 QUERY = "?dryRun=All&fieldValidation=Strict&fieldManager=dry-run&force=true"
 DEPLOY = ROOT / "deploy"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bigfleet.testing.control_plane.client import APPLY_PATCH
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.options import OLDEST_MINOR, ClusterOptions
 from tests.charts.rendering import MATRIX, Rendered, helm_binary, render
 from tests.e2e.charts.api_paths import path
+from tests.support.control_plane.client import APPLY_PATCH
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.options import OLDEST_MINOR, ClusterOptions
 
 QUERY = "?dryRun=All&fieldValidation=Strict&fieldManager=dry-run&force=true"
 

@@ -17,13 +17,13 @@ import yaml
 
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.testing.certificates import Authority
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import node
-from bigfleet.testing.control_plane.options import USUAL_CONTROLLERS, ClusterOptions
-from bigfleet.testing.program import RunningProgram
 from tests.charts.rendering import CHARTS, CONTROL_PLANE, OPERATOR, POD_CONTROLLER, helm, helm_binary, merged
 from tests.e2e.charts.pods_as_processes import Kubelet
+from tests.support.certificates import Authority
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import node
+from tests.support.control_plane.options import USUAL_CONTROLLERS, ClusterOptions
+from tests.support.program import RunningProgram
 
 NAMESPACE = "bigfleet-system"
 OBJECTS = f"/api/v1/namespaces/{NAMESPACE}"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bigfleet.testing.control_plane.cluster import Cluster
 from tests.charts.rendering import CHARTS, CONTROL_PLANE, MATRIX, helm, merged, nested
+from tests.support.control_plane.cluster import Cluster
 
 PRODUCTION = MATRIX["production"][1]
 

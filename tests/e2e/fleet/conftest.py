@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.control_plane.cluster import Cluster
 from tests.e2e.fleet.harness import BUDGETS, NAMESPACE, start_fleet_clusters
+from tests.support.control_plane.cluster import Cluster
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from bigfleet.testing.control_plane.cluster import Cluster, start_clusters
-from bigfleet.testing.control_plane.options import ClusterOptions, User
-from bigfleet.testing.program import RunningProgram
 from bigfleet.transport.tls import TlsFiles
 from tests.e2e.fleet.kubelet import Kubelets
 from tests.e2e.rights import CONTROLLER, OPERATOR, grant_roles
+from tests.support.control_plane.cluster import Cluster, start_clusters
+from tests.support.control_plane.options import ClusterOptions, User
+from tests.support.program import RunningProgram
 
 OPTIONS = ClusterOptions(audit=True, users=(User(OPERATOR), User(CONTROLLER)))
 GROUP = "/apis/bigfleet.lucy.sh/v1alpha1"

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import condition, node
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import condition, node
 
 NODES = "/api/v1/nodes"
 _PODS = 110

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.identity import Identity
-from bigfleet.testing.certificates import Authority
-from bigfleet.testing.control_plane.cluster import Cluster
 from tests.e2e.fleet.harness import BUDGETS, NAMESPACE, PODS, fleet, pool, start_fleet_clusters
+from tests.support.certificates import Authority
+from tests.support.control_plane.cluster import Cluster
 
 pytestmark = pytest.mark.asyncio
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.control_plane.cluster import Cluster
 from tests.e2e.fleet.harness import fleet, pool
+from tests.support.control_plane.cluster import Cluster
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.long]
 

@@ -7,8 +7,8 @@ import pytest
 
 from bigfleet.kube.crds.capacity_request import NOT_REPORTED_REASONS
 from bigfleet.kube.crds.upcoming_node import PHASES as NODE_PHASES
-from bigfleet.testing.control_plane.client import MERGE_PATCH
-from bigfleet.testing.control_plane.cluster import Cluster
+from tests.support.control_plane.client import MERGE_PATCH
+from tests.support.control_plane.cluster import Cluster
 
 API = "/apis/bigfleet.lucy.sh/v1alpha1"
 BASE = {"priority": 100, "resources": {"cpu": "500m"}}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.options import OLDEST_MINOR, ClusterOptions
 from tests.integration.upgrade.builds import definitions_of, earlier, following
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.options import OLDEST_MINOR, ClusterOptions
 
 PATH = "/apis/bigfleet.lucy.sh/v1alpha1/namespaces/default/capacityrequests"
 BARE = ClusterOptions(minor=OLDEST_MINOR, scheduler=False, controllers=(), kwok=())

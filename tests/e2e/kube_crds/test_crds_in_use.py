@@ -12,10 +12,10 @@ import yaml
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.crds.render import manifest_yaml
 from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, Role, binding
-from bigfleet.testing.control_plane.client import MERGE_PATCH
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.options import NOBODY, OLDEST_MINOR, ClusterOptions
 from tests.e2e.kube_crds.lax import original
+from tests.support.control_plane.client import MERGE_PATCH
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.options import NOBODY, OLDEST_MINOR, ClusterOptions
 
 API = "/apis/bigfleet.lucy.sh/v1alpha1"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "crds.md"

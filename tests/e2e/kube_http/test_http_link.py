@@ -29,9 +29,9 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.link import Call
 from bigfleet.kube.login import Login
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, ObjectKey
-from bigfleet.testing.kube_api import InMemoryApi
-from bigfleet.testing.kube_api_http import HttpFault, HttpFront
-from bigfleet.testing.kube_api_world import capacity_request
+from tests.support.kube_api.api import InMemoryApi
+from tests.support.kube_api.http import HttpFault, HttpFront
+from tests.support.kube_api.world import capacity_request
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -13,9 +13,9 @@ from bigfleet.kube.http_link import HttpLink
 from bigfleet.kube.link import MERGE_PATCH, Call, Document, Link
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import CAPACITY_REQUESTS, UPCOMING_NODES, ObjectKey
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.kube_api import InMemoryApi
-from bigfleet.testing.kube_api_world import capacity_request
+from tests.support.control_plane.cluster import Cluster
+from tests.support.kube_api.api import InMemoryApi
+from tests.support.kube_api.world import capacity_request
 
 pytestmark = pytest.mark.asyncio
 

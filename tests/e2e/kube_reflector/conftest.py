@@ -26,10 +26,10 @@ from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.reflector import Reflector, ReflectorPolicy
 from bigfleet.kube.resources import CAPACITY_REQUESTS, version_of
 from bigfleet.kube.store import Store
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.options import ClusterOptions
-from bigfleet.testing.kube_api_faults import FaultyLink
-from bigfleet.testing.kube_api_world import capacity_request
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.options import ClusterOptions
+from tests.support.kube_api.faults import FaultyLink
+from tests.support.kube_api.world import capacity_request
 
 QUICK = ReflectorPolicy(backoff=BackoffPolicy(first_s=0.02, ceiling_s=0.1, healthy_after_s=1.0))
 

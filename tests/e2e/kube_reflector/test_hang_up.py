@@ -10,7 +10,7 @@ from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.http_link import HttpLink
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.resources import CAPACITY_REQUESTS
-from bigfleet.testing.control_plane.cluster import Cluster
+from tests.support.control_plane.cluster import Cluster
 
 
 def test_a_watch_of_a_silent_server_is_left_at_once_c9(

@@ -19,9 +19,9 @@ from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.login import Login
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.kube.writes import retry_on_conflict
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.options import ClusterOptions
-from bigfleet.testing.kube_api_http import HttpFault, HttpFront
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.options import ClusterOptions
+from tests.support.kube_api.http import HttpFault, HttpFront
 
 pytestmark = pytest.mark.asyncio
 

@@ -20,10 +20,10 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.link import Document
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import BUDGETS, CAPACITY_REQUESTS, EVENTS, LEASES, NODES, PODS, ObjectKey
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import node, pod
-from bigfleet.testing.kube_api_faults import Fault, FaultyLink, Trouble
-from bigfleet.testing.kube_api_world import capacity_request
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import node, pod
+from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.world import capacity_request
 
 pytestmark = pytest.mark.asyncio
 

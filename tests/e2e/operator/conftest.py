@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from bigfleet.testing.control_plane.audit import AuditEvent
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.pool import ClusterPool
 from tests.e2e.operator.harness import Bench, bench, clean
 from tests.e2e.rights import OPERATOR
+from tests.support.control_plane.audit import AuditEvent
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.pool import ClusterPool
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.http_link import HttpLink
 from bigfleet.kube.link import Call
 from bigfleet.kube.login import Login, find_target
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import node, pod
-from bigfleet.testing.kube_api_http import HttpFront
-from bigfleet.testing.program import RunningProgram
-from bigfleet.testing.scripted_shard import ScriptedShard
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.e2e.rights import OPERATOR as ACCOUNT
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import node, pod
+from tests.support.kube_api.http import HttpFront
+from tests.support.program import RunningProgram
+from tests.support.scripted_shard import ScriptedShard
 
 CLUSTER = "prod-1"
 GROUP = "/apis/bigfleet.lucy.sh/v1alpha1"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from bigfleet.testing.scripted_shard import node_state, reclaim
 from tests.e2e.operator.harness import NODES, PREFIX, Bench, KillAt, front
+from tests.support.scripted_shard import node_state, reclaim
 
 pytestmark = pytest.mark.asyncio
 

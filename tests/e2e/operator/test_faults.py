@@ -2,9 +2,9 @@
 
 import pytest
 
-from bigfleet.testing.kube_api_http import HttpFault
-from bigfleet.testing.scripted_shard import node_state, reclaim
 from tests.e2e.operator.harness import UPCOMING, Bench, KillAt, front
+from tests.support.kube_api.http import HttpFault
+from tests.support.scripted_shard import node_state, reclaim
 
 pytestmark = pytest.mark.asyncio
 

@@ -6,9 +6,9 @@ import hashlib
 import pytest
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.testing.scripted_shard import blob_request, hint, node_state, reclaim
 from tests.e2e.kube_crds.lax import original
 from tests.e2e.operator.harness import CLUSTER, GROUP, HINTS, UPCOMING, Bench
+from tests.support.scripted_shard import blob_request, hint, node_state, reclaim
 
 pytestmark = pytest.mark.asyncio
 

@@ -23,10 +23,10 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import StubRenderer
 from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.scripted_shard import hint, node_state, reclaim
 from tests.e2e.operator.harness import CLUSTER, Bench
 from tests.e2e.rights import Denied, bind, less, rights
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.scripted_shard import hint, node_state, reclaim
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.long]
 

@@ -11,11 +11,11 @@ import pytest
 from bigfleet.aio.net import DialOptions
 from bigfleet.kube.link import Answer, Call
 from bigfleet.model.quantity import parse_quantity
-from bigfleet.testing.scripted_shard import ScriptedShard, blob_request, node_state
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.shard_session import SESSION
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
 from tests.e2e.operator.harness import UPCOMING, Bench, front
+from tests.support.scripted_shard import ScriptedShard, blob_request, node_state
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.long]
 

@@ -21,9 +21,9 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import Options, PodController
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.errors import ApiRefusedError
 from tests.e2e.rights import CONTROLLER as UPC
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.errors import ApiRefusedError
 
 CRS = "/apis/bigfleet.lucy.sh/v1alpha1"
 

@@ -11,9 +11,9 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.http_link import HttpLink
 from bigfleet.kube.login import Login, find_target
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import pod
-from bigfleet.testing.control_plane.options import OLDEST_MINOR, ClusterOptions
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import pod
+from tests.support.control_plane.options import OLDEST_MINOR, ClusterOptions
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.long]
 

@@ -13,9 +13,9 @@ import pytest
 from bigfleet.aio.clock import SystemClock
 from bigfleet.kube.link import Answer, Call
 from bigfleet.podcontroller.core.penalties import read_defaults
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import node, pod
-from bigfleet.testing.kube_api_faults import Fault, FaultyLink, Trouble
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import node, pod
+from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
 
 pytestmark = pytest.mark.asyncio
 

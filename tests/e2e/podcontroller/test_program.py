@@ -16,9 +16,9 @@ import pytest
 from bigfleet.kube.roles import POD_CONTROLLER
 from bigfleet.obs.catalogue import metrics_of
 from bigfleet.obs.metric import Component
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import pod
-from bigfleet.testing.program import RunningProgram
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import pod
+from tests.support.program import RunningProgram
 
 PROGRAM = "bigfleet-unschedulable-pod-controller"
 UPC = "upc"

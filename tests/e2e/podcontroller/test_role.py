@@ -21,9 +21,9 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.kube.roles import LEADER_ELECT, POD_CONTROLLER, POD_EVENTS
-from bigfleet.testing.control_plane.cluster import Cluster
-from bigfleet.testing.control_plane.objects import pod
 from tests.e2e.rights import Denied, bind, less, rights
+from tests.support.control_plane.cluster import Cluster
+from tests.support.control_plane.objects import pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.long]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bigfleet.testing.ports import free_ports
-from bigfleet.testing.program import RunningProgram
+from tests.support.ports import free_ports
+from tests.support.program import RunningProgram
 
 pytestmark = pytest.mark.integration
 

@@ -17,11 +17,11 @@ from bigfleet.aio.service import UnaryMethod
 from bigfleet.app.bigfleetctl import PROGRAM
 from bigfleet.cli.console import Console
 from bigfleet.cli.dispatch import dispatch
-from bigfleet.testing.coordinator.processes import ProcessCluster
 from bigfleet.transport.coordinator import REPORT_SHARD
 from bigfleet.transport.leader import LeaderClient
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.processes import ProcessCluster
 
 T = TypeVar("T")
 

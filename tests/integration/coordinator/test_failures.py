@@ -19,8 +19,6 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock, monotonic_s
 from bigfleet.aio.net import Code, RpcError
-from bigfleet.testing.coordinator.fault_rounds import register
-from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster
 from bigfleet.transport.coordinator import (
     ASSIGN_DOMAIN,
     LIST_DOMAIN_ASSIGNMENTS,
@@ -29,6 +27,8 @@ from bigfleet.transport.coordinator import (
     REPORT_SHARD,
 )
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.fault_rounds import register
+from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ import pytest
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.offline import extract
-from bigfleet.testing.coordinator.fault_rounds import (
+from tests.support.coordinator.fault_rounds import (
     Report,
     acked,
     calls_of,
@@ -26,8 +26,8 @@ from bigfleet.testing.coordinator.fault_rounds import (
     trouble,
     writers,
 )
-from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster
-from bigfleet.testing.domain_checker import check_history
+from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster
+from tests.support.domain_checker import check_history
 
 pytestmark = pytest.mark.integration
 

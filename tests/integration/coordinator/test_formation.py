@@ -13,8 +13,8 @@ import pytest
 
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError, Membership, RaftState
 from bigfleet.coordinator.raft.directory import DirectoryInUseError
-from bigfleet.testing.coordinator.local_cluster import LocalCluster, Node
-from bigfleet.testing.coordinator.pairs import put
+from tests.support.coordinator.local_cluster import LocalCluster, Node
+from tests.support.coordinator.pairs import put
 
 pytestmark = pytest.mark.integration
 

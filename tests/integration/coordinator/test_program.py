@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bigfleet.obs.coordinator_catalogue import COORDINATOR
-from bigfleet.testing.coordinator.processes import ProcessCluster
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.coordinator.harness import Running, running
+from tests.support.coordinator.processes import ProcessCluster
 
 pytestmark = pytest.mark.integration
 

@@ -19,10 +19,10 @@ import pytest
 from bigfleet.aio.identity import ADMIN, Identity, Role
 from bigfleet.coordinator.log import Membership
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.testing.certificates import Authority, replace_file, replace_pair
-from bigfleet.testing.coordinator.local_cluster import LocalCluster, Node
-from bigfleet.testing.coordinator.pairs import put
 from bigfleet.transport.tls import TlsFiles, TlsStore
+from tests.support.certificates import Authority, replace_file, replace_pair
+from tests.support.coordinator.local_cluster import LocalCluster, Node
+from tests.support.coordinator.pairs import put
 
 pytestmark = pytest.mark.integration
 

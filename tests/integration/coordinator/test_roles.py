@@ -16,7 +16,6 @@ from bigfleet.aio.identity import ADMIN, READONLY, Identity
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
-from bigfleet.testing.certificates import Authority
 from bigfleet.transport.coordinator import (
     ASSIGN_DOMAIN,
     JOIN_RAFT_CLUSTER,
@@ -34,6 +33,7 @@ from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.coordinator.harness import Running, bigfleetctl, running
 from tests.packaging_series import missing_series
+from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.integration
 

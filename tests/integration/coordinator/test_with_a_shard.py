@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.coordinator.processes import ProcessCluster
-from bigfleet.testing.programs import running as program
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_SHARD_REPORTS, LIST_SHARDS, UNASSIGN_DOMAIN
 from bigfleet.transport.leader import LeaderClient
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.coordinator.test_program import until
+from tests.support.coordinator.processes import ProcessCluster
+from tests.support.programs import running as program
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -24,14 +24,14 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import TermMark
 from bigfleet.testing.builders import machine
-from bigfleet.testing.certificates import Authority
-from bigfleet.testing.scripted_coordinator import ScriptedCoordinator
-from bigfleet.testing.shard_views import StandingShard
 from bigfleet.transport.gates import allow_exact
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.certificates import Authority
+from tests.support.scripted_coordinator import ScriptedCoordinator
+from tests.support.shard_views import StandingShard
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 DEADLINE_S = 60.0

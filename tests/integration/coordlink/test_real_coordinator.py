@@ -17,13 +17,13 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import TermMark
 from bigfleet.testing.builders import machine
-from bigfleet.testing.coordinator.processes import ProcessCluster
-from bigfleet.testing.shard_views import StandingShard
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_SHARD_REPORTS, LIST_SHARDS
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.leader import LeaderClient, NoLeaderError
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.processes import ProcessCluster
+from tests.support.shard_views import StandingShard
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 DEADLINE_S = 120.0

@@ -11,13 +11,13 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import READONLY
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.dashboard.pages.book import PAGES
-from bigfleet.testing.scripted_coordinator import ScriptedCoordinator
 from bigfleet.transport.coordinator import RAFT_STATE
 from bigfleet.transport.gates import allow
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.dashboard.world import World, dashboard_world
+from tests.support.scripted_coordinator import ScriptedCoordinator
 
 pytestmark = pytest.mark.integration
 

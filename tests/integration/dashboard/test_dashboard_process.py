@@ -24,15 +24,15 @@ from bigfleet.shard.core.standing import Standing
 from bigfleet.shard.insight_service import InsightService
 from bigfleet.shard.read_service import ReadService
 from bigfleet.shard.watching import Watching
-from bigfleet.testing.certificates import Authority
-from bigfleet.testing.kube_api import InMemoryApi
-from bigfleet.testing.kube_api_http import HttpFront
-from bigfleet.testing.program import RunningProgram
-from bigfleet.testing.shard_views import StandingShard
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from tests.integration.dashboard.world import situation
+from tests.support.certificates import Authority
+from tests.support.kube_api.api import InMemoryApi
+from tests.support.kube_api.http import HttpFront
+from tests.support.program import RunningProgram
+from tests.support.shard_views import StandingShard
 
 pytestmark = pytest.mark.integration
 

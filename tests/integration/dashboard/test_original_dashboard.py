@@ -13,9 +13,9 @@ from typing import Any
 import grpc
 import pytest
 
-from bigfleet.testing.messages import old_peer_classes
-from bigfleet.testing.ports import free_ports
-from bigfleet.testing.program import RunningProgram
+from tests.support.messages import old_peer_classes
+from tests.support.ports import free_ports
+from tests.support.program import RunningProgram
 
 pytestmark = pytest.mark.integration
 OLD = old_peer_classes()

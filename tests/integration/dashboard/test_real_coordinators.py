@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bigfleet.testing.coordinator.processes import ProcessCluster
 from tests.integration.dashboard.world import dashboard_world
+from tests.support.coordinator.processes import ProcessCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.asyncio]
 DEADLINE_S = 120.0

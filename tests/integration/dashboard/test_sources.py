@@ -21,10 +21,10 @@ from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES
-from bigfleet.testing.kube_api import InMemoryApi
-from bigfleet.testing.kube_api_http import HttpFault, HttpFront
-from bigfleet.testing.kube_api_world import capacity_request
 from tests.integration.dashboard.world import dashboard_world
+from tests.support.kube_api.api import InMemoryApi
+from tests.support.kube_api.http import HttpFault, HttpFront
+from tests.support.kube_api.world import capacity_request
 
 pytestmark = pytest.mark.integration
 NOW = 1_893_456_015.0

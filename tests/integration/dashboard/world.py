@@ -24,9 +24,9 @@ from bigfleet.shard.insight_service import InsightService
 from bigfleet.shard.read_service import ReadService
 from bigfleet.shard.watching import Watching
 from bigfleet.testing.builders import amounts, assigned, machine, shape
-from bigfleet.testing.shard_views import StandingShard
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
+from tests.support.shard_views import StandingShard
 
 GANG = Profile((Requirement("rack", Operator.SAME),), priority=1_000_000)
 MACHINES = (

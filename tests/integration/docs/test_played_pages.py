@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.coordinator.processes import settled_port
 from tests.docs.shell_blocks import DOCS, blocks, commands
+from tests.support.coordinator.processes import settled_port
 
 pytestmark = pytest.mark.integration
 

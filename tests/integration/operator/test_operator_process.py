@@ -14,14 +14,14 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
 from bigfleet.kube.roles import OPERATOR as ROLE
 from bigfleet.obs.operator_catalogue import OPERATOR
-from bigfleet.testing.certificates import Authority, replace_file, replace_pair
-from bigfleet.testing.kube_api import InMemoryApi
-from bigfleet.testing.kube_api_http import HttpFront
-from bigfleet.testing.program import RunningProgram
-from bigfleet.testing.scripted_shard import ScriptedShard, node_state
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from tests.packaging_series import missing_series
+from tests.support.certificates import Authority, replace_file, replace_pair
+from tests.support.kube_api.api import InMemoryApi
+from tests.support.kube_api.http import HttpFront
+from tests.support.program import RunningProgram
+from tests.support.scripted_shard import ScriptedShard, node_state
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.integration]
 

@@ -24,8 +24,8 @@ from bigfleet.v1alpha1 import provider_pb2
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLE = ROOT / "examples" / "provider_in_memory.py"
-GO = ROOT / "examples" / "go-provider"
+EXAMPLE = ROOT / "docs" / "examples" / "provider_in_memory.py"
+GO = ROOT / "docs" / "examples" / "go-provider"
 DOCS = ROOT / "docs"
 DEADLINE_S = 120.0
 QUICK = Timings(

@@ -27,10 +27,10 @@ from bigfleet.provider.fake.specs import parse_latencies
 from bigfleet.provider.fault.backend import FaultBackend, FaultOptions
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.store import Volatile
-from bigfleet.testing.certificates import Authority
-from bigfleet.testing.fake_provider import pool, spot
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
+from tests.support.certificates import Authority
+from tests.support.fake_provider import pool, spot
 
 pytestmark = pytest.mark.integration
 

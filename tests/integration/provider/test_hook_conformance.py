@@ -25,9 +25,9 @@ from bigfleet.provider.hook.provider import HookProvider
 from bigfleet.provider.hook.sources import InventorySource
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.testing.certificates import Authority
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
+from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.integration
 

@@ -21,8 +21,8 @@ from bigfleet.app import bigfleet, bigfleetctl
 from bigfleet.cli.console import Console
 from bigfleet.cli.dispatch import dispatch
 from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.testing.coordinator.processes import settled_port
 from tests.docs.shell_blocks import DOCS
+from tests.support.coordinator.processes import settled_port
 
 pytestmark = pytest.mark.integration
 

@@ -15,12 +15,12 @@ import pytest
 from bigfleet.aio.clock import SystemClock
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.testing.coordinator.processes import settled_port
-from bigfleet.testing.programs import Program, running
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.integration.runbooks.blocks import Page
+from tests.support.coordinator.processes import settled_port
+from tests.support.programs import Program, running
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -9,11 +9,11 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.programs import running
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import shard_pb2
+from tests.support.programs import running
 
 pytestmark = pytest.mark.integration
 

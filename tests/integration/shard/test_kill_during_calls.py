@@ -15,10 +15,10 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.programs import Program, http_get, running, start
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
+from tests.support.programs import Program, http_get, running, start
 
 pytestmark = pytest.mark.integration
 

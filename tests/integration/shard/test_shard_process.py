@@ -15,8 +15,6 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Code
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.certificates import Authority, replace_file, replace_pair
-from bigfleet.testing.programs import Program, http_get, outcome, running, start
 from bigfleet.testing.session_peer import BlobAnswer, SessionPeer, good_blob, no_blob
 from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
@@ -24,6 +22,8 @@ from bigfleet.transport.health import CHECK
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
 from tests.packaging_series import missing_series
+from tests.support.certificates import Authority, replace_file, replace_pair
+from tests.support.programs import Program, http_get, outcome, running, start
 
 pytestmark = pytest.mark.integration
 

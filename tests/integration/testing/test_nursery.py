@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.coordinator.nursery import PROGRAM, Forked, Nursery
-from bigfleet.testing.coordinator.processes import settled_port
+from tests.support.coordinator.nursery import PROGRAM, Forked, Nursery
+from tests.support.coordinator.processes import settled_port
 
 pytestmark = pytest.mark.integration
 

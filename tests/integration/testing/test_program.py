@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.testing.program import ROOT, ProgramError, RunningProgram
+from tests.support.program import ROOT, ProgramError, RunningProgram
 
 pytestmark = pytest.mark.integration
 
@@ -19,7 +19,7 @@ FLAGS = ("--addr=127.0.0.1:0", "--metrics-addr=127.0.0.1:0", "--log-format=json"
 DEADLINE_S = 60
 RUNNER = """
 import os, pathlib, sys, time
-from bigfleet.testing.program import RunningProgram
+from tests.support.program import RunningProgram
 program = RunningProgram(sys.argv[1], *sys.argv[3:], log=pathlib.Path(sys.argv[2]), environ=os.environ)
 program.port()
 print(program.pid, flush=True)

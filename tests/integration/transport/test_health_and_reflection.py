@@ -9,7 +9,7 @@ from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untype
 
 from bigfleet.aio.net import Call, Channel, Code, Net, RpcError, ServeOptions, Server
 from bigfleet.aio.service import ServiceSpec
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.health import CHECK, HEALTH, WATCH
 from bigfleet.v1alpha1 import shard_pb2

@@ -23,12 +23,12 @@ from bigfleet.aio.net import (
     ServerStream,
 )
 from bigfleet.aio.service import ServiceSpec
-from bigfleet.testing.certificates import Authority, replace_file, replace_pair
 from bigfleet.transport.gates import allow, allow_exact, allow_exact_first
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.health import CHECK
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import coordinator_pb2, shard_pb2
+from tests.support.certificates import Authority, replace_file, replace_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -26,7 +26,7 @@ from bigfleet.aio.net import (
 )
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.errors import BigFleetError, InvalidFieldError, UnknownMachineError
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import provider_pb2, shard_pb2, shardread_pb2
 

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from bigfleet.aio.identity import ADMIN
-from bigfleet.testing.certificates import Authority
 from bigfleet.transport.tls import TlsFiles
+from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.integration
 

@@ -19,16 +19,16 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.kube.crds.definition import Definition
 from bigfleet.kube.link import Call
 from bigfleet.kube.roles import OPERATOR as ROLE
-from bigfleet.testing.coordinator.processes import PATIENCE_S, ProcessCluster, settled_port
-from bigfleet.testing.kube_api import InMemoryApi
-from bigfleet.testing.kube_api_http import HttpFront
-from bigfleet.testing.program import RunningProgram
-from bigfleet.testing.programs import http_get
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_DOMAIN_ASSIGNMENTS
 from bigfleet.transport.leader import LeaderClient
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.upgrade.builds import NOTE_FIELD, Build
+from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster, settled_port
+from tests.support.kube_api.api import InMemoryApi
+from tests.support.kube_api.http import HttpFront
+from tests.support.program import RunningProgram
+from tests.support.programs import http_get
 
 REQUESTS: Final = "/apis/bigfleet.lucy.sh/v1alpha1/namespaces/shop/capacityrequests"
 POOLS: Final = (

@@ -15,9 +15,9 @@ from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.replica import BatchEnd
-from bigfleet.testing.coordinator.pairs import put
-from bigfleet.testing.coordinator.virtual_cluster import VirtualCluster
-from bigfleet.testing.disk import KillAt, MemoryDisk, ProcessKilledError
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, ProcessKilledError
+from tests.support.coordinator.pairs import put
+from tests.support.coordinator.virtual_cluster import VirtualCluster
 
 NAMES = ("coordinator-0", "coordinator-1", "coordinator-2")
 ROUNDS = 25

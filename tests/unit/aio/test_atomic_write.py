@@ -4,8 +4,8 @@ import pytest
 
 from bigfleet.aio.disk import AnyPath, File, OpenMode, atomic_write
 from bigfleet.aio.rng import SeededRng
-from bigfleet.testing.disk import KillAt, MemoryDisk, MemoryFile, ProcessKilledError
-from bigfleet.testing.disk_image import DiskImage
+from bigfleet.testing.disk.image import DiskImage
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, MemoryFile, ProcessKilledError
 
 OLD, NEW = b"the old content, longer than the new one", b"the new content"
 SEEDS = 60

@@ -9,7 +9,7 @@ import pytest
 
 from bigfleet.aio.disk import Disk, DiskCause, DiskError, OpenMode, atomic_write, ensure_directory
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.testing.disk import MemoryDisk
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 
 
 @dataclass(frozen=True, slots=True)

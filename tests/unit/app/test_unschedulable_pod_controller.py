@@ -14,9 +14,9 @@ from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, ObjectKey
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import PodController
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld, pod
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import KubeWorld, pod
 
 main = unschedulable_pod_controller.main
 

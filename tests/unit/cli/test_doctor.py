@@ -19,9 +19,9 @@ from bigfleet.cli.doctor_findings import Finding, clock_finding, definition_find
 from bigfleet.cli.doctor_probes import own_certificate, reachable
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.link import Answer, Call
-from bigfleet.testing.certificates import Authority
-from bigfleet.testing.ports import free_ports
 from bigfleet.transport.tls import TlsFiles
+from tests.support.certificates import Authority
+from tests.support.ports import free_ports
 
 NOW = datetime(2026, 11, 17, 12, 0, tzinfo=UTC)
 

@@ -32,8 +32,8 @@ from bigfleet.shard.insight_service import InsightService
 from bigfleet.shard.read_service import ReadService
 from bigfleet.shard.watching import Watching
 from bigfleet.testing.builders import amounts, assigned, machine, shape
-from bigfleet.testing.net import Network
-from bigfleet.testing.shard_views import StandingShard
+from bigfleet.testing.net.network import Network
+from tests.support.shard_views import StandingShard
 
 GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
 SITUATION = Situation(

@@ -18,8 +18,8 @@ from bigfleet.shard.core.decision_log import DecisionLog
 from bigfleet.shard.core.standing import Standing
 from bigfleet.shard.insight_service import InsightService
 from bigfleet.shard.watching import Watching
-from bigfleet.testing.net import Network
-from bigfleet.testing.shard_views import StandingShard
+from bigfleet.testing.net.network import Network
+from tests.support.shard_views import StandingShard
 from tests.unit.cli.test_live_commands import SITUATION, Live
 
 

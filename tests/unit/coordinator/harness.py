@@ -18,7 +18,7 @@ from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.local_log import LocalLog
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.testing.net import MemoryNet, Network
+from bigfleet.testing.net.network import MemoryNet, Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
 from bigfleet.transport.coordinator import (
     ASSIGN_DOMAIN,

@@ -11,8 +11,8 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.archive import join_archive
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
 from bigfleet.coordinator.log import UnavailableError
-from bigfleet.testing.disk import KillAt, MemoryDisk, ProcessKilledError
-from bigfleet.testing.disk_image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, ProcessKilledError
 from bigfleet.testing.loop import run_virtual
 from tests.unit.coordinator.harness import World, Worlds
 from tests.unit.coordinator.test_archive import archive

@@ -12,7 +12,7 @@ from bigfleet.coordinator.log import LogStatus, PeerStatus, UnavailableError
 from bigfleet.coordinator.peer_levels import levels_of_voters
 from bigfleet.coordinator.upkeep import Upkeep
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.unit.coordinator.harness import World, Worlds

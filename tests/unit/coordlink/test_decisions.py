@@ -14,11 +14,11 @@ from bigfleet.model.machine import MachineState
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.testing.fake_provider import pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
-from bigfleet.testing.scripted_coordinator import ScriptedCoordinator
 from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.fake_provider import pool
+from tests.support.scripted_coordinator import ScriptedCoordinator
 
 IDLE = pool("idle", 6, state=MachineState.IDLE)
 DECIDED = ("Create", "Configure", "Drain", "Delete")

@@ -33,12 +33,12 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import CycleView, TermMark
 from bigfleet.testing.builders import machine
-from bigfleet.testing.disk_image import DiskImage
+from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import virtual_process
-from bigfleet.testing.scripted_coordinator import ScriptedCoordinator
-from bigfleet.testing.shard_views import StandingShard
+from tests.support.scripted_coordinator import ScriptedCoordinator
+from tests.support.shard_views import StandingShard
 
 DATA = PurePosixPath("/data")
 RACK = Domain("rack", "r1")

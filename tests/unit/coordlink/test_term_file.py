@@ -7,8 +7,8 @@ import pytest
 from bigfleet.aio.disk import DiskError, atomic_write, ensure_directory
 from bigfleet.aio.rng import SeededRng
 from bigfleet.coordlink.term_file import NAME, TermFile, TermFileError
-from bigfleet.testing.disk import MemoryDisk
-from bigfleet.testing.disk_image import DiskImage
+from bigfleet.testing.disk.image import DiskImage
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 
 DATA = PurePosixPath("/data")
 

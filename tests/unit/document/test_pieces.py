@@ -10,7 +10,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
 from bigfleet.testing.builders import amounts, machine
-from bigfleet.testing.situations import situations
+from tests.support.situations import situations
 
 GANG = Profile((Requirement("rack", Operator.SAME),))
 NEED = Need("a", GANG, amounts(cpu=4), group="g")

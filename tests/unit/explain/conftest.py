@@ -7,7 +7,7 @@ import pytest
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.explain.case import Case
-from bigfleet.testing.engine_world import EngineWorld
+from tests.support.engine.world import EngineWorld
 
 MakeCase = Callable[[str], Case]
 

@@ -7,9 +7,9 @@ from bigfleet.kube.errors import MalformedAnswerError, NotFoundError, Unauthoriz
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.link import Answer, Call
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS, UPCOMING_NODES, ObjectKey
-from bigfleet.testing.kube_api_faults import Fault
-from bigfleet.testing.kube_api_world import KubeWorld, capacity_request, pod
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault
+from tests.support.kube_api.world import KubeWorld, capacity_request, pod
 
 REFUSED = Answer(401, {"code": 401, "reason": "Unauthorized"})
 

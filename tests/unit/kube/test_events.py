@@ -6,9 +6,9 @@ from typing import Any
 from bigfleet.kube.events import WAITING_LIMIT, About, EventRecorder
 from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, NODES, ObjectKey
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import KubeWorld
 
 REQUEST = About(CAPACITY_REQUESTS, ObjectKey("shop", "cr-1"), "uid-1")
 NODE = About(NODES, ObjectKey("", "n1"), "uid-2")

@@ -5,9 +5,9 @@ import pytest
 from bigfleet.kube.eviction import EvictionAnswer, Verdict, evict
 from bigfleet.kube.link import Answer, Document
 from bigfleet.kube.resources import BUDGETS, PODS, ObjectKey
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld, pod
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import KubeWorld, pod
 
 KEY = ObjectKey("shop", "web-0")
 

@@ -19,9 +19,9 @@ from bigfleet.kube.eviction import Verdict, evict
 from bigfleet.kube.link import Call, Document
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS, UPCOMING_NODES, ObjectKey
 from bigfleet.kube.roles import OPERATOR
-from bigfleet.testing.kube_api import InMemoryApi
-from bigfleet.testing.kube_api_world import KubeWorld, capacity_request, pod
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.api import InMemoryApi
+from tests.support.kube_api.world import KubeWorld, capacity_request, pod
 
 KEY = ObjectKey("shop", "cr-1")
 

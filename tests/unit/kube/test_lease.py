@@ -14,9 +14,9 @@ from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import LEASES, ObjectKey
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.kube_api_faults import Fault, FaultyLink, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.world import KubeWorld
 
 KEY = ObjectKey("bigfleet", "operator")
 

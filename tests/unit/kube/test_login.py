@@ -12,7 +12,7 @@ from bigfleet.kube.errors import LoginError
 from bigfleet.kube.kubeconfig import Material, Target
 from bigfleet.kube.login import ACCOUNT, Login, find_target
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.disk import MemoryDisk
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}

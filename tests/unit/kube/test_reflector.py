@@ -11,9 +11,9 @@ from bigfleet.kube.link import Answer, Call, Document
 from bigfleet.kube.reflector import Reflector
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey, version_of
 from bigfleet.kube.store import Store
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld, capacity_request
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import KubeWorld, capacity_request
 
 GONE: Document = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
 

@@ -10,9 +10,9 @@ from bigfleet.kube.link import Answer
 from bigfleet.kube.merge_patch import quantities_by_value
 from bigfleet.kube.resources import UPCOMING_NODES, ObjectKey
 from bigfleet.kube.writes import patch_difference, retry_on_conflict, until_landed
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import KubeWorld
 
 KEY = ObjectKey("", "un-m1")
 CONFLICT = Answer(409, {"code": 409, "reason": "Conflict"})

@@ -6,7 +6,7 @@ import pytest
 
 from bigfleet.aio.disk import DiskError
 from bigfleet.obs.audit import AuditFile, NoAudit
-from bigfleet.testing.disk import MemoryDisk
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 
 NOW_NS = 1_893_456_000_123_456_789
 

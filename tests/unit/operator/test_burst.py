@@ -3,7 +3,7 @@
 from collections import Counter
 
 from bigfleet.kube.resources import UPCOMING_NODES
-from bigfleet.testing.scripted_shard import blob_request, node_state
+from tests.support.scripted_shard import blob_request, node_state
 from tests.unit.operator.world import World, play
 
 

@@ -9,7 +9,7 @@ from bigfleet.kube.link import Answer, Call
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.operator import demand
 from bigfleet.operator.caches import CacheSyncError
-from bigfleet.testing.kube_api_faults import Fault, Trouble
+from tests.support.kube_api.faults import Fault, Trouble
 from tests.unit.operator.world import World, play
 
 GOOD = ObjectKey("shop", "good")

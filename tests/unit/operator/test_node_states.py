@@ -6,8 +6,8 @@ import pytest
 
 from bigfleet.kube.link import Answer, Document
 from bigfleet.kube.resources import NODES, UPCOMING_NODES, ObjectKey
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.scripted_shard import node_state
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.scripted_shard import node_state
 from tests.unit.operator.world import PREFIX, World, play
 
 CONFLICT = Answer(409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "moved on"})

@@ -7,9 +7,9 @@ import pytest
 
 from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import BUDGETS, NODES, PODS, ObjectKey
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import pod
-from bigfleet.testing.scripted_shard import node_state, reclaim
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import pod
+from tests.support.scripted_shard import node_state, reclaim
 from tests.unit.operator.world import PREFIX, World, play
 
 FORBIDDEN = Answer(

@@ -5,10 +5,10 @@ import pytest
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES, Resource
 from bigfleet.kube.roles import OPERATOR, Role
 from bigfleet.operator.core.names import hint_name
-from bigfleet.testing import kube_api
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_refusals import check_right
-from bigfleet.testing.scripted_shard import hint, node_state, reclaim
+from tests.support.kube_api import api as kube_api
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.refusals import check_right
+from tests.support.scripted_shard import hint, node_state, reclaim
 from tests.unit.operator.world import World, play
 
 GRANTED = {

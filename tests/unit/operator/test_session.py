@@ -9,9 +9,9 @@ from bigfleet.aio.net import Code
 from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import UPCOMING_NODES
 from bigfleet.operator.core.bootstrap import TemplateRenderer
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.scripted_shard import ack, blob_request, node_state, reclaim
 from bigfleet.v1alpha1 import shard_pb2
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.scripted_shard import ack, blob_request, node_state, reclaim
 from tests.unit.operator.world import CLUSTER, World, play
 
 

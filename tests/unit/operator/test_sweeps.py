@@ -5,8 +5,8 @@ import pytest
 from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, UPCOMING_NODES, ObjectKey
 from bigfleet.operator.core.names import hint_name
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.scripted_shard import hint, node_state, reclaim
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.scripted_shard import hint, node_state, reclaim
 from tests.unit.operator.world import World, play
 
 CONFLICT = Answer(409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "moved on"})

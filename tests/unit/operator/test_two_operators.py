@@ -12,7 +12,7 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.testing.scripted_shard import node_state, reclaim
+from tests.support.scripted_shard import node_state, reclaim
 from tests.unit.operator.world import ADDRESS, CLUSTER, World, play
 
 

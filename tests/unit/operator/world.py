@@ -25,11 +25,11 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import Renderer, StubRenderer
 from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.testing.kube_api_faults import FaultyLink
-from bigfleet.testing.kube_api_world import KubeWorld, capacity_request, pod
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import MemoryNet, Network
-from bigfleet.testing.scripted_shard import ScriptedShard
+from bigfleet.testing.net.network import MemoryNet, Network
+from tests.support.kube_api.faults import FaultyLink
+from tests.support.kube_api.world import KubeWorld, capacity_request, pod
+from tests.support.scripted_shard import ScriptedShard
 
 CLUSTER = "prod-1"
 ADDRESS = "shard-0:7780"

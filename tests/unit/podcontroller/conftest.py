@@ -17,9 +17,9 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import Options, PodController
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
-from bigfleet.testing.kube_api_faults import FaultyLink
-from bigfleet.testing.kube_api_world import KubeWorld
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import FaultyLink
+from tests.support.kube_api.world import KubeWorld
 
 OWNED = "bigfleet.lucy.sh/owned-by-pod"
 

@@ -8,8 +8,8 @@ import pytest
 from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, ObjectKey
 from bigfleet.podcontroller.controller import Options
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import capacity_request
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import capacity_request
 
 Play = Callable[[Any], None]  # the fixture of conftest.py
 World = Any  # the world of conftest.py, which tests cannot import from there

@@ -18,10 +18,10 @@ from bigfleet.provider.errors import (
     ProviderError,
 )
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.testing.fake_provider import pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.shard_world import ShardWorld
 from bigfleet.v1alpha1 import provider_pb2
+from tests.support.fake_provider import pool
 
 S = MachineState
 IDLE = pool("idle", 2, state=S.IDLE)

@@ -2,11 +2,11 @@
 
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.testing.fake_provider import pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.session_peer import good_blob, no_blob
 from bigfleet.testing.shard_world import ShardWorld, need
 from bigfleet.v1alpha1 import shard_pb2
+from tests.support.fake_provider import pool
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)

@@ -32,10 +32,10 @@ from bigfleet.shard.watching import Watching
 from bigfleet.testing.builders import amounts, assigned, machine, shape
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import Network
-from bigfleet.testing.shard_views import StandingShard
+from bigfleet.testing.net.network import Network
 from bigfleet.transport import shard_reading as calls
 from bigfleet.v1alpha1 import shardread_pb2
+from tests.support.shard_views import StandingShard
 
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)

@@ -10,11 +10,11 @@ from bigfleet.aio.net import Code
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Requirement
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.testing.fake_provider import bound, pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.session_peer import SessionPeer, blob_error, good_blob, no_blob
 from bigfleet.testing.shard_world import SHARD_HOST, SHARD_PORT, ShardWorld, need
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
+from tests.support.fake_provider import bound, pool
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)

@@ -12,11 +12,11 @@ from bigfleet.provider.fake.lies.registry import LIES
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.kit.core.fence import Token
-from bigfleet.testing.fake_provider import bound, pool, spot
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import FAKE_HOST, SHARD_HOST, ShardWorld, need
 from bigfleet.wire import metadata
+from tests.support.fake_provider import bound, pool, spot
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)

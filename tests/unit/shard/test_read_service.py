@@ -17,10 +17,10 @@ from bigfleet.shard.need_frames import NeedFrames
 from bigfleet.shard.read_service import ReadService
 from bigfleet.testing.builders import amounts, assigned, machine, shape
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import Network
-from bigfleet.testing.shard_views import StandingShard
+from bigfleet.testing.net.network import Network
 from bigfleet.transport.shard_reading import INSPECT_NEEDS
 from bigfleet.v1alpha1 import shardread_pb2 as pb
+from tests.support.shard_views import StandingShard
 
 GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
 

@@ -9,11 +9,11 @@ from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.shard.epoch import EpochError, open_data_directory
-from bigfleet.testing.disk import MemoryDisk
-from bigfleet.testing.fake_provider import pool
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.shard_world import ShardWorld, need
 from bigfleet.wire.metadata import OWNER_SHARD
+from tests.support.fake_provider import pool
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE, labels={"rack": "r1"})

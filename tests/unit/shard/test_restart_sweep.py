@@ -17,10 +17,10 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.model.machine import MachineState
 from bigfleet.model.situation import IdleHolds
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.testing.fake_provider import pool
 from bigfleet.testing.loop import run_virtual, virtual_loop
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import FAKE_HOST, SHARD_HOST, ShardWorld, need
+from tests.support.fake_provider import pool
 
 S = MachineState
 PROVIDERS = {"synchronous": FakeOptions(sync=True), "asynchronous": FakeOptions()}

@@ -7,10 +7,10 @@ import pytest
 
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.testing.fake_provider import bound, pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.session_peer import no_blob
 from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.fake_provider import bound, pool
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)

@@ -4,9 +4,9 @@ import pytest
 
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.testing.fake_provider import pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.fake_provider import pool
 
 
 @pytest.mark.parametrize("sync", [True, False], ids=["synchronous provider", "asynchronous provider"])

@@ -3,9 +3,9 @@
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.shard.core.orders import Order
-from bigfleet.testing.fake_provider import pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.fake_provider import pool
 
 S = MachineState
 IDLE = pool("idle", 40, state=S.IDLE)

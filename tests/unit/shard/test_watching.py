@@ -15,7 +15,7 @@ from bigfleet.shard.watching import Watching
 from bigfleet.testing.builders import machine
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.shard_views import StandingShard
+from tests.support.shard_views import StandingShard
 
 EMPTY = Situation(0.0)
 

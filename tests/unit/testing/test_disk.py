@@ -6,8 +6,8 @@ from bigfleet.aio.disk import Disk, DiskCause, DiskError, OpenMode, atomic_write
 from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.disk import KillAt, MemoryDisk, Operation, ProcessKilledError
-from bigfleet.testing.disk_image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.host import VirtualHost
 from bigfleet.testing.loop import run_virtual, virtual_loop
 

@@ -9,8 +9,8 @@ from bigfleet.aio.identity import READONLY, Identity, Role
 from bigfleet.aio.net import BidiStream, Call, Channel, Code, ListenError, RpcError, Server, ServerStream
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import CONNECT_TIMEOUT_S, MemoryNet, Network
-from bigfleet.testing.net_links import SERVER_NOTICES_AFTER_S, RefusingLink, SteadyLink
+from bigfleet.testing.net.links import SERVER_NOTICES_AFTER_S, RefusingLink, SteadyLink
+from bigfleet.testing.net.network import CONNECT_TIMEOUT_S, MemoryNet, Network
 from bigfleet.transport.gates import allow_exact_first
 from bigfleet.v1alpha1 import provider_pb2, shard_pb2
 

@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from bigfleet.aio.identity import ADMIN, READONLY, Identity, Role
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.testing.certificates import Authority, replace_file
 from bigfleet.transport.dev_ca import CertificateFileError, create_ca, describe, issue
+from tests.support.certificates import Authority, replace_file
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.identity import ADMIN, Identity
-from bigfleet.testing.certificates import Authority
 from bigfleet.transport.identity import peer_of_certificate
+from tests.support.certificates import Authority
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

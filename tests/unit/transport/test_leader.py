@@ -10,7 +10,7 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual, virtual_loop
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 from bigfleet.transport.coordinator import LIST_SHARDS, SNAPSHOT_SAVE
 from bigfleet.transport.leader import LeaderClient, NoLeaderError
 from bigfleet.v1alpha1 import coordinator_pb2 as pb

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.identity import ADMIN, READONLY
-from bigfleet.testing.certificates import Authority, replace_file, replace_pair
 from bigfleet.transport.tls import PartialTlsError, TlsFiles, TlsMaterialError, TlsStore
+from tests.support.certificates import Authority, replace_file, replace_pair
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

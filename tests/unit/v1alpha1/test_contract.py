@@ -14,7 +14,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
-from bigfleet.testing.messages import CONTRACT, contract_classes
+from tests.support.messages import CONTRACT, contract_classes
 
 PACKAGE = "bigfleet.v1alpha1"
 TABLE = Path(__file__).with_name("contract.txt")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from bigfleet.testing.messages import contract_classes, old_peer_classes, without_additions
 from bigfleet.v1alpha1.coordinator_pb2 import (
     AssignDomain,
     CoordinatorInstruction,
@@ -29,6 +28,7 @@ from bigfleet.v1alpha1.coordinator_pb2 import (
 )
 from bigfleet.v1alpha1.provider_pb2 import Resources
 from bigfleet.v1alpha1.shard_pb2 import BootstrapRequest, ReclaimInstruction, ReclaimTarget
+from tests.support.messages import contract_classes, old_peer_classes, without_additions
 
 PACKAGE = "bigfleet.v1alpha1"
 OLD = old_peer_classes()

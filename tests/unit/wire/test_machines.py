@@ -7,10 +7,10 @@ from hypothesis import given
 
 from bigfleet.model.errors import InvalidFieldError, InvariantError
 from bigfleet.model.machine import CapacityType, Machine
-from bigfleet.testing.records import machines
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import machine_from_proto, machine_to_proto, rejection_reason
 from bigfleet.wire.metadata import PRIORITY
+from tests.support.records import machines
 
 
 def record() -> pb.Machine:

@@ -7,9 +7,9 @@ from hypothesis import given
 
 from bigfleet.model.machine import UNASSIGNED, Assignment
 from bigfleet.testing.builders import assigned
-from bigfleet.testing.records import ASSIGNMENTS
 from bigfleet.wire import metadata
 from bigfleet.wire.metadata import assignment_from_metadata, assignment_to_metadata
+from tests.support.records import ASSIGNMENTS
 
 
 @given(ASSIGNMENTS)

@@ -14,9 +14,9 @@ from bigfleet.provider.conformance.system import system_settings
 from bigfleet.provider.conformance.zoo.model import Model
 from bigfleet.provider.conformance.zoo.serve import served
 from bigfleet.provider.conformance.zoo.values import ModelOptions
-from bigfleet.testing.certificates import Authority
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
+from tests.support.certificates import Authority
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -15,9 +15,9 @@ from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.store import Volatile
 from bigfleet.provider.kit.testing import ScriptedBackend
-from bigfleet.testing.certificates import Authority, replace_pair
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import PartialTlsError, TlsFiles, TlsStore
+from tests.support.certificates import Authority, replace_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

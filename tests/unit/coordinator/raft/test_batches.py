@@ -17,8 +17,8 @@ from bigfleet.coordinator.log import (
 from bigfleet.coordinator.raft.batches import IN_FLIGHT, Batches
 from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.coordinator.pairs import Pairs, put
 from bigfleet.testing.loop import VirtualTimeLoop
+from tests.support.coordinator.pairs import Pairs, put
 
 
 class World:

@@ -25,8 +25,8 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import FORWARDED_TYPES, VOTER_TYPES
-from bigfleet.testing.coordinator.virtual_cluster import VirtualCluster
-from bigfleet.testing.disk import MemoryDisk
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
+from tests.support.coordinator.virtual_cluster import VirtualCluster
 
 DIGESTS = {
     pysyncobj.syncobj: "e8bdf06797085d734df86e24ab4802fe87893dff77268565ec036f7ad4a1cfe4",

@@ -13,8 +13,8 @@ from bigfleet.coordinator.raft.directory import (
 )
 from bigfleet.coordinator.raft.identity import Identity, Mode, read_identity
 from bigfleet.coordinator.raft.metadata import VOTE_SPENT, Metadata
-from bigfleet.testing.disk import KillAt, MemoryDisk, ProcessKilledError
-from bigfleet.testing.disk_image import DiskImage
+from bigfleet.testing.disk.image import DiskImage
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, ProcessKilledError
 
 PATH = "/data/coordinator"
 TABLES = {"epoch": 4, "pairs": {"a": 1}}

@@ -6,9 +6,9 @@ from bigfleet.aio.clock import nanoseconds
 from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
 from bigfleet.coordinator.raft.dump import Dumps, read_dump
-from bigfleet.testing.coordinator.pairs import Pairs
-from bigfleet.testing.disk import MemoryDisk, Operation
-from bigfleet.testing.disk_image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
+from tests.support.coordinator.pairs import Pairs
 
 PATH = "/data/dump"
 LOG = ((b"\x00b", 8, 3), (b"\x00a", 7, 2), {"c-1", "c-0"})

@@ -10,10 +10,10 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
 from bigfleet.coordinator.raft.library import UnknownLevelError
 from bigfleet.coordinator.raft.replica import BatchEnd
-from bigfleet.testing.coordinator.pairs import put
-from bigfleet.testing.coordinator.virtual_cluster import Process, VirtualCluster
-from bigfleet.testing.disk import KillAt, MemoryDisk, Operation, ProcessKilledError
-from bigfleet.testing.disk_image import Fault
+from bigfleet.testing.disk.image import Fault
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
+from tests.support.coordinator.pairs import put
+from tests.support.coordinator.virtual_cluster import Process, VirtualCluster
 
 NAMES = ("c-0", "c-1", "c-2")
 

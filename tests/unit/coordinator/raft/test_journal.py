@@ -7,8 +7,8 @@ from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
 from bigfleet.coordinator.raft.journal import GuardedJournal, write_journal
 from bigfleet.coordinator.raft.metadata import Metadata, read_metadata
 from bigfleet.coordinator.raft.records import Entry, scan
-from bigfleet.testing.disk import MemoryDisk, Operation
-from bigfleet.testing.disk_image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
 
 PATH = "/data/journal"
 

@@ -19,9 +19,9 @@ from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import MessageGuard
 from bigfleet.coordinator.raft.preflight import examine
 from bigfleet.coordinator.raft.replica import BatchEnd
-from bigfleet.testing.coordinator.pairs import put
-from bigfleet.testing.coordinator.virtual_cluster import Process, VirtualCluster
-from bigfleet.testing.disk import MemoryDisk
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
+from tests.support.coordinator.pairs import put
+from tests.support.coordinator.virtual_cluster import Process, VirtualCluster
 
 NAMES = ("c-0", "c-1", "c-2")
 

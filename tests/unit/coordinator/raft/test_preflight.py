@@ -12,8 +12,8 @@ from bigfleet.coordinator.raft.journal import write_journal
 from bigfleet.coordinator.raft.metadata import Metadata, write_metadata
 from bigfleet.coordinator.raft.preflight import Found, examine
 from bigfleet.coordinator.raft.records import Entry, scan
-from bigfleet.testing.disk import MemoryDisk
-from bigfleet.testing.disk_image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 
 JOURNAL, META, DUMP = "/data/journal", "/data/journal.meta", "/data/dump"
 

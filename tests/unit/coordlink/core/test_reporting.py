@@ -9,7 +9,7 @@ from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.views import Shortfall as Unmet
 from bigfleet.testing.builders import amounts, machine, shape
-from bigfleet.testing.shard_views import StandingShard, cycle_of
+from tests.support.shard_views import StandingShard, cycle_of
 
 FLEET = (
     machine("a-1", S.IDLE, shape=shape("m5", zone="za")),

@@ -6,7 +6,7 @@ Rules: dashboard section 8, decision O7, ADR-0121, ADR-0155.
 from google.protobuf import descriptor_pb2
 
 from bigfleet.insight.v1 import insight_pb2
-from bigfleet.testing.messages import CONTRACT
+from tests.support.messages import CONTRACT
 
 FILE = descriptor_pb2.FileDescriptorProto.FromString(insight_pb2.DESCRIPTOR.serialized_pb)
 

@@ -16,8 +16,8 @@ from bigfleet.provider.conformance.zoo.values import ModelOptions
 from bigfleet.provider.conformance.zoo.violation import Violation
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import Network
-from bigfleet.testing.net_links import SteadyLink
+from bigfleet.testing.net.links import SteadyLink
+from bigfleet.testing.net.network import Network
 
 HOP_S = 0.0002
 

@@ -13,7 +13,7 @@ from bigfleet.provider.conformance.behaviour import Behaviour, Lane
 from bigfleet.provider.conformance.catalogue import BEHAVIOURS, find, listing, required, selected
 from bigfleet.provider.conformance.families.metadata import hostile
 from bigfleet.provider.conformance.settings import Profile, Settings
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 
 EXTENSION = (
     (101, *range(103, 110)),

@@ -8,7 +8,7 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.provider.conformance.catalogue import BEHAVIOURS, find
 from bigfleet.provider.conformance.report import Result, Status, Verdict, judge, remarks, repeat_command
 from bigfleet.provider.conformance.settings import Profile, Settings
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 
 REQUIRED = [find(behaviour_id) for behaviour_id in ("A01", "B303", "B904")]
 

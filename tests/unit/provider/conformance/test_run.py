@@ -17,8 +17,8 @@ from bigfleet.provider.conformance.zoo.serve import ModelLauncher, served
 from bigfleet.provider.conformance.zoo.values import ModelOptions
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net import Network
-from bigfleet.testing.net_links import SteadyLink
+from bigfleet.testing.net.links import SteadyLink
+from bigfleet.testing.net.network import Network
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 Check = Callable[..., Report]

@@ -23,8 +23,8 @@ from bigfleet.provider.fake.state import KeptState
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.limits import Timeouts
 from bigfleet.provider.kit.testing import MemoryStore
-from bigfleet.testing.fake_provider import VirtualFake, bound, code_of, pool, spot
 from bigfleet.testing.loop import run_virtual
+from tests.support.fake_provider import VirtualFake, bound, code_of, pool, spot
 
 POOLS = (pool("m", 4), pool("host", 4, state=S.IDLE), bound("bound", 4), spot("spot", 4, state=S.IDLE))
 SHORT_S = 5.0

@@ -10,8 +10,8 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.fence import Token
-from bigfleet.testing.fake_provider import VirtualFake, code_of, pool
 from bigfleet.testing.loop import run_virtual
+from tests.support.fake_provider import VirtualFake, code_of, pool
 
 POOLS = (pool("m", 6),)
 

@@ -14,9 +14,9 @@ from bigfleet.provider.fake.specs import parse_latencies
 from bigfleet.provider.fake.state import KeptState
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.testing import MemoryStore
-from bigfleet.testing.fake_provider import VirtualFake, bound, code_of, pool
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.fake_provider import VirtualFake, bound, code_of, pool
 
 POOLS = (pool("m", 20), pool("host", 4, state=S.IDLE), bound("bound", 4))
 SLOW = FakeOptions(

@@ -11,8 +11,8 @@ from bigfleet.provider.fake.nodes import Joining
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.specs import parse_latencies
 from bigfleet.provider.kit.core.values import Machine
-from bigfleet.testing.fake_provider import VirtualFake, bound, pool
 from bigfleet.testing.loop import run_virtual
+from tests.support.fake_provider import VirtualFake, bound, pool
 
 POOLS = (pool("host", 4, state=S.IDLE), bound("bound", 4))
 JOINS = FakeOptions(configure_until_joined=True)

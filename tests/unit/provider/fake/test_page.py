@@ -19,8 +19,8 @@ from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.provider.fake.script import read_script
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.testing.fake_provider import VirtualFake, pool, spot
 from bigfleet.testing.loop import run_virtual
+from tests.support.fake_provider import VirtualFake, pool, spot
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "fake-provider.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```yaml\n# (\S+)\n(.*?)```", PAGE, re.DOTALL))

@@ -19,9 +19,9 @@ from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.kit import NotStartedError
 from bigfleet.provider.kit.refresh import InvalidInventoryError
 from bigfleet.provider.kit.testing import MemoryStore
-from bigfleet.testing.fake_provider import VirtualFake, bound, code_of, pool, spot
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
+from tests.support.fake_provider import VirtualFake, bound, code_of, pool, spot
 
 POOLS = (pool("m", 6), pool("host", 4, state=S.IDLE), bound("bound", 4))
 

@@ -9,8 +9,8 @@ from bigfleet.document.errors import DocumentError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.fake.control import VERBS
 from bigfleet.provider.fake.script import ScriptError, play, read_script
-from bigfleet.testing.fake_provider import VirtualFake, bound, pool
 from bigfleet.testing.loop import run_virtual
+from tests.support.fake_provider import VirtualFake, bound, pool
 
 
 def test_steps_are_done_in_the_order_of_their_times() -> None:

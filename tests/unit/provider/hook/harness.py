@@ -20,7 +20,7 @@ from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.values import Machine
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.testing import MemoryStore
-from bigfleet.testing.net import Network
+from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import virtual_process
 
 FOLDER = "/etc/bf"

@@ -8,9 +8,9 @@ from bigfleet.app.hook_provider_nodes import LIST_EVERY_S, ClusterNodes
 from bigfleet.kube.errors import KubeError
 from bigfleet.kube.link import Link
 from bigfleet.kube.resources import NODES
-from bigfleet.testing.kube_api_faults import Fault, Trouble
-from bigfleet.testing.kube_api_world import KubeWorld
 from bigfleet.testing.loop import run_virtual
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import KubeWorld
 
 PATH = "/api/v1/nodes"
 

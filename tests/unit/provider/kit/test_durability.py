@@ -21,8 +21,8 @@ from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.state import write_snapshot
 from bigfleet.provider.kit.testing import ScriptedBackend
-from bigfleet.testing.disk import KillAt, MemoryDisk, Operation, ProcessKilledError
-from bigfleet.testing.disk_image import DiskImage
+from bigfleet.testing.disk.image import DiskImage
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
 from bigfleet.v1alpha1 import provider_pb2 as pb

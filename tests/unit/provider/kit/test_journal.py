@@ -11,8 +11,8 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.kit.frames import DamagedStoreError
 from bigfleet.provider.kit.journal import BrokenStoreError, Journal
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.disk import KillAt, MemoryDisk, Operation, ProcessKilledError
-from bigfleet.testing.disk_image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.loop import run_virtual
 
 ENTRIES = tuple(b"entry %d " % number * (number + 1) for number in range(6))

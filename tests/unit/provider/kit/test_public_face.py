@@ -28,7 +28,7 @@ from bigfleet.providerkit import (
     Watches,
 )
 from bigfleet.providerkit.testing import Network, VirtualProvider, run_virtual
-from bigfleet.testing.disk_image import Fault
+from bigfleet.testing.disk.image import Fault
 from bigfleet.testing.process import virtual_process
 
 

@@ -15,8 +15,8 @@ from bigfleet.provider.kit.backend import Op, Permanent
 from bigfleet.provider.kit.core.values import Machine, Slot
 from bigfleet.provider.kit.testing import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.disk import MemoryDisk
-from bigfleet.testing.disk_image import Fault
+from bigfleet.testing.disk.image import Fault
+from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
 
 MakeSlots = Callable[..., list[Slot]]

@@ -8,7 +8,7 @@ from bigfleet.model.situation import Situation
 from bigfleet.shard.core.cycle_log import CYCLES_KEPT, HISTORY, CycleLog, PastVerdict
 from bigfleet.shard.core.views import CycleFacts
 from bigfleet.testing.builders import amounts, machine
-from bigfleet.testing.shard_views import cycle_of
+from tests.support.shard_views import cycle_of
 
 NEED = Need("a", Profile(), amounts(cpu=4))
 KEY = NeedRef("a", Profile().fingerprint)

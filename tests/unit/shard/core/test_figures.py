@@ -11,8 +11,8 @@ from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.figures import ClusterFigure, MachineFigure, cluster_figures, machine_figures
 from bigfleet.testing.builders import amounts, assigned, machine, shape
-from bigfleet.testing.shard_views import cycle_of
-from bigfleet.testing.situations import situations
+from tests.support.shard_views import cycle_of
+from tests.support.situations import situations
 
 SPOT = shape(price=0.5, probability=0.1, capacity_type=CapacityType.SPOT)
 

@@ -11,7 +11,7 @@ from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.model.situation import GangRef, Situation
 from bigfleet.shard.core.inspection import NeedQuery, NeedRows, NeedsFound, NeedStatus
 from bigfleet.testing.builders import amounts, assigned, machine, shape
-from bigfleet.testing.shard_views import cycle_of
+from tests.support.shard_views import cycle_of
 
 GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
 

@@ -12,8 +12,8 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.machine_query import MachineQuery, Order, find, state_counts
 from bigfleet.testing.builders import assigned, machine, shape
-from bigfleet.testing.shard_views import cycle_of
-from bigfleet.testing.situations import situations
+from tests.support.shard_views import cycle_of
+from tests.support.situations import situations
 
 SPOT = CapacityType.SPOT
 FLEET = (

@@ -8,7 +8,7 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.transition_log import FRESH_TOLD, PER_MACHINE, TransitionLog
 from bigfleet.testing.builders import machine
-from bigfleet.testing.shard_views import cycle_of
+from tests.support.shard_views import cycle_of
 
 
 class World:

@@ -1,0 +1,42 @@
+"""Histories of domain assignments: how clients record them.
+
+Why: clients are processes of their own that may be killed, so each call is one line of a file.
+Called by: `tests.support.coordinator.history_client` writes lines, fault rounds read them, and
+`tests.support.domain_checker` judges them.
+Must never: count a call as failed that may have happened; only FAILED_PRECONDITION and refusals say that nothing did.
+Rules: coordinator 2.2, 2.4, 4.3; checklist 23.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One line of a history; times are of the monotonic clock that all processes of a host share."""
+
+    kind: str
+    """assign, unassign or list."""
+    began: int
+    ended: int | None
+    domain: str = ""
+    shard: str = ""
+    owner: str = ""
+    """Of a refused assignment: who holds the domain."""
+    rows: tuple[tuple[str, str], ...] = ()
+    """Of a listing: every domain with its shard."""
+
+
+def to_line(call: Call) -> str:
+    """Return a call as one line of JSON."""
+    return json.dumps(asdict(call), separators=(",", ":"))
+
+
+def from_lines(lines: Iterable[str]) -> Iterator[Call]:
+    """Read calls; a line that a killed client left half-written is not one."""
+    for line in lines:
+        if line.endswith("\n"):
+            document = json.loads(line)
+            document["rows"] = tuple((domain, shard) for domain, shard in document["rows"])
+            yield Call(**document)
