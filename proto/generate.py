@@ -1,7 +1,6 @@
 """Makes the Python modules of every package under `proto/bigfleet` and finds out whether the committed ones are stale.
 
 Why: generated code is committed, so that nobody needs a compiler to run BigFleet; this keeps it equal to its source.
-Called by: people and the build, as `python proto/generate.py [--check]`, with the Python that has the locked tools.
 Must never: touch a file that is not generated, write anything under `--check`, or ask the network.
 
 Each `proto/bigfleet/<package>/<name>.proto` gives four modules in `bigfleet/<package>/`: messages (`<name>_pb2.py`),

@@ -1,7 +1,6 @@
 """Waiting longer after each failure, and the loop that never gives up on a peer.
 
 Why: everything in the fleet that dials something dials it again; without growing, scattered waits a restart becomes a storm.
-Called by: the operator's session loop, the shard's coordinator client, whoever watches a remote list.
 Must never: swallow a cancellation, retry an error that nobody foresaw, or repeat a mutating call: it is for connections.
 Rules: operator 3.3 (0.5 s doubling to 30 s, 0-20 % jitter, back to the start once a session was good and lived 60 s).
 """

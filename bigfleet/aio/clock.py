@@ -2,7 +2,7 @@
 
 Why: everything that waits or stamps takes its `Clock` through the constructor, so that a test or the simulator can give it
 a host of its own with drift and jumps, and no test ever sleeps.
-Called by: every shell. The system form is made in the programs only; the virtual form is `bigfleet.testing.clock`.
+The system form is made in the programs only; the virtual form is `bigfleet.testing.clock`.
 Must never: be asked for the wall time in order to measure how long something took; that is what the monotonic time is for.
 Rules: simulator 2.2 and 3.1, decision S22.
 """

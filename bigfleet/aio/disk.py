@@ -2,7 +2,6 @@
 
 Why: durability is three separate promises (bytes, length, name), and every one of them has been forgotten by somebody. The
 seam makes each a call, so that the virtual disk can take away whatever was not asked for.
-Called by: epoch file, term mark, Raft journal and dumps, provider journal, audit file.
 Must never: hand out an OSError; a `DiskError` names path and cause. Must never promise more than the call says: bytes are
 durable after `fsync` of the file, a name (create, rename, remove) after `fsync_directory` of its directory.
 Rules: simulator 2.2 and 3.3, shard 16, coordinator 17.2 and 17.9.

@@ -2,7 +2,6 @@
 
 Why: in virtual time computing is free, and a fleet in which cycles take no time has no late ticks and no missed deadlines.
 So code that computes for long says what it did, and the simulated host turns that into time.
-Called by: the cycle loop after each cycle, large encoders and decoders.
 Must never: be used to wait for something, nor to measure; the system form does nothing at all.
 Rules: simulator 2.2 and 3.1.
 """

@@ -2,7 +2,6 @@
 
 Why: every gate of the fleet compares one value, the `bigfleet://` URI of a certificate, byte for byte; here is its only
 reading and its only spelling.
-Called by: the network seam (`bigfleet.aio.net`), the certificate reader and the gates of `bigfleet.transport`.
 Must never: treat one role as part of another (admin is no shard), or accept an id that a URI path would change.
 Rules: wire 8, coordinator 4.2.
 """

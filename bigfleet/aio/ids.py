@@ -1,7 +1,6 @@
 """The id seam: ids of operations, requests, instructions and sessions.
 
 Why: an id drawn straight from the operating system would make two runs of one seed differ.
-Called by: whoever opens an operation, a request, an instruction or a session.
 Must never: be used for fencing epochs or sequences, which count, nor for names that users see.
 Rules: simulator 2.2; sixteen lower-case hex digits as wire 3 and coordinator 5 say.
 """

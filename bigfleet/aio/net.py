@@ -2,7 +2,7 @@
 
 Why: shard, coordinator, operator and provider code is written against these protocols alone, so that it runs on gRPC
 (`bigfleet.transport.grpc_net`) and, unchanged, inside one thread on virtual time (`bigfleet.testing.net.network`).
-Called by: every process that dials or serves. Services and methods are described in `bigfleet.aio.service`.
+Services and methods are described in `bigfleet.aio.service`.
 Must never: import a transport, or offer what one of the two forms cannot keep: order within a stream, back-pressure,
 deadlines, message limits, status codes, trailing metadata, cancellation on disconnect.
 Rules: simulator 2.2 and 2.3, wire 1 and 7, decision S14.

@@ -2,7 +2,6 @@
 
 Why: a peer that stops reading must cost its own stream only. Putting a frame in never waits; one task takes frames out
 at the pace of the peer.
-Called by: a shard's session puts frames in, its sender takes them out.
 Must never: drop or overtake a frame that nothing supersedes, or grow without bound: of those only so many may wait.
 Rules: shard 10.6, decision S10; ADR-0075.
 """

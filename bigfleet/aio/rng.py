@@ -2,8 +2,7 @@
 
 Why: one seed must mean one run. A stream depends on (seed, name) and on nothing else, so that a new stream, or more draws
 from another one, disturbs nobody.
-Called by: back-off, samplers, the seeded ids, every fault injector. Real processes use `SystemRng`, tests and the simulator
-`SeededRng` with a seed they print.
+Real processes use `SystemRng`, tests and the simulator `SeededRng` with a seed they print.
 Must never: make a secret or an id that has to be unguessable; `bigfleet.aio.ids` asks the operating system for those.
 Rules: simulator 2.2 and 4.2.
 """

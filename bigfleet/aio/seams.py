@@ -1,7 +1,6 @@
 """All seams of one process in one value.
 
 Why: a program's wiring hands the same seven things to everything it builds; a bundle keeps that one argument.
-Called by: `bigfleet.app` makes one with the system forms, tests and the simulator one per simulated process.
 Must never: be handed further than a constructor that needs most of it; a function that only sleeps takes a clock.
 Rules: simulator 2.2.
 """

@@ -2,7 +2,6 @@
 
 Why: a service is a plain class whose methods are named after the RPCs in snake case, a client names an RPC by a typed
 value; neither needs generated gRPC code, so both run on any form of the network seam.
-Called by: `bigfleet.aio.net` and both its forms; the rooms that declare which RPCs they call or serve.
 Must never: import a transport. A wrong name, kind or message class is found when the value is made, not at the call.
 Rules: wire 1 (paths), simulator 2.3 (every message is really encoded and decoded).
 

@@ -2,7 +2,6 @@
 
 Why apart from `bigfleet.aio.disk`: this is the only module in which production code touches files, and the seam check
 names it as such.
-Called by: the programs make one `SystemDisk` each.
 Must never: let an OSError through, buffer anything itself, or retry a failed sync: the kernel reports a lost page once.
 Rules: simulator 2.2, shard 16, coordinator 17.9.
 """

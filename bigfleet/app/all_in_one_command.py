@@ -1,6 +1,5 @@
 """`bigfleet all-in-one`: its flags.
 
-Called by: the command table of `bigfleet.app.bigfleet`; `make run`.
 Must never: import what serves before it is asked to serve; `--help` has to be quick.
 Rules: shard 22.3, packaging 1.6, decision S9.
 """

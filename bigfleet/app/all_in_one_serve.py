@@ -2,7 +2,6 @@
 
 Why: the first five minutes with BigFleet need one command and nothing installed; all parts are those that run in
 production, joined over real sockets on loopback.
-Called by: `bigfleet.app.all_in_one_command`.
 Must never: listen beyond loopback unless told, or leave a directory behind that nobody asked for.
 Rules: packaging 1.6, shard 22.3, decision S9.
 """

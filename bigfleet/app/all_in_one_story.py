@@ -1,6 +1,5 @@
 """What `bigfleet all-in-one` prints: where things are, what happens, and what to try next.
 
-Called by: `bigfleet.app.all_in_one_serve`; the simulated clusters tell what they see.
 Must never: print more than a person can follow; machines that join and leave within one look share a line.
 Rules: packaging 1.6 (four lines within 3 s).
 """

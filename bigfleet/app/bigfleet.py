@@ -1,6 +1,5 @@
 """The program `bigfleet`: its table of commands and its `main`.
 
-Called by: the console script and `cmd/bigfleet`.
 Must never: import a command; a row names it, and it is imported when it is asked for.
 Rules: packaging 1.1, 1.2.
 """

@@ -1,6 +1,5 @@
 """The program `bigfleetctl`: its table of commands and its `main`.
 
-Called by: the console script and `cmd/bigfleetctl`.
 Must never: import a command; a row names it, and it is imported when it is asked for.
 Rules: coordinator 15, packaging 1.9: global flags may stand before or after the verb, and the original's verbs have noun
 forms beside them.

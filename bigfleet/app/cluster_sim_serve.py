@@ -1,6 +1,5 @@
 """A simulated cluster as a process: from its file to a session that lasts until a signal comes.
 
-Called by: `bigfleet.app.cluster_sim_command`.
 Must never: dial before its file was found good.
 Rules: packaging 1.3 and 1.10.
 """

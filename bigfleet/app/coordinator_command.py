@@ -1,6 +1,5 @@
 """`bigfleet coordinator`: its flags.
 
-Called by: the command table of `bigfleet.app.bigfleet`.
 Must never: import what serves before it is asked to serve; `--help` has to be quick.
 Rules: coordinator 9.1 and 14, packaging 1.2, 1.3 and 1.5.
 """

@@ -1,7 +1,6 @@
 """The coordinator as a process: its wiring, its probes, its end.
 
 Why: the real clock, disk, network and threads of a replica meet here and nowhere else.
-Called by: `bigfleet.app.coordinator_command`.
 Must never: serve before the data directory was found good, end with 0 when a part ended by itself, or go on after a failed
 write: what is in memory would be ahead of the disk.
 Rules: coordinator 11 and 16, packaging 1.3 and 1.11.

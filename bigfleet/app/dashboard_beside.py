@@ -2,7 +2,6 @@
 
 Why: pages of a large fleet take tens of milliseconds each. In the process of a shard they would be taken from its cycles,
 whoever looks; in a process of its own they are not.
-Called by: `bigfleet.app.shard_serve` and `bigfleet.app.coordinator_serve`, for `--dashboard-addr`.
 Must never: end or delay the process it belongs to, or outlive it (the kernel ends it even after a kill).
 Rules: dashboard 2, 9; ADR-0145.
 """

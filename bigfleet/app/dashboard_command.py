@@ -1,6 +1,5 @@
 """`bigfleet dashboard`: its flags.
 
-Called by: the command table of `bigfleet.app.bigfleet`.
 Must never: import what serves before it is asked to serve; `--help` has to be quick.
 Rules: dashboard 2, 11.
 """

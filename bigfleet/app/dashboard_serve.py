@@ -1,7 +1,6 @@
 """The dashboard as a process of its own.
 
 Why: the real clock, network and certificates of the dashboard meet here and nowhere else.
-Called by: `bigfleet.app.dashboard_command`.
 Must never: end because a source is away; only bad flags and a part that ended by itself end it.
 Rules: dashboard 2, 11; packaging 1.3.
 """

@@ -1,6 +1,5 @@
 """`bigfleet-fake-provider`: its flags.
 
-Called by: the command table of `bigfleet.app.fake_provider`.
 Must never: import what serves before it is asked to serve; `--help` has to be quick.
 Rules: providers 5.1, packaging 1.2 and 1.3.
 """

@@ -1,7 +1,6 @@
 """The fake provider as a process: from flags to options, machines and listeners.
 
 Why: the real clock, disk and network of the fake meet here and nowhere else.
-Called by: `bigfleet.app.fake_provider_command`.
 Must never: serve before flags, inventory and state were found good.
 Rules: providers 5.1, packaging 1.2 and 1.3.
 """

@@ -1,6 +1,5 @@
 """The fault provider as a process.
 
-Called by: `bigfleet.app.fault_provider_command`.
 Must never: serve before its state was found good.
 Rules: providers 6, packaging 1.2 and 1.3.
 """

@@ -2,8 +2,6 @@
 
 Why: a process with thousands of sessions has millions of objects that live for ever, and Python looks at every one of them
 whenever enough new ones have come; that takes a second or more, during which nothing else runs.
-Called by: programs that hold much and must answer quickly, as one of their parts; the operator, around the first filling of its
-caches, where a tenth of a second of looking at old objects would come again and again.
 Must never: leave the collector off, or keep garbage for ever: what was set aside is looked at as a whole once an hour.
 Rules: operator 15.6 and shard 4.4 (nothing holds the loop for long).
 How: objects that are alive are set aside (`gc.freeze`, which costs nothing) after a look at the young ones only. Reference

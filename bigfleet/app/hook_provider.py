@@ -1,6 +1,5 @@
 """The program `bigfleet-hook-provider`: its table of commands, which has one row, and its `main`.
 
-Called by: the console script and `cmd/bigfleet-hook-provider`.
 Must never: import the command; the row names it, and it is imported when it runs.
 Rules: packaging 1.1 and 1.2, providers 7.
 """

@@ -1,6 +1,5 @@
 """`bigfleet-hook-provider`: its flags.
 
-Called by: the command table of `bigfleet.app.hook_provider`.
 Must never: import what serves before it is asked to serve; `--help` has to be quick.
 Rules: providers 7, packaging 1.2 and 1.3.
 """

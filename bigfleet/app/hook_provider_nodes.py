@@ -1,7 +1,6 @@
 """Built-in readiness of the hook provider: looks for the node of a machine with a kubeconfig.
 
 Why: `bigfleet.provider.hook` does not know Kubernetes, and a shop with a kubeconfig should need no ready hook.
-Called by: the hook provider's backend, every few seconds for each machine that is Configuring.
 Must never: write to a cluster, or list all of its nodes more often than once in a while.
 Rules: providers 7.3 (`ready`), ADR-0056.
 """

@@ -1,7 +1,6 @@
 """The hook provider as a process: its wiring, its signals, its end.
 
 Why: the real clock, disk, processes and network of the hook provider meet here and nowhere else.
-Called by: `bigfleet.app.hook_provider_command`.
 Must never: serve before inventory and state were found good, or end with 0 when a part of it ended by itself.
 Rules: providers 7, packaging 1.2 and 1.3.
 """

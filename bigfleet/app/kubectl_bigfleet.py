@@ -1,6 +1,5 @@
 """The program `kubectl-bigfleet`, which kubectl runs as `kubectl bigfleet`: its table of verbs and its `main`.
 
-Called by: the console script and `cmd/kubectl-bigfleet`.
 Must never: import a verb; a row names it, and it is imported when it is asked for.
 Rules: decision O5, packaging 1.2.
 """

@@ -1,6 +1,5 @@
 """`bigfleet-operator`: its flags.
 
-Called by: the command table of `bigfleet.app.operator`.
 Must never: import what works before it is asked to work; `--help` has to be quick.
 Rules: operator 3.1 and 9, packaging 1.2.
 """

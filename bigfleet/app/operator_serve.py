@@ -1,7 +1,6 @@
 """The operator as a process: its wiring, its signals, its end.
 
 Why: the real clock, disk and connections of the operator meet here and nowhere else.
-Called by: `bigfleet.app.operator_command`.
 Must never: touch a cluster before flags, TLS material and template were found good; work without the lease when one is asked
 for; end with 0 when a part of it ended by itself; log what a template rendered.
 Rules: operator 1 rule 8, 3.1 and 9; packaging 1.3 and 1.11.

@@ -1,7 +1,6 @@
 """The parts of a process side by side: until a signal comes, or one of them ends by itself.
 
 Why: every program ends in the same way, whatever it is made of: with 0 only for a signal.
-Called by: the programs that serve.
 Must never: end with 0 when a part ended by itself (decision S18), or leave a part running.
 Rules: packaging 1.3, decisions S18 and S20.
 """

@@ -1,6 +1,5 @@
 """The real surroundings of a program: arguments, streams, environment and clock of this process.
 
-Called by: `main` of each program.
 Must never: be imported by a test that wants surroundings of its own; those call `bigfleet.cli.dispatch`.
 """
 

@@ -1,6 +1,5 @@
 """Flags that the fake and the fault provider share.
 
-Called by: `bigfleet.app.fake_provider_command` and `bigfleet.app.fault_provider_command`.
 Must never: import what serves; `--help` has to be quick.
 Rules: packaging 1.2, providers 1.11.
 """

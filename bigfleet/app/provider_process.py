@@ -1,7 +1,6 @@
 """What the fake and the fault provider have in common as processes: logs, probes, TLS, signals, the end.
 
 Why: two programs that differ in their backend must not differ in how they start and stop.
-Called by: `bigfleet.app.fake_provider_serve` and `bigfleet.app.fault_provider_serve`.
 Must never: end with 0 when a part of the process ended by itself.
 Rules: packaging 1.2, 1.3 and 1.11; decision S18.
 """

@@ -1,7 +1,6 @@
 """A shard from its flags and seams: the provider behind it, its audit file, its listeners.
 
 Why: `bigfleet shard`, all-in-one and tests over real sockets start the same shard; only their surroundings differ.
-Called by: `bigfleet.app.shard_serve`, and whoever runs a shard beside other parts in one process.
 Must never: listen before everything that can fail at start was found good.
 Rules: shard 3; decisions S14, S24.
 """

@@ -1,6 +1,5 @@
 """`bigfleet shard`: its flags.
 
-Called by: the command table of `bigfleet.app.bigfleet`; all-in-one builds the same settings in code.
 Must never: import what serves before it is asked to serve; `--help` has to be quick.
 Rules: shard 22.1, packaging 1.2 to 1.4.
 """

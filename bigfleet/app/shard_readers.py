@@ -1,7 +1,6 @@
 """Those who look at a shard: its read services, what watches it for them, and its client of the coordinator.
 
 Why: the shard knows none of them; this is where they are joined, from flags, in the one room that may know all.
-Called by: `bigfleet.app.shard_build`.
 Must never: hand any of them more of the shard than its views, its term mark, and questions that change nothing.
 Rules: shard 1 (static stability), 17 and 19; dashboard 8; decisions S15 and S18.
 """

@@ -1,7 +1,6 @@
 """The shard as a process: logs, data directory, probes, signals, the end.
 
 Why: the real clock, disk and network of a shard meet here and nowhere else.
-Called by: `bigfleet.app.shard_command`.
 Must never: end with 0 when a part of the process ended by itself, or take longer to end than its grace.
 Rules: shard 3 and 20; packaging 1.3 and 1.11; decisions S18, S20, S21.
 """

@@ -3,7 +3,6 @@
 Why: a shard computes in a thread beside its event loop. Whenever the loop has looked at its sockets it has to get the
 interpreter back, and Python lets it wait for five milliseconds each time; a frame that takes three turns of the loop would
 wait for fifteen, for as long as a cycle computes.
-Called by: programs that compute beside an event loop which has to answer.
 Must never: be shorter than it takes to hand over, some hundredths of a millisecond, or computing would starve.
 Rules: shard 4.4 (streams and probes stay responsive while a cycle computes).
 """

@@ -1,7 +1,6 @@
 """The program `bigfleet-unschedulable-pod-controller`: its table of commands, which has one row, and its `main`.
 
 The name is historical: it keeps a request for every pod, scheduled or not (ADR-0039); charts and scripts know it.
-Called by: the console script and `cmd/bigfleet-unschedulable-pod-controller`.
 Must never: import the command; the row names it, and it is imported when it runs.
 Rules: packaging 1.1 and 1.2, operator 12.
 """

@@ -1,6 +1,5 @@
 """`bigfleet-unschedulable-pod-controller`: its flags.
 
-Called by: the command table of `bigfleet.app.unschedulable_pod_controller`.
 Must never: import what works before it is asked to work; `--help` has to be quick.
 Rules: operator 9, packaging 1.2 and 1.8.
 """

@@ -1,7 +1,6 @@
 """The pod controller as a process: its wiring, its signals, its end.
 
 Why: the real clock, disk and connections of the controller meet here and nowhere else.
-Called by: `bigfleet.app.unschedulable_pod_controller_command`.
 Must never: touch a cluster before flags, defaults and the way into it were found good; work without the lease when one is
 asked for; end with 0 when a part of it ended by itself.
 Rules: operator 1 rule 8, 9 and 12; packaging 1.3, 1.8 and 1.11.

@@ -1,7 +1,6 @@
 """The benchmarks that decide: each name as something that can be timed.
 
 Why: what a name of the public form stands for is written down once, as code.
-Called by: `bigfleet.bench.run`.
 Must never: keep a world longer than a benchmark needs it; two large ones do not fit side by side.
 Rules: engine performance 4, rows (a) to (e3) and Phase 2; 5 for the two cliffs.
 """

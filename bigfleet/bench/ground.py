@@ -1,7 +1,6 @@
 """The ground a planner is measured on: one world, what changes in it, and the way back.
 
 Why: every repetition must start from the same rest, and every answer must be the one a planner without memory gives.
-Called by: `bigfleet.bench.cases`.
 Must never: let a repetition see what an earlier one left behind, in the world or in the planner.
 Rules: engine performance 2 and 7 (each bar runs with the equality check on the same build).
 """

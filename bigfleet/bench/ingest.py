@@ -1,7 +1,6 @@
 """The benchmarks that read: a provider's listing of the whole fleet into the inventory.
 
 Why: a shard lists every ten seconds; reading what did not change may not cost what reading everything costs.
-Called by: `bigfleet.bench.run`.
 Must never: measure a reading that read wrongly; each result is checked for what it found.
 Rules: engine performance 4 (g).
 """

@@ -1,7 +1,6 @@
 """How much memory the process holds, as the kernel sees it.
 
 Why: what a planner remembers is made of many small objects, whose sizes nobody can add up; the kernel can.
-Called by: `bigfleet.bench.run`; the bars in `scaletest/bench`.
 Must never: count what the allocator merely keeps in reserve.
 """
 

@@ -1,7 +1,6 @@
 """How a time is taken: CPU and wall time of some repetitions, each between two runs of a known piece of work.
 
 Why: machines differ and are noisy; a time says little, a ratio to work done at the same moment in the same process a lot.
-Called by: everything in `bigfleet.bench` that measures; the bars in `scaletest/bench`.
 Must never: count preparation, checks or the collector's debts of either into the work.
 Rules: engine performance 7 (the unit, before and after each repetition; cold calls for what a shard does every ten seconds).
 """

@@ -1,7 +1,6 @@
 """What can be measured: the benchmarks by name, and the worlds to run them on.
 
 Why: names are public; reports, bars and scripts refer to them for years.
-Called by: `bigfleet.bench.run` and the command.
 Must never: give a name a new meaning; a benchmark that measures something else gets another name.
 Rules: engine performance 4 and 7.
 """

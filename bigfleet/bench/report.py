@@ -1,7 +1,6 @@
 """The figures of one run as a document: the public form of `bigfleet bench engine -o json`, written and read back.
 
 Why: figures are kept for years and compared between builds, machines and people; a field that was misread would lie.
-Called by: `bigfleet.bench.run` fills it, `bigfleet.bench.compare` and commands read it.
 Must never: guess. What is missing, misspelt, of another type or another version is refused with its path.
 Rules: engine performance 7.
 """

@@ -1,7 +1,6 @@
 """One run: build the worlds, measure what was asked for, put the figures together.
 
 Why: benchmarks share worlds that are dear to build, and a report is worth something only if all of it comes from one process.
-Called by: `bigfleet bench engine`; the bars in `scaletest/bench`.
 Must never: measure while the collector still has the building of a world to pay for.
 Rules: engine performance 3.11 (`gc.freeze` after loading, as a shard does) and 7.
 """

@@ -1,7 +1,6 @@
 """`bigfleet bench`: measure the engine on a made-up fleet, and lay two measurements side by side.
 
 Why: whoever changes the engine, the interpreter or the machine must be able to see what that did to every figure.
-Called by: the command table of `bigfleet`.
 Must never: print figures of a run whose answers were wrong; such a run ends with exit code 1 and one line.
 Rules: engine performance 7.
 """

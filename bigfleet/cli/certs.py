@@ -1,7 +1,6 @@
 """`bigfleet certs`: a development CA, certificates for the four roles, and a look at any certificate.
 
 Why: mutual TLS must be tried on a laptop without a company's PKI; production brings its own CA.
-Called by: the command table of `bigfleet`.
 Must never: overwrite a file, or print a key.
 Rules: packaging 1.10.
 """

@@ -1,6 +1,5 @@
 """What a row of a command table points to.
 
-Called by: command modules declare one per verb; `bigfleet.cli.dispatch` runs it.
 Must never: be imported by a module that `--version` or a group's `--help` needs: it brings pydantic.
 """
 

@@ -1,7 +1,6 @@
 """`completion bash|zsh|fish`: completion scripts made from the command table and the settings.
 
 Why: a script that asks the program at each key press would cost an interpreter start; these are static.
-Called by: `bigfleet completion SHELL` and `bigfleetctl completion SHELL`.
 Must never: offer what the program refuses.
 Rules: packaging 1.9.
 

@@ -1,7 +1,6 @@
 """`bigfleet conformance`: test any provider against the contract, and say what it is certified for.
 
 Why: whoever writes a provider, in whatever language, needs to know before a shard trusts it.
-Called by: the command table of `bigfleet`.
 Must never: change a machine before somebody allowed it.
 Rules: providers 2.3 and 3; exit 0 only for CERTIFIED, 1 otherwise, 2 when the run could not be done.
 """

@@ -1,7 +1,6 @@
 """What a command may touch of the world around it: streams, environment, clock.
 
 Why: `bigfleet.app` makes the real ones, tests make their own, and no command reaches past them.
-Called by: every command, as its second argument.
 Must never: import anything slow.
 """
 

@@ -1,7 +1,6 @@
 """One call of `bigfleetctl` to whichever replica leads, and what its end means as an exit code.
 
 Why: every verb finds the leader, waits out an election and tells a refusal in the same way.
-Called by: the verbs of `bigfleetctl`, inside their `run`.
 Must never: print more than one line for a failure, or take an answer of unknown outcome for a failure without saying so.
 Rules: coordinator 4.1 and 15.
 """

@@ -1,6 +1,5 @@
 """`bigfleetctl list-domain-assignments`, `assign-domain` and `unassign-domain`: which shard owns which domain.
 
-Called by: the command table of `bigfleetctl`; also as `domains list`, `domains assign` and `domains unassign`.
 Rules: coordinator 15, packaging 1.9.
 """
 

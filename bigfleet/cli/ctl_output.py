@@ -1,6 +1,5 @@
 """Output of `bigfleetctl`: tables with times and ages for people, wire names and numbers for programs.
 
-Called by: the verbs of `bigfleetctl`.
 Must never: print two objects as JSON, or an age where there was no time.
 Rules: coordinator 15, packaging 1.9.
 """

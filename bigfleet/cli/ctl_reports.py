@@ -1,6 +1,5 @@
 """`bigfleetctl reports`: what shards last told the leader.
 
-Called by: the command table of `bigfleetctl`.
 Must never: let an empty answer read as no demand: after a failover the leader knows nothing until shards report again.
 Rules: coordinator 15.
 """

@@ -1,7 +1,6 @@
 """Flags that every verb of `bigfleetctl` understands, and the file of contexts behind `--context`.
 
 Why: an admin of three fleets names one of them instead of typing addresses and certificate paths.
-Called by: the verbs of `bigfleetctl`.
 Must never: let a context win over a flag, a variable or a config file, or take a part of the TLS files from one and a part
 from the other.
 Rules: packaging 1.2 and 1.9, coordinator 15.

@@ -1,6 +1,5 @@
 """`bigfleetctl list-shards` and `remove-shard`: the registry of shards.
 
-Called by: the command table of `bigfleetctl`; also as `shards list` and `shards remove`.
 Must never: remove a shard that is alive without being told twice (coordinator 8.4).
 Rules: coordinator 15, packaging 1.9.
 """

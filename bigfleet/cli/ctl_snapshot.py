@@ -1,7 +1,6 @@
 """`bigfleetctl snapshot save`, `restore`, `inspect` and `extract`: backups of the coordinator's tables.
 
 Why: the runbook of lost disks consists of these four, and each must refuse what would make things worse.
-Called by: the command table of `bigfleetctl`.
 Must never: leave half an archive under the name asked for, write into a directory that a process uses, or restore what fails
 its checksum.
 Rules: coordinator 10 and 15.

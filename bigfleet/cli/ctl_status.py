@@ -1,7 +1,6 @@
 """`bigfleetctl status`: one screen that says how the coordinator stands, with or without a leader.
 
 Why: when nothing else works this has to; so it asks every replica for what it says about itself, which needs no leader.
-Called by: the command table of `bigfleetctl`.
 Must never: fail because one replica is away, or end with 0 while nobody leads.
 Rules: coordinator 15, packaging 1.9.
 """

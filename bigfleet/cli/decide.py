@@ -1,7 +1,6 @@
 """`bigfleet decide`: the production engine on a saved snapshot.
 
 Why: a decision can be replayed, looked at and compared without a fleet.
-Called by: the command table of `bigfleet`.
 Must never: print anything on standard output for a document that is refused.
 Rules: snapshot sections 1 to 3.
 """

@@ -1,6 +1,5 @@
 """`bigfleet demo`: plays a short story of a fleet and tells it.
 
-Called by: the command table of `bigfleet`.
 Must never: open a socket; everything happens in memory, on virtual time.
 """
 

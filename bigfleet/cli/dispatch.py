@@ -1,7 +1,6 @@
 """From arguments to an exit code: find the command, fill its settings, run it, tell how it ended.
 
 Why: every program ends the same way, with one line and one number, and never with a traceback.
-Called by: `main` of each program in `bigfleet.app`.
 Must never: import pydantic, grpc, numpy or cryptography before a command is chosen; swallow a defect
 without a word; print more than one line for a failure unless `--log-level debug` asks for it.
 Rules: packaging 1.2 and 1.3.

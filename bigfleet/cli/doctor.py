@@ -1,7 +1,6 @@
 """`bigfleet doctor`: checks a deployment from where it runs, one line each.
 
 Why: most first installs fail at a name, a port, a certificate or a right; the program that will need them asks for them.
-Called by: the command table of `bigfleet`; the test pod of the chart.
 Must never: change anything, print a key, or stop at the first fault.
 Rules: packaging 1.10.
 """

@@ -1,7 +1,6 @@
 """What `bigfleet doctor` found, and its judgement of what a cluster's API server says.
 
 Why: the judgement needs no network, so each planted fault is a test of a function.
-Called by: `bigfleet.cli.doctor` and its probes.
 Must never: wait, or call.
 Rules: packaging 1.10, operator 10.
 """

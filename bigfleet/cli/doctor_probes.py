@@ -1,7 +1,6 @@
 """What `bigfleet doctor` finds out over the network: names, ports, handshakes, readiness.
 
 Why: whoever installs asks first whether each part can reach the next, and as whom; here it is asked from where the part runs.
-Called by: `bigfleet.cli.doctor`.
 Must never: send a request of the wire contract, or wait longer than its deadline.
 Rules: packaging 1.10.
 """

@@ -1,6 +1,5 @@
 """Files that commands are handed: documents and edits, from disk, from standard input, packed or plain.
 
-Called by: the commands that work on saved documents.
 Must never: interpret what it reads.
 Rules: snapshot section 1.
 """

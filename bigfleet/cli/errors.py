@@ -5,7 +5,6 @@
     │   └── UsageError         the command was asked wrongly; exit 2
     └── UnreadableValueError   a text is no value of its kind; the field is named by whoever knows it
 
-Called by: every module of this room and every command.
 Must never: carry a secret in its text, since the text is printed.
 Rules: packaging 1.3.
 """

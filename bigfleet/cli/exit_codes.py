@@ -1,7 +1,6 @@
 """What a process of ours tells its caller by the number it ends with.
 
 Why: scripts and supervisors branch on the number, so it is contract and has one home.
-Called by: every command, and the generator of the exit-code page.
 Must never: get a second meaning for a number, or a number that is not in the table.
 Rules: packaging 1.3.
 """

@@ -1,7 +1,6 @@
 """`bigfleet explain`: why a need or a machine of a saved snapshot or a running shard fares as it does, and what would change it.
 
 Why: a decision that cannot be explained is not trusted.
-Called by: the command table of `bigfleet`.
 Must never: print anything on standard output for what is refused, or a change that was not tried.
 Rules: dashboard section 6.
 """

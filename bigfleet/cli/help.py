@@ -1,6 +1,5 @@
 """Help pages that teach: what the command is for, each flag with default and variable, examples.
 
-Called by: `bigfleet.cli.dispatch` on `-h` at any level, and the generator of the command-line page.
 Must never: import pydantic on the way to a group's page; options are only passed in, never read off a class here.
 Rules: packaging 1.2, rule 6.
 """

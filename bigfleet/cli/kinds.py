@@ -1,7 +1,6 @@
 """Field types of settings: how a text becomes a value, how it is written back, what is allowed.
 
 Why: help page, error line, `--print-config` and reference page must say the same about a value.
-Called by: settings classes, as annotations; `bigfleet.cli.options` reads the same objects back.
 Must never: accept in a file what a flag would refuse.
 Rules: packaging 1.2, rules 1, 2 and 7.
 """

@@ -1,7 +1,6 @@
 """What the verbs of `kubectl bigfleet` have in common: the way into a cluster, the namespace, and calls as a person.
 
 Why: a plugin is used beside kubectl, so it finds its cluster and names its flags as kubectl does.
-Called by: the verbs `needs`, `upcoming` and `why`.
 Must never: write to a cluster, or need more than the person's own rights.
 Rules: decision O5; operator 3.1 step 5 (kubeconfig as kubectl finds it).
 """

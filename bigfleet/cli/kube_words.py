@@ -1,6 +1,5 @@
 """Objects of the cluster in words for people: amounts, requirements, ages.
 
-Called by: the verbs of `kubectl bigfleet`.
 Must never: call anything; documents in, texts out.
 """
 

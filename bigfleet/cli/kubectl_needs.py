@@ -1,7 +1,6 @@
 """`kubectl bigfleet needs`: what the pods of a namespace or cluster ask for, equal demand in one row.
 
 Why: ten thousand requests are a few dozen needs; those are what a shard decides on and what a person can read.
-Called by: the command table of `kubectl-bigfleet`.
 Must never: judge; whether a need is met is the shard's to say, see `why`.
 Rules: operator 4.3 (what is one row), 13.
 """

@@ -1,7 +1,6 @@
 """What is happening for one pod, told from its documents: the pod, its request, upcoming nodes, and the shard's verdicts.
 
 Why: each object says a part; whether somebody has to act follows only from all of them together.
-Called by: `bigfleet.cli.kubectl_why`.
 Must never: call anything, or promise a node; the scheduler binds, the shard decides.
 Rules: operator 2.1, 12.2, 13 (on-call), decision O5, ADR-0167.
 """

@@ -1,6 +1,5 @@
 """`kubectl bigfleet upcoming`: the machines of this cluster that come, stay and go.
 
-Called by: the command table of `kubectl-bigfleet`.
 Must never: ask anybody but the API server.
 Rules: operator 2.2, 13.
 """

@@ -1,7 +1,6 @@
 """The shard's verdict on the need that a request belongs to, in words.
 
 Why: only the shard knows whether a need is covered, and what is missing.
-Called by: `bigfleet.cli.kubectl_why`, with `--shard`.
 Must never: show a need that is not like the request: requirements and priority must be equal.
 Rules: decision O5, ADR-0061; wire 5 (ShardRead).
 """

@@ -1,7 +1,6 @@
 """`kubectl bigfleet why`: what is happening for one pod, and what somebody may do about it.
 
 Why: the answer is spread over the pod, its request, events and upcoming nodes, and the last part of it only the shard knows.
-Called by: the command table of `kubectl-bigfleet`.
 Must never: ask a shard unless told to: that takes a certificate of its own, and a shard knows other clusters' demand.
 Rules: decision O5, operator 13, ADR-0061.
 """

@@ -1,6 +1,5 @@
 """What commands take from a live shard: its snapshot document, and the line that says which cycle they show.
 
-Called by: the commands that ask a running shard.
 Must never: be imported before a command runs; it brings the messages.
 Rules: dashboard 8, snapshot section 4.
 """

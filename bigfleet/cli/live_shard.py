@@ -1,7 +1,6 @@
 """Commands that ask a running shard: their flags, the way to it, and what its refusals mean to the person at the keyboard.
 
 Why: every such command dials in the same way and fails in the same words, and each failure says what to do next.
-Called by: `bigfleet snapshot`, `needs`, `machines`, and `explain` and `what-if` with `--shard`.
 Must never: change anything; it has reading calls only. Must never print a part of an answer as if it were the whole.
 Rules: wire 7 and 8, packaging 1.3, 1.9 and 1.10.
 """

@@ -1,7 +1,6 @@
 """Flag, environment, file, default: the one place that layers them and remembers who won.
 
 Why: three ways to set a thing are only bearable if the order is fixed and the winner can be seen.
-Called by: `bigfleet.cli.dispatch`, before a command runs.
 Must never: let a mistyped key pass in silence, show a value that is masked, or read anything but the
 environment and the one file it was given.
 Rules: packaging 1.2, rules 3 to 5.

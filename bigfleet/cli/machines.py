@@ -1,7 +1,6 @@
 """`bigfleet machines`: the machines of a running shard, filtered, sorted and limited by the shard itself.
 
 Why: a look at a fleet of any size costs what is looked at.
-Called by: the command table of `bigfleet`.
 Must never: fetch what is not shown.
 Rules: dashboard 4.2 and 8.
 """

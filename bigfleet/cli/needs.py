@@ -1,7 +1,6 @@
 """`bigfleet needs`: the demand of a running shard, and how each need fares.
 
 Why: "who is short, since when, and why" without a dashboard.
-Called by: the command table of `bigfleet`.
 Must never: show "no cycle yet" as "no demand".
 Rules: wire 6, shard 19. Works against shards of the original too, which show everything and let us leave out the rest.
 """

@@ -1,7 +1,6 @@
 """`bigfleet new-provider NAME`: writes the project of a provider that works, to be filled in.
 
 Why: an author should begin with something that passes conformance, and see at each step whether it still does.
-Called by: the command table of `bigfleet`.
 Must never: write into a directory that holds anything, or leave half a project behind a refusal.
 Rules: providers 4.3.
 """

@@ -1,7 +1,6 @@
 """Settings fields as options: names, default, meaning and allowed values, read off the class.
 
 Why: parser, help, completion, `--print-config` and reference pages must all tell the same story.
-Called by: those five.
 Must never: need an instance, read a value, or know a particular command.
 Rules: packaging 1.2, rule 3.
 """

@@ -1,7 +1,6 @@
 """Output of commands: tables for people, JSON and YAML for programs.
 
 Why: every listing pads, dates, colours and nests alike, so that a script written for one reads all.
-Called by: commands whose settings have `OutputFlags`.
 Must never: colour JSON, YAML, or anything that is not a terminal; print a local time.
 Rules: packaging 1.9; coordinator 15 (columns two spaces apart, RFC 3339 in UTC, an em dash for zero).
 """

@@ -1,7 +1,6 @@
 """Arguments into raw texts per option, the way Go's flag package reads them, and a little kinder.
 
 Why: scripts written for the original pass `-flag`, `--flag`, `--flag=value` and `--bool=false`.
-Called by: `bigfleet.cli.load`.
 Must never: interpret a value; that is the settings class's part.
 Rules: packaging 1.2, rules 1 and 6.
 """

@@ -1,7 +1,6 @@
 """`--print-config`: every effective value with the source it came from.
 
 Why: with four sources, "which value holds, and who set it" must be one command away.
-Called by: `bigfleet.cli.dispatch`.
 Must never: show a masked value, or the user and password of a URL.
 Rules: packaging 1.2, rule 5.
 

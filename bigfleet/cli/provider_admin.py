@@ -1,7 +1,6 @@
 """`bigfleet provider-admin`: what only a person at the provider's own host may do.
 
 Why: no call of the contract leads out of Failed; somebody has to look at the machine and vouch for it.
-Called by: the command table of `bigfleet`.
 Must never: speak to a provider over the network; the socket is a file that its owner alone can open.
 Rules: providers 4.1 (human repair).
 """

@@ -1,7 +1,6 @@
 """Settings of commands: one field is a flag, an environment variable and a key of the config file.
 
 Why: charts, scripts and people set the same thing in three ways, and must get one answer.
-Called by: every command declares a subclass; `bigfleet.cli.load` fills it.
 Must never: read the environment or a file by itself (a settings object built in a test has its defaults
 and what the test gave, nothing else), or hold a secret: secrets are files, and a field that looks like
 one is refused when its class is made.

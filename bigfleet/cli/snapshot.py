@@ -1,7 +1,6 @@
 """`bigfleet snapshot`: what a running shard decided on last, as a document.
 
 Why: a decision of a live fleet can be saved, replayed, explained and changed on paper.
-Called by: the command table of `bigfleet`.
 Must never: print a document that is not whole.
 Rules: snapshot section 4.
 """

@@ -1,7 +1,6 @@
 """`bigfleet status` and `bigfleet watch`: how a running shard stands, once or again after every cycle.
 
 Why: the first question of whoever is on call, answered in a terminal.
-Called by: the command table of `bigfleet`.
 Must never: ask the shard more often than it completes cycles.
 Rules: dashboard 1 and 8; packaging 1.10.
 """

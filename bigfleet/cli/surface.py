@@ -1,7 +1,6 @@
 """Everything a user can type after a program's name, with every command imported.
 
 Why: completion scripts and reference pages are made from the same commands that run, so they cannot lie.
-Called by: `bigfleet.cli.completion` and the page generators.
 Must never: be needed to run a command.
 """
 

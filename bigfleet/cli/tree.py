@@ -1,7 +1,6 @@
 """The command tree as a flat table, and the walk from arguments to one command.
 
 Why: adding a command is adding one row, and no command is imported before it is asked for.
-Called by: `bigfleet.cli.dispatch`; the tables themselves are in `bigfleet.app`.
 Must never: import a command, pydantic, or anything else that slows down `--version` and `--help`.
 Rules: packaging 1.2, rules 6 and 7.
 """

@@ -1,7 +1,6 @@
 """Texts of flags, variables and files, read as charts and scripts write them.
 
 Why: charts pass Go-style values (`1h30m`, `:7780`, `--x=true`), and all three sources must read them alike.
-Called by: `bigfleet.cli.kinds`, which makes field types of these functions.
 Must never: import pydantic or anything slow, or guess a unit that was not written.
 Rules: packaging 1.2, rules 1 and 2.
 """

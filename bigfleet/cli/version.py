@@ -1,6 +1,5 @@
 """`bigfleet version` and `bigfleetctl version`: which build this is, for people and for scripts.
 
-Called by: the command tables of both programs.
 Must never: guess a commit; a build that was not told its commit says so.
 """
 

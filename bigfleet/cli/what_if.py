@@ -1,7 +1,6 @@
 """`bigfleet what-if`: the production engine on a saved snapshot, or on that of a running shard, with edits.
 
 Why: more machines, other prices, another priority or a lost zone are tried on paper first.
-Called by: the command table of `bigfleet`.
 Must never: print anything on standard output for a document or an edit that is refused, or compute in the shard: what a
 shard is asked for is its snapshot, and the engine runs here.
 Rules: dashboard section 7.

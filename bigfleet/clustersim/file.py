@@ -1,7 +1,4 @@
-"""Reads a demand file: YAML for people, JSON for programs.
-
-Called by: `bigfleet cluster-sim`, `bigfleet all-in-one`.
-"""
+"""Reads a demand file: YAML for people, JSON for programs."""
 
 from bigfleet.clustersim.core.demand import SimulatedDemand, read_demand
 from bigfleet.document.edits_text import parse_text

@@ -1,7 +1,6 @@
 """The operator's side of a session, without a cluster behind it.
 
 Why: compose files, demos and load runs need clusters that ask, join and let go, and no Kubernetes.
-Called by: `bigfleet.app.cluster_sim_serve` and `bigfleet.app.all_in_one_serve`; load runs start many.
 Must never: send anything but the whole demand in a roll-up, or keep a machine that the shard asked back.
 Rules: packaging 1.10; wire 4 (hello first, roll-ups, answers to bootstrap and reclaim).
 """

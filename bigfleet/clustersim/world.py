@@ -1,6 +1,5 @@
 """A whole small world in one file: pools of machines, and clusters with their demand.
 
-Called by: `bigfleet all-in-one`, demos.
 Must never: take a file in part; a flaw in one cluster refuses it whole, by path.
 Rules: packaging 1.6 (`--scenario`), 1.10.
 """

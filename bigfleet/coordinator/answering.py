@@ -2,7 +2,6 @@
 
 Why: clients find the leader, the start-up probe finds a cluster and `status` finds the lag by the facts; they travel with
 refusals too, so a follower's "no" is worth as much as a leader's answer.
-Called by: the service, as decorators; `answers` above `leader_only` above the gates.
 Must never: look at identity or arguments before leadership (coordinator 4.1).
 """
 

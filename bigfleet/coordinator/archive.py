@@ -1,7 +1,6 @@
 """Snapshots as users keep them: metadata and state, as a tar archive or a directory.
 
 Why: a backup must be readable by people and by the original, and must not be restored when a byte of it has changed.
-Called by: `SnapshotSave`, the export loop, and the offline verbs of `bigfleetctl snapshot`.
 Must never: take an archive whose checksum, size or order is off; drop a row; block the loop: encoding works in slices, so
 that other threads run between them.
 Rules: coordinator 10.1 and 10.4. Without the object `bigfleet` an archive is the original's: its rows are taken, a cluster id

@@ -1,7 +1,6 @@
 """Rows of the tables in the original's spelling, and back.
 
 Why: an archive of the original restores into ours and one of ours into the original (coordinator 10.1).
-Called by: `bigfleet.coordinator.archive` alone.
 Must never: order rows by anything but their ids, or read a key that is not its own.
 """
 

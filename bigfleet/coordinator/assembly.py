@@ -1,7 +1,6 @@
 """All parts of one replica above its log, wired to each other.
 
 Why: the program, the all-in-one process, the simulator and tests build the same thing around different logs and clocks.
-Called by: those four.
 Must never: make a clock, a socket or a file; all of them are handed in.
 """
 

@@ -1,7 +1,6 @@
 """Commands and barriers on their way to the log and back: time-outs, counting, and what the caller is told.
 
 Why: every call that changes or reads something ends in one of a few ways, and each must be told the same everywhere.
-Called by: the service, the report handler, the upkeep.
 Must never: answer that nothing happened where something may: a time-out is an unknown outcome, and says so.
 Rules: coordinator 2.4, 4.1 and 13.
 """

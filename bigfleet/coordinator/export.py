@@ -1,7 +1,6 @@
 """The export loop: a snapshot of the leader's tables every few minutes into a directory, `latest` always a complete one.
 
 Why: losing all disks costs one interval of writes and no more, and a backup that is half written is worse than none.
-Called by: the program, as one task of every replica; only the one that serves exports, so a promoted follower goes on.
 Must never: move `latest` before what it names is durable, remove what it names, or end the process over a full disk.
 Rules: coordinator 10.3.
 """

@@ -1,7 +1,6 @@
 """The log in one process, without disk or peers: every batch is committed as soon as it is proposed.
 
 Why: handlers and soft state are tested without Raft, and an all-in-one process needs no replicas.
-Called by: tests, the all-in-one program, the simulator.
 Must never: be kinder than the real log where callers could come to rely on it: commands travel as JSON text, a result comes
 one turn of the loop later, and whoever does not serve is refused.
 Rules: coordinator 2.2, 3, 4.1.

@@ -2,8 +2,7 @@
 
 Why: the state machine and the RPC handlers must not know which log carries them, so that another one (etcd, say) can take
 the place of pysyncobj without touching either.
-Called by: the service and the program on one side; `bigfleet.coordinator.raft` and `bigfleet.coordinator.local_log`
-implement it. The state machine of `bigfleet.coordinator.core` is handed in as a `StateMachine`.
+The state machine of `bigfleet.coordinator.core` is handed in as a `StateMachine`.
 Must never: import a Raft library, or promise more than the log can keep: a timeout is an unknown outcome, not a failure.
 Rules: coordinator 2.2, 2.4, 3, 4.1, 9, 10.2, 11, 17.
 

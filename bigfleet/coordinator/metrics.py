@@ -1,7 +1,6 @@
 """The series of the coordinator that describe a state: brought up to date at every scrape.
 
 Why: the original sets some of them only while it serves a report, so that they lie in between; here each scrape looks.
-Called by: the HTTP side of the process, before it writes the metrics; events are counted where they happen.
 Must never: keep a series of a shard or provider that is gone, or say anything of shards on a replica that does not serve.
 Rules: coordinator 13.
 """

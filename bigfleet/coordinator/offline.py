@@ -1,7 +1,6 @@
 """Restore into, and extract from, the data directory of a replica that does not run.
 
 Why: the two disasters that need a person (coordinator 10.5) must work without any coordinator at all.
-Called by: `bigfleetctl snapshot restore` and `extract`.
 Must never: touch a directory whose lock is held, make a directory that was not there in order to read it, or trust code in a
 log: entries are read without being able to name anything.
 Rules: coordinator 10.4 and 10.5.

@@ -1,7 +1,6 @@
 """Asks every voter which level of commands it knows.
 
 Why: a new kind of command may be proposed only once no voter could meet it unprepared (decision C12).
-Called by: the upkeep of the serving leader, through `bigfleet.coordinator.assembly`.
 Must never: count a voter that did not answer as one that knows.
 """
 

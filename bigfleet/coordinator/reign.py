@@ -2,7 +2,6 @@
 
 Why: whatever a handler holds on to across an await, it holds with the term it was captured under; so a leader deposed in
 between neither stamps its successor's term nor revives what it heard in an earlier life.
-Called by: the service, the report handler, the upkeep.
 Must never: be shared between two terms of one process.
 Rules: coordinator 3, 5.3.
 """

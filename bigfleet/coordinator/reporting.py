@@ -1,7 +1,6 @@
 """What a report of a shard sets off: registration, heartbeat, soft state, acks, instructions.
 
 Why: it is the only steady-state call, and the order of its steps is contract.
-Called by: the service, for `ReportShard` on the serving leader.
 Must never: attach an instruction without a barrier that began after the report arrived, stamp another term than the one
 this process won, or learn a second address of a shard.
 Rules: coordinator 3, 4.3, 5 and 6.

@@ -1,7 +1,6 @@
 """The nine calls of the coordinator, each in the order of its checks.
 
 Why: this is the contract with shards, admins, dashboards and peers.
-Called by: the gRPC server, through `bigfleet.transport.coordinator.COORDINATOR`.
 Must never: answer from a replica that does not serve, or read before a barrier that began after the request arrived.
 Rules: coordinator 4, wire 5, 7 and 8.
 """

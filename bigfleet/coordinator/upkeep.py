@@ -1,7 +1,6 @@
 """What a replica does besides answering: readiness, and the leader's watch over conflicts, re-learning and levels.
 
 Why: none of it belongs into a call, and all of it must stop within a second of losing the leadership.
-Called by: the program, as one task; a failure of it ends the process.
 Must never: raise the level before every voter advertises it (decision C12), or end the re-learning before every shard has
 been heard (coordinator 10.4).
 Rules: coordinator 4.1, 8.2, 10.4, 16.

@@ -2,7 +2,6 @@
 
 Why: a coordinator sees the fleet as a whole, and a shard must be able to live without it for ever. This loop is the only
 code that knows both, and nothing waits for it.
-Called by: `bigfleet.app`, as a part of the shard's process, where `--coordinator-addr` is given.
 Must never: end, except by cancellation: a defect of its own is logged, counted, and the loop begun anew (decision S18).
 Must never have two calls under way, process an answer past its deadline, or obey a term before it is durable.
 Rules: shard 17, coordinator 5.2 and 6, decisions S15 and S18, C9.

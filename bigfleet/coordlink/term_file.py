@@ -1,7 +1,6 @@
 """The highest coordinator term seen, kept in the data directory.
 
 Why: a shard that forgot it at a restart would obey a leader that was replaced while the shard was down.
-Called by: `bigfleet.coordlink.link` loads it once, and stores it when it rises, before anything of that term is obeyed.
 Must never: start from a file it cannot read; a mark of 0 in its place would be such a forgetting.
 Rules: coordinator 5.2, decision S15.
 """

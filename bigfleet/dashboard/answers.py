@@ -2,7 +2,6 @@
 
 Why: a hundred open tabs must cost the fleet one call. Whoever comes while the answer is under way waits for it; whoever
 comes just after gets the same.
-Called by: the routes.
 Must never: keep a failure, or more answers than its bound.
 Rules: dashboard 9 (2 s per route and parameters).
 """

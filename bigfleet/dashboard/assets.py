@@ -1,6 +1,5 @@
 """The files that the package carries: style sheet, scripts, icon, named by their digest; and the contract of the API.
 
-Called by: the server.
 Must never: read anything but what the package brought along.
 Rules: dashboard 10.
 """

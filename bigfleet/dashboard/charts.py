@@ -2,7 +2,6 @@
 
 Why: they must be seen without scripts, by readers who do not see, and in both themes; so they are drawn here, with
 classes for colours, and the table behind each is part of the page.
-Called by: `bigfleet.dashboard.pages`.
 Must never: carry a colour of its own (the style sheet has them), or tell something by colour alone.
 Rules: dashboard 10.
 """

@@ -1,6 +1,5 @@
 """Asks the API servers of clusters for our custom resources, and counts them by phase.
 
-Called by: the routes and pages, through `bigfleet.dashboard.fleet.ClusterReader`.
 Must never: write, let one silent cluster darken the others, or ask more than five at once.
 Rules: dashboard 3 (30 s each, 60 s in all, errors inline), 4.1, 12.2 (an absent phase is Pending or Provisioning).
 """

@@ -1,6 +1,5 @@
 """Asks the coordinator: registry, domains, reports, and how each replica stands.
 
-Called by: the watcher.
 Must never: call anything but the three readings.
 Rules: dashboard 3 (a follower's answer leads to the hinted leader), coordinator 4.3.
 """

@@ -1,6 +1,5 @@
 """Tables as files: the rows of a page with its filters, as CSV or JSON.
 
-Called by: the server.
 Must never: let a cell begin a formula; spreadsheets run those.
 Rules: dashboard 4.2 (`/export`).
 """

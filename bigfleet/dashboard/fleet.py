@@ -1,6 +1,5 @@
 """All that a route or page may ask, in one value.
 
-Called by: `bigfleet.dashboard.service` makes one; routes and pages take it.
 Must never: offer a way to change anything.
 """
 

@@ -2,7 +2,6 @@
 
 Why: whoever can reach the listener may not be whoever may read. A reader is let in by any one of the ways that are
 configured; where none is, everybody is.
-Called by: the server, around every request.
 Must never: let a request through that a rule below refuses, believe a header of anybody but a trusted proxy, or say in a
 refusal what would be right.
 Rules: dashboard 11; ADR-0162.

@@ -2,7 +2,6 @@
 
 Why: names of clusters, providers and labels come from strangers. Only what `el` made is markup; every other text is
 escaped on its way in, so forgetting it is not possible.
-Called by: everything under `bigfleet.dashboard.pages`.
 Must never: take markup as a plain string, or write a `style` or `on…` attribute, which the security policy forbids.
 Rules: dashboard 11.
 """

@@ -1,6 +1,5 @@
 """What the dashboard counts of itself, and the text of its `/metrics`.
 
-Called by: the server around every request, the watcher after every look.
 Must never: count by the name of a shard, a page's parameter or a reader; such series would have no end.
 Rules: dashboard 4, packaging 4.3.
 """

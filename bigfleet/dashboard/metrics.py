@@ -1,7 +1,6 @@
 """Figures from metrics, whoever keeps them: our own hour in memory, or a Prometheus.
 
 Why: pages ask for sums, rates and quantiles by label and need not know where they come from.
-Called by: the routes and pages.
 Must never: turn "nothing known" into 0; a label that is not in an answer is unknown.
 Rules: dashboard 3, 12.2.
 """

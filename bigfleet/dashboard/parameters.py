@@ -1,6 +1,5 @@
 """Parameters of a request, checked: a wrong one is refused by name, with what is allowed.
 
-Called by: routes and pages.
 Must never: let a parameter through that a route does not know; a misspelt filter would show everything.
 Rules: dashboard 4.1 (400 for a bad parameter).
 """

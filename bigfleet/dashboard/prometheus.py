@@ -1,7 +1,6 @@
 """Figures from a Prometheus: each question of a page as one query.
 
 Why: whoever has a Prometheus has more than an hour, and does not want every process scraped twice.
-Called by: routes and pages, through `bigfleet.dashboard.metrics.MetricReader`.
 Must never: turn "no such series" into 0, or wait longer than 5 s for a value and 10 s for a range.
 Rules: dashboard 3, 12.2.
 """

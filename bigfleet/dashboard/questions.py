@@ -2,7 +2,6 @@
 
 Why: a snapshot is fetched once and kept, so that whatever is asked next about an answer, above all why, is asked of the very
 same world.
-Called by: the server.
 Must never: change anything, or keep more than a few snapshots.
 Rules: dashboard 4.2, 7, 11.
 """

@@ -1,6 +1,5 @@
 """Rows of the API: what a shard sends, in the words and names of JSON.
 
-Called by: `bigfleet.dashboard.shard_reader`.
 Must never: write NaN or an infinity as a number; the compatible routes want 0 there, ours want words.
 Rules: dashboard 4.1 (`/needs` key for key), 4.2.
 """

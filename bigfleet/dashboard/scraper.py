@@ -1,7 +1,6 @@
 """Scrapes the metrics of shards and coordinators every ten seconds into the hour in memory.
 
 Why: without a Prometheus the dashboard still wants rates and trends; the few series it reads fit into a few megabytes.
-Called by: `bigfleet.dashboard.service` runs it.
 Must never: parse what no page reads (a shard exports thousands of lines), wait long for a silent endpoint, or stop
 because one endpoint answers nonsense.
 Rules: dashboard 3, 12.2.

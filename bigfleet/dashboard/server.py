@@ -1,6 +1,5 @@
 """The HTTP server: routes of the API, pages, assets, the stream of notices.
 
-Called by: `bigfleet.dashboard.service`.
 Must never: offer a way to change the fleet, hold the loop for long (large answers are made in a thread), or show an
 exception to a reader.
 Rules: dashboard 4, 9, 11.

@@ -1,6 +1,5 @@
 """The dashboard as one thing to run: watcher, scraper and server around one `Fleet`.
 
-Called by: `bigfleet.app` for the stand-alone program and for processes that carry a dashboard with them.
 Must never: end because a source is away.
 Rules: dashboard 2, 3.
 """

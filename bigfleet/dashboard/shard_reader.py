@@ -1,7 +1,6 @@
 """Asks one shard: how it stands, its needs, machines, decisions, explanations and snapshot.
 
 Why: a page wants rows as JSON has them; whether the shard is ours or the original's is this module's business alone.
-Called by: the watcher and the routes.
 Must never: hold an answer larger than was asked for; pages are cut by the shard.
 Rules: dashboard 4, 6.3 (a shard without the insight service), 8, 12.1.
 """

@@ -1,6 +1,5 @@
 """Where the dashboard's knowledge comes from, and how it says that a source is missing or silent.
 
-Called by: readers raise, routes and pages answer.
 Must never: tell a reader more of a failure than its words; blobs, tokens and certificates stay out of them.
 Rules: dashboard 3, 4.1 (503 not configured or no leader, 502 upstream failed).
 """

@@ -1,6 +1,5 @@
 """Times as people and JSON read them.
 
-Called by: routes and pages.
 Must never: print a local time.
 """
 

@@ -2,7 +2,6 @@
 
 Why: every page shows the same picture, so it is made once, on a timer and after each cycle, whatever number of browsers is
 open; none of them causes a call by itself.
-Called by: `bigfleet.dashboard.service` runs it; routes and pages read `picture`.
 Must never: wait for one silent shard longer than its deadline, ask a shard more often than every two seconds, or tell of a
 cycle before it has looked: whoever is told asks at once, and must not be shown what was before.
 Rules: dashboard 3, 9.

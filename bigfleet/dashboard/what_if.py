@@ -2,7 +2,6 @@
 
 Why: trying a change on half a million machines takes seconds and gigabytes; neither may be taken from a shard's cycle or
 from other readers. One run at a time, with limits on time and memory, at the lowest priority.
-Called by: `bigfleet.dashboard.questions`; the process itself is `python -m bigfleet.dashboard.what_if_process`.
 Must never: change anything, keep a process after its time is up, or run two at once.
 Rules: dashboard 7.
 """

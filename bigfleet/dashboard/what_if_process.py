@@ -1,6 +1,5 @@
 """The process behind a what-if: a question and a snapshot on standard input, the answer on standard output.
 
-Called by: `bigfleet.dashboard.what_if`, as `python -m bigfleet.dashboard.what_if_process BYTES`.
 Must never: open a file or a connection.
 Rules: dashboard 7.
 """

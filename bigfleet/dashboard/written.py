@@ -1,7 +1,6 @@
 """JSON as every answer has it: without blanks, in plain characters, with no number that JSON does not know.
 
 Why: how large a row becomes is known when it is written, and what was written is not to be written a second time.
-Called by: `bigfleet.dashboard.server`, and whoever cuts an answer to a size.
 Must never: write a NaN or an infinity.
 Rules: dashboard 4.1, 9.
 """

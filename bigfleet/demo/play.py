@@ -1,7 +1,4 @@
-"""Plays one story from its begin to its end.
-
-Called by: `bigfleet demo`, tests.
-"""
+"""Plays one story from its begin to its end."""
 
 from bigfleet.demo.stage import Say, Stage
 from bigfleet.demo.stories import STORIES, Story

@@ -2,7 +2,6 @@
 
 Why: a story of ten minutes is told in a second, is the same each time, and every sentence of it is checked: what the
 narrator claims is awaited as a fact, and a fact that does not come ends the demo with an error.
-Called by: the stories.
 Must never: make something happen inside the shard; the stage does what a provider, an operator or a network can do.
 """
 

@@ -1,6 +1,5 @@
 """The stories themselves. Each is one screen long, and every claim in it is checked while it is told.
 
-Called by: `bigfleet demo`, and the tests, which play them all.
 Must never: wait for time to pass where a fact can be waited for.
 """
 

@@ -1,7 +1,6 @@
 """Batches: one snapshot document per line, each read or refused for itself.
 
 Why: thousands of documents are decided in one process; one bad line must cost its own answer and no other.
-Called by: `bigfleet decide --batch`.
 Must never: lose a line. The n-th answer belongs to the n-th line, so an empty line is refused and not skipped.
 Rules: snapshot section 3.
 """

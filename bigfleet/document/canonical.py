@@ -1,7 +1,6 @@
 """JSON text in one way only: compact, in UTF-8, keys in the order of their form.
 
 Why: documents are compared byte by byte, by golden tests and by people with diff; one value must have one text.
-Called by: the writers of this room.
 Must never: write what the reader of this room would refuse to parse, such as an infinite number.
 """
 

@@ -1,7 +1,6 @@
 """What a fleet costs once a decision is carried out, and what is short by class of priority.
 
 Why: two decisions are compared in dollars and in needs left open; both must be counted in one way only.
-Called by: `bigfleet.document.compare`.
 Rules: dashboard section 7. Of several actions on one machine the first counts, as an executor would have it.
 """
 

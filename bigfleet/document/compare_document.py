@@ -1,7 +1,6 @@
 """A comparison as a document: the difference first, then both sides in figures.
 
 Why: what `bigfleet what-if -o json` prints is read by programs and kept for later, so its names are contract.
-Called by: `bigfleet what-if`, the dashboard.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,6 @@
 """A decision as a document: actions in order, one verdict per need, what stayed unresolved, and counts.
 
 Why: what `bigfleet decide` prints is compared byte by byte, between releases, machines and languages.
-Called by: `bigfleet decide` and `what-if`, golden tests, the dashboard.
 Must never: decide, reorder or leave out anything; zero amounts alone are left out, as everywhere.
 Rules: snapshot section 2, decision E15.
 """

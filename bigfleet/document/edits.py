@@ -2,7 +2,6 @@
 
 Why: "what if" is asked of the production engine on a real situation, and the question must be as plain, as strict and as
 easy to keep as the situation itself.
-Called by: `bigfleet what-if`; `bigfleet.explain` proposes edits and applies them to make sure; the dashboard.
 Must never: apply half a file in silence. An edit that cannot be read, or is about nothing, is refused with its path.
 Rules: dashboard section 7.
 """

@@ -2,7 +2,6 @@
 
 Why: edits are applied one after the other and name needs by number, so a number must keep its meaning while other needs
 come and go, and a need must stay the same need when its priority, and so its fingerprint, changes.
-Called by: the edits of this room; `bigfleet.document.edits` opens and closes it.
 Must never: change the document it was made from.
 """
 

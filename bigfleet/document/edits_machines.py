@@ -1,7 +1,6 @@
 """Edits of the fleet: more machines, fewer machines, other prices.
 
 Why: most questions about a fleet begin with "what if we had", "what if we lost" or "what if it cost".
-Called by: `bigfleet.document.edits`.
 Must never: make a machine that a snapshot document could not hold; every new or changed record is read by the reader of
 documents, so the same rules refuse it, with the path inside the edit.
 """

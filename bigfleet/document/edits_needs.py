@@ -1,6 +1,5 @@
 """Edits of demand: other priorities and sizes, needs that come and go, gangs that are parked or try again.
 
-Called by: `bigfleet.document.edits`.
 Must never: make a need that a snapshot document could not hold; see `bigfleet.document.edits_machines`.
 """
 

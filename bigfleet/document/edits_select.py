@@ -1,7 +1,6 @@
 """Selectors: which machines, and which needs, an edit is about.
 
 Why: people say "the spot machines of zone za" and "all demand of cluster b", and an edit that is about nothing is a typo.
-Called by: the edits of this room.
 Must never: match nothing in silence; who applies an edit refuses that with the path of its selector.
 """
 

@@ -2,7 +2,6 @@
 
 Why: an edit is typed by hand more often than not, and YAML lets much pass that nobody meant: a key said twice, a date
 where a name was meant, one alias that unfolds into a million objects.
-Called by: `bigfleet.document.edits`.
 Must never: judge a field. What is odd is marked as `bigfleet.document.parse` marks it and refused where it is met.
 """
 

@@ -1,7 +1,6 @@
 """The one error of this room: a place in a document, what stands there, and what may stand there.
 
 Why: a document is written by people and by other programs; whoever wrote it must find the flaw without our help.
-Called by: everything in this room that refuses something; commands print its text and exit with 2.
 Must never: grow with the input. Values and names are shown shortened and printable, whatever was sent.
 """
 

@@ -1,7 +1,6 @@
 """One JSON object read field by field: types, defaults, unknown names, `x-` keys.
 
 Why: the forms of this room are tables of name and default; every rule that all fields share stands here once.
-Called by: the readers of this room.
 Must never: guess. `true` is no number, `1.0` no integer, null no default, a misspelt name no wish for the default.
 Rules: snapshot section 1.
 """

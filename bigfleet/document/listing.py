@@ -1,7 +1,6 @@
 """Listings: many things of one kind, as a table for people and as one JSON object for programs.
 
 Why: the command line prints them and pages show them; one description keeps the two alike.
-Called by: every listing command, `bigfleet.explain.tables`, the dashboard.
 """
 
 from collections.abc import Mapping, Sequence

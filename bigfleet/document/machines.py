@@ -1,7 +1,6 @@
 """Machines in a document: the form, the reader, the writer.
 
 Why: a record typed by hand must be as sound as one from a provider, so the invariants of the model are checked here too.
-Called by: `bigfleet.document.snapshot`.
 Must never: hold two copies of one shape; a fleet of 225,000 machines has a few thousand shapes.
 Rules: snapshot 1.1; decision-engine 2.2; decisions E14, E17 and P3.
 """

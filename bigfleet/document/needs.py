@@ -1,7 +1,6 @@
 """Needs in a document: the form, the reader, the writer.
 
 Why: demand typed by hand or saved from a shard must give the very profiles, and so fingerprints, that a roll-up gives.
-Called by: `bigfleet.document.snapshot`.
 Rules: snapshot 1.2; decisions E14 and E15. `Unspecified` is understood where the wire can carry it, so that a shard
 can write down whatever demand it was sent; such a requirement holds nowhere, such a spread binds nobody.
 """

@@ -2,7 +2,6 @@
 
 Why: by the JSON of the standard library a repeated key silently wins, `NaN` is a number, and enough brackets end in a
 traceback. A document decides over machines, so none of this may pass; but only who walks the values knows the path.
-Called by: `bigfleet.document.snapshot`.
 Must never: judge a field. What is odd is marked (`Repeated`, `Unreadable`) and refused where it is met.
 """
 

@@ -2,7 +2,6 @@
 
 Why: the document of half a million machines is hundreds of megabytes; whoever sends it must hold a piece of it and not the
 whole, and must be able to do something else between two pieces.
-Called by: the shard's insight service.
 Must never: differ from `bigfleet.document.snapshot.write_situation` by a byte.
 Rules: snapshot section 4.
 """

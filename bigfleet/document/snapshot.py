@@ -2,7 +2,6 @@
 
 Why: a decision that can be saved can be replayed, explained, compared and changed on paper; this is the form of it that
 people and other programs see, so its names are contract.
-Called by: `bigfleet decide`, `explain` and `what-if`, a shard that writes down its cycle, golden tests, the dashboard.
 Must never: read a document halfway. It is a situation or one `DocumentError` with the path of the first flaw.
 Rules: snapshot section 1, decisions E12 and E15. Writing is exact: it reads back as an equal situation, with two things
 left behind that no decision looks at, the provider's metadata and `parked` entries that name no gang.

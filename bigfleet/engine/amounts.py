@@ -2,7 +2,6 @@
 
 Why: the engine adds up and compares capacities of many machines at once. In units of 10⁻⁹ the memory of one machine
 would overflow 64 bits, so each dimension is divided by what all its amounts have in common.
-Called by: the kinds of a fleet and the plans of a cluster.
 Must never: round. Where even the scaled sums could leave 64 bits, Python's own integers take over, slower and as exact.
 """
 

@@ -1,6 +1,5 @@
 """One decision by itself: snapshot, demand and now in, actions and verdicts out.
 
-Called by: `bigfleet decide` and everything else that replays a situation.
 Must never: keep anything between two decisions; `bigfleet.engine.planner` does that, and its answers are the same.
 """
 

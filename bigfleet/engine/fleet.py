@@ -2,7 +2,6 @@
 
 Why: of half a million machines a few hundred change between two cycles. Columns are compared with those of the last
 snapshot, which cannot miss a change, and only clusters that a changed machine left or joined are put in order again.
-Called by: the planner.
 Must never: decide anything, or change an array that it has handed out.
 """
 

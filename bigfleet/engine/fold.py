@@ -1,7 +1,6 @@
 """Folding: gangs that fit on one machine become ordinary needs (ADR-0041), cluster by cluster.
 
 Why: such a gang needs no choice of a domain, and a whole machine for each of many small gangs would overstate demand.
-Called by: the planner, before Phase 1; every later step works on the needs this returns.
 Must never: look at another cluster's bound machines, so that a cluster's needs change only with its own or with supply.
 Rules: decision-engine section 6; a Creating machine on order for the class counts, decision E6.
 """

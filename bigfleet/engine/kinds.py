@@ -2,7 +2,6 @@
 
 Why: a question about half a million machines becomes one about a few hundred kinds and a look-up per machine. Labels
 nobody asks about do not split kinds; a label of which every machine has its own does, and costs arrays, not objects.
-Called by: the fleet keeps one table; all phases ask it.
 Must never: give a kind another number, or change once it is made: `grown` makes another table.
 """
 

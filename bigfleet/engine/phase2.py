@@ -1,7 +1,6 @@
 """Phase 2: what Phase 1 left open is taken from workloads of strictly lower priority.
 
 Why: priority is the only throttle, so a machine held by less important work is supply of the last resort.
-Called by: the planner, with Phase 1's outcome.
 Must never: take a machine twice, one claimed this cycle by a need of equal or higher precedence (E3), or a Draining one.
 Rules: decision-engine section 8; capacity already draining for a need counts (E4); victim order (E11).
 """

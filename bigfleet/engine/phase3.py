@@ -1,6 +1,5 @@
 """Phase 3: what nobody claimed is given back: Configured machines to the pool, idle bought ones to the provider.
 
-Called by: the planner, last.
 Must never: touch a machine claimed in this cycle, or reclaim from a cluster that has not reported (ADR-0036).
 Rules: decision-engine section 9.
 """

@@ -3,7 +3,6 @@
 Why: a shard decides every few seconds about a fleet of which almost nothing changed. The order of the steps is part of
 the answer and stands here, together with what is kept from the last cycle and when it no longer holds. Nothing kept
 may change an answer: a planner that has seen a thousand cycles decides exactly as a fresh one does.
-Called by: the shard's cycle, benchmarks, and `bigfleet.engine.cycle` for a single decision.
 Rules: decision-engine section 5, action order 10.1; ADR-0030, ADR-0068, decision E10.
 """
 

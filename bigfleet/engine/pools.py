@@ -2,7 +2,6 @@
 
 Why: needs of one sort take from the same machines in the same order, and most take a few. A stream makes that order
 only as far as somebody asks, and never goes back: claims only grow while a cycle runs.
-Called by: acquisition, spread, and the supply that gangs share.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 Why: the fleet is put in order by price, penalty and cluster, of which there are few; sixteen bits at a time NumPy
 sorts in linear time, several times quicker than by comparison.
-Called by: the fleet and its pools.
 """
 
 from typing import Any

@@ -2,8 +2,7 @@
 
 Why: people ask why; traces, explanations and the simulator all want the engine's own account and not a second guess. One
 listener hears one call per need and step, with counts, never one per machine that was looked at.
-Called by: `bigfleet.engine.reporting` and Phase 2, and only if a reporter was given. What a call hands over is computed
-for it; without a reporter nothing is.
+What a call hands over is computed for it; without a reporter nothing is.
 Must never: change an answer. A hook returns nothing, and the engine never reads a reporter.
 Rules: dashboard section 6.
 """

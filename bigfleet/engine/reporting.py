@@ -2,7 +2,6 @@
 
 Why: almost all that people ask about can still be read off once a phase is done, so the phases themselves stay as quick and
 as plain as if nobody listened.
-Called by: the planner, and acquisition around each need, if a reporter was given.
 Must never: change anything it looks at.
 Rules: dashboard section 6.
 """

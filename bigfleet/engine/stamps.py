@@ -1,6 +1,5 @@
 """Assignments as tables: what stamps say of priority and penalties, and which of them are a gang's own.
 
-Called by: the fleet keeps one; the phases look up what a machine was obtained for.
 Must never: compare texts per machine. A stamp is looked at once, when it is first seen.
 """
 

@@ -1,7 +1,6 @@
 """Verdicts: for every need how it fares and, if it is short, why.
 
 Why: people ask; nothing else may depend on it.
-Called by: the planner, after Phase 2.
 Must never: work out what nobody may ever look at: ids, raw rows and domains are told when somebody asks.
 Rules: decision-engine 10.3.
 """

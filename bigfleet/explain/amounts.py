@@ -1,6 +1,5 @@
 """Amounts as people read them.
 
-Called by: the sentences and tables of explanations and of what-if.
 Must never: round. A suffix is used only where it says the same.
 """
 

@@ -2,7 +2,6 @@
 
 Why: what a cycle decides depends on what the former one left behind, stamps above all; questions, scripts and laws over
 several cycles need that without a shard.
-Called by: `bigfleet.explain.horizon`, `tests.support.engine.world`, property tests.
 Must never: carry out two actions on one machine; the first wins.
 Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 (`draining_for`), E7 (`assigned_cluster`).
 """

@@ -1,7 +1,7 @@
 """A case: a situation, the decision on it, and both in the form in which questions are asked.
 
 Why: an explanation looks at every machine once; machines that are alike in everything an explanation can say are one group.
-Called by: the explanations of this room, which share one case. `bigfleet.explain.cycle_case` is the same for a running shard.
+`bigfleet.explain.cycle_case` is the same for a running shard.
 Must never: decide. Who holds what is read off the decision.
 """
 

@@ -1,7 +1,6 @@
 """The price of changing the answer: changes that suffice, each tried on the engine before it is proposed.
 
 Why: "you are short" is half an answer; the other half is what it would take, in terms that can be fed to what-if.
-Called by: whoever explains a need.
 Must never: propose what was not tried. Every proposal is a list of edits in their public form; it was read, applied and
 decided on, and the need was satisfied. The number of tries is bounded, and cheap ones come first.
 Rules: dashboard 6.1, point 7.

@@ -1,6 +1,5 @@
 """What a need has and would take next, of the fleet of a running shard, counted in columns.
 
-Called by: `bigfleet.explain.column_sight`.
 Must never: see anything else than `bigfleet.explain.sight` sees in records of the same cycle; a property test holds that.
 Rules: dashboard 6.1, points 2 and 3; decision-engine 7.8.
 """

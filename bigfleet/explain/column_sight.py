@@ -3,7 +3,6 @@
 Why: a shard with half a million machines tells why one need fares as it does in a few hundredths of a second of computing, in
 which cycles and sessions share the interpreter with it. A class of thousands, as the clusters of a fleet or the needs that
 hold what this one could use, is an array; only what is shown becomes an object.
-Called by: the explanation of a need, for a case in columns.
 Must never: see anything else than `bigfleet.explain.sight` sees in records of the same cycle; a property test holds that. The
 order of the tests is that of `bigfleet.explain.standing.Judge`.
 Rules: dashboard 6.1.

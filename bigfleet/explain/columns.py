@@ -2,7 +2,6 @@
 
 Why: half a million machines are told apart by arithmetic on columns; in the order of ids the first of some machines are the
 ones that are named.
-Called by: the explanations of a running shard's last cycle.
 Must never: work out what nobody asks about, or be kept; a column of this is a few megabytes.
 """
 

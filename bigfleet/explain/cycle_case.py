@@ -2,7 +2,6 @@
 
 Why: a shard with half a million machines is asked why one need fares as it does. Making every record, naming every machine of
 every need and sorting all of it took half a minute, during which cycles and sessions had to share the interpreter with it.
-Called by: the shard, for explanations of its last cycle.
 Must never: give another answer than `Case` on the records of the same cycle; a property test holds that. Must never work out
 what the question does not ask for: all that is here is made when somebody looks at it.
 How: `bigfleet.explain.columns` has a number per machine, and kinds and stamps are those the engine decided with.

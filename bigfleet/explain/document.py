@@ -1,7 +1,6 @@
 """Explanations as documents: what programs read and pages are made of.
 
 Why: `bigfleet explain -o json`, the insight service and the dashboard hand on the same object; its names are contract.
-Called by: those three.
 Must never: hold an infinite number, which JSON has not; as in snapshot documents it is written `"pinned"`.
 """
 

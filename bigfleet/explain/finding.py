@@ -1,6 +1,5 @@
 """Which need or machine somebody means: a need by its number in the document, or by cluster and group.
 
-Called by: commands and pages that take a need from people.
 Must never: guess between two; what fits several is refused with those it fits.
 """
 

@@ -2,7 +2,6 @@
 
 Why: one cycle tells what would be started. Whoever asks "what if" mostly wants to know where it ends: a machine that is
 preempted drains first, and serves another need a cycle later.
-Called by: `bigfleet what-if`, the dashboard's what-if.
 Must never: decide by itself, or run on without end. Demand, prices and parked gangs stay as they are; nothing fails.
 Rules: dashboard 7. The provider takes the times it is given, bootstrapping and deleting no time at all; a hold that ends
 later than the last cycle is not waited for.

@@ -1,6 +1,5 @@
 """Ideas: changes that might satisfy a need, in the form of edits, before anybody has tried them.
 
-Called by: `bigfleet.explain.changes`, which tries them in this order.
 Must never: be shown to anybody untried.
 Rules: dashboard 6.1, point 7.
 """

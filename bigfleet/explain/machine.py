@@ -1,6 +1,5 @@
 """Why a machine is held, taken, preempted, reclaimed, released or left alone.
 
-Called by: `bigfleet explain`, the shard's insight service, the dashboard.
 Must never: end without an answer; every state and every action has a sentence.
 Rules: dashboard 6.2; decision-engine sections 7 to 9.
 """

@@ -1,7 +1,6 @@
 """Why a need fares as it does: what it took, what was next best, what was refused and why.
 
 Why: the one question everybody has who waits for machines.
-Called by: `bigfleet explain`, the shard's insight service, the dashboard.
 Must never: leave a machine out. What is chosen and what is refused add up to the fleet.
 Rules: dashboard 6.1.
 """

@@ -1,7 +1,6 @@
 """Notes: what a reporter heard while the engine decided, kept for the explanations.
 
 Why: some of what the engine weighs is gone once it has decided, above all what every domain held for a gang.
-Called by: whoever wants explanations of a decision hands `Recorder` to the engine.
 Must never: keep a machine or a need alive; ids, amounts and counts only.
 Rules: dashboard section 6.
 """

@@ -1,6 +1,5 @@
 """Preemption: what drains for a need already, whom it could ask to leave, and who is protected.
 
-Called by: the explanations of this room.
 Rules: decision-engine section 8; capacity in flight (E4), protected claims (E3), order of victims (E11).
 """
 

@@ -1,6 +1,5 @@
 """Prices: how cheap the next best machine would have to be to be taken instead.
 
-Called by: `bigfleet.explain.ideas`.
 Rules: decision-engine 7.8; Idle machines are taken by price, Speculative ones by effective cost, Idle ones first.
 """
 

@@ -1,7 +1,6 @@
 """A what-if: a document as it is and with edits, both played to the same horizon, and what differs in the end.
 
 Why: the command line and the dashboard ask the same question and must get the same answer.
-Called by: `bigfleet what-if`, the dashboard's process for questions.
 Must never: change the document, or look further on one side than on the other.
 Rules: dashboard 7.
 """

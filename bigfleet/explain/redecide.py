@@ -2,7 +2,6 @@
 
 Why: to try a change on a large fleet must not cost what it costs to read the fleet; most of a decision on plain records
 is to put them into columns.
-Called by: whoever proposes changes, or compares a situation with itself and an edit.
 Must never: answer otherwise than `bigfleet.engine.cycle.decide_situation`; machines are told apart by identity, so a changed
 record must be another object, as records are frozen.
 """

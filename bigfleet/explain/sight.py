@@ -2,7 +2,6 @@
 
 Why: an explanation names a few machines of each class and counts the rest; how the counting is done depends on how the fleet
 is kept, what is told of it does not. This is the plain form, group by group; `bigfleet.explain.column_sight` is the quick one.
-Called by: the explanation of a need.
 Must never: leave a machine out. What is seen as chosen and what is seen as refused add up to the fleet.
 Rules: dashboard 6.1.
 """

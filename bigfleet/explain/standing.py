@@ -1,7 +1,6 @@
 """Standing: where one machine stands towards one need, in the order in which the engine asks.
 
 Why: "why not that one?" has exactly one answer for every machine: the first test it fails, or that it was not needed.
-Called by: the explanations of this room, once per group of machines.
 Must never: give a machine two standings or none; what is taken and what is refused add up to the fleet.
 Rules: dashboard 6.1, point 4; decision-engine sections 3, 7 and 8.
 """

@@ -1,6 +1,5 @@
 """The tables of an explanation, made of its document: what `bigfleet explain` prints and the dashboard shows.
 
-Called by: `bigfleet.cli.explain`, the dashboard.
 Must never: know anything that the document does not say, so that a page can show the same.
 """
 

@@ -1,7 +1,4 @@
-"""Templates: what kinds of machines could be added for a need.
-
-Called by: `bigfleet.explain.ideas`.
-"""
+"""Templates: what kinds of machines could be added for a need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 """Which machines could serve a need where it stands, were they free; and which of those drain for it already.
 
-Called by: the explanations of this room.
 Rules: decision-engine section 8, steps 1 to 3; capacity in flight, decision E4.
 """
 

@@ -1,6 +1,5 @@
 """The sentences of explanations, in one place, so that command line and pages say the same.
 
-Called by: whoever shows an explanation.
 Must never: know more than the explanation it puts into words.
 Rules: dashboard 6.1, point 1, and 6.2.
 """

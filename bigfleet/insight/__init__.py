@@ -2,6 +2,5 @@
 
 Why here: the generated modules are found by exactly this package name. It stands beside the wire contract and imports
 nothing of it, so that what is shown to people can grow without touching what peers agreed on.
-Called by: `bigfleet.wire` for messages; the shard and the command line for the service.
 Must never: be edited by hand. `python proto/generate.py` writes it, its `--check` refuses any difference.
 """

@@ -2,7 +2,6 @@
 
 Why: typed models of the client library cost ten times the time of the JSON itself, and its retries, watches and patch types
 have the faults that operator 15 lists. Here a call is a call, and what to do about its error is the caller's business.
-Called by: reflector, writers, lease, eviction, events; operator and pod controller for their own reads.
 Must never: repeat a call that may have taken effect, or send a patch without saying of which type it is.
 Rules: operator 15.1, 15.4, 15.5.
 """

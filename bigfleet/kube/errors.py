@@ -2,7 +2,6 @@
 
 Why: the client library throws four unrelated families of errors, and tells "conflict" from "already exists" by a word in the
 body. Above this room there is one family, and what to do follows from the type.
-Called by: every module of this room; operator and pod controller catch by type.
 Must never: carry a token, a header other than Retry-After, or the body of a request.
 Rules: operator 15.3 and 15.4.
 

@@ -1,7 +1,6 @@
 """Events on objects: best effort, counted instead of repeated, and never more than a few per second.
 
 Why: an event is advice to a person. It must neither hold up the work it tells of nor load an API server in trouble.
-Called by: operator and pod controller `record`; one task runs `run`.
 Must never: raise to its caller, wait for the API server, or grow without bound.
 Rules: operator 8 (best effort, de-duplicated, at most 5 per second), 10 (create and patch on events).
 """

@@ -1,7 +1,6 @@
 """Asking a pod to leave, and what the answer means.
 
 Why: the eviction subresource speaks through five statuses and the causes below them; a drain needs to know one of a few words.
-Called by: the operator's drain task, one call per pod and round.
 Must never: delete a pod, override its termination grace, evict a namesake, or raise for an answer that is part of the game.
 Rules: operator 7.4 (the table of answers), ADR-0009.
 """

@@ -2,7 +2,6 @@
 
 Why: a consumer that is slow must neither stall the watch nor let a queue grow; all it ever needs is which objects to look at
 again, and what they are now.
-Called by: `bigfleet.kube.store` fills it; one task of a controller empties it.
 Must never: lose a change, or hold more than one entry per object.
 Rules: operator 15.6 item 1 (no reader of a watch waits for a handler).
 """

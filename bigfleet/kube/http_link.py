@@ -2,7 +2,6 @@
 
 Why: TLS, proxies, connection pool and credential plugins are done well there; its models, watch, informer, retries and leader
 election are not (operator 15), so calls go through it as plain bytes.
-Called by: the programs make one `HttpLink`; everything else sees `bigfleet.kube.link.Link`.
 Must never: retry, interpret a status, log a header, or leave a key on the disk. (The HTTP library below makes a call that is
 idempotent by its method, and that alone, once more on a fresh connection when a kept one turns out dead.)
 Rules: operator 15.1, 15.3, 15.5; only this module knows the client library.

@@ -2,7 +2,6 @@
 
 Why: the loader of the client library takes the current context from the last file where kubectl takes it from the first, and
 writes keys into temporary files that stay. Reading the format is little; reading it like everybody else's tool is the point.
-Called by: `bigfleet.kube.login`, with the text of the files.
 Must never: touch a disk, or show a token or key in an error.
 Rules: operator 3.1 step 5, 15.1 (kubeconfig).
 """

@@ -2,7 +2,6 @@
 
 Why: the leader election of the client library cannot create its lease, stamps local time as UTC, and lets the leading task
 run on when the API server is gone (operator 15.5). Two operators at work would take the session from each other.
-Called by: operator and pod controller, with `--leader-elect`.
 Must never: work past the renewal deadline, trust another host's clock, or take a lease that was renewed within its duration as
 seen by our own clock.
 Rules: operator 1 rule 8, 16.3 U6.

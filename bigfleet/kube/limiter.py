@@ -1,7 +1,6 @@
 """A token bucket over all calls to one API server, with the urgent ones first.
 
 Why: a mass reclaim must not starve evictions behind ten thousand acknowledgements, and no operator may flood its cluster.
-Called by: `bigfleet.kube.client`, before each call.
 Must never: let a call through that found no token, lose one whose waiter was cancelled, or reorder equals.
 Rules: operator 9 (`--qps`, `--burst`) and 15.6 item 3.
 """

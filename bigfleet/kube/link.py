@@ -2,7 +2,7 @@
 
 Why: everything above it (errors, retries, reflector, lease) is the same over a real connection and over the in-memory API
 server of the test kit and the simulator; so all of it runs in virtual time too.
-Called by: `bigfleet.kube.client`. The real form is `bigfleet.kube.http_link`.
+The real form is `bigfleet.kube.http_link`.
 Must never: retry, interpret a status, or wait longer than the call says.
 Rules: simulator 2.2, operator 15.
 """

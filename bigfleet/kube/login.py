@@ -2,7 +2,6 @@
 
 Why: a service account's token is replaced every hour under a running process, and is empty for a moment while that happens.
 Whoever reads it once, or trusts each read, is locked out (operator 15.5).
-Called by: the programs find a `Login`; `bigfleet.kube.http_link` asks it for credentials before each call.
 Must never: hand out an empty token in place of a good one, put a secret into an error or a log, or read files at each call.
 Rules: operator 3.1 step 5, 15.5, 16.4 (C7, C8).
 """

@@ -1,7 +1,6 @@
 """JSON merge patches: the smallest one between two documents, and what one does to a document.
 
 Why: a patch that names only what differs conflicts with nobody, and needs no version (operator 6.3 rule 4).
-Called by: `bigfleet.kube.writes`; the in-memory API server applies them.
 Must never: leave a removed key out, since a merge patch keeps what it does not name (rule 5); lists are replaced whole.
 Rules: operator 6.3 rules 2, 4, 5 and 15.4; RFC 7396.
 """

@@ -2,7 +2,6 @@
 
 Why: the informer and the watch that the client library brings hammer a server that is in trouble, cannot cache custom
 resources, and never ask for bookmarks (operator 15.2, 15.3). A roll-up made from a wrong cache reads as "no demand".
-Called by: operator and pod controller start one per kind.
 Must never: show a part of a list, ask a struggling server at once again, wait for a consumer, or give up.
 Rules: operator 15.6 item 1, 16.4 (C1 to C8).
 """

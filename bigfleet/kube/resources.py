@@ -1,7 +1,6 @@
 """Where the objects of a kind live, and what names one of them.
 
 Why: group, version and plural are written once; a path made from parts cannot lack its namespace.
-Called by: everything that names a kind.
 Must never: know a schema; those are in `bigfleet.kube.crds`.
 Rules: operator 2 and 10.
 """

@@ -2,7 +2,6 @@
 
 Why: a role that is typed by hand into a chart lacks one verb and has three too many; here each verb stands beside the room
 that uses it, and tests hold charts and programs to this list.
-Called by: the charts' generator and tests; end-to-end tests bind exactly these.
 Must never: hold a verb that no call of ours uses, a secret, a config map, pod deletion or node deletion.
 Rules: operator 10, decision O1, ADR-0095.
 """

@@ -2,7 +2,6 @@
 
 Why: a gang is known by its selector, and two ways of writing one selector must not make two gangs of it. The layout is the
 original's, as clusters that are taken over compare it.
-Called by: the operator's roll-up for groups, the pod controller for the scope of a co-location.
 Must never: judge labels; it only writes down.
 Rules: operator 4.5 item 3.
 """

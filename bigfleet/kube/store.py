@@ -2,7 +2,6 @@
 
 Why: 100,000 requests as whole documents are half a gigabyte; as projections they are a few dozen megabytes, and a look-up by
 pod or node costs no walk. A decision made right after a write must not read the state from before it.
-Called by: `bigfleet.kube.reflector` fills it; operator and pod controller read it and hand in what their writes returned.
 Must never: go back to an older version of an object, revive one whose deletion was seen, or show a half-filled list: a full
 list replaces everything in one step.
 Rules: operator 3.1 (nothing is read before the first complete list), 6.3 rule 13, 15.6 items 1 and 2.

@@ -1,7 +1,6 @@
 """Whether a node that is on its way could serve a request, by what both of them say of themselves.
 
 Why: pods are told of nodes on their way, and people ask which node is for them; both must mean the same by it.
-Called by: the pod controller's events and `kubectl bigfleet why`.
 Must never: promise anything: the scheduler binds, and knows of taints, volumes and other pods. Or raise, whatever was stored.
 Rules: operator 8 (events on pods), ADR-0167.
 """

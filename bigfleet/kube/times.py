@@ -1,6 +1,5 @@
 """Times as the API server writes them: RFC 3339 in UTC, of whole seconds or of microseconds.
 
-Called by: whoever stamps an object or reads a stamp.
 Must never: use local time; a lease stamped so, and labelled UTC, is broken twice a year.
 Rules: operator 2.1, 15.5.
 """

@@ -2,7 +2,6 @@
 
 Why: a controller works on states, not on events. Ten changes of one pod are one look at it, a pod that cannot be served now
 waits by itself, and no other waits for it.
-Called by: the pod controller (keyed by pod), whoever reconciles by key.
 Must never: lose a key that was added while it was being worked on, or hand out one key to two workers.
 Rules: operator 12.1 and 12.2 (50 ms to 60 s with jitter), 15.6 item 7.
 """

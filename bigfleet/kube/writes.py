@@ -2,7 +2,6 @@
 
 Why: a full update under load conflicts one time in four (operator 6.3 rule 4), the client library never repeats a patch, and
 a state frame that is dropped on an error is lost for good, as the shard does not send it again.
-Called by: the operator's UpcomingNode and AvailableCapacity writers, its cordons, the pod controller.
 Must never: repeat a refusal that waiting does not heal, or swallow a cancellation.
 Rules: operator 6.3 rules 2, 4, 5, 12 and 13; 7.1; 4.8.
 """

@@ -1,7 +1,6 @@
 """Actions: what the engine wants done to one machine.
 
 Why: the only thing that leaves a decision and is carried out; everything else about it is explanation.
-Called by: the engine makes them, the rails may leave some out, dispatch hands them to executors.
 Rules: decision-engine 10.1.
 """
 

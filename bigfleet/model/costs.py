@@ -2,7 +2,6 @@
 
 Why: what a machine really costs a workload, whom to preempt first and how long it may take are one formula each,
 printed in the docs from here.
-Called by: the engine's phases; explanations.
 Rules: decision-engine section 4; the victim cost is decision E11.
 """
 

@@ -1,7 +1,6 @@
 """A decision: the actions of one cycle, and for every need how it fares and why.
 
 Why: the same form is acted on by the shard, printed by `bigfleet decide`, compared by what-if and shown to people.
-Called by: the engine makes it.
 Must never: be looked at by a later decision; verdicts are observation only.
 Rules: decision-engine 10.2 and 10.3, snapshot section 2.
 """

@@ -2,7 +2,6 @@
 
 Why: a cluster's roll-up changes rarely and is decided on every few seconds. What can be told from its rows alone, such
 as which gangs are alike, is told when they arrive; a cluster whose rows are the same object is unchanged.
-Called by: `bigfleet.model.needs_table` for a running shard, `Demand.listed` for documents; the engine reads it.
 Must never: change. Merge rows that a machine might tell apart.
 Rules: decision-engine 2.11 (list order) and 6 (which gangs could fold together).
 """

@@ -1,7 +1,6 @@
 """What a shard tells an operator, and what it is told, as values.
 
 Why: the operator's rules are about these facts and not about messages; `bigfleet.wire.operator_frames` makes one of the other.
-Called by: the operator, its core included.
 Must never: hold a message, or a default that reads as consent: an absent addition is empty, as from an old shard.
 Rules: wire 4 and 10, decisions S8, S12, S16.
 """

@@ -2,7 +2,6 @@
 
 Why: labels, quantities and resource vectors are shared between hundreds of thousands of records, so they must be
 safe to share and cheap to intern; and no answer may hang on the order in which a sender filled a map.
-Called by: every noun of `bigfleet.model` that carries a map.
 """
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping

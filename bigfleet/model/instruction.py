@@ -1,8 +1,6 @@
 """Instructions of the coordinator, the answers of shards to them, and what both speak of: domains and moves.
 
 Why: coordinator and shard must mean the same by an instruction without knowing each other.
-Called by: the coordinator queues instructions and reads answers, the shard's coordinator client the other way round, `bigfleet.wire`
-turns both into messages.
 Must never: say what to do with an instruction; that is the shard's part.
 Rules: wire 5.2 and 10, coordinator 5 and 12.3.
 """

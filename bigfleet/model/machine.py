@@ -2,8 +2,6 @@
 
 Why: the shard acts on real machines, so a record that cannot be true must not enter, and a write that skips a step
 must be refused whoever attempts it.
-Called by: `bigfleet.wire` (records in), `bigfleet.model.inventory` (every write), the docs (the state diagram is drawn
-from TRANSITIONS).
 Rules: decision-engine 2.1, 2.2; Configuring needs a cluster (decision P3); prices are finite (decision E17).
 """
 

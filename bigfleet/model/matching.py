@@ -1,7 +1,6 @@
 """Does a machine meet a profile's requirements? One machine, one answer; amounts play no part.
 
 Why: the slow and obvious form of decision-engine section 3, which everything faster is tested against.
-Called by: the boundaries and tests one machine at a time; the engine answers per class of machines instead.
 Must never: judge "all in one domain" for Same; that is the engine's choice of a domain.
 """
 

@@ -1,7 +1,6 @@
 """The need: one row of one cluster's demand, and how rows of one kind add up.
 
 Why: it is the atom of the wire; everything the engine does answers one of these.
-Called by: `bigfleet.wire` (roll-ups in), `bigfleet.model.needs_table`, the operator's roll-up.
 Must never: count pods or machines; how many machines it takes is for the engine to find (ADR-0027).
 """
 

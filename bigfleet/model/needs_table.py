@@ -1,7 +1,6 @@
 """All clusters' needs; a roll-up replaces its cluster's part as a whole.
 
 Why: demand is always stated in full, so nothing of an older statement may survive (full replacement).
-Called by: the shard's roll-up lane (`replace`), its cycle (`demand`).
 Must never: merge, drop or reorder rows within a cluster, or change demand it has handed out.
 Rules: decision-engine 2.11.
 """

@@ -2,7 +2,6 @@
 
 Why: needs with equal profiles are one row of demand, and machines are stamped with the profile they were obtained
 for; both rest on one canonical form and one text that stands for it.
-Called by: `bigfleet.wire` and the snapshot document build profiles; the engine compares them.
 Must never: hold resource amounts (ADR-0027), a cluster or a group.
 Rules: decision-engine 2.6. The fingerprint's layout is contract (decision E13, ADR-0089).
 """

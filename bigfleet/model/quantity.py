@@ -1,7 +1,6 @@
 """Resource quantities: Kubernetes quantity text to and from exact integers in units of 10⁻⁹.
 
 Why: demand and supply are compared exactly; a float would make or break a tie (decision-engine 2.8).
-Called by: the boundaries, `bigfleet.wire` above all; the engine only ever sees the integers.
 Must never: turn unreadable text into zero. It is refused here, at every boundary (decision E14, ADR-0090).
 """
 

@@ -1,7 +1,6 @@
 """Canonical Kubernetes text of quantities: 1.5 is `1500m`, 1.5Gi is `1536Mi`.
 
 Why: what we write into objects and roll-ups is compared by people and by bytes with what Kubernetes itself writes.
-Called by: the operator's roll-up, the pod controller's sums.
 Must never: lose a unit of 10⁻⁹, or depend on the order in which amounts were added.
 Rules: operator 4.7 (a sum is binary if every non-zero summand was, else decimal).
 """

@@ -1,7 +1,6 @@
 """Resource vectors: named amounts in exact integers, and the arithmetic of decision-engine 2.8.
 
 Why: "does this machine cover that unit" is asked millions of times and must have one answer.
-Called by: demand, capacity of machines, deficits; everywhere amounts are added up or compared.
 Must never: hold a negative amount, or tell a missing dimension from a zero one.
 """
 

@@ -1,7 +1,6 @@
 """The report of a shard to the coordinator: coarse inventory, shortfalls, acks.
 
 Why: it is the only steady-state call between the two, and both ends and the wire speak of the same thing.
-Called by: the shard's coordinator client builds reports, the coordinator keeps the last one of each shard.
 Must never: carry single machines, except those of the exceptions a sharing shard holds.
 Rules: wire 5.2 and 10, coordinator 3 and 8.3.
 """

@@ -2,7 +2,6 @@
 
 Why: a decision that can be saved, replayed, explained and changed on paper needs its whole input in one value. A
 running shard decides on an inventory snapshot instead, which says the same in columns.
-Called by: the snapshot document reads and writes it; tests and what-if build it.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,6 @@
 """Points in time as RFC 3339 text with all their nanoseconds, and back.
 
 Why: the contract counts nanoseconds since 1970 while archives hold texts, and the library's own type stops at microseconds.
-Called by: the coordinator's archives and the tables of `bigfleetctl`.
 Must never: write a local time, or lose a nanosecond.
 """
 

@@ -1,7 +1,6 @@
 """The audit file: one JSON object per line for every action that was carried out, held back or shadowed.
 
 Why: people ask afterwards who took a machine away, when and on which ground.
-Called by: the shard, once per action.
 Must never: lose a record silently, wait for anything but the disk, or let a file grow without end.
 Rules: shard 23; rotation packaging 1.4; decision S13, ADR-0077. Records are appended, not synced.
 """

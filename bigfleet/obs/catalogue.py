@@ -1,7 +1,6 @@
 """Every metric of every process: the one list that collectors, reference page, boards and rules are held against.
 
 Why: a metric's name is contract. Written once, as data, it can be checked; spread over the code it drifts.
-Called by: `bigfleet.obs.metrics`, the generator of the metrics page, tests.
 Must never: list a metric that no process can export.
 Rules: shard 21, coordinator 13, operator 8, providers 4.1, packaging 4.3.
 """

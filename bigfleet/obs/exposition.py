@@ -1,6 +1,5 @@
 """The text that `/metrics` answers with.
 
-Called by: `bigfleet.app` hands `metrics_text` to the HTTP probes of `bigfleet.transport`, which know no metrics.
 Must never: export the client library's `…_created` series, which are in no catalogue and double every small counter.
 """
 

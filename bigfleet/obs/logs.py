@@ -1,7 +1,6 @@
 """Log lines of a process: JSON or console, to standard error, secrets masked, libraries included.
 
 Why: one form of line for our code and for the libraries we use, so that one query finds both.
-Called by: `bigfleet.app`, once per process; rooms are handed the logger, with component, shard and so on bound.
 Must never: print the value of a key that looks like a secret, or break a line in JSON, tracebacks included.
 Rules: packaging 1.2 rule 5; shard 22.1 (component, shard id and epoch on each line).
 

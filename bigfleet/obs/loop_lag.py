@@ -1,7 +1,6 @@
 """Samples how late the event loop wakes a sleeper.
 
 Why: one blocking call stalls sessions, heartbeats and probes alike, and nothing else shows it.
-Called by: the supervisor of each process, as one of its services.
 Must never: sleep less than a tick, or busy itself; it is there to notice work, not to add to it.
 Rules: packaging 4.3.
 """

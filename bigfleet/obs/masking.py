@@ -1,7 +1,6 @@
 """Keeps secrets out of log lines, by the name of the key and the type of the value.
 
 Why: a bootstrap blob joins a machine to a cluster; one careless `log.debug(..., request=request)` must not leak it.
-Called by: `bigfleet.obs.logs`, on every line.
 Must never: be the only guard. Code does not log secrets; this catches the day it does.
 """
 

@@ -1,6 +1,5 @@
 """What there is to say about one metric: the row type of the catalogue.
 
-Called by: the catalogue parts, `bigfleet.obs.metrics`, the generator of the metrics page.
 Must never: import the Prometheus client; a row is data.
 """
 

@@ -1,7 +1,6 @@
 """Collectors of one process, built from the catalogue into a registry of its own.
 
 Why: a name that is not in the catalogue must fail at the first use and not vanish in a typo.
-Called by: `bigfleet.app` makes one per process (all-in-one makes several, each with its registry); rooms are handed it.
 Must never: use the client library's global registry, or let a label have a value outside its fixed set.
 Rules: shard 21, packaging 4.3.
 

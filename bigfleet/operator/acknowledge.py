@@ -1,7 +1,6 @@
 """Telling owners on their requests: part of the demand, or left out and why.
 
 Why: a slow API server must not delay the next roll-up, and no request may be written twice at once.
-Called by: `bigfleet.operator.demand` hands in what was sent and what was left out; `run` writes.
 Must never: mark a request before the roll-up that holds it has left, write more than so many at once, or give up on a request
 that is still there: what failed is offered again at the next tick.
 Rules: operator 4.1, 4.7 and 4.8.

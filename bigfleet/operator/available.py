@@ -1,7 +1,6 @@
 """Hints of the shard become AvailableCapacities, and those that nobody asks about go.
 
 Why: the shard neither repeats a hint nor takes one back, so the newest must land, and age alone proves nothing.
-Called by: the receiver files hints, one lane per key; `sweep` runs beside the sessions.
 Must never: write what is there already, or delete an object whose profile is still part of the demand.
 Rules: operator 2.3 and 7.1; ADR-0166.
 """

@@ -1,7 +1,6 @@
 """What the operator knows of its cluster: four kinds, listed and watched.
 
 Why: every decision reads a cache, and a roll-up made from a cache that is not complete would read as "no demand".
-Called by: `bigfleet.operator.operator` runs it; everything else looks things up here and hands in what writes returned.
 Must never: be read for a roll-up before `wait_synced` has returned.
 Rules: operator 3.1 step 6, 7.2, 15.6.
 """

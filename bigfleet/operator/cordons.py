@@ -1,7 +1,6 @@
 """Marking a Node for a reclaim, and lifting the mark.
 
 Why: intent and cordon land in one patch, so that a crash loses neither; what only we set, only we lift.
-Called by: reclaims, drains, node states.
 Must never: lift a cordon that somebody else made, or leave a deadline on a Node whose drain is over.
 Rules: operator 7.3 steps 2 and 5, 7.6; ADR-0165, ADR-0166.
 """

@@ -1,7 +1,6 @@
 """The roll-up at each tick: all requests of the cache, added up, ready to be sent.
 
 Why: the shard replaces the cluster's whole demand by it, so it is made from everything or not at all.
-Called by: each session runs `run` with its own way out.
 Must never: block the loop for long, wait for a status write, or be made from a cache that is not complete.
 Rules: operator 4, ADR-0027, ADR-0039.
 """

@@ -1,7 +1,6 @@
 """From frame to lane, and from lane to handler.
 
 Why: one table says who handles what; the receiver and the handlers do not know each other.
-Called by: sessions file frames, drains and node references their findings; lanes call `_handle`.
 Must never: wait while filing.
 Rules: operator 3.5 and 3.6.
 """

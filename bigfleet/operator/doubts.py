@@ -2,7 +2,6 @@
 
 Why: a write whose answer was lost leaves the cache behind the API server until the watch catches up, which may take two minutes. A
 newer frame that happens to ask for what the cache still shows would then be taken for done, and is never sent again.
-Called by: every writer of the operator that compares with a cache before it writes.
 Must never: be cleared by anything but an answer of the API server about the object.
 Rules: operator 6.3 rules 12 and 13, ADR-0166.
 """

@@ -2,7 +2,6 @@
 
 Why: a drain belongs to its node and its deadline, not to the session that ordered it; it outlives the session, and, by what
 stands on the Node, the process.
-Called by: reclaims start drains, `bigfleet.operator.operator` resumes those of an earlier process, node states end them.
 Must never: delete a pod, evict past the deadline, run twice for a node, or end without a word on the UpcomingNode.
 Rules: operator 7.4 and 7.5, ADR-0009.
 """

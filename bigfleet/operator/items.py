@@ -1,7 +1,4 @@
-"""What can wait in the lane of a machine.
-
-Called by: whoever files or handles one.
-"""
+"""What can wait in the lane of a machine."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

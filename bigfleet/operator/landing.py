@@ -2,7 +2,6 @@
 
 Why: a frame comes once. An API server that has just started refuses even those who may, until it has read its roles, so a
 refusal is waited out like any other trouble; what is really forbidden is told in the log at every try.
-Called by: every handler that writes about a machine.
 Must never: repeat something that is stale, or a refusal of the object itself.
 Rules: operator 6.3 rule 12, ADR-0126.
 """

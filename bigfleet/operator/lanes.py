@@ -2,7 +2,6 @@
 
 Why: two writers of one object undo each other, and a state that was overtaken is not worth a call. Nobody who files an item
 waits for anything, so the stream is always read.
-Called by: the receiver files frames; drains and node references file their results; hints have lanes of their own.
 Must never: lose an item that is filed while its lane empties: there is no await between finding a lane empty and removing it.
 Rules: operator 3.5 and 3.6.
 """

@@ -1,7 +1,6 @@
 """The operator's metrics under their short names.
 
 Why: twenty modules count; none of them should spell the prefix or know the metrics library.
-Called by: everything in this room.
 Must never: take the name of a machine, pod or request for a label.
 Rules: operator 8; the catalogue is `bigfleet.obs.operator_catalogue`.
 """

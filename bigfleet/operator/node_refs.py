@@ -1,6 +1,5 @@
 """Noticing that a machine's Node has appeared, whichever of the two was seen first.
 
-Called by: `bigfleet.operator.operator` runs it beside the sessions.
 Must never: write by itself; what it finds goes into the lane of the machine.
 Rules: operator 7.2 (filled when an UpcomingNode or a Node appears or changes).
 """

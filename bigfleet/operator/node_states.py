@@ -1,7 +1,6 @@
 """A frame about a machine becomes its UpcomingNode.
 
 Why: the shard sends a state once; whatever goes wrong with the write is made good here, or never.
-Called by: the lanes, for `NewsItem` and `NodeSeenItem`.
 Must never: drop a frame for an error that passes, write what is there already, or leave a machine that serves cordoned by us.
 Rules: operator 6, 7.6; ADR-0016, ADR-0054 (the duration from frame to write), ADR-0057, ADR-0165.
 """

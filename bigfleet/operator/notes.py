@@ -1,7 +1,6 @@
 """Events that the operator writes about nodes and their objects.
 
 Why: all reasons in one place; people search for them.
-Called by: reclaims and the handler of ended drains.
 Must never: wait, or tell the same thing as a new event again and again; the recorder counts.
 Rules: operator 8 (events).
 """

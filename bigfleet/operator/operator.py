@@ -1,7 +1,6 @@
 """All parts of one operator, put together and run.
 
 Why: one place orders the start: caches, then drains of an earlier process, then the session.
-Called by: `bigfleet.app`, with real seams; tests with virtual ones.
 Must never: dial before the caches are complete, or leave a task behind.
 Rules: operator 3.1, 7.5, 8 (readiness).
 """

@@ -1,6 +1,5 @@
 """What an operator is told by its flags, and the numbers that are rules rather than flags.
 
-Called by: `bigfleet.app` makes one from the flags; tests shorten what would take an hour.
 Must never: hold a secret.
 Rules: operator 3.2 to 3.5, 6.5, 9.
 """

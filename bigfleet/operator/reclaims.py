@@ -1,7 +1,6 @@
 """A reclaim instruction: find the nodes, cordon them, say how many, and leave the rest to their drains.
 
 Why: the shard is told within seconds that nothing new lands on the node; emptying it may take ten minutes.
-Called by: the receiver opens a job per instruction; the lanes hand each machine's part back here.
 Must never: count a node that is not cordoned, evict from one that is not, or wait for a drain.
 Rules: operator 7.2 and 7.3, ADR-0009, ADR-0074.
 """

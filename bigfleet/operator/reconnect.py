@@ -1,7 +1,6 @@
 """Sessions one after another, for as long as the process lives.
 
 Why: the shard may be away for hours; the cluster must not care, and a fleet of operators must not storm it when it is back.
-Called by: `bigfleet.operator.operator`.
 Must never: end because a peer refused us: a certificate may be repaired in place.
 Rules: operator 3.3; decision S11 for the rest of TLS.
 """

@@ -2,7 +2,6 @@
 
 Why: a roll-up is complete, so an older one has nothing that a newer one lacks; an answer is one of a kind. Two queues, two rules
 for when they are full.
-Called by: the session makes one; roll-ups, bootstrap answers and reclaim acks are put in; one task writes.
 Must never: be written to by two tasks, outlive its session, or let answers keep roll-ups from leaving.
 Rules: operator 3.4.
 """

@@ -1,7 +1,6 @@
 """One stream to the shard, from hello to its end.
 
 Why: everything between cluster and shard rides on it. Three activities share it; the first to fail ends it.
-Called by: `bigfleet.operator.reconnect`, one after another.
 Must never: wait in the receiver for anything but the stream, end for a frame nobody understands or a handler that failed, or be
 ended because a roll-up was not acknowledged: it would be rejected again.
 Rules: operator 3.2, 3.4 and 3.5; ADR-0074.

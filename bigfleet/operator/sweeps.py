@@ -1,7 +1,6 @@
 """UpcomingNodes of machines that left while nobody listened.
 
 Why: a shard replays the machines that are bound, and never names those that went; without this their objects stay for ever.
-Called by: each session makes one; the receiver tells it what was named and when the shard has told everything.
 Must never: delete on silence alone what a person may have to look at, or many at once on one session's word.
 Rules: operator 6.5, decision S8, ADR-0074, ADR-0166.
 """

@@ -1,7 +1,6 @@
 """Writing UpcomingNodes: create, two patches, delete; counted, timed, and remembered.
 
 Why: every writer of the object (frames, reclaims, drains, node references) goes by the same rules and the same counters.
-Called by: those handlers, inside the lane of the machine.
 Must never: send a full update, a patch that changes nothing, or read a cache that is older than its own last write, whether that
 was answered or not.
 Rules: operator 6.3 rules 1 to 8, 11 and 13; 8 (`upcoming_node_writes_total`); ADR-0166.

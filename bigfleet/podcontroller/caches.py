@@ -1,7 +1,6 @@
 """The caches of the pod controller: pods, its own requests, and, for events, upcoming nodes.
 
 Why: what is missing for a pod is decided from memory; the API server is asked to change things only.
-Called by: `bigfleet.podcontroller.controller`.
 Must never: be read before both lists are complete; an empty cache says "no pods".
 Rules: operator 12.1 (patience), 10 (upcoming nodes only with pod events), 15.6.
 """

@@ -2,7 +2,6 @@
 
 Why: the roll-up must be total demand. What is missing for a pod is always derived anew from pod and requests, so events may
 be lost, doubled or late, and a restart at any moment changes nothing.
-Called by: `bigfleet.app.unschedulable_pod_controller_serve`, and tests on the in-memory API server.
 Must never: change a pod, a node or a priority; work on one pod twice at once; act before both caches are complete.
 Rules: operator 12, 16.3; ADR-0039, ADR-0105.
 """

@@ -1,7 +1,6 @@
 """Tells people, by events on their pods, that capacity was asked for and that a node is on its way.
 
 Why: "my pod is Pending, is anything happening?" is asked with `kubectl describe pod`, and should be answered there.
-Called by: `bigfleet.podcontroller.controller`: one task watches upcoming nodes, and each acknowledged request is handed in.
 Must never: hold up the work on requests, speak of what was so before this process began, or promise anything.
 Rules: operator 8 (events on pods), ADR-0105, ADR-0167.
 """

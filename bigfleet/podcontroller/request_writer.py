@@ -1,7 +1,6 @@
 """Carries out what is missing for one pod: creates, changes, stamps and deletes its requests.
 
 Why: each write may find that a second replica, the operator or a person was faster; what that means is decided here, once.
-Called by: `bigfleet.podcontroller.controller`.
 Must never: touch a request without our label, delete one that was replaced meanwhile, or throw an acknowledged one back to
 Pending.
 Rules: operator 12.2, 16.3 (U2, U4).

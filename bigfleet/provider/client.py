@@ -2,7 +2,6 @@
 
 Why: which code means fenced, what may be repeated and what may not is decided here once; the shard's core sees typed
 errors and never a token.
-Called by: the shard's executor for the four mutating calls, its reconciler for `list` and `get`.
 Must never: repeat a mutating call by itself, reuse a sequence number, or log a blob.
 Rules: shard 16; wire 3 and 7; decisions S3, S14, S28.
 """

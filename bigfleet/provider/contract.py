@@ -1,7 +1,6 @@
 """The contract between shard and provider as data: six calls, four edges, the limits.
 
 Why: kit, client, fake and conformance kit must not each have an opinion of their own on what Create leads to.
-Called by: everything in `bigfleet.provider`; pure, so that the kit's core may read it.
 Must never: import a message, a transport or a clock.
 Rules: providers 1.2 to 1.9.
 """

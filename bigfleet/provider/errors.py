@@ -1,7 +1,6 @@
 """Errors of the provider contract, each with the status code it travels as.
 
 Why: which code means what is contract (FAILED_PRECONDITION is "fenced" and nothing else), so it stands in one table.
-Called by: the kit raises them; `bigfleet.provider.client` raises them anew for a shard, from the codes.
 Must never: carry a bootstrap blob, a token's secret or a stack of ours in its text; the text goes to the peer.
 Rules: providers 1.3 and 1.8.
 

@@ -2,7 +2,6 @@
 
 Why: without it a library's own idea of a log line (colours, standard output, every debug line) would be the first thing an
 operator of a new provider meets.
-Called by: the `main` of a provider, around everything else; `bigfleet new-provider` writes it there.
 Must never: be used inside one of our own programs, which set up their logs by flags.
 Rules: providers 4.1 (observability).
 """

@@ -1,7 +1,6 @@
 """A whole provider on virtual time: kit, network, disk, clock and a client, in one line.
 
 Why: an author's test, and ours, should say what happens and not how it is wired.
-Called by: tests, through `bigfleet.providerkit.testing`.
 Must never: wait for anything real; it runs inside `run_virtual`.
 Rules: providers 4.2 and 4.3.
 

@@ -1,7 +1,6 @@
 """The cycle: the one place that orders what happens between a roll-up and a provider call.
 
 Why: reconcile, decision, brakes and dispatch must each see what the one before left, and never two cycles at once.
-Called by: `shard.py` runs it; whoever has news wakes it.
 Must never: wait for an operator or for an action, overlap, or die of one bad cycle.
 Rules: shard 4; decision S25; ADR-0003, ADR-0075.
 """

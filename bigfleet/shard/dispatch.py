@@ -2,7 +2,6 @@
 
 Why: the cycle must never wait for an action, and no machine may have two of them at once: that is what keeps the
 provider's fencing mark of a machine monotonic.
-Called by: the cycle offers orders; the reconciler asks which machines are busy.
 Must never: wait when offered something, retry, or lose a slot or a pending entry whatever an execution does.
 Rules: shard 7 and 23; decisions S20, S25; ADR-0021, ADR-0058; a wait for a blob holds no worker (ADR-0111).
 """

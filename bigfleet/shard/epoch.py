@@ -2,7 +2,6 @@
 
 Why: the epoch is the one thing a shard must never lose or repeat: with it a provider tells this process from one of
 yesterday. Two processes on one directory would share an epoch and undo each other's calls.
-Called by: `bigfleet.app`, before anything else is built.
 Must never: go on with an epoch that is not durable, or guess one that cannot be read.
 Rules: shard 16.
 """

@@ -1,7 +1,6 @@
 """Carries one action out: does what the lifecycle says and tells it what came of it, until there is an outcome.
 
 Why: the only place where a decision becomes a call. Everything that can go wrong on the way is turned into an event here.
-Called by: dispatch's workers, one action each.
 Must never: repeat a call, go beyond the action's deadline, or leave a machine in a state that no later cycle can settle.
 Rules: shard 8; decisions S3, S4, S5, S12, S17, S20.
 """

@@ -3,7 +3,6 @@
 Why: a view holds all that a cycle decided on and the decision itself, and the engine is a function; so nothing is written
 down while deciding. What only a listener hears, such as what each domain held for a gang, is heard on a second run, whose
 decision is the same one (ADR-0120).
-Called by: the insight service.
 Must never: run on the event loop, run more than two at once, or let more than a few wait. Must never answer more slowly
 than it helps: on a large fleet what takes further runs of the engine is left out, and the answer says so.
 Rules: dashboard 6 and 8.

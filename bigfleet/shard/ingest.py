@@ -1,7 +1,6 @@
 """Takes roll-ups in: reads them, holds those that look like a lost cache, replaces the cluster's demand.
 
 Why: a roll-up replaces everything its cluster asked for, so it is taken whole or not at all.
-Called by: the roll-up lane of each session.
 Must never: let one cluster's bad roll-up touch another's demand, or wake a cycle for demand that did not change.
 Rules: shard 10.3 and 11; decision S25; ADR-0036, ADR-0046.
 """

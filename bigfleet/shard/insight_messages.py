@@ -2,7 +2,6 @@
 
 Why: the service says what is asked and where it runs; this says what an answer looks like. It stands here and not in
 `bigfleet.wire`, as it speaks of views and ledgers, which only the shard knows.
-Called by: `bigfleet.shard.insight_service`, off the event loop where it counts or walks something large.
 Must never: wait, or look at anything that a later cycle changes.
 Rules: dashboard 8.
 """

@@ -1,7 +1,6 @@
 """The insight service: what a shard tells people about itself.
 
 Why: one place from which command line and dashboard get everything they show, so that they need no second source.
-Called by: readers with the role readonly or admin; served on the port of the sessions beside `ShardRead`.
 Must never: delay a cycle or a session. What counts, walks or encodes something large does so in a worker thread, a slice at
 a time; nothing asked here reaches a decision.
 Rules: dashboard 8, decision O7, wire 8.

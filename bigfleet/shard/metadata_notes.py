@@ -1,7 +1,6 @@
 """Tells people of metadata that could not be read: which machine, which key, what stood there.
 
 Why: a machine whose priority or penalty cannot be read serves on unprotected, and nothing else would show it.
-Called by: the reconciler, with what a listing skipped.
 Must never: repeat itself; a provider that writes its maps in another order each time has its records read anew in every
 cycle, and says the same again.
 Rules: shard 15 and 26.

@@ -2,7 +2,6 @@
 
 Why: names and labels are contract and stand in the catalogue; looking a series up by name costs more than counting, so
 those that are written often are looked up once.
-Called by: every part of this room.
 Must never: invent a name; the catalogue refuses it at start.
 Rules: shard 21.
 """

@@ -1,7 +1,6 @@
 """The rows of needs as frames, made at most once per cycle, for every service that shows them.
 
 Why: `InspectNeeds` and `ListNeeds` send the same row in a frame of the same bytes: field 2 of either response is the need.
-Called by: the read service and the insight service.
 Must never: work on the event loop, hold the interpreter for long, or make a row that nobody asked for.
 Rules: wire 6, shard 19, dashboard 8 and 9.
 """

@@ -2,7 +2,6 @@
 
 Why: tests, the simulator and all-in-one build shards without flags. Library defaults have every rail off, so that a
 simulation sees the bare engine; the programs switch the rails on (ADR-0046).
-Called by: `bigfleet.app` and tests make one; everything in this room reads it.
 Rules: shard 3, 11.4 and 22.1; decisions S6, S28.
 """
 

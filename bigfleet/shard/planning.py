@@ -2,7 +2,6 @@
 
 Why: at half a million machines this takes longer than the event loop may be still, and all of it works on values that
 nobody changes.
-Called by: the cycle loop, one call at a time.
 Must never: touch anything that the event loop changes meanwhile: it gets a snapshot and leaves a result.
 Rules: shard 4.2 steps 3 to 9 and 4.4.
 """

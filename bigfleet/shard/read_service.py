@@ -1,7 +1,6 @@
 """The service `ShardRead`: the needs of the last cycle and the verdict on each.
 
 Why: the original's dashboard and our own tools ask it.
-Called by: readers with the role readonly or admin; served on the port of the sessions.
 Must never: delay a cycle or a session. Rows are made and encoded in a worker thread, a slice at a time, and once per cycle
 however many ask.
 Rules: wire 6 and 8, shard 19, ADR-0061.

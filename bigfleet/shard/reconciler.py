@@ -1,7 +1,6 @@
 """Brings the inventory up to date with the provider: lists, compares, applies, removes.
 
 Why: the provider owns the machines; whatever this shard believes is corrected by what it reports.
-Called by: the cycle, on ticks; between two of its calls a slow listing goes on by itself.
 Must never: touch a machine that has, or had since the listing was asked for, an action of ours; take a refused record
 for a missing machine; or hold the event loop for as long as a large listing takes.
 Rules: shard 5; decisions S1, S2, S7, S14, S26, S27, S28.

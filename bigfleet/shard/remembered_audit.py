@@ -1,7 +1,6 @@
 """The audit of a shard, remembered for those who ask what became of its actions.
 
 Why: every action is audited exactly once, with its outcome; that is just what readers want to see, so it is noted there.
-Called by: `bigfleet.app` puts it in front of the audit file, or of none.
 Must never: keep a record from the file, or make the file's trouble its own.
 Rules: dashboard 8, shard 23.
 """

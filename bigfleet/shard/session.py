@@ -2,7 +2,6 @@
 
 Why: nothing that speaks to an operator may wait for it: frames go into the outbox, and the two things that want an answer
 wait under a deadline and are told at once when the session ends.
-Called by: `sessions.py` keeps one per cluster; the session service feeds and drains it.
 Must never: block a caller, answer one request twice, or outlive its stream.
 Rules: shard 10.4 to 10.7; decision S10.
 """

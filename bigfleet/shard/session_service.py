@@ -2,7 +2,6 @@
 
 Why: a roll-up may take long to read; a blob response must never wait behind one. So roll-ups have a lane of their own,
 one in work and one waiting, and all else is handled as it comes.
-Called by: the network seam, for each stream.
 Must never: let a frame of one session reach another cluster, or end the process for what a peer sent.
 Rules: shard 10.1 to 10.3 and 10.7; wire 4, 7 and 8.
 """

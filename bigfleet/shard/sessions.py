@@ -1,6 +1,5 @@
 """All operators that are connected: at most one session per cluster, and the way to each.
 
-Called by: the session service installs and removes; the executor, the reconciler and the cycle send.
 Must never: route a machine to a cluster that neither has it nor just had it.
 Rules: shard 9, 10.1 and 10.7; decisions S8 and S10.
 """

@@ -1,7 +1,6 @@
 """One shard, built from options and seams: its parts, its services, its standing, its life.
 
 Why: the program, all-in-one, tests and the simulator run the same shard on different surroundings.
-Called by: `bigfleet.app` and tests; readers get it as `ShardViews`.
 Must never: know who serves it or how it is reached; it offers services, and whoever built it listens.
 Rules: shard 1, 3 and 20; decisions S5, S20, S21, S24.
 

@@ -1,7 +1,6 @@
 """A few at a time, a few more in line, and the rest is told to come again.
 
 Why: some questions cost a shard seconds of computing. They must not add up to minutes because many ask at once.
-Called by: explanations and snapshots of the insight service.
 Must never: let somebody wait without bound.
 Rules: dashboard 8.
 """

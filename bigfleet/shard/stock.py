@@ -2,7 +2,6 @@
 
 Why: reading a full listing, or putting half a million ids in order, takes longer than the event loop may be still. Such
 work runs in a thread, and while it does nobody may write; whoever wants to waits here, without holding up the loop.
-Called by: the executor before it writes, sessions before they resync, the cycle for its snapshot, the reconciler.
 Must never: be shut by two at once; only the cycle shuts it, and cycles do not overlap.
 """
 

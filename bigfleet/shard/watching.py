@@ -1,7 +1,6 @@
 """Follows the shard from cycle to cycle for those who read it, and tells them when there is something new.
 
 Why: readers want trends and timelines, which no single view holds; and they want to be told rather than to ask.
-Called by: `bigfleet.app` runs `follow` as a part of the shard's process; the insight service reads and waits here.
 Must never: hold up a cycle. It looks at the last view, compares and notes off the event loop, and a cycle that it misses
 because it was slow is missing in the logs and nowhere else.
 Rules: dashboard 8.

@@ -1,7 +1,6 @@
 """One simulated host's clock on the virtual-time loop: offset, drift, jumps, and a processor that may be busy.
 
 Why: code that trusts the wall clock, or thinks that all hosts tick alike, is found only when they do not.
-Called by: tests and the simulator, one per host.
 Must never: let the monotonic time go back or jump; it drifts, and that is all.
 Rules: simulator 3.1.
 """

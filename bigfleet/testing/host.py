@@ -1,7 +1,6 @@
 """A simulated host's processor: modelled work takes virtual time, one piece after another.
 
 Why: slow cycles, late ticks and missed deadlines must occur in virtual time too, by a model that a seed can draw.
-Called by: simulated processes through the host seam; a slow disk stalls the host the same way.
 Must never: measure real time, which would make two runs of one seed differ.
 Rules: simulator 3.1 (cpu cost).
 """

@@ -1,7 +1,6 @@
 """Ids that follow from a seed.
 
 Why: ids travel on the wire and into files, so two runs of one seed may not differ in them.
-Called by: tests and the simulator, one per simulated process.
 Must never: be used by a real process: whoever knows the seed knows every id.
 Rules: simulator 2.2 and 4.2.
 """

@@ -1,7 +1,6 @@
 """An asyncio loop whose time jumps: a test of an hour takes milliseconds, and twice the same run is the same run.
 
 Why: production code that waits can be tested exactly, without sleeping, and the whole fleet can run in one thread.
-Called by: tests, through `run_virtual` or `asyncio.Runner(loop_factory=VirtualTimeLoop)`; the simulator.
 Must never: wait for anything real. Sockets, pipes, signals and child processes raise `RealWaitError` where they are begun;
 work given to an executor runs inline at once.
 Rules: simulator 2.2. Ready callbacks run first in, first out; timers by (due time, creation number); when nothing is ready

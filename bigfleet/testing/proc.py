@@ -1,7 +1,6 @@
 """A process that only pretends to end.
 
 Why: exit codes and signals are part of the contract, and a test must be able to see the one and send the other.
-Called by: tests and the simulator, one per simulated process.
 Must never: touch the process the test runs in.
 Rules: simulator 2.2 and 3.4.
 """

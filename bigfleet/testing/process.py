@@ -1,7 +1,6 @@
 """All virtual seams of one simulated process, wired to each other.
 
 Why: a test that needs a clock usually needs ids and a disk on the same host as well; here one line makes them.
-Called by: tests, and the simulator for each process it starts.
 Must never: share anything between two processes but what the caller hands in: the loop, the disk image, the seed.
 Rules: simulator 2.2, 3.4 and 4.2.
 """

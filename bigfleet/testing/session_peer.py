@@ -1,7 +1,6 @@
 """An operator's end of a session, for tests: says hello, sends demand, answers blobs, remembers every frame.
 
 Why: shards are tested against the contract, over any form of the network, without a cluster behind the operator.
-Called by: tests and benchmarks of the shard.
 Must never: interpret more than the contract says; a test that wants an odd operator changes what it answers.
 
     async with SessionPeer(net.dial("shard:7780"), "prod", clock) as operator:

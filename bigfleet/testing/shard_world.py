@@ -1,7 +1,6 @@
 """A shard, a fake provider and operators on virtual time and an in-memory network.
 
 Why: every behaviour of a shard that does not need real sockets is tested here, in milliseconds, and twice alike.
-Called by: tests, inside `run_virtual`.
 Must never: reach into the shard to make something happen; a test does what a peer, a disk or a clock can do.
 
     async with ShardWorld((pool(count=3),)) as world:

@@ -1,7 +1,6 @@
 """Reads addresses to listen on.
 
 Why: every program takes them in the same spelling, which charts and scripts of the original pass.
-Called by: gRPC servers, the HTTP probes, the in-memory network.
 Must never: listen on more than loopback unless the address says so.
 Rules: packaging 1.2: `:7780` is all interfaces, `0` disables an HTTP listener, 127.0.0.1 is the default of every flag.
 """

@@ -1,7 +1,6 @@
 """The nine calls of the coordinator and the trailing metadata of its answers, as client and server name them.
 
 Why: the coordinator serves them, shards, `bigfleetctl`, dashboards and peers call them; all from one description.
-Called by: `bigfleet.coordinator`, the shard's coordinator client, `bigfleet.cli`, `bigfleet.transport.leader`.
 Must never: be required of a peer: metadata is a convenience, and a client must work without (wire 10).
 Rules: wire 5.1 and 10, coordinator 4.1.
 """

@@ -2,7 +2,6 @@
 
 Why: mutual TLS with identity in a URI SAN is the normal way to run the fleet, and a person must be able to try it
 without a company's PKI. Production brings its own CA.
-Called by: the `certs` command, `tests.support.certificates`.
 Must never: overwrite a file, write a key that others may read, ask the time (it is an argument), or sign a certificate
 that our own gates would refuse.
 Rules: packaging 1.10, wire 8. Keys are ECDSA P-256.

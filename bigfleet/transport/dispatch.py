@@ -2,7 +2,6 @@
 
 Why: decoding, error mapping, refusal counting and defect reporting must be the same on every form of the network, so
 both forms hand their bytes to this one place.
-Called by: the gRPC server (`bigfleet.transport.grpc_server`) and the in-memory network (`bigfleet.testing.net.network`).
 Must never: let the text of an unforeseen exception reach the peer, or swallow a cancellation.
 Rules: wire 7, simulator 2.3.
 """

@@ -2,7 +2,7 @@
 
 Why: who may call what is a table of the contract (wire 8); written on the method itself it cannot be forgotten
 elsewhere, and a reader of the service sees it.
-Called by: services of the shard and the coordinator. A decorator above a gate runs before it, as "not leader" must.
+A decorator above a gate runs before it, as "not leader" must.
 Must never: look at an argument before the identity, except the id that the identity is compared with; check anything on
 plaintext, by design of the original; let one role pass as another.
 Rules: wire 8, coordinator 4.1 and 4.2, shard 10.1.

@@ -2,7 +2,6 @@
 
 Why: the system form of `Net.dial`. A channel of the library holds static credentials, so a rotated certificate needs a
 new one; calls and streams that are under way must not notice.
-Called by: `bigfleet.transport.grpc_net` alone.
 Must never: repeat a call, ping a peer (see `bigfleet.transport.grpc_server`), or turn a lost call into a cancellation of
 the task that waits for it.
 Rules: wire 1, decisions S11 and S14, operator 3.3.

@@ -1,7 +1,6 @@
 """The network of a real process: gRPC over TCP, inside mutual TLS where the process has certificates.
 
 Why: the system form of `bigfleet.aio.net.Net`.
-Called by: `bigfleet.app`, once per process, which hands it to everything that dials or serves.
 Must never: mix secured and plaintext edges; the TLS flags hold for every gRPC edge of a process (wire 8).
 """
 

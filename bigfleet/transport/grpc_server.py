@@ -1,7 +1,6 @@
 """Servers on grpc.aio: listening, credentials, and calls handed to the dispatcher.
 
 Why: the system form of `Net.serve`.
-Called by: `bigfleet.transport.grpc_net` alone.
 Must never: share a port with another process unnoticed, trust a property of the peer other than its certificate, or wait
 for never-ending streams beyond the grace of a stop.
 Rules: wire 1 and 8, decisions S11, S14, S23, shard 3.

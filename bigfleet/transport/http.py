@@ -2,7 +2,6 @@
 
 Why: kubelets and Prometheus ask over plain HTTP, also under mutual TLS. Three paths need no framework, and a server this
 small can be read whole: what it does not understand, it refuses and closes.
-Called by: `bigfleet.app`, once per process.
 Must never: wait for a slow peer beyond the header timeout, read more than its limits, keep a connection after one answer,
 or listen beyond loopback unless told.
 Rules: packaging 1.2 (addresses, `0` disables) and 1.11, shard 20.

@@ -2,7 +2,6 @@
 
 Why: gRPC hands over the peer's certificate as PEM next to a flattened list of properties, in which a DNS name may look
 like a URI; only an X.509 reader tells them apart.
-Called by: the gRPC server for each call, `bigfleet.transport.dev_ca` to describe a certificate.
 Must never: pick one of several identities, or fall back to a common name.
 Rules: wire 8, decision S11.
 """

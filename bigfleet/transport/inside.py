@@ -4,7 +4,6 @@ Why: a shard without a provider address and `all-in-one` talk to a fake provider
 the client they use for any other; a port of its own, two copies of each listing and a listener for others to find would buy
 nothing there. Messages are encoded and decoded all the same, so neither side ever holds an object of the other, and codes,
 deadlines, limits, identities and cancellation are those of gRPC.
-Called by: `bigfleet.provider.fake.life.FakeLife.channel`.
 Must never: run a handler in its caller's task (whoever gives up must not tear the handler's own waits apart unasked), answer
 after `close`, or serve a stream: no provider call is one, and a stream needs a network's back-pressure.
 Rules: decision S24, wire 7; ADR-0101.

@@ -2,7 +2,6 @@
 
 Why: every replica answers, only the leader serves, and who leads changes; without this a follower's answer costs a shard
 its report interval and an admin a riddle.
-Called by: `bigfleetctl`, the shard's coordinator client, the dashboard.
 Must never: repeat a call that may have taken effect. FAILED_PRECONDITION says it has not; a connection that could not be
 made says so too, unless the answer got lost with it, which is why every command may be repeated (coordinator 2.4). Never
 trust a hint further than TLS does: whoever answers is verified as at any other address.

@@ -2,7 +2,6 @@
 
 Why: grpc.aio ends a whole call when a task that reads from it is cancelled, and a server's read that is cancelled swallows
 the next message. "Nothing came for 30 s, say hello again" is an ordinary wish of ours, and the seam promises it.
-Called by: both halves of streams in `bigfleet.transport.grpc_channel` and `bigfleet.transport.grpc_server`.
 Must never: have two reads under way at once.
 """
 

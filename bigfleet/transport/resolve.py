@@ -1,7 +1,6 @@
 """Names into addresses, afresh each time.
 
 Why: a pod that moved keeps its name and changes its address; only a look-up per attempt finds it (coordinator 6).
-Called by: `bigfleet.app` and `bigfleet.cli` hand it to `bigfleet.transport.leader`.
 Must never: raise for a name that does not resolve: nobody is there, which is an ordinary thing.
 """
 

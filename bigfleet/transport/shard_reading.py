@@ -1,6 +1,5 @@
 """The two services by which a shard is read, as their callers and the shard name them.
 
-Called by: the shard serves them; the command line and the dashboard call them.
 Rules: wire 6, dashboard 8.
 """
 

@@ -1,6 +1,5 @@
 """The session between operator and shard, as those who dial it name it.
 
-Called by: the operator and simulated clusters.
 Rules: wire 4.
 """
 

@@ -2,7 +2,6 @@
 
 Why: which code a peer sees is contract (wire 7), so it is decided in one place, and nothing that nobody foresaw may
 reach a peer as text: a traceback or a path of ours is no business of theirs.
-Called by: `bigfleet.transport.dispatch`, for every handler that raised.
 Must never: give FAILED_PRECONDITION by default, as that code means "fenced" or "not leader".
 """
 

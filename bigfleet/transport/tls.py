@@ -1,7 +1,6 @@
 """Certificate, key and CA of a process, read again when the files change.
 
 Why: certificates live for hours and are replaced in place; neither a restart nor a half-written file may cost a session.
-Called by: the gRPC server on each handshake, from a thread of the gRPC library; channels before each call.
 Must never: hand out a pair that does not fit, raise once the first load has succeeded, or put key material into an
 error or a log.
 Rules: decision S11, wire 8, shard 25: modification times are looked at, unreadable or mismatched files keep the last good

@@ -1,6 +1,5 @@
 """Messages and stubs of the wire contract, made from the files under `proto/bigfleet/v1alpha1`.
 
 Why here: the generated modules import each other by exactly this package name.
-Called by: `bigfleet.wire` for messages; `bigfleet.transport` and the programs for services.
 Must never: be edited by hand. `python proto/generate.py` writes it, its `--check` refuses any difference.
 """

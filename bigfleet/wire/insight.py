@@ -1,7 +1,6 @@
 """Machines, cycles and amounts: from the model to the messages of the insight service.
 
 Why: what people are shown uses the words of the snapshot document, whoever shows it.
-Called by: the shard's insight service writes; the command line reads machines.
 Must never: hold a blob, a token, or the provider's metadata.
 Rules: dashboard 8, snapshot 1.1.
 """

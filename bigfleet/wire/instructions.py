@@ -2,7 +2,6 @@
 
 Why: coordinator and shard exchange them by way of reports, and a kind that one of them does not know must be told apart
 from a broken message: it is read without its payload, and the shard then refuses it by name.
-Called by: `bigfleet.wire.shard_reports`.
 Must never: refuse an instruction as a whole answer because one of several is unreadable to us.
 Rules: wire 5.2 and 10.
 """

@@ -1,8 +1,7 @@
 """Provider listings: from the bytes of a MachineList to what is new, what changed and what is refused.
 
 Why: a shard lists every few seconds and nearly nothing has changed; reading must cost what changed, not what exists.
-Called by: the provider client, which hands over the response undecoded; the shard's reconcile decides what to do with
-the result. All that is written here are numbers of new shapes and assignments, and hashes of records seen.
+All that is written here are numbers of new shapes and assignments, and hashes of records seen.
 Must never: apply anything, or let one bad record spoil the listing: it is refused by itself, and its id counts as seen.
 How: a record whose bytes hash like those its row was last read from is unchanged, since any local write clears that
 hash. The others are taken apart by `record_scan`, and each part that machines share is decoded once; what then says

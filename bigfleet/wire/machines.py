@@ -1,7 +1,6 @@
 """Machine records: the provider's message to and from the model, with every validation rule.
 
 Why: the provider boundary is the one place where records are checked (ADR-0005); behind it everybody trusts them.
-Called by: the provider client and kit; listings take the fast way of `bigfleet.wire.listing` and fall back to this one.
 Must never: repair a record. It is taken as it is or refused, the refusal naming the field.
 """
 

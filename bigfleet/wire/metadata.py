@@ -1,7 +1,6 @@
 """The assignment of a machine as the provider keeps it for us: text under our own keys.
 
 Why: a shard keeps no disk copy of its decisions; after a restart the provider's echo is where they come back from.
-Called by: the provider client writes it with every Configure; ingest reads it for machines without a local record.
 Must never: let one unreadable value spoil the others, or keep keys it does not know (the provider does).
 Rules: shard 15; decision-engine 2.4; owner mark: decision S17.
 """

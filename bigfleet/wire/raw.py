@@ -2,7 +2,6 @@
 
 Why: most of the cost of reading a large listing is building maps and sub-messages that are the same on thousands of
 machines. A twin reads the same wire format but hands such parts over as bytes, so that each is decoded once.
-Called by: the readers of listings and roll-ups in this room, and nobody else.
 Must never: be written by hand. It is derived from the generated descriptors, so it cannot drift from the contract.
 """
 

@@ -1,7 +1,6 @@
 """What the byte runs of machine records mean, each decoded once: shapes, assignments, clusters, providers.
 
 Why: half a million machines share a few hundred shapes; decoding and checking one per machine would be the whole cost.
-Called by: `bigfleet.wire.listing`, with what `record_scan` took apart.
 Must never: outgrow its bounds (maps may be written in any order, so one shape can have many byte forms), or remember a
 run of bytes that has not proved to be complete fields of the expected kind.
 """

@@ -4,7 +4,6 @@ Why: a first listing has a quarter of a million records; building messages and m
 rest. Encoders write fields in ascending order, so what the machine is (fields 4 to 13) is one run of bytes that is the
 same on thousands of machines, and so is the metadata behind the cluster. Providers made with our kit write cluster and
 metadata first and that run behind them, which is known here too.
-Called by: `bigfleet.wire.listing` alone.
 Must never: guess. A record of any other form gives None, and the caller decodes it in full.
 Safety: a run of bytes is only ever believed after it has been parsed as a message by itself. Being complete fields from
 a known boundary, it ends on a boundary, so whatever follows it is what it seems to be.

@@ -1,7 +1,6 @@
 """Roll-ups: a cluster's complete demand, as message and as needs.
 
 Why: a roll-up replaces everything its cluster asked for, so one bad row must refuse the whole, with nothing applied.
-Called by: the shard's roll-up lane reads; the operator writes.
 Must never: accept a row it cannot read in full, or demand in another cluster's name.
 Rules: wire 2.1 and 2.2; rows are remembered by their bytes, since a roll-up is resent whole every few seconds.
 """

@@ -1,7 +1,6 @@
 """Reports of shards and the coordinator's answers: protobuf to model and back.
 
 Why: the only steady-state call of the coordinator; both its ends read and write through here.
-Called by: the coordinator's service reads reports and writes answers, the shard's coordinator client the other way round.
 Must never: keep an unreadable quantity (decision E14): the report is refused whole, the refusal naming the field.
 Rules: wire 5.2, 5.3 and 10.
 """

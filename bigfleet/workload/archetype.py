@@ -1,7 +1,6 @@
 """Archetypes: what kinds of workload a fleet serves, and a catalogue of them.
 
 Why: seed and load must agree on sizes, shares and group sizes, so both read one description.
-Called by: `bigfleet.workload.catalogues` fills these in; sizing, objects, demand and fleet read them.
 Must never: name a machine, a cluster or a number of pods; that is for the profile.
 Rules: scaletest 3 and 4.1; ADR-0015, ADR-0032, ADR-0037 (no label axes), ADR-0050 (pods per node).
 """

@@ -1,7 +1,6 @@
 """Fleets into an inventory in bulk: parts of parallel lists, never a record per machine.
 
 Why: a world of two million machines is made for a benchmark of seconds; inserting them one by one would take minutes.
-Called by: `bigfleet.workload.worlds`.
 Must never: load a part that `bigfleet.model.machine.check` would refuse; parts come from this room, whose tests check every machine.
 Rules: decision S30; engine performance 5 (the cliffs of a label or a price of its own for every machine).
 """

@@ -1,7 +1,6 @@
 """The catalogues, as data: realistic, its small relative for development, and those of special profiles.
 
 Why: figures of two runs compare only if both drew from the same numbers; these are the published ones.
-Called by: `bigfleet.workload.profiles`.
 Must never: gain a label axis that no real workload has (ADR-0037). A weight is not a taste: it is solved from the share
 of machines (ADR-0050), so whoever changes one changes the shares that the tests hold.
 Rules: scaletest 3.1 and 3.2.

@@ -1,7 +1,6 @@
 """Changes to a world: what a cycle finds different from the one before.
 
 Why: a shard's cycles differ in how much changed and where; benchmarks need the same changes on every build.
-Called by: benchmarks and scale tests.
 Must never: write. Changes are values; whoever makes them decides when they happen and can take them back.
 Rules: engine performance 4, rows (d0) to (e2) and Phase 2.
 """

@@ -2,7 +2,6 @@
 
 Why: engine, shard and benchmarks start from roll-ups, not from pods; what an operator would add up of the drawn objects
 is added up here, without a Kubernetes in between.
-Called by: benchmarks, scale tests and simulated clusters.
 Must never: split or merge rows otherwise than an operator does. The tests compare with `bigfleet.model.need.aggregate`
 over one need per object.
 Rules: scaletest 4.1; operator 4.2 to 4.5 (sum of amounts, largest unit, soft spreads dropped, a row per gang).

@@ -1,7 +1,6 @@
 """The profiles: which world a name stands for, as far as machines and demand go.
 
 Why: a benchmark, a scale test and the fake provider that say "50k" must mean one and the same fleet.
-Called by: `bigfleet.workload.fleet` and `bigfleet.workload.demand`; whoever offers a choice of worlds.
 Must never: hold gates, timings, faults or events; those belong to the runner of scale tests, which reads them from its
 own files and refers to a profile here for sizes.
 Rules: scaletest 2.1 (derivation), 2.2 to 2.4 (table), 4.4; decision S30.

@@ -3,7 +3,6 @@
 Why: a world starts with the seeds of its profile, which serve most of its demand; steady cycles can only be measured
 and simulated from where demand is met and no action is due. Getting there by the engine's own decisions keeps the
 world honest: whoever changes the engine gets the rest that engine would come to.
-Called by: benchmarks and scale tests, before they measure.
 Must never: be mistaken for a shard. Every action succeeds at once, no rail holds any back, and nothing is released.
 Rules: scaletest 1.2 (steady state is graded, not the ramp).
 """

@@ -1,6 +1,5 @@
 """Values that the two programs inside a workload cluster have alike.
 
-Called by: `operator`, `pod_controller`.
 Must never: hold a value that only one of them knows.
 Rules: packaging 2.6, 2.7.
 """

@@ -1,7 +1,6 @@
 """The Grafana boards: which panel asks what, in which unit, and why one would look at it.
 
 Why: a board exported by hand repeats its layout fifty times; here a panel is a row, and a test holds each query to the registry.
-Called by: `charts.generate.files`, which writes `deploy/grafana/*.json` and the copies inside the chart.
 Must never: ask for a metric that no process exports.
 Rules: packaging 4.4, ADR-0087.
 """

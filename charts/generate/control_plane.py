@@ -1,6 +1,5 @@
 """The values of the chart `bigfleet`: coordinator, shards, dashboard.
 
-Called by: `charts.generate.files`.
 Must never: rename a value of the original; its users keep their files.
 Rules: packaging 2.4, 2.5, coordinator 16.
 """

@@ -1,6 +1,5 @@
 """Every generated file of the charts with its content, and the comparison with what is on the disk.
 
-Called by: `python -m charts.generate`, and the test that refuses drift.
 Must never: touch a file that it does not make, but for strays in folders that hold made files only.
 Rules: packaging 2.1, 2.8, 4, ADR-0170.
 """

@@ -1,6 +1,5 @@
 """The values of the chart `bigfleet-unschedulable-pod-controller`.
 
-Called by: `charts.generate.files`.
 Must never: rename a value of the original; its users keep their files.
 Rules: packaging 2.7, operator 9 and 11.
 """

@@ -1,6 +1,5 @@
 """The rules of a chart's roles, from the rights that stand beside the code which uses them.
 
-Called by: `charts.generate.files`.
 Must never: add a verb; `bigfleet.kube.roles` is the only list.
 Rules: packaging 2.6, 2.7, operator 10.
 """

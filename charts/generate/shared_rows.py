@@ -1,6 +1,5 @@
 """Values that several charts or components have alike.
 
-Called by: `control_plane`, `operator`, `pod_controller`.
 Must never: hold a value that only one component knows.
 Rules: packaging 2.1, 2.2, 2.4.
 """

@@ -1,7 +1,6 @@
 """One row of a chart's values, and the files made from all rows: values.yaml, values.schema.json, the table, the checks.
 
 Why: a value that is typed into four files is described in three ways; here its default, type and meaning stand once.
-Called by: `charts.generate.files`; the rows are in `control_plane`, `operator` and `pod_controller`.
 Must never: know a particular chart.
 Rules: packaging 2.1, 2.8, ADR-0170.
 """

@@ -3,7 +3,6 @@
     python3 certs.py DIR admin/coordinator-0 shard/shard-0=127.78.0.5
 
 Why: the image has no shell, and `bigfleet certs` makes one certificate at a time and overwrites nothing.
-Called by: the service `certs` of compose.yaml, and `fleet.py`, which adds the address of each process to its name.
 Must never: touch what is there, so that it may run before every start.
 """
 

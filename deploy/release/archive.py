@@ -1,6 +1,5 @@
 """A packed archive whose bytes depend on names, contents and one time only.
 
-Called by: `release.charts`, `deploy.release.bundles`.
 Must never: take an owner, a mode or a time from a disk.
 """
 

@@ -14,7 +14,6 @@
 | `provenance-<v>.json` | which commit gave which bytes, as an in-toto statement |
 | `SHA256SUMS` | checksums of all others |
 
-Called by: `python -m deploy.release build`, as `make release`.
 Must never: ask the network, or take a file that is not in the commit.
 """
 

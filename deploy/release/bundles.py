@@ -1,6 +1,5 @@
 """Archives of a release that are made of files of the tree: what is installed without Helm, and what was measured.
 
-Called by: `release.artefacts`.
 Must never: make something that is not in the commit.
 """
 

@@ -1,7 +1,4 @@
-"""The section of the change log that belongs to a version.
-
-Called by: `release.artefacts` for the notes, `release.checks` for its being there.
-"""
+"""The section of the change log that belongs to a version."""
 
 import re
 

@@ -1,7 +1,6 @@
 """Chart packages in Helm's layout, without Helm, the same bytes every time.
 
 Why: `helm package` writes the time of its run into the archive; two packages of one commit would differ.
-Called by: `release.artefacts`.
 Must never: write a version of its own: version and appVersion of every chart are those of the package (ADR-0175).
 
 A package is `<chart>-<version>.tgz` with `<chart>/Chart.yaml` first. A dependency on a neighbour (`file://../x`) lies inside, unpacked,

@@ -1,6 +1,5 @@
 """Everything that must be true before a release is made; each thing that is not is one line.
 
-Called by: `python -m deploy.release check`, as `make release-check`, and by `make release` before it builds.
 Must never: stop at the first problem, or repair one.
 Rules: packaging 6.3.
 """

@@ -1,7 +1,6 @@
 """Lets the conformance kit judge the two providers that come with a release, and keeps both reports.
 
 Why: whoever builds on them, or on the kit, wants to see that a release's own providers are certified by its own kit.
-Called by: `python -m deploy.release conformance`, as `make conformance-self`; the release workflow attaches what it writes.
 Must never: keep a report that is not CERTIFIED.
 """
 

@@ -1,6 +1,5 @@
 """What the lock file pins: packages with versions, hashes and who wants them.
 
-Called by: `release.sbom`.
 Must never: skip a line it does not understand.
 """
 

@@ -2,7 +2,6 @@
 
 Why: a release is made without Helm (ADR-0175), so what Helm makes of the charts is kept in the repository, beside the values it was made with;
 a test renders the packed charts anew and compares.
-Called by: `python -m deploy.release manifests`, as `make manifests`; `deploy.release.bundles`, which packs what is kept.
 Must never: hold a secret, or anything that differs between two renderings.
 """
 

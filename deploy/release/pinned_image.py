@@ -1,7 +1,6 @@
 """The values file of a release: which image, by the digest that the registry gave it.
 
 Why: a tag can be moved, a digest cannot; and nobody has to know which registry a release went to.
-Called by: `python -m deploy.release values`, from the workflow that has pushed the image.
 """
 
 import re

@@ -4,7 +4,6 @@
 
 Why: the image is made for two architectures and CI has one of them; a package without a wheel for the other is found by the first
 user who builds there. A lock file holds hashes and no file names, so it cannot tell by itself.
-Called by: `.ci/image`, which has just installed the lock file into DIR.
 Must never: compile or install anything, or accept a wheel whose hash is not in the lock file.
 
 What was installed answers most of it: a pure package fits every platform, and a wheel with the tag of this machine's platform was

@@ -1,7 +1,6 @@
 """The bill of materials: every package of the lock file with version, licence and hashes, as CycloneDX 1.6 JSON.
 
 Why: whoever runs BigFleet has to know what is in it without unpacking it; a package of unknown licence is not released.
-Called by: `release.artefacts`.
 Must never: depend on when or where it is made: the time is the commit's, the serial number comes from the content.
 """
 

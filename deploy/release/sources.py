@@ -2,7 +2,6 @@
 
 Why: a release must not depend on what else lies in a checkout, on file modes or on when it is made; so it is made from an
 export of its own, with the time of the commit as its only time.
-Called by: `release.artefacts`.
 Must never: read a file that git does not know.
 """
 

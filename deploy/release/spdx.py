@@ -1,6 +1,5 @@
 """The bill of materials once more, as SPDX 2.3 JSON, for tools that read only that.
 
-Called by: `release.artefacts`.
 Must never: say more than the lock file does; what is not known is NOASSERTION, as the format wants it.
 """
 

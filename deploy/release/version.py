@@ -1,6 +1,5 @@
 """Reads the version from the one place that states it.
 
-Called by: `release.artefacts` on exported sources, `release.checks`.
 Must never: import the package it asks: the sources may be another version than the one that runs.
 """
 

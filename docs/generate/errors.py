@@ -1,7 +1,6 @@
 """The page of errors: every kind that a program raises on purpose, what it means, and the texts it is raised with.
 
 Why: whoever meets a line in a log searches for it; the page is read from the `raise` statements, so it has the words of the code.
-Called by: `docs.generate.pages`.
 Must never: import what it reads; a module that needs a missing library has texts, too.
 """
 

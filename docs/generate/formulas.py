@@ -2,7 +2,6 @@
 
 Why: the original's pages gave one victim score and its code another; here a formula on the page is the return statement of the
 function, in words.
-Called by: `docs.generate.pages`, for the marked places of `docs/concepts.md`.
 Must never: know a number of its own.
 """
 

@@ -1,7 +1,4 @@
-"""Which page is made by which generator, and the comparison with what is on the disk.
-
-Called by: `python -m docs.generate`, and the test that refuses drift.
-"""
+"""Which page is made by which generator, and the comparison with what is on the disk."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -3,7 +3,6 @@
 Why: on two cores the clients take from the replicas whatever they use themselves; the gRPC library's own client costs more per
 call than a follower does. What arrives at the server is what that client would send: HTTP/2, header compression with a
 dynamic table, one connection per client.
-Called by: `scaletest.bench.coordinator_load`, as `python -m scaletest.bench.coordinator_client ADDRESS NAME CLIENTS WARM_S SECONDS`.
 Must never: count what was not acknowledged. A call that succeeds has a message in its answer, a refused one has none; and what
 was counted is looked up in the coordinator's tables at the end by whoever started this.
 

@@ -1,6 +1,5 @@
 """Measures the coordinator on this machine: three synced replicas, clients in processes of their own, all over gRPC.
 
-Called by: `python -m scaletest.bench --only coordinator-load`, which runs this module as a child and judges what it prints.
 Bars: coordinator 19 item 7. Times are of the wall, so they are worth what the machine is worth while it measures; the
 processor time per committed command is printed beside them, since that depends on nobody else.
 """

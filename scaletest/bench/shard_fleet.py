@@ -1,7 +1,6 @@
 """The fleet and the demand of the shard's benchmark: every cluster is served exactly, and a tenth is free.
 
 Why: a shard in its steady state has nothing to do but look; what it costs to look at everything is what is measured.
-Called by: the three processes of the benchmark, which must agree on ids, types and profiles.
 """
 
 from collections.abc import Iterator

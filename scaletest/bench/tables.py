@@ -1,7 +1,4 @@
-"""The figures of `make bench` for people: a table per world that was measured; programs read the JSON.
-
-Called by: `python -m scaletest.bench`.
-"""
+"""The figures of `make bench` for people: a table per world that was measured; programs read the JSON."""
 
 from collections.abc import Iterator
 from typing import Any

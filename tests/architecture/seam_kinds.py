@@ -1,7 +1,6 @@
 """What can be known cheaply of a value's kind from the text of one module: a set, a path, an event loop, or nothing.
 
 Why: the seam check has no types; most sets, paths and loops can be told by how the name was annotated or made.
-Called by: `tests.architecture.seam_visitor`.
 Must never: guess. A name bound to different kinds has none, and so has all that comes from another module.
 Rules: simulator 2.2.
 """

@@ -1,7 +1,6 @@
 """What production code may reach only through a seam, as tables.
 
 Why: the seam check is as good as its lists, so they stand alone, to be read and added to.
-Called by: `tests.architecture.seam_visitor`.
 Must never: hold an exemption; those are in `tests.architecture.seams`, each with its reason.
 Rules: simulator 2.2.
 """

@@ -1,7 +1,6 @@
 """Walks one module and finds each place that goes past a seam or shows a set's order.
 
 Why: one clock read or one walk over a set in a thousand modules, and one seed is no longer one run.
-Called by: `tests.architecture.seams`.
 Must never: know which module it looks at; exemptions are the caller's.
 Rules: simulator 2.2.
 """

@@ -1,7 +1,6 @@
 """The seam check: production code reaches the outside through seams only, but for the adapters listed here.
 
 Why: the simulator promises that one seed is one run; a single forgotten `time.time()` breaks that for good and unnoticed.
-Called by: `make seams` (`python -m tests.architecture.seams`), and `tests.architecture.test_seams` in every test run.
 Must never: know a per-line escape. The list below is the only way around, module by module and rule by rule, and an entry
 that is no longer needed is itself a finding.
 Rules: simulator 2.2.

@@ -1,6 +1,5 @@
 """Acquisition in Phase 1: fills what the pre-pass left from Idle, then Speculative machines.
 
-Called by: `tests.reference.model`, after the pre-pass.
 Must never: displace a claim, or take a machine outside of a gang's recorded domain.
 Rules: decision-engine 7.8 to 7.11; decisions E1 (one sorted pass), E8 (spread), E16 (gangs before ordinary needs).
 Read literally: the deficit of the fallback's choice is what is missing at that step, and the price that ranks its

@@ -1,7 +1,6 @@
 """The board of Phase 1: every need of the normalised demand, and which machine is claimed for which need.
 
 Why: pre-pass and acquisition write the same claims; results, Phase 2 and Phase 3 read them.
-Called by: `tests.reference.model` makes it, the phases fill it.
 Must never: let a machine be claimed twice.
 Rules: decision-engine 7.1, 7.12.
 """

@@ -1,6 +1,5 @@
 """The one domain in which a gang gathers: a total order over domains, compared exactly.
 
-Called by: `tests.reference.prepass`.
 Rules: decision-engine 7.4, rank by rank; 10.3 for the summary of candidates.
 """
 

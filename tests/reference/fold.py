@@ -1,6 +1,5 @@
 """Normalising demand: a gang that fits on one machine needs no domain, so gangs of one kind fold into one need.
 
-Called by: `tests.reference.model`, before anything else.
 Rules: decision-engine 6; decision E6 (a machine on order for the folded class keeps the class folded).
 Read literally: a class is told by the exact value of the total. The total key of the rule, in thousandths rounded up,
 only sorts; totals that differ by less than a thousandth are put in order by their exact amounts.

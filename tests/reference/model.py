@@ -2,7 +2,6 @@
 
 Why: the engine that runs in production earns its speed with columns, classes and memory of former cycles; whatever it
 answers must be what this answers, actions in order included.
-Called by: golden scripts and property tests, as `decide`.
 Must never: be made faster at the price of a line that the rules do not say.
 Rules: decision-engine 5 (the cycle) and 10.1 (order of actions), decisions E1 to E18. The other modules beside this one
 name theirs.

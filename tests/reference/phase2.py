@@ -1,6 +1,5 @@
 """Phase 2: needs that Phase 1 left short take machines from work of strictly lower priority.
 
-Called by: `tests.reference.model`.
 Must never: move a machine now; a victim drains, and a later Phase 1 takes it when it is Idle.
 Rules: decision-engine 8; decisions E3 (claims of equal or higher precedence are safe), E4 (preemption in flight counts),
 E11 (victim order).

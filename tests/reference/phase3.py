@@ -1,6 +1,5 @@
 """Phase 3: bound machines nobody claimed go back, and idle bought ones are given up.
 
-Called by: `tests.reference.model`.
 Must never: do sums on demand; it looks at the claims only.
 Rules: decision-engine 9.
 """

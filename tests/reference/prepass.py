@@ -1,7 +1,6 @@
 """The pre-pass of Phase 1: credits what is there or on order, and chooses every gang's domain.
 
 Why: the only place where existing supply is attributed; Phase 3 reclaims exactly what it leaves unclaimed.
-Called by: `tests.reference.model`, once, before acquisition.
 Rules: decision-engine 7.2 to 7.7; decisions E7 (Creating counts for the cluster it was ordered for) and E16 (gangs first).
 """
 

@@ -1,6 +1,5 @@
 """Strict spread: one walk over Idle and Speculative machines that keeps the groups even.
 
-Called by: `tests.reference.acquire`.
 Rules: decision E8, which replaces the two calls of decision-engine 7.11.
 Read literally: a machine credited to the need that has no value for the topology key is in no group.
 """

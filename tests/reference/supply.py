@@ -2,7 +2,6 @@
 
 Why: the phases differ in what they do with a machine, hardly in which machines they look at; the filters and the orders
 of the rules stand here once, each with its number.
-Called by: every phase of `tests.reference.model`.
 Rules: decision-engine 2.12, 3, 7.8; decision E5.
 """
 

@@ -1,6 +1,5 @@
 """Verdicts: for every need how it fared and the first reason that applies.
 
-Called by: `tests.reference.model`, last.
 Must never: influence an action.
 Rules: decision-engine 7.12, 10.3; decision E4 (only victims of this cycle exhaust preemption).
 """

@@ -1,7 +1,6 @@
 """Certificates for tests: good ones, and every kind of bad one that a gate or a handshake must refuse.
 
 Why: tests of mutual TLS need certificates that `bigfleet.transport.dev_ca` rightly will not make.
-Called by: tests, over real sockets.
 Must never: be used outside tests; files are replaced at will.
 Rules: wire 8, decision S11.
 """

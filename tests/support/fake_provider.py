@@ -1,7 +1,6 @@
 """A fake provider on virtual time with a caller beside it, in one line, and pools to fill it with.
 
 Why: tests of shards, of the fake and of its faults all begin with "some machines, a provider, a client".
-Called by: tests, inside `run_virtual`.
 Must never: wait for anything real.
 Rules: providers 5 (the same class in process, on the virtual clock).
 

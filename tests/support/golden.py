@@ -2,7 +2,6 @@
 
 Why: a row of the oracle reads best as a conversation, input above the rule and answer below it, and a changed answer as
 a difference of two texts.
-Called by: golden tests; `replay` returns the script answered anew, which the test compares with the script.
 Must never: know what the commands mean; that is the world's business.
 
     machine i1 Idle              a command each line; what follows " #" is a comment

@@ -1,7 +1,6 @@
 """Decides whether a recorded history of calls could have come from one copy of the data.
 
 Why: stale reads and lost writes look harmless one by one; only the order of all calls of all clients shows them.
-Called by: tests that record what clients asked and heard while replicas were killed, paused and cut off.
 Must never: know what the calls mean; a model says which answers a state allows.
 Rules: coordinator 19 item 23.
 

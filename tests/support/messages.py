@@ -2,7 +2,6 @@
 
 Why: laws such as "encoding loses nothing" have to hold for every message of the contract, also for those added later,
 so the values come from the descriptors and not from a list kept by hand.
-Called by: property tests of the contract, of `bigfleet.wire`, and of whatever reads or writes messages.
 Must never: leave out a field, an enum number or a member of a oneof that the wire allows; NaN alone is left out, as it
 is not equal to itself.
 Rules: wire contract, sections 10 and 12.

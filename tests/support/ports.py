@@ -1,6 +1,5 @@
 """Free ports of the loopback interface, for programs that have to be told theirs.
 
-Called by: integration tests, before they start a process.
 Must never: be used where a program can pick a port by itself; between picking and use another process may take it.
 """
 

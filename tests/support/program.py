@@ -1,7 +1,6 @@
 """One of our programs as a real process, its log read as what it is: lines of JSON.
 
 Why: exit codes, signals, ports and what is left behind can only be seen from outside of a process.
-Called by: integration and end-to-end tests.
 Must never: outlive its runner (the kernel ends it with the thread that started it), or signal what it did not start.
 """
 

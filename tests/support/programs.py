@@ -1,7 +1,6 @@
 """Programs of ours as real processes, for tests: started on free ports, listened to, ended.
 
 Why: kill -9, signals, exit codes and real sockets can be tested on a real process only.
-Called by: tests under `tests/integration`.
 Must never: leave a process behind, use a fixed port, or wait without a deadline.
 """
 

@@ -2,7 +2,6 @@
 
 Why: the shard's client must be tried against leaders that are late, deposed, refusing or gone, which no real one is on
 demand.
-Called by: tests, on either form of the network.
 Must never: answer any other call; nothing of a shard makes one.
 Rules: coordinator 4.3 and 5.
 

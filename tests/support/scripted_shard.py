@@ -2,7 +2,6 @@
 
 Why: an operator is tested against every behaviour a shard may have: polite, old, silent, deaf, impatient; the real one has only
 the good ones.
-Called by: tests of the operator, on the in-memory network or over gRPC.
 Must never: decide anything.
 Rules: wire 4, operator 3.2, 15.6 item 10.
 """

@@ -1,7 +1,6 @@
 """Views of a shard without a shard: a situation is decided on and shown as a cycle.
 
 Why: whatever reads a shard can be tested on any situation that a test can write down, in one line.
-Called by: tests of the read services, of the command line and of the coordinator client.
 Must never: differ in form from what the cycle loop swaps in.
 
     shard = StandingShard()

@@ -2,7 +2,6 @@
 
 Why: the rules meet where few sizes, zones, types, priorities and stamps meet; a wide range of values would hardly ever make
 a tie, a fold or a full domain.
-Called by: property tests of the naive model, and those that compare the fast engine with it.
 Must never: build a machine that breaks an invariant, or a parked gang that no need names.
 """
 

@@ -1,7 +1,6 @@
 """The demand of a simulated cluster: rows, each a need whose size follows a schedule.
 
 Why: demos, compose files and load runs want clusters that live, and want them the same each time.
-Called by: `bigfleet.clustersim.session`, at every look; read from a file by `read_demand`.
 Must never: depend on anything but the file and the time since the start.
 Rules: packaging 1.10 (rows, schedule, seed). The need of a row is written as in a snapshot document, without cluster,
 total and arrival: its total is its unit times the units that the schedule asks for.

@@ -1,7 +1,6 @@
 """Commands: how each is spelled, read, and applied to the tables. The one list of what the log may carry.
 
 Why: the proposer writes what every replica, of this version or the next, has to read; one table holds both ends together.
-Called by: the service and the upkeep make commands; `bigfleet.coordinator.core.machine` applies them.
 Must never: be given a kind without a level (decision C12), or read a field that its maker does not write.
 Rules: coordinator 2.2 and 12.7. Times are stamped by the proposer.
 """

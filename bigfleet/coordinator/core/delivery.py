@@ -1,7 +1,6 @@
 """Which domain instructions a shard is owed: the difference between the table and what the shard is known to hold.
 
 Why: level-triggered, so that a lost answer, a failover or a restarted shard heals by itself at the next report.
-Called by: the report handler of the serving leader; made anew with each term.
 Must never: send the same again while it is queued, or again at once after it was refused; send domain instructions while
 the coordinator re-learns (10.4), or to shards that share a provider: their rules (8.3) come with partition mode.
 Rules: coordinator 5.1 and 8.3. A shard outside partition mode sends no view; what it acked under this leader and its own

@@ -1,7 +1,6 @@
 """Fields of commands and table texts: taken as they are, or refused by name.
 
 Why: a log entry may come from another version, and apply must refuse what it cannot read instead of raising on it.
-Called by: `bigfleet.coordinator.core.commands` and `bigfleet.coordinator.core.table_text`.
 Must never: repair a value, or take a number for a text.
 """
 

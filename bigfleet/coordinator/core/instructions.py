@@ -1,7 +1,6 @@
 """The queue of instructions per shard: sent with every answer until acknowledged, under the term that was won.
 
 Why: instructions ride on answers to reports and may be lost with them; the queue is what makes them arrive.
-Called by: the report handler of the serving leader; made anew with each term.
 Must never: stamp another term than the one captured when this process won, send again what was answered in any way, or
 grow beyond its bound.
 Rules: coordinator 5.1 and 5.3.

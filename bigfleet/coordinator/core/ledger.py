@@ -2,8 +2,8 @@
 
 Why: a move is ordered by committed steps and never by a clock (decision C6), so that no failover, late instruction or
 repeated command can give a machine two owners.
-Called by: `bigfleet.coordinator.core.commands`. Nothing of ours proposes these steps yet: partition mode and the rebalancer
-come in a later version, but rows survive replication and snapshots today.
+Nothing of ours proposes these steps yet: partition mode and the rebalancer come in a later version, but rows survive
+replication and snapshots today.
 Must never: delete a row in any step but `forget`; change some machines of a command and refuse others.
 Rules: coordinator 2.2, 10.4, 12.7, 12.9.
 """

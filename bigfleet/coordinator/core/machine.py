@@ -1,7 +1,6 @@
 """The state machine: one batch text in, one result text out, on every replica in the same order.
 
 Why: it is all that a replicated log has to know of the coordinator; see `bigfleet.coordinator.log.StateMachine`.
-Called by: the log, on its own thread, one call at a time; readers take copies under the same lock.
 Must never: raise from `apply`, whatever the text and whatever the defect: one raising command would stop all replicas for
 good (coordinator 17.3). Must never go on behind a level that this version does not know (decision C12).
 Rules: coordinator 2.2, 2.3, 10.2.

@@ -1,7 +1,6 @@
 """Results of commands: what was done, or why it was refused. A refusal is a value, never an exception.
 
 Why: a command that raises inside the replicated apply would stop every replica for good (coordinator 17.3).
-Called by: `bigfleet.coordinator.core.tables`, `ledger` and `batch` make them; the desk reads them.
 Rules: coordinator 2.2.
 """
 

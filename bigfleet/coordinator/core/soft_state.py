@@ -1,7 +1,6 @@
 """What the leader has heard from shards: reports, shortfalls, heartbeats. Its memory only, never replicated.
 
 Why: every shard tells it again within one interval, so that replicating it would cost writes and gain nothing.
-Called by: the report handler and the read calls of the serving leader; made anew with each term.
 Must never: outlive a term (a replica that loses and regains leadership would revive dead data), keep a shortfall that the
 newest report no longer has, or let an older report replace a newer one.
 Rules: coordinator 3 and 8.2.

@@ -1,7 +1,6 @@
 """The tables as a JSON value and back: what dumps of the log hold.
 
 Why: a dump must be made quickly, as the log stands still meanwhile, and must never be loaded half.
-Called by: `bigfleet.coordinator.core.machine`; the archive builds such a value to restore from.
 Must never: load rows that break an invariant: loading goes through the same mutators as commands, and any refusal refuses
 the whole (coordinator 2.3, 7).
 """

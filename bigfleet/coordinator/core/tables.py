@@ -2,7 +2,6 @@
 
 Why: three replicas apply the same commands and must end with the same rows; so each change is one method that checks first,
 then changes, and depends on nothing but the tables and its arguments.
-Called by: `bigfleet.coordinator.core.commands` (apply), `bigfleet.coordinator.core.table_text` (load), readers of copies.
 Must never: raise on bad input, ask the time, change anything before all checks passed, overwrite an address.
 Rules: coordinator 2.1 to 2.3. Moves between shards are in `bigfleet.coordinator.core.ledger`.
 

@@ -2,7 +2,6 @@
 
 Why: the standard library takes certificates from files only and keeps what it was given; rotation must not need a restart, nor
 half a pair end a link.
-Called by: `bigfleet.coordinator.raft.relays` before each handshake.
 Must never: leave a key on the disk, accept less than TLS 1.3, or trust a certificate for its CA alone: the far side must be a
 replica, which carries the admin role.
 Rules: coordinator 4.2 and 17.7, wire 8, decisions C8 and S11.

@@ -1,7 +1,6 @@
 """The data directory of one replica: its files, its lock, and every way in which it comes to be.
 
 Why: minting, learning, promoting, restoring and extracting all write or read the same five files, and each has one right order.
-Called by: `bigfleet.coordinator.raft.raft_log` at start, and the offline verbs `snapshot restore` and `snapshot extract`.
 Must never: be used without its lock, wipe what it cannot read, or write the identity before the rest is durable.
 Rules: coordinator 9.2 to 9.5, 10.4, 17.2.
 """

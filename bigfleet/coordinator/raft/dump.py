@@ -1,7 +1,6 @@
 """The dump: all tables at one entry of the log, in a file with its checksum.
 
 Why: the library's dump is a pickle without a checksum, never synced; gone or damaged, its replica led with empty tables.
-Called by: the Raft object on the tick thread (`Dumps.write`, `Dumps.load`), preflight and the offline tools.
 Must never: unpickle, fork, or let a bad dump pass: one received from a leader ends the process before it can answer, as the
 library would go on and acknowledge it.
 Rules: coordinator 17.2, 17.3 and 17.9; ADR-0150. SHA-256 in hex, a newline, then canonical JSON.

@@ -2,7 +2,6 @@
 
 Why: forming, joining and growing are the moments in which a quorum can be lost or doubled; each step here is durable before the next
 is begun, so that a crash in between leaves one quorum.
-Called by: `bigfleet.coordinator.raft.raft_log` runs it as one task for the life of the process.
 Must never: let a replica vote that has not applied an entry which the serving leader committed after it asked to join.
 Rules: coordinator 9.3 to 9.5; decision C3.
 """

@@ -1,7 +1,6 @@
 """The library's TCP transport with the guard in front of every message.
 
 Why: its own transport sends unsynced state, obeys utility messages such as "add a node", and takes forwarded commands.
-Called by: the Raft object, which is given this class; on the tick thread.
 Must never: decide anything itself; the rules are in `bigfleet.coordinator.raft.message_guard`.
 Rules: coordinator 17.7 and 17.9, decision C7: these methods are hooks that are not public, held by the contract test.
 """

@@ -2,7 +2,6 @@
 
 Why: a directory that was copied, rolled back or emptied looks like any other; without a name on it a replica could vote twice or
 mint a second cluster.
-Called by: the start-up of `bigfleet.coordinator.raft.raft_log`, the offline tools.
 Must never: be written before what it vouches for is durable: it is the last step of minting, promoting and restoring.
 Rules: coordinator 9.2 to 9.5 and 10.4. A learner's directory bears the name of its cluster too, so that what it learned from one
 cluster is never taken for the log of another.

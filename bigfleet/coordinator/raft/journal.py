@@ -1,7 +1,6 @@
 """The journal that pysyncobj is given in place of its own: checksummed, synced, cut on conflict only.
 
 Why: the library's journal never syncs, has no checksums, and lets a resend from behind cut entries that were acknowledged.
-Called by: the Raft object through the factory hook, on the tick thread alone; `sync` also by the transport before each message.
 Must never: let anything leave that rests on unsynced bytes, or go on after a failed write or sync: from then on every call
 raises, whatever the library does with the first error.
 Rules: coordinator 17.2 and 17.9, decisions C7 and C10.

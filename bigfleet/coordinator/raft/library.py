@@ -2,7 +2,6 @@
 
 Why: everything that touches the library's shape stands here and in `guarded_transport`, so that an upgrade is a project with a
 beginning and an end.
-Called by: `bigfleet.coordinator.raft.replica`, on the tick thread.
 Must never: let a command raise (one such command stopped all three replicas for good), have a second replicated method (ids come
 from sorted names), or keep tables on the Raft object.
 Rules: coordinator 17.3, 17.4 and 17.9; decisions C7 and C12.

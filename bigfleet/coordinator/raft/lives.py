@@ -2,7 +2,6 @@
 
 Why: the library cannot change what a node is, so a learner that becomes a voter, and a sole voter that becomes one of three, is a new
 Raft object on the same directory. Between two lives the tables begin empty again and are filled from dump and journal.
-Called by: `bigfleet.coordinator.raft.formation` decides which life, `bigfleet.coordinator.raft.raft_log` looks at it.
 Must never: have two of them on one directory, or reuse tables of the life before: entries would be applied twice.
 Rules: coordinator 9.4, 9.5 and 11.
 """

@@ -2,7 +2,6 @@
 
 Why: in the library a voter's identity is its address string and its dynamic membership is unsafe, so addresses are names that
 never change, and the table comes from flags that are identical everywhere.
-Called by: the program, from its flags; `bigfleet.coordinator.raft.raft_log`.
 Must never: resolve a name.
 Rules: coordinator 9.1 and 14.
 """

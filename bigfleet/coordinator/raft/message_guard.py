@@ -2,7 +2,6 @@
 
 Why: the library sends before it syncs, answers without a term, commits its own stale tail while a snapshot arrives, and obeys
 forwarded commands. Each of these lost or invented data when it was measured.
-Called by: `bigfleet.coordinator.raft.guarded_transport` for real connections; tests put it around a network in memory.
 Must never: pass a message of another cluster, let one out before the journal is synced, or let a snapshot through that would
 take back what this replica has acknowledged.
 Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport); ADR-0150 and ADR-0151.

@@ -1,7 +1,6 @@
 """Term, vote and commit index: the file beside the journal.
 
 Why: a replica that forgets its vote can vote twice in one term, and two leaders follow.
-Called by: `bigfleet.coordinator.raft.journal` for every change, `bigfleet.coordinator.raft.preflight` at start.
 Must never: be read as a default when it is unreadable; the library did that, and forgot votes.
 Rules: coordinator 17.2 and 17.9. JSON {"b": {...}, "h": SHA-256 of "b" in canonical JSON}.
 """

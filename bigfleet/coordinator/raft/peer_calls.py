@@ -1,7 +1,6 @@
 """What a replica asks its peers over gRPC: who they are, and to be let in.
 
 Why: before there is a Raft link, and while no leader exists, the trailing metadata of any answer is all that is known.
-Called by: `bigfleet.coordinator.raft.formation`.
 Must never: keep a connection: every question dials afresh, as a peer may have moved.
 Rules: coordinator 9.3 (probe), 9.4 (join loop), 4.1 (metadata).
 """

@@ -1,7 +1,6 @@
 """Two connections as one: what arrives on either leaves on the other, within bounds.
 
 Why: the library believes any length prefix and keeps a silent connection for ever; a stranger must not get that far.
-Called by: `bigfleet.coordinator.raft.relays`, on the relays' own loop.
 Must never: read what it carries, or buffer more than the far side takes.
 Rules: coordinator 17.7. Until the library has answered once, which it does only to who knows the secret, a connection may send
 small frames only and has five seconds.

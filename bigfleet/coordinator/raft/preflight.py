@@ -2,7 +2,6 @@
 
 Why: on a damaged file the library leads with part of its keys, or with none; and after a crash between dump and trim it throws
 acknowledged entries away.
-Called by: `bigfleet.coordinator.raft.directory`, at start and for the offline tools.
 Must never: change a byte, or start on a guess; every refusal is exit 71 and names the file.
 Rules: coordinator 17.2 (preflight 1 to 7), decision C10.
 """

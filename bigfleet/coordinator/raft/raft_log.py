@@ -1,7 +1,6 @@
 """The replicated log of one process: what the service calls, on top of a replica that lives on its own thread.
 
 Why: callers want four calls and an honest error; threads, lives, batches and relays are none of their business.
-Called by: the program makes one; the service and the export loop use it through `bigfleet.coordinator.log`.
 Must never: say that it serves before everybody who keeps soft state has dropped it, or after leadership was lost.
 Rules: coordinator 2.4, 4.1, 9, 10.2, 11, 17.
 """

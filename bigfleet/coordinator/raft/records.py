@@ -3,7 +3,6 @@
 Why: after a power cut the end of a journal may be torn, reordered or full of holes, which is no damage; the same anywhere
 before it is. Each record stores the length of the file that was known to be synced when it was written, so that the two can be
 told apart.
-Called by: `bigfleet.coordinator.raft.journal` writes them, `bigfleet.coordinator.raft.preflight` reads them.
 Must never: touch a disk, or guess: bytes that a later record vouches for are never cut.
 Rules: coordinator 17.2 and 17.9, decision C10. A record is length and CRC-32 (u32 each), then the payload: index, term, synced
 length (u64 each), command; little-endian. Index 0 is no entry but a witness: it only says what is synced.

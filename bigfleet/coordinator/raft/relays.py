@@ -2,7 +2,6 @@
 
 Why: the library speaks plain TCP, resolves names on its own thread and lets anybody talk to it. It is therefore given loopback
 addresses only; this module owns the real port, with TLS where the flags ask for it.
-Called by: `bigfleet.coordinator.raft.raft_log` makes one for the life of the process.
 Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader to the peers; or pipe a byte before the far
 side has shown a replica's certificate.
 Rules: coordinator 9.1, 17.4 (only one side dials; names are resolved for each dial), 17.7; decisions C8 and C11.

@@ -2,7 +2,6 @@
 
 Why: the library is not thread-safe, its own thread retries what must end the process, and leadership is not yet the right to
 serve: that begins when the epoch of the term that was won is committed.
-Called by: `bigfleet.coordinator.raft.replica_thread` in a process; tests tick it by hand, under their own time.
 Must never: block on the asyncio loop; what it tells goes through callbacks that only hand over.
 Rules: coordinator 4.1 (serving), 11, 17.5 and 17.9 (epoch).
 """

@@ -2,7 +2,6 @@
 
 Why: one owner, so that nothing of the library is ever touched from two threads; and one place where an error becomes the end of
 the process or a line in the log.
-Called by: `bigfleet.coordinator.raft.raft_log`, one per life of the replica: learner, sole voter, voter.
 Must never: go on ticking after a FatalLogError; memory would be ahead of the disk.
 Rules: coordinator 11 and 17.2. Deviation from 11: the thread is ours, not the library's, see the README.
 """

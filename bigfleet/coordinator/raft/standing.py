@@ -2,7 +2,6 @@
 
 Why: the trailing metadata of every answer, readiness, `status` and the hint of a refusal all read the same facts, and must not mix
 those of two moments.
-Called by: `bigfleet.coordinator.raft.raft_log`, on the asyncio loop.
 Must never: say serving when the replica has lost the leadership, even if the loop has not been told yet.
 Rules: coordinator 4.1 (metadata, serving), 9.6 (ready).
 """

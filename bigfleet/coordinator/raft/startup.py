@@ -2,7 +2,6 @@
 
 Why: most ways to lose a cluster are a start that should not have happened: a wiped voter that votes, an ordinal 0 that mints a
 second cluster, a volume rolled back to the days when its owner was alone.
-Called by: `bigfleet.coordinator.raft.formation`, again and again while the answer is to wait.
 Must never: ask anybody, or read a disk; everything is handed in.
 Rules: coordinator 9.3, row by row; decision C3.
 """

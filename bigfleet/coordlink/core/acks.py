@@ -2,7 +2,6 @@
 
 Why: an ack that got lost on its way is asked for again by sending the instruction again. The answer must then be the same
 one, ids included: an offer whose ack was lost must not come back as an empty offer.
-Called by: `bigfleet.coordlink.core.obedience` remembers and repeats, `bigfleet.coordlink.link` takes and puts back.
 Must never: forget an ack that no report has delivered.
 Rules: coordinator 5.2, decision S15 (the last 10,000 ids).
 """

@@ -2,7 +2,6 @@
 
 Why: they are taken down and acknowledged; none at all means "everything". What the shard owns follows from its provider's
 listing as long as it shares that with nobody, so nothing decides by this set yet (decision C4).
-Called by: `bigfleet.coordlink.core.obedience` writes; status and tests read.
 Rules: shard 2 and 17, coordinator 8.1.
 """
 

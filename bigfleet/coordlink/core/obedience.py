@@ -2,7 +2,6 @@
 
 Why: an instruction may come twice, late, or from a leader that has been replaced without knowing; each id is carried out
 once, and no term below the highest one seen is obeyed.
-Called by: `bigfleet.coordlink.link`, once per answered report.
 Must never: accept what it does not carry out. Instructions that move machines between shards need a provider that shards
 share, which this shard does not do; they are refused with that reason (decision C4).
 Rules: coordinator 5.2, shard 17, wire 5.2; a new term empties the set of domains (ADR-0140).

@@ -1,7 +1,6 @@
 """The report of a shard, made of what its views show.
 
 Why: the coordinator learns counts and shortfalls, never machines; which counts those are is part of the contract.
-Called by: `bigfleet.coordlink.link`, off the event loop, as it counts the whole inventory.
 Must never: look at anything but a view; say 0 of what nobody has counted: before the first cycle there is no summary.
 Rules: shard 14 and 17, wire 5.2 and 10, coordinator 6.
 """

@@ -1,6 +1,5 @@
 """The routes of the original's dashboard, key for key, so that its page can be served against them.
 
-Called by: `bigfleet.dashboard.api.routes`.
 Must never: add, drop or rename a key. A number that is not known is 0 here, as the original has it; our own routes and
 pages say "unknown" instead.
 Rules: dashboard 4.1, 12.2.

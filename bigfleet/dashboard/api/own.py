@@ -1,6 +1,5 @@
 """Our own routes: status, machines, explanations, decisions, events, exports.
 
-Called by: `bigfleet.dashboard.api.routes`, and pages that show the same rows.
 Must never: say 0 for something that is not known (null says so), or answer with more than a page of machines.
 Rules: dashboard 4.2, 6, 9.
 """

@@ -1,6 +1,5 @@
 """The table of routes: path, function, parameters. The server mounts it, the OpenAPI file is checked against it.
 
-Called by: `bigfleet.dashboard.server`, the tests of the contract.
 Must never: hold a route that changes anything.
 Rules: dashboard 4.
 """

@@ -2,7 +2,6 @@
 
 Why: a shard of the original serves its needs and no more. Its rows carry verdict, reason, supply and domains; who competes
 is guessed from the rows ahead, and said to be a guess.
-Called by: `bigfleet.dashboard.api.own`.
 Must never: look like an answer of the engine; every sentence says "approximate".
 Rules: dashboard 6.3, 12.3.
 """

@@ -1,7 +1,6 @@
 """What the fleet cost over the last hour, and what a machine of each capacity type did.
 
 Why: no metric tells prices; the looks of the dashboard do, so it keeps an hour of them itself.
-Called by: `bigfleet.dashboard.watcher` after each look; the cost page draws it.
 Must never: grow beyond an hour, or take a silent shard's last word for a measurement.
 Rules: dashboard 5 (Cost: price trend).
 """

@@ -2,7 +2,6 @@
 
 Why: a lost zone of a large fleet moves a hundred thousand machines; nobody reads them one by one, and no answer is to be
 larger than a megabyte. `bigfleet what-if -o json` has them all.
-Called by: the process behind a what-if.
 Must never: leave something out without saying how much there is.
 Rules: dashboard 7, 9.
 """

@@ -1,6 +1,5 @@
 """Words of the fleet for whoever meets them on a page: shown when the pointer rests on a heading.
 
-Called by: tables and figures.
 Must never: say otherwise than `docs/concepts.md`, which explains them at length.
 Rules: dashboard 10.
 """

@@ -1,7 +1,6 @@
 """What changed: events told from the difference between one picture of the fleet and the next.
 
 Why: nobody sends the dashboard events; it sees states, and says what became different between two looks.
-Called by: `bigfleet.dashboard.watcher` after each round.
 Must never: report the first look as a change, or keep more than its bound.
 Rules: dashboard 1 (item 6), 3 (1,000 newest).
 """

@@ -1,6 +1,5 @@
 """What the fleet costs, and which work sits on machines that may vanish under it.
 
-Called by: the cost page and `/finops/snapshot`.
 Must never: call demand rows machines; the gauge counts rows.
 Rules: dashboard 4.1 (`/finops/snapshot`), 5 (Cost).
 """

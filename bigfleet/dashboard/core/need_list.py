@@ -1,7 +1,6 @@
 """A list of needs as a page asks for it: filtered, cut, with counts of the whole.
 
 Why: our shards do all that themselves; for one of the original, which sends every row, it is done here, to the same end.
-Called by: `bigfleet.dashboard.shard_reader`; pages and exports read the list.
 Must never: count what does not pass the filter.
 Rules: dashboard 5 (Needs), 12.3; ADR-0160.
 """

@@ -2,7 +2,6 @@
 
 Why: pages, the state word and the event log look at the same picture, so they cannot contradict each other; and what was
 not answered is told apart from what is empty.
-Called by: `bigfleet.dashboard.watcher` makes pictures; everything under `core` and `pages` reads them.
 Must never: hold a message of the wire, or a number where nothing is known (None says so).
 Rules: dashboard 1, 3.
 """

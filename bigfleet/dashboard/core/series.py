@@ -1,7 +1,6 @@
 """An hour of metrics in memory: what was scraped, its rates and quantiles.
 
 Why: a dashboard in the box must show rates and trends where nobody has set up a Prometheus.
-Called by: the scraper records, `bigfleet.dashboard.metrics` reads.
 Must never: grow beyond its bounds (series over the limit are refused and counted), or take a counter that began anew for
 one that fell.
 Rules: dashboard 3 (10 s, 360 points, 5,000 series), 12.2.

@@ -1,6 +1,5 @@
 """Is anything wrong now? One word for the fleet, and every reason behind it.
 
-Called by: the overview, `/api/v1/x/status`, the event log.
 Must never: call a fleet good of which nothing is known.
 Rules: dashboard 1; the reports' age of 20 s is the original's.
 

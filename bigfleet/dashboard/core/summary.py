@@ -1,6 +1,5 @@
 """The fleet at a glance, from one picture: the answer of `/x/status` and the overview page.
 
-Called by: `bigfleet.dashboard.api.own`, `bigfleet.dashboard.pages.overview`.
 Must never: add up what some shard did not tell without saying so.
 Rules: dashboard 1.
 """

@@ -1,6 +1,5 @@
 """Numbers, ages, money and times as people read them.
 
-Called by: every page, and the tables that are exported.
 Must never: print a number for something that is not known; unknown is a word.
 Rules: dashboard 1 (unknown is never 0), 10 (units, separators, ages as "3 min", money as $/h).
 """

@@ -1,6 +1,5 @@
 """The frame around every page: head, navigation, state announcements, drawer.
 
-Called by: every page.
 Must never: refer to anything outside this server, or hold a script or style of its own (the security policy).
 Rules: dashboard 4, 5, 10, 11.
 """

@@ -1,6 +1,5 @@
 """A profile in words: what its needs ask of a machine, and what they are worth.
 
-Called by: the needs page, as the heading of a group.
 Must never: leave out a part that tells two profiles apart; the fingerprint has the same parts.
 Rules: dashboard 5 (grouped by profile), 10 (plain English).
 """

@@ -1,6 +1,5 @@
 """Tables of rows: captions, sorted columns, rows that open a drawer.
 
-Called by: every page with a list.
 Must never: leave a column without a header cell, or an action without a link that works without scripts.
 Rules: dashboard 5, 10.
 """

@@ -1,7 +1,6 @@
 """Acquisition: what existing machines leave open is filled from Idle, then from Speculative.
 
 Why: the second half of Phase 1; each claim made here becomes a Bootstrap or a Provision.
-Called by: the planner, after the pre-pass, with the needs that miss something.
 Must never: depend on anything but precedence, gangs first among equals, and list order (decisions E1, E16).
 Rules: decision-engine 7.8 to 7.11; Idle order by decision E5, spread by E8.
 """

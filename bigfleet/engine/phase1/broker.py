@@ -1,7 +1,6 @@
 """The one place that gives shared machines to needs: a plan is looked at whole, then committed or not at all.
 
 Why: a machine has at most one claimant in a cycle, whoever proposes it and in whatever order proposals come.
-Called by: acquisition.
 Must never: take a machine from a claimant of equal or higher precedence.
 Rules: decision-engine 7.13, decision E1, ADR-0062.
 """

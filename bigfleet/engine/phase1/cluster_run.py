@@ -2,7 +2,6 @@
 
 Why: existing machines serve their own cluster only, so clusters are independent of each other but for gangs that count
 on machines everybody may acquire. A run stops before each of those until it is that gang's turn among all clusters.
-Called by: `bigfleet.engine.phase1.prepass`, which says whose turn it is.
 Must never: credit a Creating machine that was not ordered for this need (E7), or change once it is finished.
 Rules: decision-engine 7.2 to 7.7; visiting order by decision E16.
 """

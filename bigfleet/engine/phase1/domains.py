@@ -2,7 +2,6 @@
 
 Why: machines of a gang must share one value of the Same key, so one value has to be chosen, and the choice must not
 hang on the order in which domains are met.
-Called by: the pre-pass.
 Must never: decide a tie by floating-point sums. Floats only sort out who is clearly behind.
 Rules: decision-engine 7.3, 7.4 and 10.3.
 """

@@ -2,7 +2,6 @@
 
 Why: a gang that is short fills up from its domain later. So that gangs visited afterwards do not count on the same
 machines, it marks them (7.6); marks are only for the pre-pass.
-Called by: the pre-pass, in the order in which gangs are visited; verdicts, which ask how it stood at a gang's turn.
 Must never: see ordinary needs, which neither make marks nor see them.
 Rules: decision-engine 7.3 and 7.6.
 """

@@ -1,7 +1,6 @@
 """The pre-pass: every cluster's run, and whose turn it is where runs meet.
 
 Why: it is the only place where existing supply is attributed; Phase 3 reclaims exactly what it leaves unclaimed.
-Called by: the planner, first step of Phase 1.
 Must never: let a gang look at shared supply before every gang that is visited earlier has.
 Rules: decision-engine 7.1, decision E1: runs may go side by side, and the answer does not depend on how many do.
 """

@@ -1,6 +1,5 @@
 """Strict spread: machines are taken so that the values of one topology key fill up evenly.
 
-Called by: acquisition, for an ordinary need with a spread that forbids scheduling otherwise.
 Rules: decision E8: one walk over both states, counts begin at what the need already holds, exhausted values count too.
 
 Zones are few and each has many machines, so machines are put in order only as far as needs take them. Host names are as

@@ -1,7 +1,6 @@
 """AvailableCapacity: what is idle, or could be bought, for a profile that the cluster asks for.
 
 Why: a planner sees a hint with its price without a way into the shard.
-Called by: `bigfleet.kube.crds.definitions`.
 Must never: promise anything; nothing is set aside for whoever reads it.
 Rules: wire 9.2, operator 2.3.
 """

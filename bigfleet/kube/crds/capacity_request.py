@@ -2,7 +2,6 @@
 
 Why: it is the only kind that people write, so its schema refuses with a sentence what would otherwise be left out of the
 roll-up and found days later.
-Called by: `bigfleet.kube.crds.definitions`.
 Must never: refuse a request that the original's operator would have reported, but for the limits of operator 2.4.
 Rules: wire 9.1, operator 2.1 and 2.4, ADR-0024, ADR-0027, ADR-0039.
 """

@@ -1,7 +1,6 @@
 """What makes up one kind, and the CustomResourceDefinition made from it.
 
 Why: names, columns and schema of a kind are one value, so that no second place can disagree with it.
-Called by: `bigfleet.kube.crds.definitions`, the chart generator, the in-memory API server.
 Must never: hold more than one version; `v1alpha1` grows by fields only (ADR-0084).
 Rules: wire 9, operator 2.
 """

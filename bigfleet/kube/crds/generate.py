@@ -1,7 +1,6 @@
 """`python -m bigfleet.kube.crds.generate` writes the chart and the field tables; `--check` writes nothing, names what drifted.
 
 Why: chart and page are made from the definitions, and a test refuses any other content.
-Called by: `make crds`, `make check`, the drift test.
 Must never: touch a file that it does not make, but for stale templates inside the chart.
 Rules: packaging 2.8 and 6.1.
 """

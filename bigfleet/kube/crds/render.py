@@ -1,7 +1,6 @@
 """The files that are made from the definitions: the chart `bigfleet-crds` and the field tables of the page for users.
 
 Why: nobody edits YAML that a schema in code already says; what is on the disk can only be right or be found stale.
-Called by: `bigfleet.kube.crds.generate` and the test that refuses drift.
 Must never: put a definition where `helm uninstall` would delete it, and with it every object of its kind in the cluster.
 Rules: packaging 2.1 and 2.8, ADR-0084, ADR-0010.
 """

@@ -2,7 +2,6 @@
 
 Why: the schema of a custom resource is data, and one typed place makes it: the chart, the tests, the page for users and the
 in-memory API server all read the same values.
-Called by: the three modules that define a kind, `bigfleet.kube.crds.definitions`.
 Must never: narrow what the original accepts but by the limits and rules of operator 2.4; stored objects must stay readable.
 Rules: wire 9 (the original's shapes), operator 2.4 (what ours add).
 """

@@ -1,7 +1,6 @@
 """UpcomingNode: a machine on its way into the cluster, in it, or on its way out.
 
 Why: people and dashboards of the cluster see what is coming without asking the shard.
-Called by: `bigfleet.kube.crds.definitions`.
 Must never: be read back by a shard; the object is for readers of the cluster.
 Rules: wire 9.3, operator 2.2.
 """

@@ -1,7 +1,6 @@
 """Many short texts in one buffer: ids, host references and wide labels, a few bytes each instead of an object each.
 
 Why: half a million small Python strings cost more memory than everything else about their machines.
-Called by: `bigfleet.model.inventory` alone, which keeps offset and length of each text in its columns.
 Must never: move or overwrite bytes that a snapshot may still read; growth and compaction make a new buffer.
 """
 

@@ -1,7 +1,6 @@
 """One NumPy array per field and a row per machine, shared with snapshots until somebody writes.
 
 Why: a snapshot of half a million machines must cost nothing; a write then copies only the column it touches.
-Called by: `bigfleet.model.inventory`.
 Must never: write into an array that a snapshot holds.
 """
 

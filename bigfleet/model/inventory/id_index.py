@@ -1,8 +1,6 @@
 """From machine id to row: sorted 64-bit hashes beside their rows, twelve bytes a machine.
 
 Why: a dict from id to row would cost ten times as much and an object per machine.
-Called by: `bigfleet.model.inventory` alone; it asks the owner for the id behind a row and compares it on every hit, so
-two ids with one hash are told apart, and an entry that is out of date is passed over.
 Must never: decide by the hash alone.
 """
 

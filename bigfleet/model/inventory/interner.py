@@ -1,7 +1,6 @@
 """Small numbers for values that many machines share: shapes, assignments, cluster names.
 
 Why: half a million machines have a few hundred shapes; a number per machine instead of a value makes columns possible.
-Called by: `bigfleet.model.inventory`.
 Must never: give a number that is in use a new meaning; `kept` makes a new interner and says how to renumber.
 """
 

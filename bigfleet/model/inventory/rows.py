@@ -2,7 +2,6 @@
 
 Why: the first listing of a large provider brings everything at once; making a record per machine would take longer
 than parsing it.
-Called by: the reader of provider listings fills one, `Inventory.insert_rows` takes it in.
 """
 
 from array import array

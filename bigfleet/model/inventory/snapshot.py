@@ -1,7 +1,6 @@
 """One consistent, immutable view of the inventory: what the engine decides on.
 
 Why: all phases of a cycle must see the same machines, and nothing they see may change under them.
-Called by: `Inventory.snapshot` makes it, once per cycle; the engine and readers use it.
 Must never: keep a Python object per machine; a record is made when somebody asks for it.
 Rules: decision-engine 2.12 (the three orders).
 """

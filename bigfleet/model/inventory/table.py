@@ -2,8 +2,6 @@
 
 Why: 500,000 machines must fit into memory and be walked by arithmetic, so no Python object per machine is kept;
 records are views made on demand (ADR-0093).
-Called by: the shard alone writes, through five operations: insert, apply, adopt, undo, remove; everybody else reads a
-snapshot.
 Must never: hold a record that breaks an invariant, let an ordinary write skip an edge, or change a snapshot.
 Rules: decision-engine 2.12; adopt and undo are decision S19.
 """

@@ -1,7 +1,6 @@
 """Labels with a value of their own for nearly every machine, such as a host name, kept apart from the shapes.
 
 Why: one such label would make every machine a shape of its own, and shapes are Python objects.
-Called by: `bigfleet.model.inventory.table`; readers of listings ask `keys` so that they can split records early.
 Must never: lose or invent a label. A machine's labels are its shape's and its wide ones together, whichever of the two
 a label lies in at the moment.
 """

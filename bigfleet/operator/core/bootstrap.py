@@ -1,7 +1,6 @@
 """What a machine gets in order to join: the stub, or a template of the installation.
 
 Why: user data holds join credentials of this cluster, so it is made here and by nobody else.
-Called by: the operator, for each request of the shard.
 Must never: raise for one request, call out, or let what it rendered into a log or an error.
 Rules: operator 5, ADR-0011.
 """

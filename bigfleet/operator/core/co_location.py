@@ -1,7 +1,6 @@
 """The group text of a gang: which requests belong together.
 
 Why: the shard compares groups for equality, so equal terms must give equal texts on every operator and at every time.
-Called by: `bigfleet.operator.core.contribution`.
 Must never: join two namespaces that did not ask for it, or let the size of a selector decide how much memory a request costs.
 Rules: operator 4.5, ADR-0024, ADR-0125. After the scope the text is the original's.
 """

@@ -2,7 +2,6 @@
 
 Why: it is worked out once, when the request is seen, so that a roll-up over 100,000 of them only counts; equal rows and equal
 amounts are one object each, so counting is by identity and memory is by kind.
-Called by: the projection of the operator's cache, for each request that appears or changes.
 Must never: raise, whatever stands in a request; remember a row that no request has any more; take the amount for identity.
 Rules: operator 4.2 to 4.7, wire 2.6, ADR-0027.
 """

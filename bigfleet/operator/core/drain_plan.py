@@ -1,7 +1,6 @@
 """One node's drain, round by round: whom to ask to leave, and when it is over.
 
 Why: what an answer to an eviction means for the next round, and for the end, is a rule of its own, apart from the calls.
-Called by: `bigfleet.operator.drains`, with the pods of the node as just listed.
 Must never: ask a pod twice that has agreed, count a pod that stays by nature, or call a node drained while a pod is on it.
 Rules: operator 7.4, ADR-0009.
 """

@@ -1,6 +1,5 @@
 """The AvailableCapacity that a hint makes.
 
-Called by: `bigfleet.operator.available`.
 Must never: write a price with an exponent or a confidence that the schema does not know.
 Rules: operator 2.3, wire 9.2.
 """

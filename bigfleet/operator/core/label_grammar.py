@@ -1,7 +1,6 @@
 """What Kubernetes takes for a label key and a label value.
 
 Why: a requirement whose key no node can bear never matches, and a separator inside a key would corrupt the fingerprint.
-Called by: `bigfleet.operator.core.contribution` and `bigfleet.operator.core.co_location`.
 Must never: repair a text; it fits or it does not.
 Rules: operator 4.7.
 """

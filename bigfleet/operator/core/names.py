@@ -1,6 +1,5 @@
 """Names, labels and annotations of the objects that the operator writes.
 
-Called by: everything that names an UpcomingNode or AvailableCapacity, or marks a Node.
 Must never: change; people and a later operator find the objects by them.
 Rules: operator 2.2, 6.3 rule 15, 7.1 to 7.3, decision O1, ADR-0095.
 """

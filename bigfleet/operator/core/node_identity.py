@@ -2,7 +2,6 @@
 
 Why: a shard knows machines and providers, a cluster knows nodes; whoever guesses evicts the wrong pods, or nobody and says
 that it was done.
-Called by: reclaims, and whatever fills the `nodeRef` of UpcomingNodes.
 Must never: choose between two.
 Rules: operator 7.2, decision S12, ADR-0016, ADR-0074.
 """

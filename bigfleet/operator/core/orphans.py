@@ -1,7 +1,6 @@
 """Which objects of ours have nothing behind them any more.
 
 Why: machines leave while the operator is away, and nobody tells it; their objects would stay for ever.
-Called by: `bigfleet.operator.sweeps`.
 Must never: delete many at once on the word of one session, sweep what a person has to look at, or touch a running drain.
 Rules: operator 6.5 and 7.1, decision S8, ADR-0074.
 """

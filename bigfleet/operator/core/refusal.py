@@ -1,7 +1,6 @@
 """Why a CapacityRequest is left out of the demand.
 
 Why: one bad request must not spoil the roll-up, and its owner must read on the object itself what to change.
-Called by: `bigfleet.operator.core.contribution` raises and catches it; the status of the request shows it.
 Must never: quote more of a foreign text than a person reads.
 Rules: operator 2.4 and 4.7.
 """

@@ -1,7 +1,6 @@
 """What the status of a CapacityRequest says, and when a write of it is due.
 
 Why: the owner of a request sees on the object itself whether it is part of the demand, at the price of one write in its life.
-Called by: `bigfleet.operator.acknowledge`.
 Must never: take an Acknowledged request back to Pending, or write what is there already.
 Rules: operator 2.1, 2.4, 4.7 and 4.8; the condition travels in the same patch as the phase.
 """

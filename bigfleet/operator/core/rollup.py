@@ -2,7 +2,6 @@
 
 Why: the roll-up is the cluster's whole demand at each tick. With shared rows and amounts it is a count of pairs, then one
 multiplication for each, whatever the number of pods.
-Called by: the operator's roll-up tick, in pieces so that the loop stays free.
 Must never: send a part of the demand, or let the order of requests show in the bytes.
 Rules: operator 4.1 to 4.3 and 4.7, wire 2.2, ADR-0027, ADR-0039 (always the total, never the unmet part).
 """

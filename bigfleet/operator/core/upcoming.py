@@ -2,7 +2,6 @@
 
 Why: the shard never sends a frame twice and never reads the object back, so each frame must lead to the right object whatever
 stands there now: nothing, an older phase, or what a drain wrote meanwhile.
-Called by: `bigfleet.operator.node_states`, again after each conflict.
 Must never: infer from the stored phase what the frame says itself, or clear what an empty field does not contradict.
 Rules: operator 6.1 to 6.4, ADR-0016, ADR-0057.
 """

@@ -1,7 +1,6 @@
 """What is kept of UpcomingNodes, AvailableCapacities and Nodes.
 
 Why: a cache holds what decisions read and nothing more.
-Called by: the operator's caches, as projections; the other modules of this core read them.
 Must never: raise, whatever an object holds; somebody else may have written it.
 Rules: operator 15.6 items 1 and 2.
 """

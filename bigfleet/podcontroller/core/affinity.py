@@ -1,7 +1,6 @@
 """What a pod says about its neighbours: co-location from required pod affinity, and binding spread.
 
 Why: users say "together" and "apart" in Kubernetes' own words; nothing of ours has to be written into a manifest (ADR-0024).
-Called by: `bigfleet.podcontroller.core.translate`.
 Must never: read preferred affinity, anti-affinity, or anything about owners.
 Rules: operator 12.3 (co-location, topology spread), 4.5 (scope).
 """

@@ -2,7 +2,6 @@
 
 Why: from whatever was left half done, by us, by a second replica or by the original, the same look yields the steps that are
 missing; so a restart at any moment needs no memory.
-Called by: `bigfleet.podcontroller.controller`, for one pod at a time, and its comparison of everything.
 Must never: ask for two requests of one pod, or for a change that leaves everything as it is.
 Rules: operator 12.2, ADR-0039.
 """

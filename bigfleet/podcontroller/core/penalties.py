@@ -2,7 +2,6 @@
 
 Why: a platform team maps priority classes to dollars once, so that the owner of a workload needs no annotation, and one who
 knows better can say so on the pod.
-Called by: `bigfleet.podcontroller.core.translate`; the program reads the file of defaults through `read_defaults`.
 Must never: derive one penalty from the other or from the priority, or write an amount that our schema refuses: a request that
 is refused is demand that is missing.
 Rules: operator 12.3 (penalties), 2.4 (no negative penalty), ADR-0105.

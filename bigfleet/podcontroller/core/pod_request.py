@@ -1,7 +1,6 @@
 """What one pod requests, in the scheduler's arithmetic.
 
 Why: demand that is counted otherwise than kube-scheduler counts it leads to nodes on which the pod does not fit.
-Called by: `bigfleet.podcontroller.core.translate`.
 Must never: read a limit, or lose a part of an amount: sums are exact.
 Rules: operator 12.3 (resources), ADR-0027.
 """

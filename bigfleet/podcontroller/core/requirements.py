@@ -2,7 +2,6 @@
 
 Why: a request whose operator nobody can express is left out of the demand for as long as its pod lives, and the machine under
 a running pod then looks like surplus. A condition that is only necessary keeps the demand and merely loosens it.
-Called by: `bigfleet.podcontroller.core.translate`.
 Must never: demand more than the pod does, or write what our schema refuses.
 Rules: operator 12.3 (requirements), 2.4 (limits).
 """

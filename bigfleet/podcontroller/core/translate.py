@@ -1,7 +1,6 @@
 """From a pod to the CapacityRequest that states its demand.
 
 Why: the one place where the words of a pod become the words of demand; everything the demand is made of is named here once.
-Called by: `bigfleet.podcontroller.core.views`, for every pod that is seen.
 Must never: wait, fail, or carry tolerations, claims, host ports or volumes: a request has no place for them.
 Rules: operator 12.2 (names, owner) and 12.3, ADR-0024, ADR-0027, ADR-0039.
 """

@@ -1,7 +1,6 @@
 """What is kept of pods, requests and upcoming nodes: as little as the decisions need.
 
 Why: 100,000 whole pods are gigabytes. What a pod asks for is kept as one text, and pods of one workload share it.
-Called by: the stores of `bigfleet.podcontroller.caches`, once per object and change.
 Must never: raise, whatever an object looks like; keep a document.
 Rules: operator 12.2, 12.4, 15.6 item 1 (projections).
 """

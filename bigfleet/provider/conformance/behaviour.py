@@ -1,7 +1,6 @@
 """A behaviour: an id that never changes, one sentence, steps for people, and the code that checks it.
 
 Why: `--list`, `--show`, reports and the verdict all read the same object that runs, so none of them can lie.
-Called by: the families declare behaviours, `bigfleet.provider.conformance.catalogue` gathers them.
 Must never: reuse or renumber an id; ids are frozen (providers 2.1).
 
 The sentence is the first line of the function's docstring, the steps are the rest of it.

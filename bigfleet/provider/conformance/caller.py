@@ -1,7 +1,6 @@
 """The six calls, each recorded; an error status is an answer here, not an exception.
 
 Why: behaviours compare codes, so a refusal has to be a value, and every call has to be in the story of the behaviour.
-Called by: `bigfleet.provider.conformance.lab`, one per connection.
 Must never: retry, or interpret an answer.
 Rules: wire 3.
 """

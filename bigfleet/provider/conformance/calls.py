@@ -1,7 +1,6 @@
 """What was said to the provider and what it answered: the story that a failure report tells.
 
 Why: a failed behaviour is worth as much as its report; the author of the provider needs the exact calls.
-Called by: `bigfleet.provider.conformance.caller` writes, the reports read.
 Must never: keep a bootstrap blob or the values of a metadata map; only lengths and counts are told.
 Rules: providers 3 and checklist items 4 and 5.
 """

@@ -1,6 +1,5 @@
 """The table of all behaviours, in the order in which they run and are listed.
 
-Called by: the runner, `--list`, `--show` and the pytest plugin.
 Must never: hold an id twice; a test compares it with the 27 + 93 + 12 of the contract.
 Rules: providers 2.2 and 2.5.
 """

@@ -1,6 +1,5 @@
 """What behaviours demand of an answer; whatever is not met raises `ViolationError` with what was found and what was due.
 
-Called by: `bigfleet.provider.conformance.lab` and every family.
 Must never: accept a missing answer as a refusal: a call that ran into its deadline was not refused.
 Rules: providers 1.8 and 2.1.
 """

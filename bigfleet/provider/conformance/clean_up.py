@@ -1,7 +1,6 @@
 """Gives back what a behaviour took: drains what is bound, deletes what is idle.
 
 Why: a kit that empties the pool of the provider it tests can be run once; this one can be run every night.
-Called by: the runner, after each behaviour and after the probe.
 Must never: fail a behaviour, or touch a machine that the kit did not take.
 Rules: providers 2.4, trap 3.
 """

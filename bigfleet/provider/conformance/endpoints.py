@@ -1,6 +1,5 @@
 """Which endpoint a behaviour runs on: the target, the one that follows the fault convention, or a process of the kit.
 
-Called by: the runner.
 Must never: run a fault behaviour on the target, or kill a process that the kit did not start.
 Rules: providers 2.3 and 3.
 """

@@ -10,7 +10,6 @@
     ├── NotRunError             the kit was not given what the behaviour needs
     └── NoMachineError          there was no machine to work on, so nothing was tested
 
-Called by: every module of this package.
 Must never: carry a bootstrap blob or key material in its text, since the text is printed and written to reports.
 """
 

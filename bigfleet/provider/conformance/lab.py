@@ -1,7 +1,6 @@
 """What a behaviour works with: calls, machines to work on, walks to a state, waits for a fact.
 
 Why: a behaviour should read like its row of the table; taking, walking, polling and giving back are the same for all.
-Called by: the runner makes one per behaviour; the families use it.
 Must never: sleep without looking for a fact, or hand out the same machine to two behaviours at once.
 Rules: providers 2.1.
 """

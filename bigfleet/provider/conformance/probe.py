@@ -1,6 +1,5 @@
 """Finds out on one throw-away machine what a provider offers beyond the least.
 
-Called by: the runner, once per endpoint, before the first behaviour there.
 Must never: count as a test; what it cannot find out it leaves unknown.
 Rules: providers 2.1 (capability probe).
 """

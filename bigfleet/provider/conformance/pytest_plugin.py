@@ -1,7 +1,6 @@
 """A pytest plugin: one test per behaviour, against a provider that is already running.
 
 Why: authors of providers want the behaviours in the suite they have, with its selection and its reports.
-Called by: pytest, by `-p bigfleet.provider.conformance.pytest_plugin` or `pytest_plugins` in a conftest:
 
     pytest -p bigfleet.provider.conformance.pytest_plugin --bigfleet-target 127.0.0.1:9000 -k B3
 

@@ -1,6 +1,5 @@
 """A report as text, JSON, JUnit XML, badge and page.
 
-Called by: `bigfleet conformance`; the pytest plugin uses the text of failures.
 Must never: load anything from elsewhere into the page, or trust a text that came from the provider.
 Rules: providers 3 (output), checklist item 4.
 """

@@ -1,6 +1,5 @@
 """What a run found: a result per behaviour, the verdict, and what else its reader should know.
 
-Called by: the runner makes it; `bigfleet.provider.conformance.render` writes it.
 Must never: call a provider certified of which a required behaviour was not tested.
 Rules: providers 2.3, 2.4 (traps 4 to 6) and 3.
 """

@@ -1,7 +1,6 @@
 """Runs the behaviours against a target and makes the report.
 
 Why: the one entry for command line, pytest plugin and our own tests.
-Called by: `bigfleet conformance`, `bigfleet.provider.conformance.pytest_plugin`, tests of providers.
 Must never: change anything before it was allowed to, run two behaviours at once, or let the end of one reach the next.
 Rules: providers 2.3 and 3.
 """

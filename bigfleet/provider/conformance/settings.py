@@ -2,7 +2,6 @@
 
 Why: the numbers of the contract stand in one place with the contract's values, and the kit's own self-check can shorten
 them without touching a behaviour.
-Called by: whoever runs the kit; `bigfleet.provider.conformance.system` fills in the real clock and network.
 Must never: make a clock, a socket or a process; all of them come in through the fields.
 Rules: providers 2.1, 2.3 and 3.
 """

@@ -1,6 +1,5 @@
 """Machine states by the one-letter names that the behaviours use, and their words for reports.
 
-Called by: every module of this package that looks at a record.
 Must never: refuse a number it does not know; a report about a provider that sends one must still be printed.
 Rules: providers 1.2 and 2.1.
 """

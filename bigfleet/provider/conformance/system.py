@@ -1,7 +1,6 @@
 """The real surroundings of a run: gRPC, the system clock, and processes started by a command.
 
 Why: authors of providers should have one function to call.
-Called by: `bigfleet conformance`, the pytest plugin, tests of our own providers.
 Must never: run a command through a shell, or signal a process that it did not start itself.
 Rules: providers 3 (`--start`).
 """

@@ -1,7 +1,6 @@
 """The substrate that is not there: takes as long, and fails as often, as the conditions say.
 
 Why: the kit does everything the contract demands; all a fake has to add is time and trouble.
-Called by: the kit, as its `Backend`.
 Must never: decide about states, tokens or ids of operations, or keep a blob.
 Rules: providers 5.1, 5.3; ADR-0056 (readiness).
 """

@@ -1,6 +1,5 @@
 """A workload catalogue from a file, for fleets that none of the built-in ones describes.
 
-Called by: the program (`--catalog`).
 Must never: fill in a weight or a size that the file does not say.
 Rules: providers 5.1, scaletest 3.1 (the columns of its table).
 """

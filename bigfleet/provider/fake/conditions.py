@@ -1,7 +1,6 @@
 """What is wrong with the substrate and with the wire at present: waits, failures, holds, stock-outs, refusals.
 
 Why: flags set it at the start and verbs change it while calls run; both end here, so each fault is reachable both ways.
-Called by: the backend asks what befalls an operation, the front what befalls a call; the verbs write.
 Must never: touch a record, or let one knob move the random numbers of another: each has a stream of its own.
 Rules: providers 5.1, 5.2 and 5.3.
 """

@@ -1,7 +1,6 @@
 """The verbs as data: name, meaning, fields; and how a JSON body becomes a call of `FakeProvider`.
 
 Why: HTTP, page and script offer the same verbs; written once, they cannot differ.
-Called by: `bigfleet.provider.fake.control_http` and `bigfleet.provider.fake.script`.
 Must never: accept a field that a verb does not have.
 Rules: providers 5.2; the matrix of 5.3 is reached through these.
 """

@@ -1,7 +1,6 @@
 """The control over HTTP: verbs as JSON, and a page that offers them by hand.
 
 Why: a test in another language, a script or a person must be able to do to the fake what a test in process does.
-Called by: the program, when `--control-addr` is given.
 Must never: listen beyond loopback, answer a page of another origin (a browser on this host could be led here), read more
 than its limits, or keep a connection after one answer.
 Rules: providers 5.2; packaging 1.2 (addresses), 1.11 (header timeout).

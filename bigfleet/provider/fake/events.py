@@ -1,7 +1,6 @@
 """What happened, in order: every call with its token, every transition, every fault that was injected.
 
 Why: a test that failed asks what the provider saw; and two runs of one seed are equal exactly when these lines are.
-Called by: front, backend and verbs write; the control and tests read.
 Must never: hold a bootstrap blob, grow without bound, or carry anything but virtual time, ids and values: no address, no
 object number, nothing that two equal runs would not share.
 Rules: providers 5.2 (`/calls`, `/log`), acceptance 23.

@@ -1,7 +1,6 @@
 """The six calls as callers of the fake meet them: recorded, delayed, disturbed, lied to, and only then answered.
 
 Why: what happens on the way to a provider is as much a part of failure as what happens in it; the kit below stays honest.
-Called by: the network, in place of the kit's service; it survives restarts of the kit.
 Must never: record a blob, or hold a full listing longer than it takes to send it.
 Rules: providers 5.2 to 5.4; cursors 5.1.
 """

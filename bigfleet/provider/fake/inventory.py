@@ -1,7 +1,6 @@
 """The machines a fake starts with, from a file of pools.
 
 Why: a test says "40 spot slots in three zones" and not forty records; a misspelt key must not become a default.
-Called by: the program (`--inventory`), the verb `add`, tests.
 Must never: hold a record per machine; shapes are shared, slots are made one at a time.
 Rules: providers 5.1 (`--inventory`): an unknown key is refused with its path.
 """

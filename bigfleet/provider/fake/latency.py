@@ -1,7 +1,6 @@
 """How long something takes: fixed, evenly spread, or with the long tail that clouds have.
 
 Why: a fake that always answers at once hides every race; one seed must still give the same waits again.
-Called by: the specs of flags and verbs parse them, `bigfleet.provider.fake.conditions` draws from them.
 Must never: draw a negative time, or draw at all where the time is fixed: a knob that is not turned disturbs no stream.
 Rules: providers 5.1 (`2s`, `uniform:1s-5s`, `lognormal:30s,p99=4m`).
 """

@@ -1,7 +1,6 @@
 """The life of a fake: its kit, its listeners, and how both end and begin again.
 
 Why: a restart is one of the faults, so the kit must be replaceable while front, conditions and record live on.
-Called by: `bigfleet.provider.fake.provider.FakeProvider` adds the verbs.
 Must never: leave a listener or a task behind, or let two lives share a kit.
 Rules: providers 5 (same class in process and behind gRPC), 5.2 (`/restart`).
 """

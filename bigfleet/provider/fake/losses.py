@@ -1,7 +1,6 @@
 """Takes machines away without being asked, as spot markets and dead hardware do.
 
 Why: a shard must cope with Configured machines that fail by themselves, at a rate that a run can be graded against.
-Called by: `bigfleet.provider.fake.provider.FakeProvider` runs one for each life of the kit.
 Must never: take a machine that is not Configured, or cost more than a glance per tick at a million machines.
 Rules: providers 5.1 (`--loss-per-hour`, `--use-declared-loss`); scaletest 4.2 (Poisson, mean rate times Configured).
 """

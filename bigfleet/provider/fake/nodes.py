@@ -2,7 +2,6 @@
 
 Why: where a test has real clusters, a machine is Configured because its node joined and Idle again because its node was
 emptied; both facts are made by somebody else, a test's kubelet and a test's eviction, who has to be asked or to tell.
-Called by: the backend waits here; the verbs `joined` and `emptied`, and the callables of a test in process, end the waits.
 Must never: end a wait for a join by itself (the configure timeout does), keep a blob longer than its node takes to join, or
 hand a blob to a log: this is the one place of the fake that has one, and only while it waits for joins.
 Rules: decision O4 (a drain lasts until the node is empty or the grace ends); ADR-0056; ADR-0100 (joins).

@@ -1,6 +1,5 @@
 """Everything a fake can be told at its start, in one value.
 
-Called by: the program fills it from flags, tests by name.
 Must never: hold a clock, a socket or a file.
 Rules: providers 5.1.
 """

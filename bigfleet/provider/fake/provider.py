@@ -1,7 +1,6 @@
 """The fake provider with its verbs: everything that can be done to it while it runs.
 
 Why: a test in process, a script, the control over HTTP and its page must be able to do the same things.
-Called by: tests and the simulator directly; `bigfleet.provider.fake.control` for all others.
 Must never: answer before what was asked for is true.
 Rules: providers 5.2; each row of 5.3 is reachable from here.
 

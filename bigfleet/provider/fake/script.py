@@ -1,7 +1,6 @@
 """Verbs at their times, from a file: so every fault that the control can cause can also be caused by a flag.
 
 Why: a run that is to be repeated must not hang on somebody pressing a button.
-Called by: the program (`--script`); tests, on the virtual clock.
 Must never: go on in silence after a step that could not be done.
 Rules: providers 5.3 (each row by flag and by control).
 

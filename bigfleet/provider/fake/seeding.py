@@ -2,7 +2,6 @@
 
 Why: a scale test that says "realistic, 250 configured per cluster" must find the same fleet in the fake, in the benchmarks
 and in the simulator; the workload room makes all three.
-Called by: the program (`--catalog` and its companions), the all-in-one process, scale tests.
 Must never: draw from anything but the seed, or make machines in another way than `bigfleet.workload.fleet`.
 Rules: providers 5.1, scaletest 4.2 to 4.5.
 """

@@ -1,7 +1,6 @@
 """Which machines a verb is about.
 
 Why: "all spot machines of zone-a" is one selector, whether they are to fail, to cost more, or only to be shown.
-Called by: the verbs.
 Must never: decode more records than it must; states are looked at in columns first.
 Rules: providers 5.2.
 """

@@ -2,7 +2,6 @@
 
 Why: `create=lognormal:30s,p99=4m`, `configure=0.01:image pull failed` and `m6i.large@zone-a=5m-10m` are little languages; the
 control's verbs take the same texts.
-Called by: the program's settings and the control.
 Must never: guess. A kind, a code or a lie that nobody knows is refused with the ones that exist.
 Rules: providers 5.1.
 """

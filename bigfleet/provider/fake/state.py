@@ -1,7 +1,6 @@
 """Where a fake keeps its state over restarts, and how it is told to forget it.
 
 Why: "restart with and without state" is a row of the failure matrix; the kit knows stores, not how to begin a second one.
-Called by: `bigfleet.provider.fake.provider.FakeProvider` at each start.
 Must never: delete anything but the files of its own journal.
 Rules: providers 5.1 (`--state`), 5.2 (`/restart`, `/reset`).
 """

@@ -2,7 +2,6 @@
 
 Why: conformance behaviours about failing, hanging and late substrates need one that does so on command, the same in every
 language; whoever offers these triggers can be certified for fault.
-Called by: the provider kit; `fault_options` says how the kit around it is set up.
 Must never: fail without a trigger, or let a trigger act beyond its machine.
 Rules: providers 6 (a convention of the original).
 """

@@ -1,7 +1,6 @@
 """The backend of the hook provider: each step of the kit is one call of a hook.
 
 Why: everything the contract demands is the kit's; what is left is to call the right hook and to read its end.
-Called by: `bigfleet.provider.kit`, made by `bigfleet.provider.hook.provider`.
 Must never: decide by itself how often to try; exit codes and the kit's timeouts do.
 Rules: providers 7.2 and 7.3, ADR-0056 (readiness).
 """

@@ -1,6 +1,5 @@
 """The hook sets that come with the provider, by name.
 
-Called by: whoever reads an inventory with `hook_set`.
 Must never: name a hook that is not in the package; a test walks the folder.
 Rules: providers 7.4.
 """

@@ -1,7 +1,6 @@
 """Tries every hook once without effect, and tells how each did.
 
 Why: a typo in a script should show on the day it is written, not on the night a machine is needed.
-Called by: `bigfleet-hook-provider --check`.
 Must never: run a hook without BF_DRY_RUN=1, or touch the state of a provider that runs meanwhile.
 Rules: providers 7.3 (`--check`).
 """

@@ -1,7 +1,6 @@
 """Calls hooks: one per machine at a time, so many at once, each with its blob in a file that ends with it.
 
 Why: order, environment and secrets of every hook are decided in one place, whoever calls it and why.
-Called by: backend, prober and check.
 Must never: let a blob outlive its hook or reach a log; put more into a hook's environment than the protocol names.
 Rules: providers 7.3.
 """

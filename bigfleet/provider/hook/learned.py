@@ -2,7 +2,6 @@
 
 Why: a host may only be known once it is there, its rack or its serial number with it; the kit keeps what a host says of its
 size, and this keeps its labels.
-Called by: the backend: after a create, after a delete, and in `describe`.
 Must never: be the only place of anything that is needed to run a machine.
 Rules: providers 7.3 (`labels` in the output).
 """

@@ -1,7 +1,6 @@
 """Asks the probe hook about every machine that should be well, and gives up on one after three bad answers in a row.
 
 Why: hardware dies between two operations, and a shard counts on what is Idle or Configured.
-Called by: `bigfleet.provider.hook.provider`, for as long as the provider runs.
 Must never: touch a machine that an operation works on, or fail one for a single bad answer.
 Rules: providers 7.3 (`probe`), 1.2 (a stable machine may fail unasked), decision S1.
 """

@@ -2,7 +2,6 @@
 
 Why: hooks are other people's scripts; they hang, leave children, ignore signals and write without end, and none of that may
 reach the provider.
-Called by: `bigfleet.provider.hook.hooks` through the protocol, so that tests have processes of their own.
 Must never: return before the command is gone, let it inherit a descriptor or the environment, or signal anybody else's process.
 Rules: providers 7.3.
 """

@@ -1,7 +1,6 @@
 """A hook provider at work: the kit on its backend, and the loops that look at files and machines.
 
 Why: what must be made, started and stopped together is one object, for the program and for tests alike.
-Called by: `bigfleet.app.hook_provider_serve`, tests.
 Must never: end a loop because a file, a hook or the disk failed; only a defect does, and then the program ends.
 Rules: providers 7.
 """

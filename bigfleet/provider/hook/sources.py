@@ -1,7 +1,6 @@
 """Holds the inventory in force: reads files and directories, again when they change, and keeps the old one if the new is bad.
 
 Why: people edit the inventory of a running provider; half a file, a typo or a hook without its executable bit must cost nothing.
-Called by: `bigfleet.provider.hook.provider` at start, at each look and on SIGHUP; the backend reads what is in force.
 Must never: take over a part of an inventory of which another part is bad.
 Rules: providers 7.1.
 """

@@ -1,6 +1,5 @@
 """Hooks without processes, for tests on virtual time.
 
-Called by: tests of the hook provider.
 Must never: be kinder than a process: a reply that takes time can be cancelled, and is then remembered as ended.
 """
 

@@ -2,7 +2,6 @@
 
 Why: the way out of Failed must not be reachable over the network, nor by whoever may merely call the provider; a socket file
 that only its owner can open is a lock that every system has.
-Called by: provider programs open one beside their state; `bigfleet provider-admin` is its client.
 Must never: listen on anything but a local path, let others than the owner in, or do anything but repair.
 Rules: providers 4.1 (human repair), 10.27.
 """

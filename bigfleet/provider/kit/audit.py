@@ -1,7 +1,6 @@
 """Who brought a Failed machine back, when and how: lines that outlive the process.
 
 Why: a repair is the one way out of Failed and rests on a person's word; afterwards somebody will ask whose.
-Called by: the kit, before and after each repair.
 Must never: let a repair take effect that could not be written down first.
 Rules: providers 4.1 (human repair), 10.27.
 """

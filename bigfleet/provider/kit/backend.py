@@ -1,7 +1,6 @@
 """What the author of a provider writes, and what the kit hands to it.
 
 Why: an author says how to get, prepare, empty and give back a machine; order, fencing, state and disk are the kit's.
-Called by: authors implement `Backend` and those of the optional protocols they can keep; the kit finds them by isinstance.
 Must never: show an author a fencing token or a message of the wire.
 Rules: providers 4.2.
 """

@@ -2,7 +2,6 @@
 
 Why: a test says `await client.create("m-1", token)` and sees the answer or an `RpcError`; nothing is stamped, repeated or
 interpreted on the way.
-Called by: tests of the kit and of the providers on it, over any form of the network seam.
 Must never: be used by a shard, whose client stamps the token and knows what each code means.
 Rules: wire 3.7.
 """

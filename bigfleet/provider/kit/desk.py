@@ -2,7 +2,6 @@
 
 Why: checks and state change of a call form one critical section per machine, and nobody may see or hear of a change that a
 crash could take back. Different machines do not wait for each other, and share the disk's syncs.
-Called by: service, workers, refresh, admin; nothing else changes the book.
 Must never: depend on the caller still being there. A call that is cancelled half way has its entry written, applied and
 carried out all the same, for it may be on the disk already.
 Rules: providers 1.3 (critical section, persist before the answer).

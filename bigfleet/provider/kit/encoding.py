@@ -2,7 +2,6 @@
 
 Why: in this format the fields of a message may come in any order and in several pieces. So a record is its own fields
 followed by the bytes of a shape that thousands share, and a listing is nothing but such records one behind the other.
-Called by: the table (`bigfleet.provider.kit.core.table.Codec`) and the service, which frames answers.
 Must never: hand out a piece that only works for one reader; every answer is a plain message of the contract.
 Rules: wire 3.6, 3.7; providers 4.1 (big fleets).
 """

@@ -1,7 +1,6 @@
 """Changes as bytes, for journal and snapshot.
 
 Why: what a decision changed must come back after a crash exactly as it was; one place writes it and reads it.
-Called by: the kit writes what it decided, and reads it all at start.
 Must never: write a bootstrap blob. Must never read what it did not write: framing and checksums are the store's, and what
 passes them is well-formed.
 Rules: providers 4.1 (durable state), 5.5 (a snapshot names each shape once).

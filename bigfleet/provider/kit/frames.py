@@ -3,7 +3,6 @@
 Why: after a crash the end of a journal may be torn, which is no damage; a bad byte anywhere else is. Telling the two apart
 takes a witness: every frame says how much of the file was durable before it. Bytes that no later frame vouches for may be
 cut, others may not.
-Called by: `bigfleet.provider.kit.journal`.
 Must never: take a frame from another file or another place for one of ours: salt and offset are part of the checksum, so
 text that a caller stores in a record cannot pose as a frame.
 Rules: providers 4.1 (durable state), 10.11.

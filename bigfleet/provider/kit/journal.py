@@ -1,7 +1,6 @@
 """The durable store: a snapshot and the journal of what came after it, in one directory.
 
 Why: what was answered must survive any crash, and a start must be quick however long the provider lived.
-Called by: the kit, through `bigfleet.provider.kit.store.Store`.
 Must never: report an entry before it is synced, write on after a failed sync (nobody knows what reached the disk), delete a
 journal before the snapshot that replaces it is durable under its name, or share its directory with another process.
 Rules: providers 4.1 (durable state), 10.11, 10.12.

@@ -1,8 +1,7 @@
 """The provider kit: a backend becomes a provider.
 
 Why: an author writes four coroutines; everything the contract demands besides is here, once, and tested.
-Called by: authors through `bigfleet.providerkit`, and our own fake, fault and hook providers. Clock, store, randomness, ids
-and network are arguments, so the same kit runs in the simulator.
+Clock, store, randomness, ids and network are arguments, so the same kit runs in the simulator.
 Must never: serve before its state is read and its inventory checked, or go on silently once its store cannot be written.
 Rules: providers 4.
 """

@@ -1,6 +1,5 @@
 """The numbers of one provider, all in one place and each with its default.
 
-Called by: authors and programs set them, every module of the kit's shell reads them.
 Rules: providers 4.1.
 """
 

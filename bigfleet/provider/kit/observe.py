@@ -1,6 +1,5 @@
 """What a provider tells about itself: metrics of the catalogue, one log line per transition.
 
-Called by: service, workers and kit.
 Must never: log a blob or a token, or label a series with a machine's id.
 Rules: providers 4.1 (observability); decision P1 (calls without a token are counted).
 """

@@ -2,7 +2,6 @@
 
 Why: prices move, quota grows, hosts vanish; but a substrate that answers badly once must not cost a machine, and looking
 without finding anything must leave no trace.
-Called by: the kit, once at start and then every so often.
 Must never: change state, host, binding, type or zone of a machine, or bury one that is bound or on its way.
 Rules: providers 4.1 (refresh, validation), 1.7 (tombstones).
 """

@@ -1,7 +1,6 @@
 """A provider at work: its desk, service, workers and the loops that look after it.
 
 Why: what exists only between start and stop is one object, so that nothing can be used before or after.
-Called by: `bigfleet.provider.kit.kit` makes one per start.
 Must never: end a loop because of an error that may pass; a defect ends it, is logged, and the provider goes on without.
 Rules: providers 4.1 (refresh, tombstones, restart, snapshots), 4.2 (Watches).
 """

@@ -1,7 +1,6 @@
 """The six calls on the wire.
 
 Why: requests become core calls, verdicts become answers or status codes; here and nowhere else.
-Called by: the kit serves it through the network seam; the fake wraps it to lie.
 Must never: log or echo a bootstrap blob, decode a record to list it, or answer what is not durable.
 Rules: providers 1.3, 1.4, 1.8, 1.10, 1.11; wire 3 and 8.
 """

@@ -1,7 +1,6 @@
 """Reads a provider's state at start and writes its snapshots.
 
 Why: start is snapshot plus journal, then what the restart itself changes; the order decides what an old cursor shows.
-Called by: the kit, at start and from its housekeeping.
 Must never: let a book be read before it is whole.
 Rules: providers 1.7 (after a restart), 4.1 (durable state, restart).
 """

@@ -1,7 +1,6 @@
 """The files of a provider's state: which there are, what is in them, what a crash left behind.
 
 Why: start is snapshot plus journals, and most ways to lose data lie in the names: which file replaces which, and when.
-Called by: `bigfleet.provider.kit.journal`, which writes what this module reads.
 Must never: rely on a name or a byte that a power cut could still take away; what is found is synced before it is used.
 Rules: providers 4.1 (durable state), 10.11.
 

@@ -1,7 +1,6 @@
 """Where a provider's memory is kept: the promise that the kit needs, and the store that keeps nothing.
 
 Why: the same kit runs on a journal, on memory in tests, and on nothing at all where losing everything is part of the plan.
-Called by: the kit; `bigfleet.provider.kit.journal` is the durable form.
 Must never: report an entry as durable before it is, or two entries in another order than they were given.
 Rules: providers 4.1 (durable state).
 """

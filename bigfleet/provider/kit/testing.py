@@ -1,7 +1,6 @@
 """For tests of backends and of the kit: a store in memory that can be made slow or broken, and a backend that does as told.
 
 Why: an author's test should need neither a disk nor a substrate, and should be able to ask what the kit did with its backend.
-Called by: tests, through `bigfleet.providerkit.testing`, and the simulator.
 Must never: be kinder than the real thing; what the store has not confirmed is lost when it is opened again.
 Rules: providers 4.3.
 """

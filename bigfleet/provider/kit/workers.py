@@ -2,7 +2,6 @@
 
 Why: a call is answered at once and its work follows; the work of authors raises, hangs, answers late or wrongly, and every
 one of those must end in a settled machine with one line that says why.
-Called by: the kit, whenever an operation begins or is taken up again after a restart.
 Must never: wait for author code beyond its timeout, keep a blob after the operation, or let a late result count.
 Rules: providers 4.1, 1.4 (late results), 1.8 (stock-outs); ADR-0056 (readiness).
 """

@@ -1,8 +1,6 @@
 """Whether anything may be carried out: the kill switch, shadow mode, and the shard's own reasons to stop.
 
 Why: every refusal to act must be one decision in one place, with its reason in readiness, log and metric.
-Called by: the cycle asks before dispatch, workers before each action; the executor tells of fenced calls, the audit of
-lost records.
 Must never: start again by itself after being fenced; a person decides which process is the right one.
 Rules: shard 24, decisions S5 and S13; ADR-0072, ADR-0077.
 """

@@ -1,7 +1,6 @@
 """The attribution probe: lines that show whether machines are given up that somebody short could use.
 
 Why: a fleet that reclaims and starves at once has a defect, and these few lines show which machine and which gang.
-Called by: the cycle, every twentieth time and only when asked to.
 Must never: change anything; it reads one decision and its snapshot.
 Rules: shard 4.3.
 """

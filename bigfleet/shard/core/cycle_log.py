@@ -1,7 +1,6 @@
 """The last cycles in figures, and how needs that were short fared in each of them.
 
 Why: one cycle does not tell a trend: whether a need has just become short, or whether everything slows down.
-Called by: `bigfleet.shard.watching` notes every completed cycle, off the event loop; the insight service reads.
 Must never: keep a cycle alive; figures and keys of short needs only, both bounded.
 Rules: dashboard 1, 6.1 (point 8) and 8.
 """

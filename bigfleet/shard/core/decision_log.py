@@ -2,7 +2,6 @@
 
 Why: "what is it doing, and did it work" is the first question of whoever watches; the audit file answers it for good, this
 answers it at once and for a bounded time.
-Called by: the shard notes what it audits; the insight service reads.
 Must never: grow beyond its bound, or be read by a decision.
 Rules: dashboard 4.2 and 8, shard 23.
 """

@@ -1,7 +1,6 @@
 """A cycle in figures: machines by state and capacity type with what they cost, and clusters with what they have.
 
 Why: the first thing anybody wants to see of a fleet is how many and how much.
-Called by: the insight service, off the event loop.
 Must never: look at machines one by one; all of it is counted per shape, stamp and cluster.
 Rules: dashboard 1 (points 2 and 4) and 8.
 """

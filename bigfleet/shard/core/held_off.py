@@ -1,7 +1,6 @@
 """Profiles of clusters for which nothing is acquired for a while, because their bootstrap blobs fail.
 
 Why: one bad template would otherwise take machine after machine out of the free pool, or buy new ones that cannot join.
-Called by: the executor tells of blobs that failed or worked; the cycle asks before it dispatches an acquisition.
 Must never: hold a cluster's other profiles, or a profile whose blob was merely late.
 Rules: decisions S4 and S29; ADR-0071.
 """

@@ -1,7 +1,6 @@
 """What each cluster is told could be had for what it asks for.
 
 Why: operators show it to people; it promises and reserves nothing.
-Called by: the cycle, once, with the snapshot it decides on.
 Must never: repeat what a cluster was told last, or tell it more often than the interval allows.
 Rules: shard 18. A change inside the interval is not queued; a later cycle looks again.
 """

@@ -2,7 +2,6 @@
 
 Why: the verdicts stand in the engine's order, in which folded needs come last; readers are promised another one. And of
 tens of thousands of needs a reader looks at a page, so a row is made when somebody looks at it.
-Called by: `bigfleet.shard.need_frames`, off the event loop.
 Must never: look at machines, or at anything a later cycle changes.
 Rules: wire 6.1 (row order), shard 19 (joins), dashboard 9 (what an answer may cost).
 """

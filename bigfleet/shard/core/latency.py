@@ -1,6 +1,5 @@
 """Since when each cluster asks for each profile: the start of the provisioning latency.
 
-Called by: ingest notes accepted roll-ups; whoever sees a machine become Configured asks.
 Must never: measure the uptime: an entry is used once, and the next roll-up starts it anew.
 Rules: shard 21.3.
 """

@@ -3,7 +3,6 @@
 Why: provision, bootstrap, drain and delete each take several steps, any of which can fail, hang or never begin, against
 providers that finish inside the call or long after it. Every such path stands here as a value, so that it can be told,
 tested and cut at any point without a network.
-Called by: the executor, with one `Execution` per order; it writes, sends and calls what it is told, in order.
 Must never: wait, ask the time, or touch a machine other than the order's.
 Rules: shard 8.1 to 8.5; timeouts leave the transitional state (S3), calls never sent are undone (S19), blob errors roll
 back (S4), a Creating machine is stamped for its cluster (E7), a preempted one for its need (E4).

@@ -2,7 +2,6 @@
 
 Why: a provider with a half-filled cache answers a short but successful listing. Forgetting the machines reopens their
 demand, and they are bought again while they still run.
-Called by: the reconciler, once per full listing that lacks something known.
 Must never: hold back anything but removals: what the listing does say is applied at once.
 Rules: decision S7; ADR-0073. The numbers are constants, not configuration.
 """

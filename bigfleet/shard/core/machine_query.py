@@ -2,7 +2,6 @@
 
 Why: a fleet of half a million machines is looked at a few hundred rows at a time; who looks must not pay for the rest, and
 nobody may hold the event loop. Filters are judged once per shape, cluster or assignment, of which there are few.
-Called by: the insight service, off the event loop.
 Must never: make a record of a machine that is not on the page.
 Rules: dashboard 4.2, 8 and 9 (at most 300 ms of computing at 500,000 machines).
 """

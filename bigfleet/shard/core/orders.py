@@ -1,7 +1,6 @@
 """Orders and outcomes: an action on its way to being carried out, and how it ended.
 
 Why: an action names its need by a place in one cycle's list; a worker that takes it up later needs the need itself.
-Called by: the cycle makes orders of actions, dispatch queues them, the executor reports outcomes.
 Rules: shard 8 and 8.6; the texts of outcomes are metric labels and audit values.
 """
 

@@ -1,7 +1,6 @@
 """Gangs that find no place for so long that they stop trying every cycle.
 
 Why: a gang that no domain can hold would look for machines for ever, and take what others could use.
-Called by: the cycle asks whom to park before a decision and tells the outcome after it.
 Must never: age a gang that made progress, or park one that has not been tried for eight cycles.
 Rules: shard 13; ADR-0042 addendum; decision E9. The numbers are constants.
 """

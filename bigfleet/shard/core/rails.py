@@ -1,7 +1,6 @@
 """How much of a decision one cycle may carry out.
 
 Why: an engine defect, a wiped cache or a forged roll-up could otherwise release a whole fleet within minutes.
-Called by: the cycle, between decision and dispatch.
 Must never: reorder or add an action, or cap anything but Reclaims and the total.
 Rules: shard 11.3 and 4.2; ADR-0046.
 """

@@ -2,7 +2,6 @@
 
 Why: the provider owns the machines and its reports are believed, but a listing lags behind our own calls, and a jump that
 no sequence of ours explains is more often a stale answer than the truth.
-Called by: the reconciler, once per record that differs from the one last read.
 Must never: merge fields of an unchanged state, or let an assignment outlive its binding.
 Rules: shard 5.1 and 5.2; decisions S1, S2, S26; ADR-0059, ADR-0069.
 """

@@ -1,7 +1,6 @@
 """Holds back a roll-up that looks like a lost cache rather than a drop in demand.
 
 Why: a roll-up replaces all demand of its cluster, so an empty cache would read as "release everything".
-Called by: roll-up ingest, between decoding and the needs table.
 Must never: change a roll-up, compare clusters, or hold the first one after a restart.
 Rules: shard 11.1. Why these numbers: ADR-0046.
 """

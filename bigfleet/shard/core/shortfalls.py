@@ -1,7 +1,6 @@
 """Demand that could not be met, and for how long already.
 
 Why: a coordinator, an alert and a person act on what stays unmet, not on what one cycle missed.
-Called by: the cycle, after the decision.
 Must never: age a fingerprint twice in a cycle, or remember one that was met.
 Rules: shard 14 and 21.1.
 """

@@ -2,7 +2,6 @@
 
 Why: the way to the coordinator, counters and sessions are not part of a decision, so no view holds them; the insight
 service is handed them as values, and never sees who they came from.
-Called by: `bigfleet.app` fills it in; the insight service shows it.
 Rules: dashboard 1 and 8.
 """
 

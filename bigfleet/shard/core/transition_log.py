@@ -2,7 +2,6 @@
 
 Why: "how did it get here" is asked of single machines, long after the cycle that moved them. Two snapshots differ in few
 rows, so the whole fleet is compared at once and only what changed is written down.
-Called by: `bigfleet.shard.watching` notes every completed cycle, off the event loop; the insight service reads.
 Must never: keep a snapshot alive, or grow beyond its bound. States that come and go between two cycles are not seen.
 Rules: dashboard 6.2.
 """

@@ -2,7 +2,6 @@
 
 Why: inspection, the insight service, dashboards and the coordinator client must never change, delay or see half of a
 cycle. The cycle loop swaps in one `CycleView` when it is done; who holds one may read it as long as he likes.
-Called by: the cycle loop makes views; read services and the coordinator client take a `ShardViews` and nothing else.
 Must never: hold anything that a later cycle changes, or a Python object per machine. Verdicts and machine records are
 made when somebody looks; a reader that walks all of them does so in slices or off the event loop.
 Rules: shard 19 and 2, dashboard 8, coordinator 5.2.

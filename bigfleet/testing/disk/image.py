@@ -1,7 +1,6 @@
 """The disk of one simulated host: what is on it, what a power cut leaves of it, and what is wrong with it.
 
 Why: processes come and go, a disk stays. The image outlives the `MemoryDisk` of each process and is what faults act upon.
-Called by: tests and the simulator, one per host; processes see it through `bigfleet.testing.disk.virtual_disk` only.
 Must never: draw randomness that the caller did not hand over, or be kinder than a real disk: no name is durable before the
 sync of its directory, no byte before the sync of its file.
 Rules: simulator 3.3.

@@ -1,7 +1,6 @@
 """Files and directories of the in-memory disk, each with what readers see and what a power cut leaves.
 
 Why: durability bugs hide in the gap between the two; here the gap is a list of changes whose fate can be drawn.
-Called by: `bigfleet.testing.disk.image` alone.
 Must never: know paths, faults or processes.
 Rules: simulator 3.3. A change of a file's bytes and a change of a name are separate, and each is durable by its own sync.
 """

@@ -1,7 +1,6 @@
 """The disk seam in memory: one process's view of a host's `DiskImage`.
 
 Why: power cuts, full disks and kills between any two operations cannot be had from a real disk, and must all be tested.
-Called by: tests and the simulator, one per simulated process; two of them on one image are two processes on one host.
 Must never: behave better than `bigfleet.aio.system_disk`; one behaviour suite runs over both.
 Rules: simulator 3.3 and 3.4. Every operation is numbered and goes through one hook first, so that a test can kill the
 process there; after that no code of the process touches the disk any more, its `finally` blocks included.

@@ -2,7 +2,6 @@
 
 Why: what gRPC promises about one call is kept here: messages as bytes, in order, no more of them than the reader's window
 allows; limits on both sides; a deadline on both sides; one status with trailing metadata; cancellation when either goes.
-Called by: `bigfleet.testing.net.network`.
 Must never: hand an object of one side to the other; only bytes, metadata and numbers cross.
 Rules: simulator 2.3.
 """

@@ -2,7 +2,6 @@
 
 Why: a connection behaves like TCP under HTTP/2: what is sent arrives in order and exactly once, or the connection is lost;
 what a fault can do is delay, hold back, refuse or reset. Lost frames inside a living connection do not exist.
-Called by: `bigfleet.testing.net.network` and `bigfleet.testing.net.calls`.
 Must never: reorder frames of one connection, or hang an answer on the order of a set.
 Rules: simulator 3.2.
 """

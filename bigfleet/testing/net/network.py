@@ -3,7 +3,6 @@
 Why: production code dials and serves on it unchanged, in one thread, under real or virtual time, with faults that real
 sockets produce once a year. Every message is really encoded and decoded; limits, deadlines, status codes, trailing
 metadata, order and back-pressure hold as on gRPC (one behaviour suite runs on both forms).
-Called by: tests; the simulator, which steers links through `Network.link` and `Network.set_policy`.
 Must never: touch a socket, a thread or a clock other than the running loop's, or draw lots: chance is the policy's.
 Rules: simulator 2.2, 2.3, 3.2.
 

@@ -1,7 +1,4 @@
-"""Our providers as processes, for tests: started on free ports, asked over gRPC and HTTP, ended by their id.
-
-Called by: the tests of this folder that need a program rather than a provider in process.
-"""
+"""Our providers as processes, for tests: started on free ports, asked over gRPC and HTTP, ended by their id."""
 
 import asyncio
 import json

@@ -1,7 +1,6 @@
 """The API server's own record of who called what.
 
 Why: "this program makes no call that its role forbids" is proved by the server, not by what the program says of itself.
-Called by: tests, through `Cluster.audit_events`.
 Must never: guess: a record is written after its answer was sent, so a test waits for the record it expects.
 """
 

@@ -2,7 +2,6 @@
 
 Why: the first build costs about 14 CPU minutes, so it happens once per content, in one place, with one recipe; any other
 set of flags would compile everything anew.
-Called by: `make testbed` (`python -m tests.support.control_plane.build testbed`), and the fixtures, which only look.
 Must never: compile because a test was started, leave half a binary under the final name, or touch `go.mod` and `go.sum`.
 Rules: the key is the content of the three files, the recipe, and the version and architecture of Go.
 

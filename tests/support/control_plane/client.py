@@ -1,7 +1,6 @@
 """Plain calls to the API server of a test cluster, as one user.
 
 Why: tests arrange and look at objects; that must not rest on the client library which is itself under test.
-Called by: tests, through `Cluster.api`, from any thread; an asyncio test goes through `asyncio.to_thread`.
 Must never: retry, cache, or hide a status.
 """
 

@@ -2,7 +2,6 @@
 
 Why: admission, schema rules, garbage collection, disruption budgets and scheduling are only what they are in the real
 thing; a cluster that starts in seconds lets ordinary tests use it.
-Called by: the fixtures of `tests/e2e`; tests use what is public here.
 Must never: outlive its runner, listen beyond loopback, or share anything with another cluster.
 
 A port is reserved for the cluster's whole life by a socket that is bound but never listens, so a restarted API server

@@ -2,7 +2,6 @@
 
 Why: faults are real only if components are real processes that a test can kill, pause and start again, and a test run
 that is itself killed must leave nothing behind.
-Called by: `tests.support.control_plane.cluster`; tests turn the knobs of a cluster's components.
 Must never: signal a process it did not start, or look one up by name.
 
 Three things hold the leash. Standard input of a component is a pipe whose other end only this process has: it closes

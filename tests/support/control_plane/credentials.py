@@ -2,7 +2,6 @@
 
 Why: the API server would make an RSA certificate of its own, which costs up to a second of its start and which strict
 verifiers refuse as a trust anchor.
-Called by: `tests.support.control_plane.cluster`.
 Must never: be used outside tests, or ask the time; it is an argument.
 """
 

@@ -1,7 +1,6 @@
 """What can go wrong with a test control plane, told so that a person knows what to do next.
 
 Why: a cluster that does not come up must say which component ended and show the end of its log, not a bare timeout.
-Called by: every module of this package; tests catch `BinaryMissingError` to skip and `ApiRefusedError` to look inside.
 Must never: hold a token or a key; logs are shown, files of secrets are not.
 
     ControlPlaneError

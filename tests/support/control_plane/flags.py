@@ -2,7 +2,6 @@
 
 Why: flags are where a test control plane goes wrong, so they stand together, can be read at a glance, and be tested
 without starting anything.
-Called by: `tests.support.control_plane.cluster`.
 Must never: name an absolute path: the working directory of every component is the cluster's own.
 Rules: etcd listens on two Unix sockets in that directory, so that a cluster takes one TCP port in all.
 """

@@ -1,7 +1,6 @@
 """Bodies of the Kubernetes objects that nearly every test needs, with nothing in them that the API server does not want.
 
 Why: a node without a `pods` amount takes no pod, a pod without a container is refused; that is known once, here.
-Called by: tests.
 Must never: hold anything of BigFleet's own kinds.
 """
 

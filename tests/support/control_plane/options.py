@@ -1,7 +1,6 @@
 """What a test may ask of a cluster before it starts.
 
 Why: most tests share one ordinary cluster; the few that need another minor, an audit log or silent nodes say so here.
-Called by: tests, through the fixtures; `tests.support.control_plane.flags` turns it into command lines.
 Must never: reach outside; it is only a value.
 """
 

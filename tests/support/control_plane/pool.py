@@ -1,7 +1,6 @@
 """The clusters of one test run: a few shared by all tests, and those that one test has for itself.
 
 Why: a cluster takes seconds to start and 0.4 GiB; most tests can share one if each keeps to a namespace of its own.
-Called by: the fixtures of `tests/e2e`.
 Must never: hand out a shared cluster to a test that wants to break it; such a test asks for one of its own.
 """
 

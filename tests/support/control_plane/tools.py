@@ -2,7 +2,6 @@
 
 Why: charts are rendered and installed by the real Helm, against an API server that knows what the charts make; both come from
 the Go module proxy, pinned by `go.sum`, so that nobody installs anything by hand.
-Called by: `make testbed` (`python -m tests.support.control_plane.tools testbed`), and the fixtures, which only look.
 Must never: download because a test was started, or take a module whose checksum is not written down.
 Rules: the key is the content of `go.mod` and `go.sum`, and the version and architecture of Go.
 

@@ -1,8 +1,6 @@
 """A client process that assigns one new domain after another and writes down each one that was acknowledged.
 
 Why: what must never be lost is exactly what a client was told is done, and the client must survive what it writes to.
-Called by: fault rounds and benchmarks:
-`python -m tests.support.coordinator.ack_writer FILE NAME CALLERS ADDRESS...`, ended by a signal.
 Must never: write a line before the answer came, or assign one name twice.
 Rules: coordinator 18 rows 1 and 2.
 

@@ -1,8 +1,6 @@
 """Histories of domain assignments: how clients record them.
 
 Why: clients are processes of their own that may be killed, so each call is one line of a file.
-Called by: `tests.support.coordinator.history_client` writes lines, fault rounds read them, and
-`tests.support.domain_checker` judges them.
 Must never: count a call as failed that may have happened; only FAILED_PRECONDITION and refusals say that nothing did.
 Rules: coordinator 2.2, 2.4, 4.3; checklist 23.
 """

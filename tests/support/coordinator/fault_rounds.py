@@ -1,7 +1,6 @@
 """Rounds of faults against real processes, while clients in processes of their own write and read.
 
 Why: the ordinary suite runs a tenth of the rounds and `make test-long` all of them; both run this.
-Called by: tests/integration/coordinator, and the long runs whose output is kept under docs/evidence.
 Must never: forgive: one acknowledged write that is gone, or two replicas that differ, ends the rounds with a failure.
 Rules: coordinator 18 rows 1, 2, 5 to 8; checklist 9, 19, 23; decision C13.
 """

@@ -1,7 +1,6 @@
 """A client process that writes and reads domains and records every call, one line each.
 
 Why: clients must not share a process with what is being killed, nor with each other.
-Called by: tests and fault rounds: `python -m tests.support.coordinator.history_client FILE SEED DOMAINS ADDRESS...`, ended by SIGTERM.
 Must never: repeat a call whose outcome is unknown under the same line; a repetition is another call.
 Rules: coordinator 19 item 23: through gRPC, from separate processes.
 """

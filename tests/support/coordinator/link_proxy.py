@@ -2,7 +2,6 @@
 
 Why: a partition between two replicas of three is the case that leases and plain reads fail in; on loopback the dialler is told
 by which process owns the other end of the connection.
-Called by: `tests.support.coordinator.processes`.
 Must never: carry a connection whose caller it does not know, since it could not cut it; or be used outside tests, as it reads
 the process table.
 Rules: coordinator 18 rows 5 to 7.

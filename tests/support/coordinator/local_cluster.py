@@ -1,7 +1,6 @@
 """Three logs in one process over real sockets and real files, asking each other directly instead of over gRPC.
 
 Why: forming, learning, growing and the Raft port are tested with everything real but the program around them.
-Called by: integration tests of the log.
 Must never: be used by a program.
 Rules: coordinator 9, 17.7, 18.
 """

@@ -3,8 +3,6 @@
 Why: a round of kills starts two processes on average, and importing costs each of them about a second of processor time; most of
 what such rounds cost was that. A forked child is a process of its own as any other: it has its own memory, files and sockets, and a
 kill -9 leaves of it what a kill -9 leaves.
-Called by: `tests.support.coordinator.processes`; as a program by itself, `python -m tests.support.coordinator.nursery MODULE...`,
-which imports these modules, runs the `main` of any of them in children, and ends, with its children, when its standard input does.
 Must never: do anything before the fork that a child could not bear: no thread, no gRPC object, no event loop.
 Rules: coordinator 18; Linux only, as it waits for children that are not its own.
 """

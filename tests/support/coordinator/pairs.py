@@ -1,7 +1,6 @@
 """A state machine of keys and values, small enough to see through.
 
 Why: tests of the log must not depend on the coordinator's tables, and have to tell at a glance what was applied.
-Called by: tests of the log.
 Must never: be used by a program.
 """
 

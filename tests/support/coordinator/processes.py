@@ -1,7 +1,6 @@
 """Three coordinators as real processes on loopback, to be killed, paused and cut from each other.
 
 Why: what must survive a kill -9 is shown by killing; everything here is real but the hosts.
-Called by: integration tests, fault rounds, benchmarks.
 Must never: leave a process behind, or end one that it did not start.
 Rules: coordinator 18.
 """

@@ -2,7 +2,6 @@
 
 Why: what must hold after every crash is shown by thousands of crashes, not by some; here a round takes milliseconds and comes
 back from its seed.
-Called by: tests of the log.
 Must never: be kinder than processes: messages are really pickled, a dead replica's memory is gone, what was not synced is at the
 mercy of the disk given.
 Rules: coordinator 18 (rows 1 to 10, 13, 36); simulator 2.2.

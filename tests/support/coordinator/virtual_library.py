@@ -2,7 +2,6 @@
 
 Why: power cuts and elections by the thousand need neither real seconds nor a real disk, and a failure must come back from its
 seed.
-Called by: `tests.support.coordinator.virtual_cluster`.
 Must never: change what the library decides; it only gets another clock, another dice and other files.
 Rules: simulator 2.2 and 3.3; coordinator 18 row 3 (injected file layer, dump and directory entries included).
 """

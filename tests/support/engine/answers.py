@@ -1,7 +1,6 @@
 """Prints decisions as engine scripts show them: one line for each thing a person would say.
 
 Why: an expected answer must be readable next to a row of the oracle, and every difference must be a line.
-Called by: `tests.support.engine.world`.
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
 """Reads the `machine` and `need` lines of engine scripts.
 
 Why: a row of the oracle names what differs from a few standard machines and profiles; so does a line here.
-Called by: `tests.support.engine.world`.
 Rules: decision-engine 16.0 gives the standard machines GPU8 and CPU4 and the profiles G and C; R6 is that of 16.5.
 
     machine i1..i4 Idle                         four GPU8 machines

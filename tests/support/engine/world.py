@@ -1,7 +1,6 @@
 """The world of engine scripts: machines, demand, time, and an engine that decides cycles on them.
 
 Why: every engine, the naive one and the fast one, answers the same scripts.
-Called by: golden tests, which hand `EngineWorld.command` to `tests.support.golden.replay`.
 Rules: decision-engine 5, 11.1, 11.2.
 
     machine …, need …          see `tests.support.engine.words`

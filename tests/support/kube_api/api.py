@@ -2,7 +2,6 @@
 
 Why: operator, pod controller and the simulator run against it in virtual time, under faults and in no time, with the same
 code above the link as in a cluster.
-Called by: tests and the simulator; `Link`s to it come from `InMemoryApi.link`, each with the rights of a role.
 Must never: be more lenient than the real one where our code could lean on it. What it leaves out: rules in the expression
 language, admission, strategic merge and server-side apply; the end-to-end tests have the real thing.
 Rules: simulator 2.1, operator 15 and 16.

@@ -1,7 +1,6 @@
 """Faults between a client and its API server, at the level of calls: refused, broken, silent, carried out but unanswered.
 
 Why: what the code above a link does in trouble is tested with the trouble itself, on either kind of server behind it.
-Called by: tests and the simulator, around any link.
 Must never: change a call that no fault was asked for.
 Rules: simulator 3.6, operator 16.
 """

@@ -2,7 +2,6 @@
 
 Why: half of the client library's traps are below the level of calls: bodies that are no JSON, connections cut in mid-line or
 gone silent, tokens that expire. They show over a socket only.
-Called by: tests of `bigfleet.kube.http_link`, alone or before the real control plane.
 Must never: listen beyond loopback.
 Rules: operator 15.6 item 10 (the fault proxy), 16.4 (C1 to C9).
 """

@@ -1,7 +1,6 @@
 """The link to an in-memory API server, with its watches.
 
 Why: a watch lives for minutes between other calls; in virtual time it costs a timer.
-Called by: `InMemoryApi.link` makes one per account.
 Must never: lose an event between two lines: each turn looks at the history from the last version shown.
 Rules: operator 15.6 item 1; bookmarks come every minute as in the real server.
 """

@@ -1,7 +1,6 @@
 """The objects of the in-memory API server, their versions, and what happened since.
 
 Why: lists, watches, conflicts and compaction all follow from one counter and one history, as they do in the real one.
-Called by: `tests.support.kube_api.api`.
 Must never: hand out a document that is also stored; what a caller changes must not change the cluster.
 Rules: simulator 2.1 (resourceVersion, watch, conflict, 410).
 """

@@ -1,6 +1,5 @@
 """How the in-memory API server says no, and the two checks that most refusals come from.
 
-Called by: `tests.support.kube_api.api` and its link.
 Must never: word a refusal otherwise than the real server where our code reads the words: reasons, causes, codes.
 Rules: operator 7.4 and 15.4.
 """

@@ -1,7 +1,6 @@
 """Structural schemas and selectors for the in-memory API server.
 
 Why: a test that writes a field that the real server would prune or refuse must find out here, not in a cluster.
-Called by: `tests.support.kube_api.api`.
 Must never: be taken for the whole of validation: rules in the expression language are the real server's alone, and the
 table of good and bad objects in the end-to-end tests goes there.
 Rules: wire 9, operator 2.4.

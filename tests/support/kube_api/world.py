@@ -1,6 +1,5 @@
 """A cluster in memory with everything around it that a test needs: clock, randomness, faults, a client, a few objects.
 
-Called by: tests of `bigfleet.kube`, of the operator and of the pod controller, inside `run_virtual`.
 Must never: hold a rule of its own; it only puts parts together.
 """
 

@@ -1,6 +1,5 @@
 """What can be wrong with a template, before and while it is rendered.
 
-Called by: everything in this folder; programs catch `TemplateError` at start, the renderer `RenderError` per request.
 Must never: quote what a template rendered; it holds join credentials.
 """
 

@@ -1,6 +1,5 @@
 """Walking a parsed template with one context.
 
-Called by: `bigfleet.operator.core.bootstrap`, for each request of the shard.
 Must never: call out, loop beyond what it was given, or keep anything of one rendering for the next.
 Rules: operator 5.
 """

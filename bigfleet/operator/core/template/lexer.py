@@ -1,6 +1,5 @@
 """A template cut into texts and actions, and each action into words.
 
-Called by: `bigfleet.operator.core.template.parser`.
 Must never: change a byte of the text between actions, but for white space that a trim mark asks to drop.
 Rules: operator 5 (trimming takes all adjacent white space, newlines included; comments vanish).
 """

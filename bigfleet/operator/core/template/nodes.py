@@ -1,7 +1,4 @@
-"""The tree of a parsed template.
-
-Called by: `bigfleet.operator.core.template.parser` makes it, `bigfleet.operator.core.template.evaluate` walks it.
-"""
+"""The tree of a parsed template."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,6 @@
 """Words into a tree; everything that can be refused without data is refused here, with its line and word.
 
 Why: a mistake in a template must stop the operator at start, not a machine at night.
-Called by: `bigfleet.operator.core.bootstrap`.
 Must never: accept a function, a keyword or a field that rendering does not know.
 Rules: operator 5 (the list of what is supported), ADR-0011.
 """

@@ -1,6 +1,5 @@
 """How values print, compare and count in a template: as Go's would.
 
-Called by: `bigfleet.operator.core.template.evaluate`.
 Must never: escape anything; what a template prints is what a machine gets.
 Rules: operator 5 (a list is `[a b]`; empty text, empty list, 0, false and nil are false).
 """

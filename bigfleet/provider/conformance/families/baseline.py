@@ -1,6 +1,5 @@
 """Baseline behaviours A01 to A16 and A23 to A25: the least that any provider must do.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: send a token; the fencing part of the baseline is `bigfleet.provider.conformance.families.baseline_fencing`.
 Rules: providers 2.2, rows 1 to 16 and 23 to 25.
 """

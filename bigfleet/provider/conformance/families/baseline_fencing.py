@@ -1,6 +1,5 @@
 """Baseline behaviours A17 to A22: the fence, per shard and machine.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: use a shard id of another behaviour; marks outlive a run.
 Rules: providers 1.6 and 2.2, rows 17 to 22; decision P1; ADR-0058.
 

@@ -1,7 +1,7 @@
 """Behaviours B1001 to B1007: what a provider still knows after it was killed.
 
-Called by: `bigfleet.provider.conformance.catalogue`. Each runs on a process of its own, started with a state file and 64
-slots, killed by SIGKILL, and started again on another port with the same file.
+Each runs on a process of its own, started with a state file and 64 slots, killed by SIGKILL, and started again on
+another port with the same file.
 Must never: kill anything but the process that the kit started.
 Rules: providers 1.5 to 1.7, 2.2 rows 100 to 106, 2.3.
 """

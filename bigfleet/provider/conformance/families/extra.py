@@ -1,6 +1,5 @@
 """Behaviours X01 to X06, X09 and X12: ours, beside the verdict unless they are asked to count.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: put the marker of X03 into a report; it stands for a secret.
 Rules: providers 2.5.
 """

@@ -1,6 +1,5 @@
 """Behaviours X07, X08, X10 and X11: ours, for which the kit needs a hold on the process or on what lies below it.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: signal anything but the process that the kit started.
 Rules: providers 1.7 and 2.5.
 """

@@ -1,6 +1,5 @@
 """Behaviours B701 to B708: what a provider does when its substrate fails, hangs or comes too late.
 
-Called by: `bigfleet.provider.conformance.catalogue`; they run on an endpoint that follows the fault convention.
 Must never: run on an ordinary provider: the clusters named here would be real bindings there.
 Rules: providers 2.2 rows 76 to 83, section 6; ADR-0056.
 """

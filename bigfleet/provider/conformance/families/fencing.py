@@ -1,6 +1,5 @@
 """Behaviours B301 to B312: the fence in every order and combination.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: use a shard id of another behaviour; marks outlive a run.
 Rules: providers 1.3, 1.6 and 2.2, rows 51 to 61; 2.4 traps 1 and 2; ADR-0058; decision P1.
 

@@ -1,6 +1,5 @@
 """Behaviours B801 to B807: every field of a record, duty by duty.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: fill in a field that is not there; an absent `allocatable` means `resources`.
 Rules: providers 1.9 and 2.2, rows 84 to 90; ADR-0005.
 """

@@ -1,6 +1,5 @@
 """Behaviours B1201 to B1205: seeded random calls against a small oracle.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: draw from anything but the behaviour's own stream; one seed is one sequence of calls.
 Rules: providers 2.2, rows 116 to 120.
 """

@@ -1,6 +1,5 @@
 """Behaviours B501 to B505: the shard's own notes, kept byte for byte.
 
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: send what protobuf itself cannot carry, such as a lone surrogate.
 Rules: providers 1.9 and 2.2, rows 71 to 75.
 """

@@ -2,7 +2,6 @@
 
 Why: readiness cannot be seen through six calls, so the rule is shown on a provider that the kit can stage; and a kit that
 cannot pass its own baseline proves nothing.
-Called by: `bigfleet.provider.conformance.catalogue`.
 Must never: touch the target.
 Rules: providers 2.2, rows 26 and 27; ADR-0056.
 """

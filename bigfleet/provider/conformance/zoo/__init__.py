@@ -2,7 +2,6 @@
 
 Why: the self-tests A26 and A27 need a provider that is nobody's product, and the kit itself must be shown to notice every
 violation it claims to notice.
-Called by: the self-tests, and the kit's own tests.
 Must never: share code with the kit for provider authors: a misreading of the contract would then prove itself.
 Rules: providers 3 (self-check).
 """

@@ -2,7 +2,6 @@
 
 Why: "no other behaviour fails" can only be held by a table; a row that grows without a reason is a behaviour that judges
 what is not its business.
-Called by: the kit's own tests, which try every pair in the long run and a sample in every run.
 Must never: be changed without knowing why the set of a violation changed.
 Rules: providers 3 (self-check).
 """

@@ -1,7 +1,6 @@
 """A provider in memory that keeps the contract, written as many small methods so that each rule can be broken alone.
 
 Why: see `bigfleet.provider.conformance.zoo`. Subclasses in the violations modules override one method each.
-Called by: the self-tests and the kit's own tests, served by `bigfleet.provider.conformance.zoo.serve`.
 Must never: await between the checks of a mutating call and its effect: they are one critical section (providers 1.3).
 Rules: providers 1 and 6.
 """

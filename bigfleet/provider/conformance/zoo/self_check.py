@@ -2,7 +2,6 @@
 
 Why: the self-check asks of every violation who notices it; that needs a target, a launcher, a fault endpoint and a
 substrate made of the same model.
-Called by: the kit's own tests.
 Must never: relax a check; it only shortens the long waits.
 Rules: providers 3 (self-check).
 """

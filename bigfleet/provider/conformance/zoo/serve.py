@@ -2,7 +2,6 @@
 
 Why: the self-tests need an endpoint of their own; the kit's own tests need processes that can be killed and restarted
 without starting any.
-Called by: the runner for the self-tests and the default fault endpoint; the kit's own tests.
 Must never: leave a task or a listener behind.
 """
 

@@ -1,6 +1,5 @@
 """The table of planted violations.
 
-Called by: the kit's own tests, which demand that every one of the 120 behaviours notices one.
 Must never: hold a name twice.
 Rules: providers 3 (self-check), 5.4 and checklist item 3.
 """

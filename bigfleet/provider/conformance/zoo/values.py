@@ -1,6 +1,5 @@
 """The model provider's own values: kinds of operation, records, what survives a kill, the slots it begins with.
 
-Called by: `bigfleet.provider.conformance.zoo.model` and the violations.
 Must never: be shared with the kit for provider authors; see `bigfleet.provider.conformance.zoo`.
 Rules: providers 1.2, 1.5 and 6.
 """

@@ -1,6 +1,5 @@
 """What a planted violation is: a name, the behaviour that must notice it, and a model that commits it.
 
-Called by: the violations modules declare, `bigfleet.provider.conformance.zoo.table` gathers.
 Must never: break more than its sentence says, as far as the contract's rules can be broken one by one.
 Rules: providers 3 (self-check) and 5.4.
 """

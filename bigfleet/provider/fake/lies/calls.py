@@ -1,6 +1,5 @@
 """Lies in answers to calls: fences that are none or too many, ids that mean nothing, machines from nowhere.
 
-Called by: `bigfleet.provider.fake.lies.registry`.
 Rules: providers 5.4.
 """
 

@@ -1,7 +1,6 @@
 """Tells the lies that are on: puts them, in the order in which they were turned on, around the honest service.
 
 Why: lies may be told together, and most listings are honest; those must pass as the bytes they are.
-Called by: the front, for every call.
 Must never: decode an answer that no lie wants to see; a full listing may be hundreds of megabytes.
 Rules: providers 5.4.
 """

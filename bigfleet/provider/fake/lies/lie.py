@@ -1,7 +1,6 @@
 """What a lie may do: change a request on its way in, an answer on its way out, or answer in the honest provider's place.
 
 Why: a lie is a wrapper around the honest service and nothing else; the truth below goes on, and `honest` brings it back.
-Called by: the modules of this package subclass `Lie`; `bigfleet.provider.fake.lies.liar` calls the hooks.
 Must never: change what the honest provider knows. Exceptions are the lies about making machines and about readiness.
 Rules: providers 5.4.
 """

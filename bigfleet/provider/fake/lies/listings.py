@@ -1,6 +1,5 @@
 """Lies about listings and their revisions: too few, too many, too old, or moving by themselves.
 
-Called by: `bigfleet.provider.fake.lies.registry`.
 Rules: providers 5.4.
 """
 

@@ -1,6 +1,5 @@
 """Lies about single records: prices, bindings, states and hosts that cannot be true.
 
-Called by: `bigfleet.provider.fake.lies.registry`.
 Rules: providers 5.4.
 """
 

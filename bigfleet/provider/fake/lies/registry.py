@@ -1,6 +1,5 @@
 """Every lie by its name.
 
-Called by: flags, verbs and `bigfleet.provider.fake.lies.liar`.
 Must never: miss a lie of providers 5.4; a test compares.
 """
 

@@ -1,7 +1,6 @@
 """From the text of inventory files to one inventory: YAML, JSON or CSV, one file or many.
 
 Why: sites keep their machines in a spreadsheet, a generated file and a few lines by hand, all at once.
-Called by: `bigfleet.provider.hook.sources`, with what it read; the discover hook's output goes the same way.
 Must never: let a key given twice, in one file or in two, win by its place.
 Rules: providers 7.1.
 """

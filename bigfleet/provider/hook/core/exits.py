@@ -1,7 +1,6 @@
 """What the end of a hook means, by its exit code.
 
 Why: the table is the contract with everybody's scripts, so it stands alone.
-Called by: backend and prober.
 Must never: give a code a second meaning.
 Rules: providers 7.3.
 """

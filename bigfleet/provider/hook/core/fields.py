@@ -1,7 +1,6 @@
 """Reads plain values of a document into typed ones, and remembers every fault with its path.
 
 Why: an inventory of a thousand machines with five faults should be mended in one go, not in five.
-Called by: `bigfleet.provider.hook.core.documents` and the reader of hook output.
 Must never: stop at the first fault, or guess what an unknown key was meant to be.
 Rules: providers 7.1.
 """

@@ -1,7 +1,6 @@
 """The inventory of a hook provider: machines, the hooks that work on them, and the rules that hold between the two.
 
 Why: everything that can be wrong with an inventory is found before anything of it is used, so that a bad file changes nothing.
-Called by: `bigfleet.provider.hook.core.documents` makes one, the shell reads it.
 Must never: look at a disk; paths are taken as they are, and whether a hook can be executed is the shell's question.
 Rules: providers 7.1 and 7.2.
 """

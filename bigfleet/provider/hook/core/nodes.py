@@ -2,7 +2,6 @@
 
 Why: the readiness that is built in must not take somebody else's node for ours, nor a node that has not heard from its
 kubelet for a Ready one.
-Called by: the program's reader of clusters, with documents as an API server gives them.
 Must never: ask a cluster itself; this room does not know the Kubernetes client.
 Rules: providers 7.3 (`ready`), ADR-0056.
 """

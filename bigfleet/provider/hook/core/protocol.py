@@ -1,7 +1,6 @@
 """What a hook is told on its standard input, and what it may say on its standard output.
 
 Why: the words between provider and scripts are contract, the same in every version 1.
-Called by: `bigfleet.provider.hook.hooks` and the backend.
 Must never: put the bootstrap blob into the input; it is a file of its own.
 Rules: providers 7.3.
 

@@ -2,7 +2,6 @@
 
 Why: memory holds exactly what is on disk. A decision is made on the book, written down, and only then applied to it, so no
 reader ever sees what a crash could take back.
-Called by: the kit's shell; the decisions of this core read it.
 Must never: decide, wait, or apply changes in another order than that in which they were written.
 Rules: providers 1.5 (operation ids), 1.7 (revisions), 4.1 (restart).
 """

@@ -2,7 +2,6 @@
 
 Why: which of several faults a caller hears of is contract, and so is what a refused call leaves behind (its mark, nothing
 else). One function in one order cannot differ between Create and Drain.
-Called by: the kit's service, inside the critical section of the machine.
 Must never: apply anything, look at the clock, or give an author a say before the call is accepted.
 Rules: providers 1.3 (order), 1.5 (idempotency), 1.6 (fence), 1.8 (codes).
 """

@@ -1,7 +1,6 @@
 """Which machines changed after a revision: an append-only log of (revision, row).
 
 Why: a shard that asks every ten seconds must pay for what changed, not for the fleet (ADR-0004).
-Called by: `bigfleet.provider.kit.core.book`.
 Must never: miss a change. An entry counts only if it is the row's newest, so a machine that changed often appears once.
 Rules: providers 1.7 and 4.1 (compacted to one entry per machine when it is four times the fleet).
 """

@@ -2,7 +2,6 @@
 
 Why: an accepted call is answered only after it is on disk, so a decision must exist as data before it is applied; and what
 is read back after a crash must be the very same thing.
-Called by: the decisions of this core make them, `bigfleet.provider.kit.entries` writes them, the book applies them.
 Must never: depend on what the state was before; applied twice, or on top of a newer snapshot, they change nothing more.
 Rules: providers 4.1 (durable state).
 """

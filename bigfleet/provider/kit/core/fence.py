@@ -2,7 +2,6 @@
 
 Why: a process left over from before a restart must not move a machine, and 32 workers of one live shard must not fence each
 other; both follow from one mark per pair of shard and machine (ADR-0058).
-Called by: the check order of mutating calls; `Mark` changes are applied here.
 Must never: compare across machines or shards, wrap around, or forget the first shard's mark of a known machine.
 Rules: providers 1.6. Marks of machines that nobody knows, and of further shards on one machine, are kept for the newest only:
 losing one reopens the window until that shard's next call, an endless table would be worse.

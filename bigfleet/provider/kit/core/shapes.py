@@ -2,7 +2,6 @@
 
 Why: a million machines have a few hundred shapes, and the shape is most of a record's bytes; but prices move all day, so a
 shape that nobody has any more must go.
-Called by: `bigfleet.provider.kit.core.table` alone.
 Must never: give the number of a shape in use to another one.
 """
 

@@ -2,7 +2,6 @@
 
 Why: a million machines as Python objects would take gigabytes and seconds; here a machine is a row of numbers, one bytes
 object for what is its own, and a share in a shape.
-Called by: `bigfleet.provider.kit.core.book`.
 Must never: build a `Machine` unless it is asked for one by id; listings are made from bytes alone.
 Rules: providers 1.10, 4.1 (big fleets), 5.5.
 """

@@ -1,7 +1,6 @@
 """Error texts fit for a record: one line, bounded, without the secrets that an exception may quote.
 
 Why: `last_error` travels to shards, logs and dashboards; a backend's exception may quote the very blob it was given.
-Called by: the transitions of this core and the kit's workers.
 Must never: let a line break, a control character or a line of the bootstrap blob through.
 Rules: providers 1.4 (blob), 1.9 (last_error).
 """

@@ -1,7 +1,6 @@
 """What happens to a machine without a call: work that ends, a restart, a loss, a refresh, a repair.
 
 Why: every way a record can change is in this module or in `calls`, each as one function from entry to change.
-Called by: the kit's shell, inside the critical section of the machine; None means that nothing changes, and nothing is written.
 Must never: apply anything, move a machine that is not where the event assumes it, or touch the binding of a bound machine.
 Rules: providers 1.2, 1.4, 1.7, 4.1; tombstones 1.7; repair 4.1.
 """

@@ -1,7 +1,6 @@
 """What a slot must be before the provider vouches for it.
 
 Why: every record leaves here as the truth about a machine; a NaN price would be the shard's problem, and is ours.
-Called by: the kit on every `describe`: at start any fault is fatal and all are told, later a bad slot is skipped and counted.
 Must never: repair a slot.
 Rules: providers 1.9, 4.1; ADR-0005.
 """

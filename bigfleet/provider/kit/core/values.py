@@ -1,7 +1,6 @@
 """The nouns of the kit: a machine as its author sees it, the slot it was described as, the host behind it.
 
 Why: author code gets frozen values and returns frozen values; no message, no token and no row number ever reaches it.
-Called by: backends, and every module of this core.
 Must never: know how a value is stored or sent.
 Rules: providers 1.2, 1.9 and 4.2.
 """

@@ -1,6 +1,5 @@
 """Violations of the fence: A17 to A22, B3xx, B405, B1201, B1204, B1205.
 
-Called by: `bigfleet.provider.conformance.zoo.table`.
 Must never: be honest.
 """
 

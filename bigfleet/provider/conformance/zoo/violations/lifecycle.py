@@ -1,6 +1,5 @@
 """Violations of what a machine shows in each state: A15, A26, A27, B1xx, B7xx, B8xx.
 
-Called by: `bigfleet.provider.conformance.zoo.table`.
 Must never: be honest.
 """
 

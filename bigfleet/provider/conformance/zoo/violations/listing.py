@@ -1,6 +1,5 @@
 """Violations of listings, cursors, durability and speed: A08, A09, A12, B9xx, B10xx, B11xx.
 
-Called by: `bigfleet.provider.conformance.zoo.table`.
 Must never: be honest.
 """
 

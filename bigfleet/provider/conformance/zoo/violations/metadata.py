@@ -1,6 +1,5 @@
 """Violations of what is kept of a binding: A23 to A25, B209, B5xx, B1104, B1202.
 
-Called by: `bigfleet.provider.conformance.zoo.table`.
 Must never: be honest.
 """
 

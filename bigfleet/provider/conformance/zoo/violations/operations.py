@@ -1,6 +1,5 @@
 """Violations of idempotency, position and critical section: A01 to A05, A13 to A16, B2xx, B4xx.
 
-Called by: `bigfleet.provider.conformance.zoo.table`.
 Must never: be honest.
 """
 
