@@ -56,7 +56,7 @@ class AllInOneSettings(ProcessFlags, env_prefix="BIGFLEET_ALL_IN_ONE_"):
 
 
 def _run(settings: AllInOneSettings, console: Console) -> int:
-    from bigfleet.app.all_in_one_serve import serve  # noqa: PLC0415
+    from bigfleet.app.all_in_one_serve import serve
 
     return serve(settings, console)
 

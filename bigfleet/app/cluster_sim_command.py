@@ -28,7 +28,7 @@ class ClusterSimSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_CLUSTER_SI
 
 
 def _run(settings: ClusterSimSettings, console: Console) -> int:
-    from bigfleet.app.cluster_sim_serve import serve  # noqa: PLC0415
+    from bigfleet.app.cluster_sim_serve import serve
 
     return serve(settings, console)
 

@@ -84,7 +84,7 @@ class CoordinatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_COORDINAT
 
 
 def _run(settings: CoordinatorSettings, console: Console) -> int:
-    from bigfleet.app import coordinator_serve  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.app import coordinator_serve
 
     return coordinator_serve.serve(settings, console)
 

@@ -106,7 +106,7 @@ def trusted_networks(settings: DashboardSettings) -> tuple[IPv4Network | IPv6Net
 
 
 def _run(settings: DashboardSettings, console: Console) -> int:
-    from bigfleet.app.dashboard_serve import serve  # noqa: PLC0415
+    from bigfleet.app.dashboard_serve import serve
 
     check(settings)
     return serve(settings, console)

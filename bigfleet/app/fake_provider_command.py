@@ -106,7 +106,7 @@ class FakeProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAKE_PROVIDER_"):
 
 
 def _run(settings: FakeProviderSettings, console: Console) -> int:
-    from bigfleet.app import fake_provider_serve  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.app import fake_provider_serve
 
     if settings.inventory is not None and settings.catalog:
         raise UsageError("--catalog: found together with --inventory, allowed is one of the two")

@@ -35,7 +35,7 @@ class FaultProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAULT_PROVIDER_"
 
 
 def _run(settings: FaultProviderSettings, console: Console) -> int:
-    from bigfleet.app import fault_provider_serve  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.app import fault_provider_serve
 
     return fault_provider_serve.serve(settings, console)
 

@@ -74,7 +74,7 @@ class HookProviderSettings(ProviderFlags, OutputFlags, env_prefix="BIGFLEET_HOOK
 
 
 def _run(settings: HookProviderSettings, console: Console) -> int:
-    from bigfleet.app import hook_provider_serve  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.app import hook_provider_serve
 
     if not settings.inventory:
         raise UsageError(

@@ -64,7 +64,7 @@ class OperatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_OPERATOR_"):
 
 
 def _run(settings: OperatorSettings, console: Console) -> int:
-    from bigfleet.app import operator_serve  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.app import operator_serve
 
     if not settings.cluster_id:
         raise UsageError("--cluster-id: missing, allowed is the stable id of the cluster")

@@ -180,7 +180,7 @@ def check(settings: ShardSettings) -> None:
 
 
 def _run(settings: ShardSettings, console: Console) -> int:
-    from bigfleet.app import shard_serve  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.app import shard_serve
 
     check(settings)
     return shard_serve.serve(settings, console)

@@ -45,7 +45,7 @@ class PodControllerSettings(ProcessFlags, env_prefix="BIGFLEET_UPC_"):
 
 
 def _run(settings: PodControllerSettings, console: Console) -> int:
-    from bigfleet.app import unschedulable_pod_controller_serve  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.app import unschedulable_pod_controller_serve
 
     return unschedulable_pod_controller_serve.serve(settings, console)
 

@@ -56,10 +56,10 @@ class CompareSettings(OutputFlags, env_prefix="BIGFLEET_BENCH_COMPARE_"):
 
 
 def _engine(settings: EngineSettings, console: Console) -> int:
-    from bigfleet.bench.meter import Meter  # noqa: PLC0415
-    from bigfleet.bench.plans import names_of, plan_named  # noqa: PLC0415
-    from bigfleet.bench.report import write_report  # noqa: PLC0415
-    from bigfleet.bench.run import run  # noqa: PLC0415
+    from bigfleet.bench.meter import Meter
+    from bigfleet.bench.plans import names_of, plan_named
+    from bigfleet.bench.report import write_report
+    from bigfleet.bench.run import run
 
     plan = plan_named(settings.profile)
     names = names_of(plan, settings.only)
@@ -83,11 +83,11 @@ def _engine(settings: EngineSettings, console: Console) -> int:
 
 
 def _compare(settings: CompareSettings, console: Console) -> int:
-    from bigfleet.bench.compare import compare  # noqa: PLC0415
+    from bigfleet.bench.compare import compare
 
     comparison = compare(_read(settings.before), _read(settings.after))
     if settings.output == "json":
-        from bigfleet.document.canonical import many_lines  # noqa: PLC0415
+        from bigfleet.document.canonical import many_lines
 
         console.stdout.write(many_lines(_comparison_document(comparison)).decode())
     elif settings.output == "yaml":
@@ -107,8 +107,8 @@ def _compare(settings: CompareSettings, console: Console) -> int:
 
 
 def _read(path: Path) -> "Report":
-    from bigfleet.bench.report import read_report  # noqa: PLC0415
-    from bigfleet.document.errors import DocumentError  # noqa: PLC0415
+    from bigfleet.bench.report import read_report
+    from bigfleet.document.errors import DocumentError
 
     try:
         return read_report(path.read_bytes())
@@ -117,7 +117,7 @@ def _read(path: Path) -> "Report":
 
 
 def _yaml(document: dict[str, object]) -> str:
-    import yaml  # noqa: PLC0415  only this form pays for it
+    import yaml
 
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 

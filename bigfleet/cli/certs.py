@@ -58,7 +58,7 @@ class ShowSettings(OutputFlags, env_prefix="BIGFLEET_CERTS_SHOW_"):
 
 
 def _init(settings: InitSettings, console: Console) -> int:
-    from bigfleet.transport.dev_ca import create_ca  # noqa: PLC0415
+    from bigfleet.transport.dev_ca import create_ca
 
     with _exit_codes():
         certificate = create_ca(settings.directory, now=console.now(), days=settings.days)
@@ -67,7 +67,7 @@ def _init(settings: InitSettings, console: Console) -> int:
 
 
 def _issue(settings: IssueSettings, console: Console) -> int:
-    from bigfleet.transport.dev_ca import issue  # noqa: PLC0415
+    from bigfleet.transport.dev_ca import issue
 
     role = Role(settings.role)
     identity = Identity(role, settings.name if role.carries_id else "")
@@ -85,7 +85,7 @@ def _issue(settings: IssueSettings, console: Console) -> int:
 
 
 def _show(settings: ShowSettings, console: Console) -> int:
-    from bigfleet.transport.dev_ca import describe  # noqa: PLC0415
+    from bigfleet.transport.dev_ca import describe
 
     with _exit_codes():
         info = describe(settings.path, now=console.now())
@@ -113,7 +113,7 @@ def _fields(info: "CertificateInfo") -> dict[str, object]:
 @contextmanager
 def _exit_codes() -> Iterator[None]:
     """Give a file that is missing, or in the way, the exit code of its kind."""
-    from bigfleet.transport.dev_ca import CertificateFileError, CertificateFileExistsError  # noqa: PLC0415
+    from bigfleet.transport.dev_ca import CertificateFileError, CertificateFileExistsError
 
     try:
         yield

@@ -90,11 +90,11 @@ def _conformance(settings: ConformanceSettings, console: Console) -> int:
 
 
 def _list(settings: ConformanceSettings, console: Console) -> int:
-    from bigfleet.provider.conformance.catalogue import listing  # noqa: PLC0415
+    from bigfleet.provider.conformance.catalogue import listing
 
     rows = list(listing())
     if settings.output == "json":
-        from json import dumps  # noqa: PLC0415
+        from json import dumps
 
         console.print(dumps({"behaviours": rows}, indent=2, ensure_ascii=False))
         return ExitCode.DONE
@@ -106,7 +106,7 @@ def _list(settings: ConformanceSettings, console: Console) -> int:
 
 
 def _show(settings: ConformanceSettings, console: Console) -> int:
-    from bigfleet.provider.conformance.catalogue import find  # noqa: PLC0415
+    from bigfleet.provider.conformance.catalogue import find
 
     behaviour = find(settings.show)
     needs = "; ".join(need.value for need in behaviour.needs)
@@ -119,12 +119,12 @@ def _show(settings: ConformanceSettings, console: Console) -> int:
 
 
 def _test(settings: ConformanceSettings, console: Console) -> int:
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
-    from bigfleet.provider.conformance import render  # noqa: PLC0415
-    from bigfleet.provider.conformance.errors import ConformanceError  # noqa: PLC0415
-    from bigfleet.provider.conformance.report import Result, Verdict  # noqa: PLC0415
-    from bigfleet.provider.conformance.run import run  # noqa: PLC0415
+    from bigfleet.provider.conformance import render
+    from bigfleet.provider.conformance.errors import ConformanceError
+    from bigfleet.provider.conformance.report import Result, Verdict
+    from bigfleet.provider.conformance.run import run
 
     def tell(result: Result) -> None:
         if settings.output == "table":
@@ -145,8 +145,8 @@ def _test(settings: ConformanceSettings, console: Console) -> int:
 
 
 def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -> "Settings":
-    from bigfleet.provider.conformance.settings import Sizes, Timings  # noqa: PLC0415
-    from bigfleet.provider.conformance.system import (  # noqa: PLC0415
+    from bigfleet.provider.conformance.settings import Sizes, Timings
+    from bigfleet.provider.conformance.system import (
         CommandLauncher,
         CommandSubstrate,
         private_directory,
@@ -183,7 +183,7 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
 
 
 def _profiles(names: tuple[str, ...]) -> "tuple[Profile, ...]":
-    from bigfleet.provider.conformance.settings import Profile  # noqa: PLC0415
+    from bigfleet.provider.conformance.settings import Profile
 
     try:
         return tuple(Profile(name) for name in names)
@@ -197,7 +197,7 @@ def _profiles(names: tuple[str, ...]) -> "tuple[Profile, ...]":
 def _tls(settings: ConformanceSettings, console: Console) -> "TlsStore | None":
     if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
         return None
-    from bigfleet.transport.tls import TlsFiles, TlsStore  # noqa: PLC0415
+    from bigfleet.transport.tls import TlsFiles, TlsStore
 
     files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
     return TlsStore(files, console.complain)
@@ -226,9 +226,9 @@ def _repeat_flags(settings: ConformanceSettings) -> tuple[str, ...]:
 
 
 def _write(directory: Path, report: "Report") -> None:
-    from bigfleet.aio.disk import atomic_write, ensure_directory  # noqa: PLC0415
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
-    from bigfleet.provider.conformance.render import all_files  # noqa: PLC0415
+    from bigfleet.aio.disk import atomic_write, ensure_directory
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.provider.conformance.render import all_files
 
     disk = SystemDisk()
     ensure_directory(disk, directory, 0o755)

@@ -44,9 +44,9 @@ class AssignSettings(UnassignSettings, env_prefix="BIGFLEETCTL_"):
 
 
 def _list(settings: ListDomainsSettings, console: Console) -> int:
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
-    from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.cli.ctl_client import run_with
+    from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     async def ask(ctl: "Ctl") -> int:
         found = (await ctl.call(LIST_DOMAIN_ASSIGNMENTS, pb.ListDomainAssignmentsRequest())).assignments
@@ -66,10 +66,10 @@ def _list(settings: ListDomainsSettings, console: Console) -> int:
 
 
 def _assign(settings: AssignSettings, console: Console) -> int:
-    from bigfleet.aio.net import Code  # noqa: PLC0415
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
-    from bigfleet.transport.coordinator import ASSIGN_DOMAIN  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.aio.net import Code
+    from bigfleet.cli.ctl_client import run_with
+    from bigfleet.transport.coordinator import ASSIGN_DOMAIN
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     async def ask(ctl: "Ctl") -> int:
         wire = {
@@ -89,9 +89,9 @@ def _assign(settings: AssignSettings, console: Console) -> int:
 
 
 def _unassign(settings: UnassignSettings, console: Console) -> int:
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
-    from bigfleet.transport.coordinator import UNASSIGN_DOMAIN  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.cli.ctl_client import run_with
+    from bigfleet.transport.coordinator import UNASSIGN_DOMAIN
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     async def ask(ctl: "Ctl") -> int:
         wire = {"topology_key": settings.key, "topology_value": settings.value}

@@ -33,11 +33,11 @@ class ReportsSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 
 
 def _reports(settings: ReportsSettings, console: Console) -> int:
-    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415
+    from google.protobuf.json_format import MessageToDict
 
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
-    from bigfleet.transport.coordinator import LIST_SHARD_REPORTS  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.cli.ctl_client import run_with
+    from bigfleet.transport.coordinator import LIST_SHARD_REPORTS
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     async def ask(ctl: "Ctl") -> int:
         request = pb.ListShardReportsRequest(shard_id=settings.shard)

@@ -91,10 +91,10 @@ def _files(settings: Flags, given: Mapping[str, str]) -> tuple[Path, Path, Path]
 
 
 def _context(name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    import yaml  # noqa: PLC0415  only whoever names a context pays for it
+    import yaml
 
-    from bigfleet.aio.disk import DiskError  # noqa: PLC0415
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
+    from bigfleet.aio.disk import DiskError
+    from bigfleet.aio.system_disk import SystemDisk
 
     path = context_file(environ)
     try:

@@ -44,9 +44,9 @@ class RemoveShardSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 
 
 def _list(settings: ListShardsSettings, console: Console) -> int:
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
-    from bigfleet.transport.coordinator import LIST_SHARDS  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.cli.ctl_client import run_with
+    from bigfleet.transport.coordinator import LIST_SHARDS
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     async def ask(ctl: "Ctl") -> int:
         shards = (await ctl.call(LIST_SHARDS, pb.ListShardsRequest())).shards
@@ -81,9 +81,9 @@ def _list(settings: ListShardsSettings, console: Console) -> int:
 
 
 def _remove(settings: RemoveShardSettings, console: Console) -> int:
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
-    from bigfleet.transport.coordinator import REMOVE_SHARD  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.cli.ctl_client import run_with
+    from bigfleet.transport.coordinator import REMOVE_SHARD
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     async def ask(ctl: "Ctl") -> int:
         await _look_first(ctl, settings, console)
@@ -98,12 +98,12 @@ def _remove(settings: RemoveShardSettings, console: Console) -> int:
 
 async def _look_first(ctl: "Ctl", settings: RemoveShardSettings, console: Console) -> None:
     """Refuse where the shard lives and nobody said so; tell what goes with it."""
-    from bigfleet.transport.coordinator import (  # noqa: PLC0415
+    from bigfleet.transport.coordinator import (
         LIST_DOMAIN_ASSIGNMENTS,
         LIST_SHARD_REPORTS,
         LIST_SHARDS,
     )
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     shards = (await ctl.call(LIST_SHARDS, pb.ListShardsRequest())).shards
     heard_ns = next((row.last_heartbeat_unix_ns for row in shards if row.shard_id == settings.shard), 0)

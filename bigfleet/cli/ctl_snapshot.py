@@ -66,10 +66,10 @@ class ExtractSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 
 
 def _save(settings: SaveSettings, console: Console) -> int:
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
-    from bigfleet.coordinator.archive import join_archive  # noqa: PLC0415
-    from bigfleet.transport.coordinator import SNAPSHOT_SAVE  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.cli.ctl_client import run_with
+    from bigfleet.coordinator.archive import join_archive
+    from bigfleet.transport.coordinator import SNAPSHOT_SAVE
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     async def ask(ctl: "Ctl") -> int:
         meta, state = b"", bytearray()
@@ -84,8 +84,8 @@ def _save(settings: SaveSettings, console: Console) -> int:
 
 
 def _extract(settings: ExtractSettings, console: Console) -> int:
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
-    from bigfleet.coordinator.offline import extract  # noqa: PLC0415
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.coordinator.offline import extract
 
     with _told():
         now_ns = int(console.now().timestamp() * 1e9)
@@ -95,9 +95,9 @@ def _extract(settings: ExtractSettings, console: Console) -> int:
 
 
 def _write(file: Path, archive: "Archive", console: Console, settings: CtlFlags, what: str) -> None:
-    from bigfleet.aio.disk import atomic_write  # noqa: PLC0415
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
-    from bigfleet.coordinator.archive import pack  # noqa: PLC0415
+    from bigfleet.aio.disk import atomic_write
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.coordinator.archive import pack
 
     packed = pack(archive)
     atomic_write(SystemDisk(), file, packed)
@@ -114,9 +114,9 @@ def _write(file: Path, archive: "Archive", console: Console, settings: CtlFlags,
 
 
 def _restore(settings: RestoreSettings, console: Console) -> int:
-    from bigfleet.aio.ids import SystemIds  # noqa: PLC0415
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
-    from bigfleet.coordinator.offline import read_archive, restore  # noqa: PLC0415
+    from bigfleet.aio.ids import SystemIds
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.coordinator.offline import read_archive, restore
 
     _check_address(settings)
     disk = SystemDisk()
@@ -156,9 +156,9 @@ def _restore(settings: RestoreSettings, console: Console) -> int:
 
 def _check_address(settings: RestoreSettings) -> None:
     """Refuse an address under which a replica of this id would never be: a slip here shows only much later."""
-    from ipaddress import ip_address  # noqa: PLC0415
+    from ipaddress import ip_address
 
-    from bigfleet.transport.address import parse_listen  # noqa: PLC0415
+    from bigfleet.transport.address import parse_listen
 
     if not settings.raft_advertise:
         return
@@ -173,9 +173,9 @@ def _check_address(settings: RestoreSettings) -> None:
 
 
 def _inspect(settings: InspectSettings, console: Console) -> int:
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
-    from bigfleet.coordinator.archive import tables_of  # noqa: PLC0415
-    from bigfleet.coordinator.offline import read_archive  # noqa: PLC0415
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.coordinator.archive import tables_of
+    from bigfleet.coordinator.offline import read_archive
 
     with _told():
         archive = read_archive(SystemDisk(), settings.archive)
@@ -208,10 +208,10 @@ def _verdict(ours: dict[str, object]) -> str:
 @contextmanager
 def _told() -> Iterator[None]:
     """Turn what archives and directories raise into exit codes."""
-    from bigfleet.aio.disk import DiskCause, DiskError  # noqa: PLC0415
-    from bigfleet.coordinator.archive import CorruptArchiveError  # noqa: PLC0415
-    from bigfleet.coordinator.log import DamagedDirectoryError  # noqa: PLC0415
-    from bigfleet.coordinator.raft.directory import DirectoryInUseError, NotEmptyError  # noqa: PLC0415
+    from bigfleet.aio.disk import DiskCause, DiskError
+    from bigfleet.coordinator.archive import CorruptArchiveError
+    from bigfleet.coordinator.log import DamagedDirectoryError
+    from bigfleet.coordinator.raft.directory import DirectoryInUseError, NotEmptyError
 
     try:
         yield

@@ -60,7 +60,7 @@ class Asked:
 
 
 def _status(settings: StatusSettings, console: Console) -> int:
-    from bigfleet.cli.ctl_client import run_with  # noqa: PLC0415
+    from bigfleet.cli.ctl_client import run_with
 
     async def ask(ctl: "Ctl") -> int:
         asked = await _ask_all(ctl)
@@ -106,9 +106,9 @@ async def _ask_followers_again(ctl: "Ctl", asked: Sequence[Asked]) -> list[Asked
 
 
 async def _ask(ctl: "Ctl", target: tuple[str, str], node: str = "") -> Asked:
-    from bigfleet.aio.net import Code, RpcError  # noqa: PLC0415
-    from bigfleet.transport.coordinator import LIST_SHARDS, facts_of  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.aio.net import Code, RpcError
+    from bigfleet.transport.coordinator import LIST_SHARDS, facts_of
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     answer = await ctl.leader.ask_one(target, LIST_SHARDS, pb.ListShardsRequest(), timeout_s=ctl.timeout_s)
     facts = facts_of(answer.trailing)
@@ -122,8 +122,8 @@ async def _ask(ctl: "Ctl", target: tuple[str, str], node: str = "") -> Asked:
 
 
 async def _reports(ctl: "Ctl") -> dict[str, Any]:
-    from bigfleet.transport.coordinator import LIST_SHARD_REPORTS  # noqa: PLC0415
-    from bigfleet.v1alpha1 import coordinator_pb2 as pb  # noqa: PLC0415
+    from bigfleet.transport.coordinator import LIST_SHARD_REPORTS
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     found = await ctl.call(LIST_SHARD_REPORTS, pb.ListShardReportsRequest())
     return {report.shard_id: report for report in found.reports}

@@ -36,7 +36,7 @@ class DecideSettings(OutputFlags, env_prefix="BIGFLEET_DECIDE_"):
 
 
 def _decide(settings: DecideSettings, console: Console) -> int:
-    from bigfleet.document.snapshot import read_situation  # noqa: PLC0415
+    from bigfleet.document.snapshot import read_situation
 
     if settings.batch:
         return _decide_batch(settings, console)
@@ -45,23 +45,23 @@ def _decide(settings: DecideSettings, console: Console) -> int:
 
 
 def _answer(settings: DecideSettings, console: Console, document: "SnapshotDocument") -> str:
-    from bigfleet.document.decisions import decision_document, write_decision  # noqa: PLC0415
-    from bigfleet.engine.cycle import decide_situation  # noqa: PLC0415
+    from bigfleet.document.decisions import decision_document, write_decision
+    from bigfleet.engine.cycle import decide_situation
 
     decision = decide_situation(document.situation)
     if settings.output == "json":
         return write_decision(document.situation, decision, document.places).decode()
     content = decision_document(document.situation, decision, document.places)
     if settings.output == "yaml":
-        import yaml  # noqa: PLC0415
+        import yaml
 
         return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     return _tables(settings, console, content)
 
 
 def _decide_batch(settings: DecideSettings, console: Console) -> int:
-    from bigfleet.document.batch import read_batch, write_refusal  # noqa: PLC0415
-    from bigfleet.document.errors import DocumentError  # noqa: PLC0415
+    from bigfleet.document.batch import read_batch, write_refusal
+    from bigfleet.document.errors import DocumentError
 
     if settings.output != "json":
         raise CommandError(

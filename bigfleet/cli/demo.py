@@ -27,9 +27,9 @@ class DemoSettings(OutputFlags, env_prefix="BIGFLEET_DEMO_"):
 
 
 def _demo(settings: DemoSettings, console: Console) -> int:
-    from bigfleet.demo.play import play  # noqa: PLC0415  engine, network and all come with it
-    from bigfleet.demo.stage import StoryError  # noqa: PLC0415
-    from bigfleet.demo.stories import STORIES  # noqa: PLC0415
+    from bigfleet.demo.play import play
+    from bigfleet.demo.stage import StoryError
+    from bigfleet.demo.stories import STORIES
 
     if not settings.story:
         rows = [{"story": name, "about": story.about} for name, story in STORIES.items()]

@@ -79,10 +79,10 @@ def _dispatch(console: Console, argv: Sequence[str]) -> int:
 
 def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
     # Imported here, once a command is chosen: pydantic alone takes longer than all of --version may.
-    from bigfleet.cli.command import neighbours, resolve  # noqa: PLC0415
-    from bigfleet.cli.load import load  # noqa: PLC0415
-    from bigfleet.cli.options import options_of  # noqa: PLC0415
-    from bigfleet.cli.parse import parse  # noqa: PLC0415
+    from bigfleet.cli.command import neighbours, resolve
+    from bigfleet.cli.load import load
+    from bigfleet.cli.options import options_of
+    from bigfleet.cli.parse import parse
 
     command = resolve(row)
     options = options_of(command.settings)
@@ -95,7 +95,7 @@ def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
     except UsageError as error:
         raise UsageError(f"{error}; see {console.program.name} {row.name} --help") from None
     if loaded.settings.print_config:
-        from bigfleet.cli.print_config import effective  # noqa: PLC0415
+        from bigfleet.cli.print_config import effective
 
         console.stdout.write(effective(f"{console.program.name} {row.name}", loaded))
         return ExitCode.DONE
@@ -121,13 +121,13 @@ def _before_double_dash(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _print_traceback(console: Console, error: Exception) -> None:
-    from traceback import format_exception  # noqa: PLC0415
+    from traceback import format_exception
 
     console.stderr.write("".join(format_exception(error)))
 
 
 def _drop_buffered(console: Console) -> None:
-    import os  # noqa: PLC0415
+    import os
 
     try:
         descriptor = console.stdout.fileno()

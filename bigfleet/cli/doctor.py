@@ -51,7 +51,7 @@ class DoctorSettings(KubeFlags, TlsFlags, env_prefix="BIGFLEET_DOCTOR_"):
 
 
 def _run(settings: DoctorSettings, console: Console) -> int:
-    import asyncio  # noqa: PLC0415  so that --help stays quick
+    import asyncio
 
     for url in settings.ready:
         if not url.startswith("http://"):
@@ -68,10 +68,10 @@ def _run(settings: DoctorSettings, console: Console) -> int:
 
 
 async def _findings(settings: DoctorSettings, console: Console) -> "list[Finding]":
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
-    from bigfleet.aio.identity import Role  # noqa: PLC0415
-    from bigfleet.cli.doctor_probes import own_certificate, reachable, ready  # noqa: PLC0415
+    from bigfleet.aio.identity import Role
+    from bigfleet.cli.doctor_probes import own_certificate, reachable, ready
 
     files = _tls(settings)
     found: list[Finding] = []
@@ -91,14 +91,14 @@ async def _findings(settings: DoctorSettings, console: Console) -> "list[Finding
 
 
 async def _ask_cluster(settings: DoctorSettings, console: Console) -> "list[Finding]":
-    from os import fspath  # noqa: PLC0415
+    from os import fspath
 
-    from bigfleet.aio.clock import SystemClock  # noqa: PLC0415
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
-    from bigfleet.cli.doctor_findings import bad  # noqa: PLC0415
-    from bigfleet.kube.errors import KubeError  # noqa: PLC0415
-    from bigfleet.kube.http_link import HttpLink, run_plugin  # noqa: PLC0415
-    from bigfleet.kube.login import Login, find_target  # noqa: PLC0415
+    from bigfleet.aio.clock import SystemClock
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.cli.doctor_findings import bad
+    from bigfleet.kube.errors import KubeError
+    from bigfleet.kube.http_link import HttpLink, run_plugin
+    from bigfleet.kube.login import Login, find_target
 
     disk = SystemDisk()
     path = "" if settings.kubeconfig is None else fspath(settings.kubeconfig)
@@ -118,7 +118,7 @@ async def cluster_findings(
     link: "Link", settings: DoctorSettings, namespace: str, console: Console
 ) -> "list[Finding]":
     """Return what there is to say about a cluster, asked over one link."""
-    from bigfleet.cli.doctor_findings import (  # noqa: PLC0415
+    from bigfleet.cli.doctor_findings import (
         bad,
         clock_finding,
         definition_finding,
@@ -126,9 +126,9 @@ async def cluster_findings(
         right_name,
         rights,
     )
-    from bigfleet.kube.crds.definitions import DEFINITIONS  # noqa: PLC0415
-    from bigfleet.kube.link import Call  # noqa: PLC0415
-    from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS  # noqa: PLC0415
+    from bigfleet.kube.crds.definitions import DEFINITIONS
+    from bigfleet.kube.link import Call
+    from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS
 
     version = await link.send(Call("GET", "/version"))
     headers = {name.lower(): value for name, value in version.headers.items()}
@@ -160,7 +160,7 @@ async def cluster_findings(
 
 
 def _tls(settings: TlsFlags) -> "TlsFiles | None":
-    from bigfleet.transport.tls import TlsFiles  # noqa: PLC0415
+    from bigfleet.transport.tls import TlsFiles
 
     if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
         return None

@@ -58,7 +58,7 @@ def _explain(settings: ExplainSettings, console: Console) -> int:
     if settings.output == "json":
         console.print(json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
     elif settings.output == "yaml":
-        import yaml  # noqa: PLC0415
+        import yaml
 
         console.stdout.write(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
     else:
@@ -68,8 +68,8 @@ def _explain(settings: ExplainSettings, console: Console) -> int:
 
 def _content(settings: ExplainSettings, console: Console) -> dict[str, Any]:
     # Imported here: numpy comes with the engine, and --help must stay quick.
-    from bigfleet.document.snapshot import read_situation  # noqa: PLC0415
-    from bigfleet.explain.question import explain_in  # noqa: PLC0415
+    from bigfleet.document.snapshot import read_situation
+    from bigfleet.explain.question import explain_in
 
     document = read_situation(source(settings, settings.file, settings.shard, console))
     edits = read_edit_files(settings.edit, console)
@@ -90,8 +90,8 @@ def _asked(settings: ExplainSettings, address: str, console: Console) -> tuple[d
 
 
 async def _explained(channel: "Channel", settings: ExplainSettings) -> tuple[dict[str, Any], bool]:
-    from bigfleet.insight.v1 import insight_pb2 as pb  # noqa: PLC0415
-    from bigfleet.transport.shard_reading import EXPLAIN_MACHINE, EXPLAIN_NEED  # noqa: PLC0415
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import EXPLAIN_MACHINE, EXPLAIN_NEED
 
     if settings.machine:
         of_machine = pb.ExplainMachineRequest(machine=settings.machine)

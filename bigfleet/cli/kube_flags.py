@@ -46,16 +46,16 @@ class Cluster:
 
 def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awaitable[T]]) -> T:
     """Ask a cluster something and return the answer; what the API server refuses becomes an exit code and a line."""
-    import asyncio  # noqa: PLC0415  so that --help stays quick
-    from os import fspath  # noqa: PLC0415
+    import asyncio
+    from os import fspath
 
-    from bigfleet.aio.clock import SystemClock  # noqa: PLC0415
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
-    from bigfleet.kube.client import KubeClient  # noqa: PLC0415
-    from bigfleet.kube.errors import KubeError  # noqa: PLC0415
-    from bigfleet.kube.http_link import HttpLink, run_plugin  # noqa: PLC0415
-    from bigfleet.kube.limiter import RateLimiter  # noqa: PLC0415
-    from bigfleet.kube.login import Login, find_target  # noqa: PLC0415
+    from bigfleet.aio.clock import SystemClock
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.kube.client import KubeClient
+    from bigfleet.kube.errors import KubeError
+    from bigfleet.kube.http_link import HttpLink, run_plugin
+    from bigfleet.kube.limiter import RateLimiter
+    from bigfleet.kube.login import Login, find_target
 
     clock, disk = SystemClock(), SystemDisk()
     path = "" if settings.kubeconfig is None else fspath(settings.kubeconfig)
@@ -75,7 +75,7 @@ def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awa
 
 
 def _code(error: "KubeError") -> ExitCode:
-    from bigfleet.kube.errors import ForbiddenError, NotFoundError, UnauthorizedError  # noqa: PLC0415
+    from bigfleet.kube.errors import ForbiddenError, NotFoundError, UnauthorizedError
 
     if isinstance(error, ForbiddenError | UnauthorizedError):
         return ExitCode.PERMISSION

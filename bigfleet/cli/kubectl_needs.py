@@ -66,8 +66,8 @@ def _key(request: Document) -> str:
 
 
 def _row(members: list[Document], now: datetime) -> dict[str, object]:
-    from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, REPORTED  # noqa: PLC0415
-    from bigfleet.model.quantity_text import canonical_text, parse_with_family  # noqa: PLC0415
+    from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, REPORTED
+    from bigfleet.model.quantity_text import canonical_text, parse_with_family
 
     spec = members[0]["spec"]
     totals: dict[str, tuple[int, bool]] = {}
@@ -104,8 +104,8 @@ def _row(members: list[Document], now: datetime) -> dict[str, object]:
 
 
 def _needs(settings: NeedsSettings, console: Console) -> int:
-    from bigfleet.kube.client import Selection  # noqa: PLC0415
-    from bigfleet.kube.resources import CAPACITY_REQUESTS  # noqa: PLC0415
+    from bigfleet.kube.client import Selection
+    from bigfleet.kube.resources import CAPACITY_REQUESTS
 
     async def requests(cluster: Cluster) -> list[Document]:
         namespace = "" if settings.all_namespaces else cluster.namespace

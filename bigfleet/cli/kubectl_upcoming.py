@@ -42,8 +42,8 @@ class UpcomingSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
 
 def upcoming(nodes: Iterable[Document], now: datetime, *, every: bool) -> list[dict[str, object]]:
     """Return one row per machine, in the order of its life, then by name."""
-    from bigfleet.kube.crds.upcoming_node import PHASES  # noqa: PLC0415
-    from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY  # noqa: PLC0415
+    from bigfleet.kube.crds.upcoming_node import PHASES
+    from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 
     rows = []
     for node in nodes:
@@ -71,8 +71,8 @@ def upcoming(nodes: Iterable[Document], now: datetime, *, every: bool) -> list[d
 
 
 def _upcoming(settings: UpcomingSettings, console: Console) -> int:
-    from bigfleet.kube.client import Selection  # noqa: PLC0415
-    from bigfleet.kube.resources import UPCOMING_NODES  # noqa: PLC0415
+    from bigfleet.kube.client import Selection
+    from bigfleet.kube.resources import UPCOMING_NODES
 
     async def nodes(cluster: Cluster) -> list[Document]:
         return await cluster.client.list_all(Selection(UPCOMING_NODES))

@@ -38,7 +38,7 @@ class WhySettings(KubeFlags, TlsFlags, env_prefix="KUBECTL_BIGFLEET_"):
 
 
 def _why(settings: WhySettings, console: Console) -> int:
-    from bigfleet.cli.kubectl_story import tell  # noqa: PLC0415  so that --help stays quick
+    from bigfleet.cli.kubectl_story import tell
 
     if settings.shard is not None and not settings.cluster_id:
         raise UsageError(
@@ -50,11 +50,11 @@ def _why(settings: WhySettings, console: Console) -> int:
 
 
 async def _look(cluster: Cluster, settings: WhySettings, console: Console) -> "Case":
-    from bigfleet.cli.kubectl_story import Case  # noqa: PLC0415
-    from bigfleet.cli.kubectl_verdict import verdicts  # noqa: PLC0415
-    from bigfleet.kube.client import Selection  # noqa: PLC0415
-    from bigfleet.kube.crds.capacity_request import OWNED_BY_POD  # noqa: PLC0415
-    from bigfleet.kube.resources import (  # noqa: PLC0415
+    from bigfleet.cli.kubectl_story import Case
+    from bigfleet.cli.kubectl_verdict import verdicts
+    from bigfleet.kube.client import Selection
+    from bigfleet.kube.crds.capacity_request import OWNED_BY_POD
+    from bigfleet.kube.resources import (
         CAPACITY_REQUESTS,
         EVENTS,
         PODS,
@@ -91,7 +91,7 @@ async def _look(cluster: Cluster, settings: WhySettings, console: Console) -> "C
 
 
 async def _find(cluster: Cluster, resource: Any, key: Any) -> Document | None:
-    from bigfleet.kube.errors import NotFoundError  # noqa: PLC0415
+    from bigfleet.kube.errors import NotFoundError
 
     try:
         return await cluster.client.get(resource, key)

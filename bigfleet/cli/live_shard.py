@@ -38,7 +38,7 @@ def ask(
     settings: ShardFlags, address: str, console: Console, question: "Callable[[Channel], Awaitable[T]]"
 ) -> T:
     """Put a question to the shard at an address; what it refuses ends the command with what to do about it."""
-    import asyncio  # noqa: PLC0415
+    import asyncio
 
     return asyncio.run(_ask(settings, address, console, question))
 
@@ -50,7 +50,7 @@ def source(settings: ShardFlags, file: Path | None, address: str | None, console
         raise UsageError(f"SNAPSHOT, --shard: found {found}, allowed is one of the two")
     if file is not None:
         return read_file(file, console)
-    from bigfleet.cli.live_answers import snapshot_document  # noqa: PLC0415
+    from bigfleet.cli.live_answers import snapshot_document
 
     return ask(settings, address or "", console, lambda channel: snapshot_document(channel, settings.timeout))
 
@@ -58,7 +58,7 @@ def source(settings: ShardFlags, file: Path | None, address: str | None, console
 async def _ask(
     settings: ShardFlags, address: str, console: Console, question: "Callable[[Channel], Awaitable[T]]"
 ) -> T:
-    from bigfleet.aio.net import RpcError  # noqa: PLC0415
+    from bigfleet.aio.net import RpcError
 
     async with _dialled(settings, console, address) as channel:
         try:
@@ -69,7 +69,7 @@ async def _ask(
 
 @asynccontextmanager
 async def _dialled(settings: ShardFlags, console: Console, address: str) -> "AsyncIterator[Channel]":
-    from bigfleet.transport.grpc_net import GrpcNet  # noqa: PLC0415
+    from bigfleet.transport.grpc_net import GrpcNet
 
     channel = GrpcNet(_tls(settings, console)).dial(address)
     try:
@@ -81,14 +81,14 @@ async def _dialled(settings: ShardFlags, console: Console, address: str) -> "Asy
 def _tls(settings: ShardFlags, console: Console) -> "TlsStore | None":
     if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
         return None
-    from bigfleet.transport.tls import TlsFiles, TlsStore  # noqa: PLC0415
+    from bigfleet.transport.tls import TlsFiles, TlsStore
 
     return TlsStore(TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca), console.complain)
 
 
 def told(error: "RpcError", address: str, *, secured: bool) -> CommandError:
     """What a refusal means, with the exit code of its kind and the next step."""
-    from bigfleet.aio.net import Code  # noqa: PLC0415
+    from bigfleet.aio.net import Code
 
     plain = (
         "" if secured else "; if it wants TLS, pass --tls-cert, --tls-key and --tls-ca of the role readonly"

@@ -51,7 +51,7 @@ def _machines(settings: MachinesSettings, console: Console) -> int:
     if settings.output in ("json", "yaml"):
         write(console, settings, Listing("machines", (), list(map(_document, rows))))
         return ExitCode.DONE
-    from bigfleet.cli.live_answers import cycle_line  # noqa: PLC0415
+    from bigfleet.cli.live_answers import cycle_line
 
     states = ", ".join(f"{count} {state}" for state, count in sorted(header.by_state.items()))
     parts = [f"{header.total} of {header.machines} machines"] + ([states] if states else [])
@@ -68,8 +68,8 @@ def _machines(settings: MachinesSettings, console: Console) -> int:
 async def _list(
     channel: "Channel", settings: MachinesSettings
 ) -> "tuple[insight_pb2.ListMachinesHeader, list[insight_pb2.MachineRow]]":
-    from bigfleet.insight.v1 import insight_pb2 as pb  # noqa: PLC0415
-    from bigfleet.transport.shard_reading import LIST_MACHINES  # noqa: PLC0415
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import LIST_MACHINES
 
     orders = pb.ListMachinesRequest.Order
     request = pb.ListMachinesRequest(
@@ -101,8 +101,8 @@ _ORDERS = {
 
 
 def _row(machine: "insight_pb2.MachineRow") -> dict[str, object]:
-    from bigfleet.cli.live_answers import when  # noqa: PLC0415
-    from bigfleet.explain.amounts import readable  # noqa: PLC0415
+    from bigfleet.cli.live_answers import when
+    from bigfleet.explain.amounts import readable
 
     bound = machine.assigned if machine.HasField("assigned") else None
     on_order = bound.cluster if bound is not None and not machine.cluster else ""
@@ -124,7 +124,7 @@ def _row(machine: "insight_pb2.MachineRow") -> dict[str, object]:
 
 
 def _document(machine: "insight_pb2.MachineRow") -> dict[str, Any]:  # Any: JSON as protobuf makes it
-    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415
+    from google.protobuf.json_format import MessageToDict
 
     content: dict[str, Any] = MessageToDict(
         machine, preserving_proto_field_name=True, always_print_fields_with_no_presence=True

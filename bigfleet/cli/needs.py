@@ -54,7 +54,7 @@ class _Answer(NamedTuple):
 
 
 async def _asked(channel: "Channel", settings: NeedsSettings) -> _Answer:
-    from bigfleet.aio.net import Code, RpcError  # noqa: PLC0415
+    from bigfleet.aio.net import Code, RpcError
 
     if not settings.short:
         return await _inspected(channel, settings)
@@ -68,8 +68,8 @@ async def _asked(channel: "Channel", settings: NeedsSettings) -> _Answer:
 
 async def _listed(channel: "Channel", settings: NeedsSettings) -> _Answer:
     """Only what is short, left out by the shard itself."""
-    from bigfleet.insight.v1 import insight_pb2 as pb  # noqa: PLC0415
-    from bigfleet.transport.shard_reading import LIST_NEEDS  # noqa: PLC0415
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import LIST_NEEDS
 
     clusters = [settings.cluster] if settings.cluster else []
     everybody = pb.ListNeedsRequest(clusters=clusters, page_size=1)
@@ -86,9 +86,9 @@ async def _listed(channel: "Channel", settings: NeedsSettings) -> _Answer:
 
 
 async def _inspected(channel: "Channel", settings: NeedsSettings) -> _Answer:
-    from bigfleet.insight.v1 import insight_pb2  # noqa: PLC0415
-    from bigfleet.transport.shard_reading import INSPECT_NEEDS  # noqa: PLC0415
-    from bigfleet.v1alpha1 import shardread_pb2 as pb  # noqa: PLC0415
+    from bigfleet.insight.v1 import insight_pb2
+    from bigfleet.transport.shard_reading import INSPECT_NEEDS
+    from bigfleet.v1alpha1 import shardread_pb2 as pb
 
     # The limit is the shard's only where nothing is left out here.
     limit = 0 if settings.short else settings.limit
@@ -102,7 +102,7 @@ async def _inspected(channel: "Channel", settings: NeedsSettings) -> _Answer:
 
 
 def _print_tables(settings: NeedsSettings, console: Console, answer: _Answer) -> None:
-    from bigfleet.cli.live_answers import cycle_line  # noqa: PLC0415
+    from bigfleet.cli.live_answers import cycle_line
 
     shown = answer.shown
     parts = ["1 need" if answer.needs == 1 else f"{answer.needs} needs"]
@@ -139,20 +139,20 @@ def _row(view: "shardread_pb2.NeedView") -> dict[str, object]:
 
 
 def _amounts(texts: Mapping[str, str]) -> str:
-    from bigfleet.explain.amounts import readable  # noqa: PLC0415
+    from bigfleet.explain.amounts import readable
 
     return readable(dict(sorted(texts.items())))
 
 
 def _reason(view: "shardread_pb2.NeedView") -> str:
-    from bigfleet.v1alpha1 import shardread_pb2 as pb  # noqa: PLC0415
+    from bigfleet.v1alpha1 import shardread_pb2 as pb
 
     name = pb.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_")
     return f"{name} (parked {view.parked_age_cycles})" if view.acquisition_parked else name
 
 
 def _document(view: "shardread_pb2.NeedView") -> dict[str, Any]:  # Any: JSON as protobuf makes it
-    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415
+    from google.protobuf.json_format import MessageToDict
 
     content: dict[str, Any] = MessageToDict(
         view, preserving_proto_field_name=True, always_print_fields_with_no_presence=True

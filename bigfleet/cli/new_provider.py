@@ -71,8 +71,8 @@ def filled(text: str, marks: dict[str, str]) -> str:
 
 
 def _run(settings: NewProviderSettings, console: Console) -> int:
-    from bigfleet.aio.disk import OpenMode, ensure_directory  # noqa: PLC0415  so that --help stays quick
-    from bigfleet.aio.system_disk import SystemDisk  # noqa: PLC0415
+    from bigfleet.aio.disk import OpenMode, ensure_directory
+    from bigfleet.aio.system_disk import SystemDisk
 
     if not NAME.fullmatch(settings.name):
         allowed = "small letters, digits and single dashes, a letter first"

@@ -45,7 +45,7 @@ def write(console: Console, settings: OutputFlags, content: Listing | Record) ->
     if settings.output == "json":
         console.print(dumps(_document(content), indent=2, ensure_ascii=False))
     elif settings.output == "yaml":
-        import yaml  # noqa: PLC0415  only this form pays for it
+        import yaml
 
         console.stdout.write(yaml.safe_dump(_document(content), sort_keys=False, allow_unicode=True))
     elif isinstance(content, Record):

@@ -33,9 +33,9 @@ class RepairSettings(Flags, env_prefix="BIGFLEET_PROVIDER_ADMIN_REPAIR_"):
 
 
 def _repair(settings: RepairSettings, console: Console) -> int:
-    import asyncio  # noqa: PLC0415  so that --help stays quick
+    import asyncio
 
-    from bigfleet.provider.kit.admin import AdminError, AdminUnreachableError, ask_repair  # noqa: PLC0415
+    from bigfleet.provider.kit.admin import AdminError, AdminUnreachableError, ask_repair
 
     try:
         asyncio.run(ask_repair(settings.socket, settings.machine_id, settings.to))

@@ -21,7 +21,7 @@ class SnapshotSettings(ShardFlags, env_prefix="BIGFLEET_SNAPSHOT_"):
 
 
 def _snapshot(settings: SnapshotSettings, console: Console) -> int:
-    from bigfleet.cli.live_answers import snapshot_document  # noqa: PLC0415
+    from bigfleet.cli.live_answers import snapshot_document
 
     data = ask(
         settings, settings.shard, console, lambda channel: snapshot_document(channel, settings.timeout)

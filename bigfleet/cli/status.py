@@ -80,8 +80,8 @@ def _watch(settings: WatchSettings, console: Console) -> int:
 async def _look(
     channel: "Channel", timeout_s: float
 ) -> "tuple[insight_pb2.GetStatusResponse, insight_pb2.ListShortfallsResponse]":
-    from bigfleet.insight.v1 import insight_pb2 as pb  # noqa: PLC0415
-    from bigfleet.transport.shard_reading import GET_STATUS, LIST_SHORTFALLS  # noqa: PLC0415
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import GET_STATUS, LIST_SHORTFALLS
 
     status = (await channel.unary(GET_STATUS, pb.GetStatusRequest(), timeout_s=timeout_s)).message
     shortfalls = (
@@ -98,11 +98,11 @@ async def _follow(channel: "Channel", settings: WatchSettings, console: Console)
         status, shortfalls = await _look(channel, settings.timeout)
         shown = status.cycle.number
         if settings.output == "json":
-            from json import dumps  # noqa: PLC0415
+            from json import dumps
 
             console.say(dumps(_document(status, shortfalls), ensure_ascii=False))
         elif settings.output == "yaml":
-            from yaml import safe_dump  # noqa: PLC0415
+            from yaml import safe_dump
 
             document = safe_dump(_document(status, shortfalls), sort_keys=False, allow_unicode=True)
             console.say(f"---\n{document}".rstrip("\n"))
@@ -115,8 +115,8 @@ async def _follow(channel: "Channel", settings: WatchSettings, console: Console)
 
 
 async def _cycles(channel: "Channel") -> AsyncIterator[int]:
-    from bigfleet.insight.v1 import insight_pb2 as pb  # noqa: PLC0415
-    from bigfleet.transport.shard_reading import WATCH_CYCLES  # noqa: PLC0415
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import WATCH_CYCLES
 
     async with channel.server_stream(WATCH_CYCLES, pb.WatchCyclesRequest(), timeout_s=None) as notices:
         async for notice in notices:
@@ -129,7 +129,7 @@ def _text(
     status: "insight_pb2.GetStatusResponse",
     shortfalls: "insight_pb2.ListShortfallsResponse",
 ) -> str:
-    from bigfleet.cli.live_answers import cycle_line  # noqa: PLC0415
+    from bigfleet.cli.live_answers import cycle_line
 
     colour, wide = colour_wanted(console, no_color=settings.no_color), settings.output == "wide"
     parts = [
@@ -182,7 +182,7 @@ def _listings(
 
 
 def _shortfall(row: "insight_pb2.ShortfallRow") -> dict[str, object]:
-    from bigfleet.explain.amounts import readable  # noqa: PLC0415
+    from bigfleet.explain.amounts import readable
 
     return {
         "deficit": readable(dict(sorted(row.deficit.items()))),
@@ -196,7 +196,7 @@ def _shortfall(row: "insight_pb2.ShortfallRow") -> dict[str, object]:
 def _document(
     status: "insight_pb2.GetStatusResponse", shortfalls: "insight_pb2.ListShortfallsResponse"
 ) -> dict[str, Any]:  # Any: what JSON can say
-    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415
+    from google.protobuf.json_format import MessageToDict
 
     told = {
         name: MessageToDict(

@@ -107,7 +107,7 @@ def _unknown(program: Program, path: tuple[str, ...], word: str) -> UsageError:
 
 def near_miss(word: str, known: Sequence[str]) -> str:
     """Return ` (did you mean …?)` for a word that is nearly a known one, else nothing."""
-    from difflib import get_close_matches  # noqa: PLC0415  only a mistake pays for this import
+    from difflib import get_close_matches
 
     near = get_close_matches(word, known, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

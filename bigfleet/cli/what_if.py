@@ -72,11 +72,11 @@ class WhatIfSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_"):
 
 
 def _what_if(settings: WhatIfSettings, console: Console) -> int:
-    from bigfleet.document.edits import apply_edits  # noqa: PLC0415
-    from bigfleet.document.snapshot import read_situation, write_document  # noqa: PLC0415
-    from bigfleet.explain.horizon import play  # noqa: PLC0415
-    from bigfleet.explain.question import ask  # noqa: PLC0415
-    from bigfleet.explain.redecide import Redecider  # noqa: PLC0415
+    from bigfleet.document.edits import apply_edits
+    from bigfleet.document.snapshot import read_situation, write_document
+    from bigfleet.explain.horizon import play
+    from bigfleet.explain.question import ask
+    from bigfleet.explain.redecide import Redecider
 
     if [settings.file, *settings.edit].count(STDIN) > 1:
         raise CommandError("--edit: found -, allowed is standard input for one file only", ExitCode.USAGE)
@@ -94,7 +94,7 @@ def _what_if(settings: WhatIfSettings, console: Console) -> int:
 
 
 def _horizon(settings: WhatIfSettings) -> "Horizon":
-    from bigfleet.explain.horizon import Horizon  # noqa: PLC0415
+    from bigfleet.explain.horizon import Horizon
 
     timed = settings.create_time > 0 or settings.drain_time > 0
     return Horizon(settings.until_quiet or timed, settings.create_time, settings.drain_time)
@@ -102,7 +102,7 @@ def _horizon(settings: WhatIfSettings) -> "Horizon":
 
 def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
     """The edits of some files, in order; a refusal names its file."""
-    from bigfleet.document.edits import read_edits  # noqa: PLC0415
+    from bigfleet.document.edits import read_edits
 
     edits: list[Edit] = []
     for path in paths:
@@ -115,12 +115,12 @@ def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
 
 
 def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str:
-    from bigfleet.document.canonical import one_line  # noqa: PLC0415
+    from bigfleet.document.canonical import one_line
 
     if settings.output == "json":
         return one_line(answer.document()).decode()
     if settings.output == "yaml":
-        import yaml  # noqa: PLC0415
+        import yaml
 
         return yaml.safe_dump(answer.document(), sort_keys=False, allow_unicode=True)
     comparison = answer.comparison
@@ -134,7 +134,7 @@ def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str
 
 
 def _summary(comparison: "Comparison") -> str:
-    from bigfleet.document.compare import Change  # noqa: PLC0415
+    from bigfleet.document.compare import Change
 
     if comparison.same:
         return "no difference"
@@ -256,7 +256,7 @@ def _figures(comparison: "Comparison") -> Iterator[dict[str, object]]:
 
 
 def _figures_of(side: "Totals") -> dict[str, float]:
-    from bigfleet.model.quantity import NANO  # noqa: PLC0415
+    from bigfleet.model.quantity import NANO
 
     costs = side.costs
     return {
