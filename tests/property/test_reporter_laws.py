@@ -13,9 +13,9 @@ from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.engine.planner import Planner
 from bigfleet.engine.reporter import DomainNote, Pick, Reporter, VictimNote
-from bigfleet.explain.case import Case
-from bigfleet.explain.notes import ranked
+from bigfleet.explain.domain_ranking import ranked
 from bigfleet.explain.preemption import preemption_of
+from bigfleet.explain.redecide import Redecider
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Decision
 from bigfleet.model.demand import Demand
@@ -119,18 +119,17 @@ def test_what_is_told_is_what_was_decided(situation: Situation) -> None:
 @given(situations())
 def test_explanations_agree_with_what_the_engine_told(situation: Situation) -> None:
     heard = Heard()
-    decision = decide_situation(situation, heard)
-    case = Case(SnapshotDocument(situation, tuple(range(len(situation.needs)))), decision)
+    cycle = Redecider().cycle(SnapshotDocument(situation, tuple(range(len(situation.needs)))), heard)
     for place, note in heard.notes.items():
-        found = preemption_of(case, place)
+        found = preemption_of(cycle, place)
         assert found is not None
         assert found.in_flight == note.in_flight
         assert tuple(victim.machine.id for victim in found.taken) == note.taken
-        if not case.open_after_preemption(place).is_zero:
+        if not cycle.open_after_preemption(place).is_zero:
             # Whoever asks last sees what is left; those who were covered stopped asking before.
             assert found.left == 0
     for place, (notes, chosen) in heard.weighed.items():
-        verdict = decision.verdicts[place]
+        verdict = cycle.verdict(place)
         assert chosen == verdict.domain
         order = ranked(verdict, notes)
         assert [item.value for item in order if item.chosen] == [item.value for item in order[:1]]

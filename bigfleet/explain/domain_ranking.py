@@ -1,4 +1,4 @@
-"""Notes: what a reporter heard while the engine decided, kept for the explanations.
+"""DomainNotes: what a reporter heard while the engine decided, kept for the explanations.
 
 Why: some of what the engine weighs is gone once it has decided, above all what every domain held for a gang.
 Must never: keep a machine or a need alive; ids, amounts and counts only.
@@ -32,17 +32,17 @@ class RankedDomain:
 
 
 @dataclass(slots=True)
-class Notes:
+class DomainNotes:
     """By place of the need."""
 
     domains: dict[int, tuple[DomainNote, ...]] = field(default_factory=dict)
 
 
-class Recorder(Reporter):
+class DomainRecorder(Reporter):
     """Writes down what the explanations of this room ask for."""
 
     def __init__(self) -> None:
-        self.notes = Notes()
+        self.notes = DomainNotes()
 
     def domains(self, need: int, notes: Sequence[DomainNote], chosen: str | None) -> None:
         """Keep what each domain held."""

@@ -5,9 +5,9 @@ Rules: dashboard 6.1, point 1, and 6.2.
 """
 
 from bigfleet.explain.amounts import amounts_text
+from bigfleet.explain.fit import FitResult
 from bigfleet.explain.machine import MachineExplanation, Release
 from bigfleet.explain.need import NeedExplanation
-from bigfleet.explain.standing import Standing
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Reason
 from bigfleet.model.machine import MachineState
@@ -69,14 +69,14 @@ def _why(explanation: NeedExplanation) -> str:
     if verdict.reason is Reason.PREEMPTION_EXHAUSTED:
         leaves = "leaves" if waiting == 1 else "leave"
         return f"{machines_text(waiting)} {leaves} for it, and no other of lower priority could"
-    limited = sum(item.count for item in explanation.refusals if item.standing is Standing.SPREAD_LIMIT)
+    limited = sum(item.count for item in explanation.refusals if item.result is FitResult.SPREAD_LIMIT)
     if limited:
         return f"the spread allows none of {machines_text(limited)} that are free"
     return _others_first(explanation)
 
 
 def _others_first(explanation: NeedExplanation) -> str:
-    claimed = sum(item.count for item in explanation.refusals if item.standing is Standing.CLAIMED)
+    claimed = sum(item.count for item in explanation.refusals if item.result is FitResult.CLAIMED)
     if claimed:
         return f"{machines_text(claimed)} that could serve it {_is(claimed)} claimed by other needs"
     preemption = explanation.preemption
@@ -96,7 +96,7 @@ def _mostly(explanation: NeedExplanation) -> str:
         return ", as there is none"
     most = max(explanation.refusals, key=lambda item: item.count)
     detail = f" ({most.detail})" if most.detail else ""
-    return f", most often: {most.standing.value}{detail}"
+    return f", most often: {most.result.value}{detail}"
 
 
 def machine_sentence(explanation: MachineExplanation) -> str:
@@ -105,10 +105,10 @@ def machine_sentence(explanation: MachineExplanation) -> str:
     if action is not None:
         return _action_sentence(explanation)
     if explanation.holder:
-        owner = next(view for view in explanation.views if view.standing is Standing.TAKEN)
+        owner = next(view for view in explanation.views if view.result is FitResult.TAKEN)
         served = need_text(explanation.holder, owner.cluster, owner.group)
         return f"{machine.state.label}; {explanation.step} for {served}."
-    draining = next((view for view in explanation.views if view.standing is Standing.IN_FLIGHT), None)
+    draining = next((view for view in explanation.views if view.result is FitResult.IN_FLIGHT), None)
     if draining is not None:
         waiting = need_text(draining.numbers, draining.cluster, draining.group)
         return f"Draining; {waiting} waits for it."
@@ -121,10 +121,10 @@ def _action_sentence(explanation: MachineExplanation) -> str:
     state = explanation.machine.state.label
     match action.kind:
         case ActionKind.BOOTSTRAP | ActionKind.PROVISION:
-            owner = next(view for view in explanation.views if view.standing is Standing.TAKEN)
+            owner = next(view for view in explanation.views if view.result is FitResult.TAKEN)
             return f"{state}; {explanation.step} for {need_text(explanation.holder, owner.cluster, owner.group)}."
         case ActionKind.PREEMPT:
-            taker = next(view for view in explanation.views if view.standing is Standing.PREEMPTED)
+            taker = next(view for view in explanation.views if view.result is FitResult.PREEMPTED)
             by = need_text(explanation.preemptor, taker.cluster, taker.group)
             return f"Leaves {action.cluster} within {action.grace_s} s, preempted by {by}."
         case ActionKind.RECLAIM:

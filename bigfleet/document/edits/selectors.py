@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bigfleet.document.edits_draft import Draft, Row
+from bigfleet.document.edits.draft import Draft, DraftNeed
 from bigfleet.document.errors import DocumentError, shown
 from bigfleet.document.fields import INT32, Fields, Form, checked_texts
 from bigfleet.document.needs import NEED, NeedReader
@@ -60,9 +60,9 @@ class NeedSelector:
     """Needs for which every criterion holds; without any criterion, all."""
 
     numbers: tuple[int, ...] | None
-    tests: tuple[Callable[[Row], bool], ...]
+    tests: tuple[Callable[[DraftNeed], bool], ...]
 
-    def of(self, draft: Draft) -> list[Row]:
+    def of(self, draft: Draft) -> list[DraftNeed]:
         """The needs in list order; at least one, and every one that was named by number, or a refusal."""
         known = {row.number for row in draft.rows}
         for place, number in enumerate(self.numbers or ()):
@@ -145,7 +145,7 @@ def _profile(requirements: object) -> Profile:
     return NeedReader().read(Fields({"cluster": "any", "requirements": requirements}, NEED)).profile
 
 
-def _row_has(name: str, wanted: Sequence[object]) -> Callable[[Row], bool]:
+def _row_has(name: str, wanted: Sequence[object]) -> Callable[[DraftNeed], bool]:
     if name == "cluster":
         return lambda row: row.need.cluster in wanted
     if name == "group":

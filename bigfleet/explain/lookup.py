@@ -3,48 +3,48 @@
 Must never: guess between two; what fits several is refused with those it fits.
 """
 
-from bigfleet.explain.case import Case
+from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.model.errors import InvalidFieldError
 
 _SHOWN = 8
 _CHARACTERS = 80
 
 
-def find_need(case: Case, text: str, field: str) -> int:
+def find_need(cycle: DecidedCycle, text: str, field: str) -> int:
     """The place of the need that a text names, `3` or `train` or `train/llm-7`; `field` is how a refusal calls it."""
-    count = len(case.document.places)
+    count = len(cycle.needs_by_number)
     if text.isascii() and text.isdigit():
         if len(text) < 10 and int(text) < count:  # longer ones are no number of anything
-            return case.place_of(int(text))
+            return cycle.place_of(int(text))
         allowed = f"a number from 0 to {count - 1}" if count else "nothing, as there is no need"
         raise InvalidFieldError(field, _clipped(text), allowed)
     cluster, slash, group = text.partition("/")  # a group may have a slash, a cluster has none
-    by_place = dict(zip(case.document.places, case.document.situation.needs, strict=True))
+    needs = cycle.needs_by_number
     found = [
         number
-        for number, need in sorted(by_place.items())
+        for number, need in sorted(needs.items())
         if need.cluster == text or (slash and need.cluster == cluster and need.group == group)
     ]
-    places = sorted({case.place_of(number) for number in found})
+    places = sorted({cycle.place_of(number) for number in found})
     if len(places) == 1:
         return places[0]
     if found:
         raise InvalidFieldError(
             field, _clipped(text), f"the number of one of the needs it names: {_some(found)}"
         )
-    if not by_place:
+    if not needs:
         raise InvalidFieldError(field, _clipped(text), "nothing, as there is no need")
     names = sorted(
-        {f"{need.cluster}/{need.group}" if need.group else need.cluster for need in by_place.values()}
+        {f"{need.cluster}/{need.group}" if need.group else need.cluster for need in needs.values()}
     )
     raise InvalidFieldError(field, _clipped(text), f"the number of a need, or one of {_some(names)}")
 
 
-def known_machine(case: Case, machine_id: str, field: str) -> str:
+def known_machine(cycle: DecidedCycle, machine_id: str, field: str) -> str:
     """The id of a machine that is there."""
-    if machine_id in case.machines:
+    if machine_id in cycle.machines:
         return machine_id
-    near = sorted(known for known in case.machines if known.startswith(machine_id)) or sorted(case.machines)
+    near = sorted(known for known in cycle.machines if known.startswith(machine_id)) or sorted(cycle.machines)
     allowed = f"the id of a machine: {_some(near)}" if near else "nothing, as there is no machine"
     raise InvalidFieldError(field, _clipped(machine_id), allowed)
 

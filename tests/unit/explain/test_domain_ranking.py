@@ -1,7 +1,7 @@
 """Domains are ranked as the engine ranks them, and each is told by what it is behind the one before."""
 
 from bigfleet.engine.reporter import DomainNote
-from bigfleet.explain.notes import ranked
+from bigfleet.explain.domain_ranking import ranked
 from bigfleet.model.decision import DomainCoverage, Verdict
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Operator, Profile, Requirement

@@ -13,25 +13,24 @@ from bigfleet.document.compare import Comparison, compare
 from bigfleet.document.compare_document import comparison_document
 from bigfleet.document.edits import Edit, apply_edits
 from bigfleet.document.snapshot import SnapshotDocument
-from bigfleet.explain.case import Case
 from bigfleet.explain.changes import propose
 from bigfleet.explain.document import machine_explanation_document, need_explanation_document
-from bigfleet.explain.finding import find_need, known_machine
-from bigfleet.explain.horizon import ONE_CYCLE, Horizon, Played, play
+from bigfleet.explain.domain_ranking import DomainRecorder
+from bigfleet.explain.horizon import ONE_CYCLE, Horizon, HorizonResult, run_to_horizon
+from bigfleet.explain.lookup import find_need, known_machine
 from bigfleet.explain.machine import explain_machine
 from bigfleet.explain.need import explain_need
-from bigfleet.explain.notes import Recorder
 from bigfleet.explain.redecide import Redecider
 from bigfleet.model.errors import InvalidFieldError
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhatIfResult:
     """What differs, and how each side came to its end."""
 
     comparison: Comparison
-    before: Played
-    after: Played
+    before: HorizonResult
+    after: HorizonResult
     horizon: Horizon
 
     def document(self) -> dict[str, object]:
@@ -48,21 +47,26 @@ class Answer:
         }
 
 
-def ask(document: SnapshotDocument, edits: Sequence[Edit], horizon: Horizon = ONE_CYCLE) -> Answer:
+def run_what_if(
+    document: SnapshotDocument, edits: Sequence[Edit], horizon: Horizon = ONE_CYCLE
+) -> WhatIfResult:
     """Play the document and its edited twin, and compare where they end; refused edits raise with their path."""
     edited = apply_edits(document, edits)
     decide = Redecider()
-    before, after = play(document, horizon, decide), play(edited.document, horizon, decide)
+    before, after = (
+        run_to_horizon(document, horizon, decide),
+        run_to_horizon(edited.document, horizon, decide),
+    )
     found = compare(before.side, after.side, edited.numbers, states=horizon.until_quiet)
     comparison = replace(
         found,
         before=replace(found.before, actions=before.actions),
         after=replace(found.after, actions=after.actions),
     )
-    return Answer(comparison, before, after, horizon)
+    return WhatIfResult(comparison, before, after, horizon)
 
 
-def explain_in(
+def explain_document(
     document: SnapshotDocument,
     edits: Sequence[Edit],
     horizon: Horizon = ONE_CYCLE,
@@ -79,17 +83,17 @@ def explain_in(
     """
     decide = Redecider()
     edited = apply_edits(document, edits)
-    side = play(edited.document, horizon, decide).side
-    recorder = Recorder()
-    case = Case(side.document, decide(side.document.situation, recorder))
+    side = run_to_horizon(edited.document, horizon, decide).side
+    recorder = DomainRecorder()
+    cycle = decide.cycle(side.document, recorder)
     if machine:
         return machine_explanation_document(
-            explain_machine(case, known_machine(case, machine, f"{prefix}machine"))
+            explain_machine(cycle, known_machine(cycle, machine, f"{prefix}machine"))
         )
     if isinstance(need, int):
         if need not in edited.numbers:
             raise InvalidFieldError(f"{prefix}need", str(need), "the number of a need that the edits leave")
         need = str(edited.numbers.index(need))
-    place = find_need(case, need, f"{prefix}need")
-    proposals = () if quick else propose(case, place, decide)
-    return need_explanation_document(explain_need(case, place, recorder.notes, proposals))
+    place = find_need(cycle, need, f"{prefix}need")
+    proposals = () if quick else propose(cycle, side.document, place, decide)
+    return need_explanation_document(explain_need(cycle, place, recorder.notes, proposals))

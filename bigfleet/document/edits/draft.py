@@ -15,7 +15,7 @@ from bigfleet.model.situation import GangRef, Situation
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DraftNeed:
     """One need of the draft; its number is its place in the first document, or counted on from there."""
 
     number: int
@@ -24,7 +24,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditedDocument:
     """The document after the edits."""
 
     document: SnapshotDocument
@@ -42,7 +42,7 @@ class Draft:
         self.machines: dict[str, Machine] = {machine.id: machine for machine in situation.machines}
         by_place = dict(zip(document.places, situation.needs, strict=True))
         self.rows = [
-            Row(place, by_place[place], gang_ref(by_place[place]) in situation.parked)
+            DraftNeed(place, by_place[place], gang_ref(by_place[place]) in situation.parked)
             for place in range(len(by_place))
         ]
         self._sort_needs = document.sort_needs
@@ -50,7 +50,7 @@ class Draft:
 
     def add_need(self, need: Need) -> None:
         """Put a need at the end of the list."""
-        self.rows.append(Row(self._next_number, need))
+        self.rows.append(DraftNeed(self._next_number, need))
         self._next_number += 1
 
     def replace_needs(self, needs: Mapping[int, Need]) -> None:
@@ -59,7 +59,7 @@ class Draft:
             replace(row, need=needs[row.number]) if row.number in needs else row for row in self.rows
         ]
 
-    def finished(self) -> Edited:
+    def finished(self) -> EditedDocument:
         """The draft as a document; `x-` keys are left behind, as their places may have moved."""
         needs = [row.need for row in self.rows]
         places = sorted_places(needs) if self._sort_needs else range(len(needs))
@@ -72,7 +72,7 @@ class Draft:
             holds=self.holds,
         )
         document = SnapshotDocument(situation, tuple(places), self._sort_needs)
-        return Edited(document, tuple(row.number for row in self.rows))
+        return EditedDocument(document, tuple(row.number for row in self.rows))
 
 
 def gang_ref(need: Need) -> GangRef:

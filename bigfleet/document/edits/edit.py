@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from bigfleet.document import edits_machines as machines
-from bigfleet.document import edits_needs as needs
-from bigfleet.document.edits_draft import Draft, Edited
-from bigfleet.document.edits_text import parse_text
+from bigfleet.document.edits import machines, needs
+from bigfleet.document.edits.draft import Draft, EditedDocument
 from bigfleet.document.errors import NOTHING, WHOLE, DocumentError, shown
 from bigfleet.document.fields import REQUIRED, Fields, Form
 from bigfleet.document.snapshot import SnapshotDocument
+from bigfleet.document.yaml_text import parse_text
 from bigfleet.model.situation import IdleHolds
 
 VERSION = 1
@@ -143,7 +142,7 @@ def _edit(raw: object) -> Edit:
     return read(given, Fields(raw, form))
 
 
-def apply_edits(document: SnapshotDocument, edits: Iterable[Edit]) -> Edited:
+def apply_edits(document: SnapshotDocument, edits: Iterable[Edit]) -> EditedDocument:
     """Apply edits one after the other to a document, which stays as it is."""
     draft = Draft(document)
     for place, edit in enumerate(edits):

@@ -1,15 +1,14 @@
-"""What a need has and would take next, of the fleet of a running shard, counted in columns.
+"""Counts what a need has and would take next, in columns.
 
-Must never: see anything else than `bigfleet.explain.sight` sees in records of the same cycle; a property test holds that.
 Rules: dashboard 6.1, points 2 and 3; decision-engine 7.8.
 """
 
 import numpy as np
 
-from bigfleet.explain import sight
-from bigfleet.explain.columns import Codes, Columns, Places
-from bigfleet.explain.sight import STEPS, Looks, Seen, looks_of
-from bigfleet.explain.standing import step_in
+from bigfleet.explain import fleet_summary
+from bigfleet.explain.columns import Codes, MachineColumns, Places
+from bigfleet.explain.fit import step_in
+from bigfleet.explain.fleet_summary import STEPS, ChosenClass, Looks, looks_of
 from bigfleet.model.machine import MachineState, Shape
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
@@ -17,14 +16,14 @@ from bigfleet.model.resources import ZERO, Resources
 S = MachineState
 
 
-class Choice:
-    """Looks at machines that a need has, or could have."""
+class ChosenMachines:
+    """Counts machines that a need has, or could have."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: MachineColumns) -> None:
         self._columns = columns
 
     def taken(self, places: Places) -> tuple[dict[MachineState, int], dict[MachineState, Resources]]:
-        """How many machines of each state these are, and what they hold."""
+        """The number of these machines in each state, and their capacity."""
         taken, offered = dict.fromkeys(STEPS, 0), dict.fromkeys(STEPS, ZERO)
         columns, capacities = self._columns, self._columns.kinds.capacities
         sizes = columns.kinds.size[columns.kind[places]]
@@ -35,11 +34,11 @@ class Choice:
             offered[state] += capacities[code % len(capacities)].scaled(count)
         return taken, offered
 
-    def classes(self, *chosen: tuple[Places, str]) -> list[Seen]:
-        """Machines that were obtained in some ways, by class; those without a word are had in the way of their state."""
+    def classes(self, *chosen: tuple[Places, str]) -> list[ChosenClass]:
+        """Classes of machines with the way the need got them; an empty way means the step of their state."""
         return [seen for places, how in chosen for seen in self._classes(places, how)]
 
-    def _classes(self, places: Places, how: str) -> list[Seen]:
+    def _classes(self, places: Places, how: str) -> list[ChosenClass]:
         numbers: dict[tuple[str, Looks], int] = {}
         firsts: list[tuple[str, MachineState, Shape]] = []
         codes, looks = self._looks(places)
@@ -54,12 +53,15 @@ class Choice:
 
     def _seen(
         self, places: Places, classes: Codes, firsts: list[tuple[str, MachineState, Shape]]
-    ) -> list[Seen]:
+    ) -> list[ChosenClass]:
         if not firsts:
             return []
         counts = np.bincount(classes, minlength=len(firsts)).tolist()
-        examples = self._columns.first_ids(places, classes, len(firsts), sight.EXAMPLES)
-        return [Seen(*first, count, ids) for first, count, ids in zip(firsts, counts, examples, strict=True)]
+        examples = self._columns.first_ids(places, classes, len(firsts), fleet_summary.EXAMPLES)
+        return [
+            ChosenClass(*first, count, ids)
+            for first, count, ids in zip(firsts, counts, examples, strict=True)
+        ]
 
     def _looks(self, places: Places) -> tuple[Codes, list[tuple[MachineState, Shape]]]:
         """A number per machine, and the state and shape that each number means."""
@@ -71,8 +73,8 @@ class Choice:
         looks = [(S(code // len(shapes)), shapes[code % len(shapes)]) for code in there.tolist()]
         return dense[codes], looks
 
-    def next_best(self, places: Places, need: Need) -> Seen | None:
-        """The machine that would be taken next if the need wanted more and could have it: an Idle one before all others."""
+    def next_best(self, places: Places, need: Need) -> ChosenClass | None:
+        """The machine that would be taken next if the need wanted more; Idle ones come first."""
         state = self._columns.state[places]
         idle, speculative = places[state == S.IDLE], places[state == S.SPECULATIVE]
         if idle.size:
@@ -90,7 +92,7 @@ class Choice:
         return self._seen(alike[same], np.zeros(int(same.sum()), dtype=np.intp), [first])[0]
 
     def _cheapest_idle(self, idle: Places) -> int:
-        """Which of them is taken first: by price, by what is stamped on it, by id."""
+        """The index of the one that is taken first: by price, by reclamation penalty, by id."""
         columns = self._columns
         prices = columns.kinds.price[columns.kind[idle]]
         cheap = np.flatnonzero(prices == prices.min())

@@ -8,8 +8,8 @@ documents, so the same rules refuse it, with the path inside the edit.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from bigfleet.document.edits_draft import Draft
-from bigfleet.document.edits_select import MachineSelector, read_machine_selector
+from bigfleet.document.edits.draft import Draft
+from bigfleet.document.edits.selectors import MachineSelector, read_machine_selector
 from bigfleet.document.errors import DocumentError, quoted
 from bigfleet.document.fields import REQUIRED, Fields, Form
 from bigfleet.document.machines import MACHINE, MachineReader, machine_object

@@ -1,14 +1,14 @@
 """Edits of demand: other priorities and sizes, needs that come and go, gangs that are parked or try again.
 
-Must never: make a need that a snapshot document could not hold; see `bigfleet.document.edits_machines`.
+Must never: make a need that a snapshot document could not hold; see `bigfleet.document.edits.machines`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from bigfleet.document.edits_draft import Draft, Row, is_gang
-from bigfleet.document.edits_select import NeedSelector, read_need_selector
+from bigfleet.document.edits.draft import Draft, DraftNeed, is_gang
+from bigfleet.document.edits.selectors import NeedSelector, read_need_selector
 from bigfleet.document.errors import DocumentError, quoted
 from bigfleet.document.fields import REQUIRED, Fields, Form
 from bigfleet.document.needs import NEED, NeedReader, need_object
@@ -104,7 +104,7 @@ class Park:
             raise DocumentError("where", "no gang", "a selector that matches a need with a Same requirement")
         draft.rows = [self._marked(row) if row.number in gangs else row for row in draft.rows]
 
-    def _marked(self, row: Row) -> Row:
+    def _marked(self, row: DraftNeed) -> DraftNeed:
         return replace(row, parked=self.parked)
 
 

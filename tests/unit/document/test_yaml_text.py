@@ -3,8 +3,8 @@
 import pytest
 
 from bigfleet.document.edits import read_edits
-from bigfleet.document.edits_text import parse_text
 from bigfleet.document.errors import DocumentError
+from bigfleet.document.yaml_text import parse_text
 
 
 def told(data: bytes | str) -> str:
