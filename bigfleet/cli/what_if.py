@@ -134,13 +134,13 @@ def _answer(settings: WhatIfSettings, console: Console, answer: "WhatIfResult") 
 
 
 def _summary(comparison: "Comparison") -> str:
-    from bigfleet.document.compare import Change
+    from bigfleet.document.compare import NeedChangeKind
 
     if comparison.same:
         return "no difference"
     counts = {
         change: sum(len(item.numbers) for item in comparison.needs if item.change is change)
-        for change in Change
+        for change in NeedChangeKind
     }
     told = [_told(change.value, count) for change, count in counts.items() if count]
     before, after = comparison.before.costs.total, comparison.after.costs.total

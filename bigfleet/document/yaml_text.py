@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from bigfleet.document.errors import WHOLE, DocumentError, Unreadable
-from bigfleet.document.parse import Repeated, parse_json
+from bigfleet.document.parse import RepeatedKeys, parse_json
 
 _ALLOWED = "one YAML mapping or JSON object"
 _BOM = "\ufeff"
@@ -69,7 +69,7 @@ class _Loader(yaml.SafeLoader):
                 )
             pairs.append((key, self.construct_object(value_node, deep=True)))
         made = dict(pairs)
-        return made if len(made) == len(pairs) else Repeated(pairs)
+        return made if len(made) == len(pairs) else RepeatedKeys(pairs)
 
     def integer(self, node: yaml.ScalarNode) -> int | Unreadable:
         try:

@@ -112,7 +112,7 @@ def first_covering(capacities: Matrix, wanted: Vector) -> int:
     return place + 1 if covered.size and covered[place] else len(capacities)
 
 
-class Sizes:
+class CapacitySizes:
     """Every capacity that some machine has, as vectors and as rows of a matrix."""
 
     def __init__(self, scale: Scale, capacities: Sequence[Resources]) -> None:

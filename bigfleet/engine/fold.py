@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from bigfleet.engine.amounts import Scale, Vector
-from bigfleet.engine.fleet import Fleet, Members
+from bigfleet.engine.fleet import ClusterMembers, Fleet
 from bigfleet.engine.kinds import Flags
 from bigfleet.model.demand import ClusterNeeds, GangGroup, ListKey, Turn
 from bigfleet.model.need import Need
@@ -64,7 +64,7 @@ class Folding:
             found = self._anywhere[key] = bool(fitting.any())
         return found
 
-    def _held_whole(self, group: GangGroup, members: Members) -> bool:
+    def _held_whole(self, group: GangGroup, members: ClusterMembers) -> bool:
         """Whether a machine of the cluster could, or one that is on order for the class."""
         fitting = self._fitting(group)
         if fitting[members.kinds[: members.bound]].any():

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.engine.amounts import Scale, Sizes, all_of
+from bigfleet.engine.amounts import CapacitySizes, Scale, all_of
 from bigfleet.engine.radix import dense_ranks
 from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.demand import Amounts
 from bigfleet.model.inventory.interner import Interner
 from bigfleet.model.inventory.snapshot import Texts
 from bigfleet.model.machine import Shape
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 
 Numbers = NDArray[np.intp]
@@ -57,15 +57,15 @@ class KeyValues:
     def where(self, requirement: Requirement) -> Flags:
         """The kinds on which a requirement on this key holds."""
         match requirement.operator:
-            case Operator.IN:
+            case RequirementOperator.IN:
                 return self._inside(requirement.values)
-            case Operator.NOT_IN:
+            case RequirementOperator.NOT_IN:
                 return ~self._inside(requirement.values)
-            case Operator.EXISTS:
+            case RequirementOperator.EXISTS:
                 return self.present
-            case Operator.DOES_NOT_EXIST:
+            case RequirementOperator.DOES_NOT_EXIST:
                 return ~self.present
-            case Operator.SAME:
+            case RequirementOperator.SAME:
                 return self._inside(requirement.values) if requirement.values else self.present
             case _:
                 return np.zeros(self.codes.size, dtype=np.bool_)
@@ -147,7 +147,7 @@ class Kinds:
     def _tabulate(self) -> None:
         first = self._first
         self.of_shape: Numbers = np.array(self._of_shape, dtype=np.intp)
-        self.sizes = Sizes(self.scale, tuple(self._size_number))
+        self.sizes = CapacitySizes(self.scale, tuple(self._size_number))
         self._set_tables(
             size=np.array(self._size_of, dtype=np.intp),
             price=np.array([shape.price_per_hour for shape in first], dtype=float),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bigfleet.engine.fleet import Changes, Fleet
+from bigfleet.engine.fleet import Fleet, FleetChanges
 from bigfleet.engine.fold import Folding, Folds, PlannedNeed, planned_needs
 from bigfleet.engine.kinds import Kinds
 from bigfleet.engine.phase1.acquire import OpenNeed, run_acquisition
@@ -167,7 +167,7 @@ class Planner:
             self._fleet = fleet = Fleet(snapshot, kinds, wide)
             self._clusters, self._listed = {}, []
             return fleet, {*demand.by_cluster, *fleet.members}, True
-        changes: Changes = fleet.advance(snapshot, kinds)
+        changes: FleetChanges = fleet.advance(snapshot, kinds)
         dirty = set(changes.clusters)
         dirty |= set(came)
         dirty |= old.keys() - new.keys()

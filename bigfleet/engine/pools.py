@@ -18,7 +18,7 @@ _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedMachines:
     """Machines that came into a state or left it: their ranks, and their kinds while they were in it."""
 
     ranks: Ranks
@@ -46,7 +46,7 @@ class StatePool:
         """The same machines, of more kinds than there were."""
         return StatePool(self.id_order, self._by_kind, np.pad(self.counts, (0, kinds - self.counts.size)))
 
-    def changed(self, gone: Moved, come: Moved) -> "StatePool":
+    def changed(self, gone: MovedMachines, come: MovedMachines) -> "StatePool":
         """A pool without some of its machines and with others, while the order of ids is the same."""
         counts = self.counts.copy()
         np.subtract.at(counts, gone.kinds, 1)

@@ -15,7 +15,7 @@ from bigfleet.model.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
-class DomainNote:
+class DomainReport:
     """What one domain held for a gang when it was its turn to choose."""
 
     value: str
@@ -26,7 +26,7 @@ class DomainNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class PickReport:
     """One look at a supply on behalf of one need."""
 
     considered: int  # machines that could serve it and that nobody held at its turn
@@ -34,7 +34,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class VictimNote:
+class VictimReport:
     """How Phase 2 looked for victims on behalf of one need."""
 
     in_flight: tuple[str, ...]  # machines that drain for it already, counted before anybody is asked to leave
@@ -52,16 +52,16 @@ class Reporter:
     def demand(self, needs: Sequence[Need], sources: Sequence[Sequence[int]]) -> None:
         """The demand after folding, and for each of its needs the rows that it stands for."""
 
-    def credited(self, need: int, pick: Pick) -> None:
+    def credited(self, need: int, pick: PickReport) -> None:
         """Existing machines and those on order that count for a need; one call per need."""
 
-    def domains(self, need: int, notes: Sequence[DomainNote], chosen: str | None) -> None:
+    def domains(self, need: int, notes: Sequence[DomainReport], chosen: str | None) -> None:
         """What each domain held for a gang, and in which one it gathers; one call per gang."""
 
-    def acquired(self, need: int, idle: Pick, speculative: Pick) -> None:
+    def acquired(self, need: int, idle: PickReport, speculative: PickReport) -> None:
         """What a need took of free machines; one call per need that existing ones did not cover."""
 
-    def victims(self, need: int, note: VictimNote) -> None:
+    def victims(self, need: int, note: VictimReport) -> None:
         """Who is to leave for a need that is still short; none for parked gangs and gangs without a domain."""
 
     def reclaimed(self, machines: Sequence[str], kept_unreported: int) -> None:

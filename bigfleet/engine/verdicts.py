@@ -19,15 +19,15 @@ from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
 from bigfleet.engine.kinds import Kinds, Numbers
 from bigfleet.engine.phase1.acquire import OpenNeed
-from bigfleet.engine.phase1.cluster_run import ClusterRun, Outcome
+from bigfleet.engine.phase1.cluster_run import ClusterRun, NeedOutcome
 from bigfleet.engine.phase1.domains import candidates
 from bigfleet.engine.phase1.gang_supply import GangSupply
 from bigfleet.model.decision import (
     SUPPLY_CAP,
     DomainCoverage,
+    LazySequence,
     MatchingSupply,
     Reason,
-    Told,
     Unresolved,
     Verdict,
 )
@@ -246,19 +246,19 @@ class Verdicts(Sequence[Verdict]):
             same_candidates=self._same_candidates(run, visit, outcome),
         )
 
-    def _folded_from(self, place: int) -> Told[int]:
-        return Told(partial(self._list_places, place))
+    def _folded_from(self, place: int) -> LazySequence[int]:
+        return LazySequence(partial(self._list_places, place))
 
-    def _claimed(self, run: ClusterRun, outcome: Outcome, acquired: Sequence[int]) -> Sequence[str]:
+    def _claimed(self, run: ClusterRun, outcome: NeedOutcome, acquired: Sequence[int]) -> Sequence[str]:
         if not outcome.credited.size and not acquired:
             return ()
         count = outcome.credited.size + len(acquired)
-        return Told(partial(self._teller.ids, run, outcome.credited, acquired), count)
+        return LazySequence(partial(self._teller.ids, run, outcome.credited, acquired), count)
 
-    def _same_candidates(self, run: ClusterRun, visit: int, outcome: Outcome) -> Sequence[DomainCoverage]:
+    def _same_candidates(self, run: ClusterRun, visit: int, outcome: NeedOutcome) -> Sequence[DomainCoverage]:
         if outcome.domain is None:
             return ()
-        return Told(partial(_candidates, self.kinds, self._supply, run, visit))
+        return LazySequence(partial(_candidates, self.kinds, self._supply, run, visit))
 
 
 def short_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
@@ -313,7 +313,7 @@ def matching_supply(fleet: Fleet, plan: PlannedNeed) -> MatchingSupply:
     return MatchingSupply(idle, speculative, configured)
 
 
-def _reason(item: OpenNeed, outcome: Outcome, supply: MatchingSupply, exhausted: bool) -> Reason:
+def _reason(item: OpenNeed, outcome: NeedOutcome, supply: MatchingSupply, exhausted: bool) -> Reason:
     gang = item.need.profile.same_key is not None
     if gang and (item.plan.parked or outcome.domain is None or not outcome.structural):
         return Reason.TOPOLOGY_UNSATISFIABLE

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bigfleet.document.compare import Change, Comparer, NeedChange, Side
+from bigfleet.document.compare import Comparer, NeedChange, NeedChangeKind, Side
 from bigfleet.document.compare_costs import costs_of
 from bigfleet.document.edits import apply_edits, edits_of
 from bigfleet.document.errors import DocumentError
@@ -44,7 +44,7 @@ class HarmedNeed:
     numbers: tuple[int, ...]
     cluster: str
     priority: int
-    change: Change
+    change: NeedChangeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class _Trials:
         ]
 
     def _hurt(self, changes: Iterable[NeedChange]) -> Iterator[HarmedNeed]:
-        worse = (Change.SHORT, Change.SHORTER, Change.SHORT_OTHERWISE)
+        worse = (NeedChangeKind.SHORT, NeedChangeKind.SHORTER, NeedChangeKind.SHORT_OTHERWISE)
         for item in changes:
             if item.change in worse and item.after is not None and not self._numbers & set(item.numbers):
                 need = item.after.need

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from bigfleet.engine.reporter import DomainNote, Reporter
+from bigfleet.engine.reporter import DomainReport, Reporter
 from bigfleet.model.decision import Verdict
 from bigfleet.model.resources import Resources
 
@@ -35,7 +35,7 @@ class RankedDomain:
 class DomainNotes:
     """By place of the need."""
 
-    domains: dict[int, tuple[DomainNote, ...]] = field(default_factory=dict)
+    domains: dict[int, tuple[DomainReport, ...]] = field(default_factory=dict)
 
 
 class DomainRecorder(Reporter):
@@ -44,13 +44,13 @@ class DomainRecorder(Reporter):
     def __init__(self) -> None:
         self.notes = DomainNotes()
 
-    def domains(self, need: int, notes: Sequence[DomainNote], chosen: str | None) -> None:
+    def domains(self, need: int, notes: Sequence[DomainReport], chosen: str | None) -> None:
         """Keep what each domain held."""
         del chosen  # the verdict has it
         self.notes.domains[need] = tuple(notes)
 
 
-def ranked(verdict: Verdict, notes: Sequence[DomainNote] | None) -> tuple[RankedDomain, ...]:
+def ranked(verdict: Verdict, notes: Sequence[DomainReport] | None) -> tuple[RankedDomain, ...]:
     """The domains of a gang, the chosen one first; without notes only those that the verdict names."""
     if notes is None:
         return tuple(
@@ -85,7 +85,7 @@ _BOTH_FIT = ("fits", "held already", "held for this very gang", "tightest fit", 
 _NEITHER_FITS = ("fits", "coverage", "held already", "", "machines", "name")
 
 
-def _rank(note: DomainNote, wanted: Resources) -> Rank:
+def _rank(note: DomainReport, wanted: Resources) -> Rank:
     """The order of decision-engine 7.4, exactly."""
     creditable = -_coverage(note.creditable, wanted)
     if note.total.covers(wanted):
@@ -94,7 +94,7 @@ def _rank(note: DomainNote, wanted: Resources) -> Rank:
     return (True, -_coverage(note.total, wanted), creditable, Fraction(0), -note.count, note.value)
 
 
-def _difference(before: DomainNote, after: DomainNote, wanted: Resources) -> str:
+def _difference(before: DomainReport, after: DomainReport, wanted: Resources) -> str:
     first, second = _rank(before, wanted), _rank(after, wanted)
     names = _NEITHER_FITS if first[0] else _BOTH_FIT
     return next(name for name, one, two in zip(names, first, second, strict=True) if one != two)

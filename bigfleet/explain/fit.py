@@ -12,7 +12,7 @@ from bigfleet.explain.decided_cycle import NO_NEED, DecidedCycle, MachineGroup
 from bigfleet.model.machine import BOUND_STATES, Assignment, Machine, MachineState, Shape
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.model.quantity import format_quantity
 
 S = MachineState
@@ -20,12 +20,12 @@ FREE = (S.IDLE, S.SPECULATIVE)
 GONE = (S.DRAINING, S.DELETING, S.FAILED)
 
 _SIGNS = {
-    Operator.IN: "In",
-    Operator.NOT_IN: "NotIn",
-    Operator.EXISTS: "Exists",
-    Operator.DOES_NOT_EXIST: "DoesNotExist",
-    Operator.SAME: "Same",
-    Operator.UNSPECIFIED: "Unspecified",
+    RequirementOperator.IN: "In",
+    RequirementOperator.NOT_IN: "NotIn",
+    RequirementOperator.EXISTS: "Exists",
+    RequirementOperator.DOES_NOT_EXIST: "DoesNotExist",
+    RequirementOperator.SAME: "Same",
+    RequirementOperator.UNSPECIFIED: "Unspecified",
 }
 
 

@@ -11,7 +11,7 @@ from bigfleet.model.costs import effective_cost
 from bigfleet.model.machine import Shape
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Operator, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 
 _NEW_VALUE = "new"
@@ -108,9 +108,9 @@ def _size(need: Need) -> Resources:
 
 def _value(requirement: Requirement) -> str | None:
     match requirement.operator:
-        case Operator.IN | Operator.SAME if requirement.values:
+        case RequirementOperator.IN | RequirementOperator.SAME if requirement.values:
             return requirement.values[0]
-        case Operator.SAME | Operator.EXISTS:
+        case RequirementOperator.SAME | RequirementOperator.EXISTS:
             return _NEW_VALUE
         case _:
             return None

@@ -14,7 +14,7 @@ from bigfleet.document.fields import INT32, Fields, Form, checked_texts
 from bigfleet.document.needs import NEED, NeedReader
 from bigfleet.model.machine import TRANSITIONS, CapacityType, Machine
 from bigfleet.model.matching import holds, matches
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Operator, Profile, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Profile, Requirement, RequirementOperator
 
 # None is no default that a file can say: a criterion is given or it is not.
 MACHINES_WHERE: Form = {
@@ -91,10 +91,12 @@ def read_machine_selector(raw: object) -> MachineSelector:
                 kinds = {CAPACITY_TYPES[text] for text in _choices(given, name, CAPACITY_TYPES)}
                 tests.append(_of_capacity(kinds))
             case "instance_type" | "zone":
-                tests.append(_meets(Requirement(_KEYS[name], Operator.IN, _texts(given, name))))
+                tests.append(_meets(Requirement(_KEYS[name], RequirementOperator.IN, _texts(given, name))))
             case "labels":
                 labels = checked_texts(fields.mapping(name), name)
-                tests.extend(_meets(Requirement(key, Operator.IN, (labels[key],))) for key in labels)
+                tests.extend(
+                    _meets(Requirement(key, RequirementOperator.IN, (labels[key],))) for key in labels
+                )
             case "requirements":
                 tests.append(_matches(_profile(given[name])))
             case _:

@@ -16,7 +16,7 @@ Precedence = tuple[int, int, int]
 NOBODY = -1
 
 
-class Mode(Enum):
+class CommitMode(Enum):
     """What becomes of a proposal of which some machines are blocked."""
 
     INCREMENTAL = "the others are committed"
@@ -47,7 +47,7 @@ class Broker:
         """Machines by need, in the order in which they were committed."""
 
     def propose(
-        self, need: int, machines: Sequence[int] | NDArray[np.intp], mode: Mode = Mode.INCREMENTAL
+        self, need: int, machines: Sequence[int] | NDArray[np.intp], mode: CommitMode = CommitMode.INCREMENTAL
     ) -> Commit:
         """Commit what may be committed of a proposal."""
         rows = np.asarray(machines, dtype=np.intp)
@@ -56,7 +56,7 @@ class Broker:
             owners = self.owner[rows].tolist()
             mine = self._precedences[need]
             held = [owner != NOBODY and self._precedences[owner] >= mine for owner in owners]
-            if any(held) and mode is Mode.ALL_OR_NOTHING:
+            if any(held) and mode is CommitMode.ALL_OR_NOTHING:
                 return Commit(())
             displaced = [
                 (owner, row)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bigfleet.document.compare import Change
+from bigfleet.document.compare import NeedChangeKind
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.explain.changes import DEFAULT_TRIES, Proposal, ProposalEffect, propose, tries_for
@@ -44,7 +44,9 @@ def test_a_higher_priority_tells_whom_it_hurts(make_cycle: MakeCycle) -> None:
     found = proposed(make_cycle("machine i1 Idle\nneed a 1xG P2000\nneed b 1xG P1000"), place=1)
     raised = found["priority 2001 instead of 1000"]
     assert raised.effect is ProposalEffect.SATISFIED
-    assert [(hurt.numbers, hurt.cluster, hurt.change) for hurt in raised.hurts] == [((0,), "a", Change.SHORT)]
+    assert [(hurt.numbers, hurt.cluster, hurt.change) for hurt in raised.hurts] == [
+        ((0,), "a", NeedChangeKind.SHORT)
+    ]
 
 
 def test_a_priority_that_preempts_says_that_machines_must_drain_first(make_cycle: MakeCycle) -> None:

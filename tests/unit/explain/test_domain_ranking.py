@@ -1,24 +1,26 @@
 """Domains are ranked as the engine ranks them, and each is told by what it is behind the one before."""
 
-from bigfleet.engine.reporter import DomainNote
+from bigfleet.engine.reporter import DomainReport
 from bigfleet.explain.domain_ranking import ranked
 from bigfleet.model.decision import DomainCoverage, Verdict
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.testing.builders import amounts
 
-GANG = Need("x", Profile((Requirement("rack", Operator.SAME),)), amounts(gpu=16))
+GANG = Need("x", Profile((Requirement("rack", RequirementOperator.SAME),)), amounts(gpu=16))
 
 
-def note(value: str, total: int, creditable: int = 0, own: int = 0, count: int | None = None) -> DomainNote:
+def note(value: str, total: int, creditable: int = 0, own: int = 0, count: int | None = None) -> DomainReport:
     def gpus(number: int) -> Resources:
         return amounts(gpu=number) if number else ZERO
 
-    return DomainNote(value, total // 8 if count is None else count, gpus(total), gpus(creditable), gpus(own))
+    return DomainReport(
+        value, total // 8 if count is None else count, gpus(total), gpus(creditable), gpus(own)
+    )
 
 
-def order(*notes: DomainNote) -> list[tuple[str, str]]:
+def order(*notes: DomainReport) -> list[tuple[str, str]]:
     return [(item.value, item.decided_by) for item in ranked(Verdict(GANG, (0,)), notes)]
 
 

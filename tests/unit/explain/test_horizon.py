@@ -5,7 +5,7 @@ from itertools import cycle
 
 import pytest
 
-from bigfleet.document.compare import Change
+from bigfleet.document.compare import NeedChangeKind
 from bigfleet.document.edits import edits_of
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
@@ -122,7 +122,7 @@ def test_the_question_compares_where_both_worlds_end() -> None:
         [{"edit": "add_need", "need": {"cluster": "high", "priority": 1000, "total": {"cpu": "4"}}}]
     )
     one, quiet = run_what_if(given, edits), run_what_if(given, edits, QUIET)
-    assert [change.change for change in one.comparison.needs] == [Change.ADDED]
+    assert [change.change for change in one.comparison.needs] == [NeedChangeKind.ADDED]
     written = quiet.document()
     assert written["horizon"] == {
         "until": "quiet", "create_seconds": 0.0, "drain_seconds": 0.0,

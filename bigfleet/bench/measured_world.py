@@ -1,4 +1,4 @@
-"""The ground a planner is measured on: one world, what changes in it, and the way back.
+"""The measured a planner is measured on: one world, what changes in it, and the way back.
 
 Why: every repetition must start from the same rest, and every answer must be the one a planner without memory gives.
 Must never: let a repetition see what an earlier one left behind, in the world or in the planner.
@@ -8,7 +8,7 @@ Rules: engine performance 2 and 7 (each bar runs with the equality check on the 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bigfleet.bench.meter import Case
+from bigfleet.bench.meter import BenchCase
 from bigfleet.engine.planner import Planner
 from bigfleet.model.decision import Decision
 from bigfleet.model.demand import Demand
@@ -30,17 +30,17 @@ class WrongAnswerError(BigFleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WorldChange:
     """What a cycle finds different: whole roll-ups by cluster, and machines as they are now."""
 
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
     machines: Sequence[Machine] = ()
 
 
-NO_CHANGE = Change()
+NO_CHANGE = WorldChange()
 
 
-class Ground:
+class MeasuredWorld:
     """A world at rest and one planner that has seen it."""
 
     def __init__(self, world: World) -> None:
@@ -66,11 +66,11 @@ class Ground:
         """Decide about nothing: no demand, and no cluster whose machines could be too many."""
         return self._decide(Planner(), NO_DEMAND, reported_clusters=frozenset())
 
-    def change(self, change: Change) -> None:
+    def change(self, change: WorldChange) -> None:
         """Let a change happen, and remember the way back."""
         inventory, needs = self.world.inventory, self.world.needs
         rows = {cluster: needs.of_cluster(cluster) for cluster in change.needs}
-        self._way_back = Change(rows, [inventory.get(machine.id) for machine in change.machines])
+        self._way_back = WorldChange(rows, [inventory.get(machine.id) for machine in change.machines])
         self._apply(change)
 
     def restore(self) -> None:
@@ -78,7 +78,7 @@ class Ground:
         self._apply(self._way_back)
         self._way_back = NO_CHANGE
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: WorldChange) -> None:
         for cluster, rows in change.needs.items():
             self.world.needs.replace(cluster, rows)
         if change.machines:
@@ -99,7 +99,7 @@ class Ground:
 
 def repeated_pass(
     name: str, work: Callable[[], Decision], note: Callable[[Decision], object]
-) -> Case[Decision]:
+) -> BenchCase[Decision]:
     """A case that starts from nothing each time; all its answers must be one."""
     first: list[Decision] = []
 
@@ -110,30 +110,30 @@ def repeated_pass(
         elif decision != first[0]:
             raise WrongAnswerError(name)
 
-    return Case(work, check=check)
+    return BenchCase(work, check=check)
 
 
 def changed_cycle(
     name: str,
-    ground: Ground,
-    next_change: Callable[[], Change],
+    measured: MeasuredWorld,
+    next_change: Callable[[], WorldChange],
     note: Callable[[Decision], object],
     *,
     cold: bool = False,
-) -> Case[Decision]:
+) -> BenchCase[Decision]:
     """A case of one cycle after a change, each time another one, from a planner that has seen the world at rest."""
     noted: list[bool] = []
 
     def prepare() -> None:
-        ground.restore()
-        ground.cycle()
-        ground.change(next_change())
+        measured.restore()
+        measured.cycle()
+        measured.change(next_change())
 
     def check(decision: Decision) -> None:
-        if decision != ground.full_pass():
+        if decision != measured.full_pass():
             raise WrongAnswerError(name)
         if not noted:
             noted.append(True)
             note(decision)
 
-    return Case(ground.cycle, prepare, check, cold)
+    return BenchCase(measured.cycle, prepare, check, cold)
