@@ -13,8 +13,8 @@ from bigfleet.cli.console import Console
 from bigfleet.provider.fault.backend import FaultBackend, FaultOptions
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
-from bigfleet.provider.kit.service import PROVIDER
 from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.methods import PROVIDER
 
 
 def serve(settings: FaultProviderSettings, console: Console) -> int:

@@ -37,8 +37,8 @@ from bigfleet.provider.kit.admin import AdminSocket
 from bigfleet.provider.kit.audit import AuditFile, LogAudit
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.service import PROVIDER
 from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.methods import PROVIDER
 
 _COLUMNS = tuple(Column(name.upper(), name) for name in ("hook", "file", "machine", "result", "detail"))
 

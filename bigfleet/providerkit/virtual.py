@@ -26,11 +26,11 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.kit.backend import Backend
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.values import Machine
 from bigfleet.provider.kit.kit import ProviderKit
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import Store
-from bigfleet.provider.kit.testing import MemoryStore
+from bigfleet.providerkit.scripted import MemoryStore
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
 
@@ -81,9 +81,9 @@ class VirtualProvider:
         self.kit = self._kit()
         await self.__aenter__()
 
-    def another_client(self) -> ProviderClient:
+    def another_client(self) -> RawProviderClient:
         """Return a client with a connection of its own."""
-        return ProviderClient(self.another_channel())
+        return RawProviderClient(self.another_channel())
 
     def another_channel(self) -> Channel:
         """Return a bare connection, for calls that no client would make."""

@@ -8,7 +8,7 @@ from bigfleet.aio.service import UnaryMethod
 from bigfleet.provider.contract import CALLS, SERVICE
 from bigfleet.provider.kit.core.fence import Fence
 from bigfleet.provider.kit.core.values import Slot
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual

@@ -35,8 +35,8 @@ from bigfleet.provider.kit.core.transitions import Lost
 from bigfleet.provider.kit.core.values import Slot
 from bigfleet.provider.kit.encoding import listing
 from bigfleet.provider.kit.kit import NotStartedError, ProviderKit
-from bigfleet.provider.kit.service import PROVIDER
 from bigfleet.provider.kit.store import Store
+from bigfleet.provider.methods import PROVIDER
 from bigfleet.transport.address import ListenAddress, parse_listen
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.inside import InsideChannel

@@ -5,7 +5,6 @@ Must never: delete anything but the files of its own journal.
 Rules: providers 5.1 (`--state`), 5.2 (`/restart`, `/reset`).
 """
 
-from collections.abc import Callable
 from os import fspath
 from typing import Final, Protocol
 
@@ -49,24 +48,6 @@ class NoState:
     @property
     def kept(self) -> bool:
         return False
-
-
-class KeptState:
-    """A store that outlives its kits and may be opened as often as wanted, such as the one in memory that tests use."""
-
-    def __init__(self, make: Callable[[], Store]) -> None:
-        self._make = make
-        self._store = make()
-
-    def open(self) -> Store:
-        return self._store
-
-    def forget(self) -> None:
-        self._store = self._make()
-
-    @property
-    def kept(self) -> bool:
-        return next(self._store.open(), None) is not None
 
 
 class JournalState:

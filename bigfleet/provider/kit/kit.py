@@ -40,9 +40,10 @@ from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.observe import Observations
 from bigfleet.provider.kit.refresh import Refreshed
 from bigfleet.provider.kit.running import Running, Surroundings
-from bigfleet.provider.kit.service import PROVIDER, ProviderService
+from bigfleet.provider.kit.service import ProviderService
 from bigfleet.provider.kit.state import read_book
 from bigfleet.provider.kit.store import Store
+from bigfleet.provider.methods import PROVIDER
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
 from bigfleet.transport.tls import TlsFiles, TlsStore

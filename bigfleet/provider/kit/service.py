@@ -12,7 +12,6 @@ from typing import Final, Protocol
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Call, Code, RefusedError
-from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.contract import STATES, Kind
 from bigfleet.provider.errors import (
@@ -31,8 +30,6 @@ from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
 from bigfleet.provider.kit.workers import Work
 from bigfleet.transport.gates import allow_exact
 from bigfleet.v1alpha1 import provider_pb2 as pb
-
-PROVIDER: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["CapacityProvider"])
 
 _ERRORS: Final[dict[Refusal, type[ProviderError]]] = {
     Refusal.BAD_ARGUMENT: BadArgumentError,

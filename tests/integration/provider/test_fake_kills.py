@@ -12,8 +12,8 @@ import pytest
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import EDGES, Kind
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.integration.provider.programs import (
     CALLERS,
@@ -41,7 +41,7 @@ class Memory:
 
 
 async def work(
-    client: ProviderClient,
+    client: RawProviderClient,
     ids: list[str],
     known: dict[str, Memory],
     sequence: list[int],

@@ -9,8 +9,8 @@ import pytest
 
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import EDGES, Kind
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.integration.provider.programs import (
     CALLERS,
@@ -33,7 +33,7 @@ async def test_thirty_two_callers_walk_their_machines_without_getting_in_each_ot
         sequence = iter(range(1, 10**6))  # one counter of one shard, as its workers share it
 
         async def walk(number: int) -> None:
-            client = ProviderClient(GrpcNet().dial(f"127.0.0.1:{program.ports['port']}"))
+            client = RawProviderClient(GrpcNet().dial(f"127.0.0.1:{program.ports['port']}"))
             for machine_id in (f"m-{number}", f"m-{number + CALLERS}"):
                 for kind, call in (
                     (Kind.CREATE, client.create),

@@ -24,9 +24,9 @@ from bigfleet.provider.hook.core.protocol import Subject, Words
 from bigfleet.provider.hook.processes import SystemProcesses
 from bigfleet.provider.hook.provider import HookProvider
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.values import Machine
 from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import Volatile
 from bigfleet.transport.grpc_net import GrpcNet
 
@@ -147,7 +147,7 @@ def test_the_process_set_walks_a_machine_from_slot_to_ready_and_back(tmp_path: P
         await laptop.provider.start()
         server = await laptop.provider.kit.listen("127.0.0.1:0")
         channel = GrpcNet().dial(f"127.0.0.1:{server.port}")
-        client = ProviderClient(channel)
+        client = RawProviderClient(channel)
         try:
             await client.create("p/1")
             created = await laptop.settled("p/1")

@@ -15,19 +15,19 @@ from bigfleet.aio.net import Code, RpcError, Server
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import SERVICE, Kind
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.health import CHECK
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
-DialKit = Callable[..., ProviderClient]
+DialKit = Callable[..., RawProviderClient]
 SOON_S = 30.0
 REFLECTION = ServiceSpec(reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"])
 INFO = REFLECTION.bidi(

@@ -10,11 +10,11 @@ import pytest
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.aio.net import Code, RpcError, Server
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.kit import ProviderKit
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import Volatile
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import PartialTlsError, TlsFiles, TlsStore
 from tests.support.certificates import Authority, replace_pair
@@ -22,7 +22,7 @@ from tests.support.certificates import Authority, replace_pair
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
-DialKit = Callable[..., ProviderClient]
+DialKit = Callable[..., RawProviderClient]
 
 
 def secured(files: TlsFiles) -> GrpcNet:

@@ -19,12 +19,10 @@ from bigfleet.provider.contract import REMOVED_LABEL
 from bigfleet.provider.fake.control import VERBS
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.script import play, read_script
-from bigfleet.provider.fake.state import KeptState
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.limits import Timeouts
-from bigfleet.provider.kit.testing import MemoryStore
 from bigfleet.testing.loop import run_virtual
-from tests.support.fake_provider import VirtualFake, bound, code_of, pool, spot
+from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool, spot
 
 POOLS = (pool("m", 4), pool("host", 4, state=S.IDLE), bound("bound", 4), spot("spot", 4, state=S.IDLE))
 SHORT_S = 5.0
@@ -352,7 +350,7 @@ def test_reachable_by_flag(row: Row, tmp_path: Path) -> None:
     settings = load(FakeProviderSettings, parse(flags_of(FakeProviderSettings), argv).texts, {}).settings
 
     async def scene() -> None:
-        state = KeptState(MemoryStore)
+        state = MemoryState()
         async with VirtualFake(POOLS, options_of(settings), state=state) as world:
             playing = asyncio.get_running_loop().create_task(
                 play(read_script(script.read_bytes()), world.fake, world.process.clock)
@@ -367,7 +365,7 @@ def test_reachable_by_flag(row: Row, tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_reachable_by_control(row: Row) -> None:
     async def scene() -> None:
-        state = KeptState(MemoryStore)
+        state = MemoryState()
         async with VirtualFake(POOLS, row.options, state=state) as world:
             for verb, body in row.control:
                 await VERBS[verb](world.fake, body)

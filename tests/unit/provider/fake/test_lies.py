@@ -11,12 +11,10 @@ from bigfleet.provider.fake.lies.records import ALIEN, LEAK_LABEL, SHARED_HOST
 from bigfleet.provider.fake.lies.registry import LIES
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.specs import parse_latencies
-from bigfleet.provider.fake.state import KeptState
 from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.testing import MemoryStore
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import provider_pb2 as pb
-from tests.support.fake_provider import VirtualFake, bound, code_of, pool
+from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool
 
 POOLS = (pool("m", 20), pool("host", 4, state=S.IDLE), bound("bound", 4))
 SLOW = FakeOptions(
@@ -241,7 +239,7 @@ SIGHTS: dict[str, Seen] = {
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_shows_while_it_is_told_and_not_before_or_after(name: str) -> None:
     async def scene() -> None:
-        async with VirtualFake(POOLS, SLOW, state=KeptState(MemoryStore)) as world:
+        async with VirtualFake(POOLS, SLOW, state=MemoryState()) as world:
             assert not await SIGHTS[name](world)
             world.fake.lie(name, 0.5 if name in ("drop-list", "dup-list") else None)
             assert await SIGHTS[name](world)
@@ -257,7 +255,7 @@ def test_a_lie_leaves_the_truth_as_it_is(name: str) -> None:
 
     async def scene() -> None:
         options = FakeOptions(latencies=SLOW.latencies, lies={name: LIES[name].usual})
-        async with VirtualFake(POOLS, options, state=KeptState(MemoryStore)) as world:
+        async with VirtualFake(POOLS, options, state=MemoryState()) as world:
             for call in (
                 world.client.create("m-0"),
                 world.client.configure("host-0", "c", blob=b"b", metadata={"a": "b"}),

@@ -14,14 +14,13 @@ from bigfleet.provider.fake.losses import LOST
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.fake.specs import parse_failures, parse_latencies
-from bigfleet.provider.fake.state import JournalState, KeptState
+from bigfleet.provider.fake.state import JournalState
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.kit import NotStartedError
 from bigfleet.provider.kit.refresh import InvalidInventoryError
-from bigfleet.provider.kit.testing import MemoryStore
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
-from tests.support.fake_provider import VirtualFake, bound, code_of, pool, spot
+from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool, spot
 
 POOLS = (pool("m", 6), pool("host", 4, state=S.IDLE), bound("bound", 4))
 
@@ -241,7 +240,7 @@ def test_a_restart_keeps_what_the_state_kept_and_breaks_what_was_under_way() -> 
 def test_a_reset_begins_anew_without_the_faults_that_came_later() -> None:
     async def scene() -> None:
         options = FakeOptions(lies={"nan-price": 1.0}, latencies=parse_latencies(["create=1s"]))
-        async with VirtualFake(POOLS, options, state=KeptState(MemoryStore)) as world:
+        async with VirtualFake(POOLS, options, state=MemoryState()) as world:
             world.fake.honest()
             world.fake.lie("empty-list")
             world.fake.hold(kind="create")
@@ -384,7 +383,7 @@ async def eventful(seed: int) -> str:
         loss_per_hour=2.0,
         lies={"drop-list": 0.2},
     )
-    async with VirtualFake((pool("m", 10), spot("s", 5)), options, state=KeptState(MemoryStore)) as world:
+    async with VirtualFake((pool("m", 10), spot("s", 5)), options, state=MemoryState()) as world:
 
         async def walk(machine_id: str) -> None:
             for call in (

@@ -15,13 +15,13 @@ from bigfleet.provider.hook.backend import NodeReadiness
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.provider import HookProvider
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.hook.testing import ScriptedProcesses
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.core.values import Machine
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import MemoryStore
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.providerkit.scripted import MemoryStore
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import virtual_process
+from tests.support.scripted_hooks import ScriptedProcesses
 
 FOLDER = "/etc/bf"
 FILE = f"{FOLDER}/inventory.yaml"
@@ -74,7 +74,7 @@ class World:
         self._log = StringIO()
         self._network = Network()
         self.provider = self._made()
-        self.client = ProviderClient(self._network.host("caller").dial("provider:9000"))
+        self.client = RawProviderClient(self._network.host("caller").dial("provider:9000"))
 
     async def __aenter__(self) -> Self:
         await self.provider.start()

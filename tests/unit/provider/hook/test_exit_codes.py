@@ -11,8 +11,8 @@ from bigfleet.provider.contract import EDGES, Kind
 from bigfleet.provider.hook.core.exits import Verdict, told, verdict
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.processes import SpawnError
-from bigfleet.provider.hook.testing import Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import Reply
 from tests.unit.provider.hook.harness import POWER_MANAGED, World, inventory
 
 ALL = inventory(["m-1"], POWER_MANAGED)

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.processes import SpawnError
-from bigfleet.provider.hook.testing import Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import Reply
 from tests.unit.provider.hook.harness import FILE, FREE_POOL, POWER_MANAGED, World, inventory
 
 PROBED = inventory(["m-1", "m-2"], (*FREE_POOL, "probe"))

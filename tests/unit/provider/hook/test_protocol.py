@@ -12,8 +12,8 @@ from bigfleet.model.machine import Shape
 from bigfleet.provider.hook.core.errors import HookOutputError
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.core.protocol import NO_OUTPUT, Subject, Words, read_output
-from bigfleet.provider.hook.testing import HookCall, Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import HookCall, Reply
 from tests.unit.provider.hook.harness import BLOBS, POWER_MANAGED, World, inventory, machine_line
 
 BLOB = b"#!/bin/sh\nTOKEN=abcdef.0123456789\nkubeadm join\n"

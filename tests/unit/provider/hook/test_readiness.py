@@ -8,8 +8,8 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.core.nodes import is_node_of, is_ready, ready_node
-from bigfleet.provider.hook.testing import Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import Reply
 from tests.unit.provider.hook.harness import FREE_POOL, World, inventory
 
 WITH_READY = inventory(["m-1"], (*FREE_POOL, "ready"))

@@ -13,8 +13,8 @@ from bigfleet.provider.contract import INTERRUPTED
 from bigfleet.provider.hook.core.errors import InventoryError
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.hook.testing import Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import Reply
 from tests.unit.provider.hook.harness import FILE, FOLDER, FREE_POOL, POWER_MANAGED, World, inventory
 
 

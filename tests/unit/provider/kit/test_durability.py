@@ -20,7 +20,7 @@ from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.state import write_snapshot
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.loop import run_virtual

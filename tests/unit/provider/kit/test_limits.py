@@ -5,7 +5,7 @@ from bigfleet.provider.contract import Kind
 from bigfleet.provider.kit.kit import NotStartedError, ProviderKit
 from bigfleet.provider.kit.limits import Limits, Timeouts, minutes
 from bigfleet.provider.kit.store import Volatile
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:

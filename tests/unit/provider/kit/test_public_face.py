@@ -9,8 +9,8 @@ import pytest
 from bigfleet import providerkit
 from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.aio.net import Code, RpcError
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.frames import DamagedStoreError
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.providerkit import (
     Backend,
     CapacityType,
@@ -100,7 +100,7 @@ def test_serve_ends_with_the_error_of_a_store_that_cannot_be_trusted_any_more() 
         serving = asyncio.ensure_future(kit.serve(":9000"))
         await process.clock.sleep(1)
         process.disk.image.inject(Fault("fsync", DiskCause.IO))
-        client = ProviderClient(network.host("shard").dial("provider:9000"))
+        client = RawProviderClient(network.host("shard").dial("provider:9000"))
         with pytest.raises(RpcError) as refused:
             await client.configure("r12u07", "prod")
         assert refused.value.code is Code.UNAVAILABLE

@@ -13,7 +13,7 @@ from bigfleet.provider.kit.core.transitions import Lost, Priced
 from bigfleet.provider.kit.core.values import Machine, Slot
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.refresh import InvalidInventoryError, Refreshed
-from bigfleet.provider.kit.testing import ScriptedBackend, WatchingBackend
+from bigfleet.providerkit.scripted import ScriptedBackend, WatchingBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual

@@ -13,7 +13,7 @@ from bigfleet.provider.errors import NoSuchMachineError, OutOfPositionError
 from bigfleet.provider.kit.audit import AuditFile
 from bigfleet.provider.kit.backend import Op, Permanent
 from bigfleet.provider.kit.core.values import Machine, Slot
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.disk.image import Fault
 from bigfleet.testing.disk.virtual_disk import MemoryDisk

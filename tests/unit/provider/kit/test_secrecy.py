@@ -11,8 +11,8 @@ from bigfleet.provider.kit.backend import Op, Permanent, Transient
 from bigfleet.provider.kit.core.values import Machine, Slot
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import Script, ScriptedBackend
 from bigfleet.provider.kit.workers import Work
+from bigfleet.providerkit.scripted import Script, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual

@@ -15,7 +15,7 @@ from bigfleet.provider.kit.backend import Op
 from bigfleet.provider.kit.core.fence import Token
 from bigfleet.provider.kit.core.values import Host, Machine, Slot
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import MemoryStore, ScriptedBackend
+from bigfleet.providerkit.scripted import MemoryStore, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual

@@ -14,7 +14,7 @@ from bigfleet.provider.contract import EDGES, INTERRUPTED, Kind
 from bigfleet.provider.kit.backend import NotOffered, Op, Outcome, Permanent, StockOut, Transient
 from bigfleet.provider.kit.core.values import Host, Machine, Slot
 from bigfleet.provider.kit.limits import Limits, Timeouts
-from bigfleet.provider.kit.testing import ReadyBackend, ScriptedBackend
+from bigfleet.providerkit.scripted import ReadyBackend, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual
