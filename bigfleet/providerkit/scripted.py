@@ -13,9 +13,9 @@ from datetime import timedelta
 from typing import cast
 
 from bigfleet.model.errors import BigFleetError
-from bigfleet.provider.contract import Kind
-from bigfleet.provider.kit.backend import Event, Op
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.contract import OperationKind
+from bigfleet.provider.kit.backend import Op, SubstrateEvent
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.store import Written
 
 
@@ -95,7 +95,7 @@ class MemoryStore:
 class BackendCall:
     """One call of the kit to its backend. The blob is not kept, only how long it was."""
 
-    kind: Kind
+    kind: OperationKind
     machine_id: str
     operation_id: str
     attempt: int
@@ -104,63 +104,69 @@ class BackendCall:
     grace: timedelta = timedelta()
 
 
-Script = Callable[[Machine, Op], Awaitable[Host | None]]
+Script = Callable[[MachineRecord, Op], Awaitable[CreatedHost | None]]
 """What the backend does in place of succeeding at once: wait, raise, return a host of its own."""
 
 
 class ScriptedBackend:
     """Succeeds at once unless told otherwise; records every call. It can delete, and knows nothing of readiness."""
 
-    def __init__(self, slots: Iterable[Slot] = ()) -> None:
-        self.slots: list[Slot] = list(slots)
+    def __init__(self, slots: Iterable[DescribedMachine] = ()) -> None:
+        self.slots: list[DescribedMachine] = list(slots)
         self.calls: list[BackendCall] = []
         self.described = 0
         self.describe_problem: Exception | None = None
         """Set it, and `describe` breaks off with it after its last slot."""
-        self._scripts: dict[tuple[Kind, str], deque[Script]] = {}
-        self._always: dict[Kind, Script] = {}
+        self._scripts: dict[tuple[OperationKind, str], deque[Script]] = {}
+        self._always: dict[OperationKind, Script] = {}
 
-    def next(self, kind: Kind, script: Script, machine_id: str = "") -> None:
+    def next(self, kind: OperationKind, script: Script, machine_id: str = "") -> None:
         """Let the next call of a kind, for one machine or for any, do this instead of succeeding."""
         self._scripts.setdefault((kind, machine_id), deque()).append(script)
 
-    def always(self, kind: Kind, script: Script) -> None:
+    def always(self, kind: OperationKind, script: Script) -> None:
         """Let every call of a kind do this instead of succeeding."""
         self._always[kind] = script
 
-    async def describe(self) -> AsyncIterator[Slot]:
+    async def describe(self) -> AsyncIterator[DescribedMachine]:
         self.described += 1
         for slot in tuple(self.slots):
             yield slot
         if self.describe_problem is not None:
             raise self.describe_problem
 
-    async def create(self, machine: Machine, op: Op) -> Host:
+    async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
         """Return a host named after the machine; a script may break the promise and return none."""
-        self.calls.append(BackendCall(Kind.CREATE, machine.id, op.id, op.attempt))
-        script = self._script(Kind.CREATE, machine.id)
-        return Host(f"host-of-{machine.id}") if script is None else cast("Host", await script(machine, op))
-
-    async def configure(self, machine: Machine, cluster: str, blob: bytes, op: Op) -> None:
-        self.calls.append(
-            BackendCall(Kind.CONFIGURE, machine.id, op.id, op.attempt, cluster=cluster, blob_bytes=len(blob))
+        self.calls.append(BackendCall(OperationKind.CREATE, machine.id, op.id, op.attempt))
+        script = self._script(OperationKind.CREATE, machine.id)
+        return (
+            CreatedHost(f"host-of-{machine.id}")
+            if script is None
+            else cast("CreatedHost", await script(machine, op))
         )
-        await self._act(Kind.CONFIGURE, machine, op)
 
-    async def drain(self, machine: Machine, grace: timedelta, op: Op) -> None:
-        self.calls.append(BackendCall(Kind.DRAIN, machine.id, op.id, op.attempt, grace=grace))
-        await self._act(Kind.DRAIN, machine, op)
+    async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
+        self.calls.append(
+            BackendCall(
+                OperationKind.CONFIGURE, machine.id, op.id, op.attempt, cluster=cluster, blob_bytes=len(blob)
+            )
+        )
+        await self._act(OperationKind.CONFIGURE, machine, op)
 
-    async def delete(self, machine: Machine, op: Op) -> None:
-        self.calls.append(BackendCall(Kind.DELETE, machine.id, op.id, op.attempt))
-        await self._act(Kind.DELETE, machine, op)
+    async def drain(self, machine: MachineRecord, grace: timedelta, op: Op) -> None:
+        self.calls.append(BackendCall(OperationKind.DRAIN, machine.id, op.id, op.attempt, grace=grace))
+        await self._act(OperationKind.DRAIN, machine, op)
 
-    async def _act(self, kind: Kind, machine: Machine, op: Op) -> None:
+    async def delete(self, machine: MachineRecord, op: Op) -> None:
+        self.calls.append(BackendCall(OperationKind.DELETE, machine.id, op.id, op.attempt))
+        await self._act(OperationKind.DELETE, machine, op)
+
+    async def _act(self, kind: OperationKind, machine: MachineRecord, op: Op) -> None:
         script = self._script(kind, machine.id)
         if script is not None:
             await script(machine, op)
 
-    def _script(self, kind: Kind, machine_id: str) -> Script | None:
+    def _script(self, kind: OperationKind, machine_id: str) -> Script | None:
         for key in ((kind, machine_id), (kind, "")):
             if self._scripts.get(key):
                 return self._scripts[key].popleft()
@@ -170,12 +176,12 @@ class ScriptedBackend:
 class ReadyBackend(ScriptedBackend):
     """A scripted backend that also answers for readiness: a node is Ready once its machine's id is in `ready`."""
 
-    def __init__(self, slots: Iterable[Slot] = ()) -> None:
+    def __init__(self, slots: Iterable[DescribedMachine] = ()) -> None:
         super().__init__(slots)
         self.ready: set[str] = set()
         self.asked: list[str] = []
 
-    async def node_ready(self, machine: Machine, _cluster: str, _op: Op) -> bool:
+    async def node_ready(self, machine: MachineRecord, _cluster: str, _op: Op) -> bool:
         self.asked.append(machine.id)
         return machine.id in self.ready
 
@@ -183,12 +189,12 @@ class ReadyBackend(ScriptedBackend):
 class WatchingBackend(ScriptedBackend):
     """A scripted backend that tells of losses and prices as the test says them."""
 
-    def __init__(self, slots: Iterable[Slot] = ()) -> None:
+    def __init__(self, slots: Iterable[DescribedMachine] = ()) -> None:
         super().__init__(slots)
-        self.news: asyncio.Queue[Event | Exception | None] = asyncio.Queue()
+        self.news: asyncio.Queue[SubstrateEvent | Exception | None] = asyncio.Queue()
         """An exception breaks the watch, None ends it."""
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncIterator[SubstrateEvent]:
         while (event := await self.news.get()) is not None:
             if isinstance(event, Exception):
                 raise event

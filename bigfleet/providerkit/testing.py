@@ -10,7 +10,7 @@
 Rules: providers 4.3.
 """
 
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.providerkit.scripted import (
     BackendCall,
@@ -26,12 +26,12 @@ from bigfleet.testing.net.network import Network
 
 __all__ = [
     "BackendCall",
+    "FencingToken",
     "MemoryStore",
     "Network",
     "RawProviderClient",
     "ReadyBackend",
     "ScriptedBackend",
-    "Token",
     "VirtualClock",
     "VirtualProvider",
     "WatchingBackend",

@@ -8,39 +8,39 @@ from hypothesis import strategies as st
 
 from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.changes import Change, Drop, Mark, Put
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachine, StateChange
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.encoding import RecordCodec
-from bigfleet.provider.kit.entries import Decoder, Header, encode, encode_snapshot
+from bigfleet.provider.kit.entries import Decoder, SnapshotHeader, encode, encode_snapshot
 from bigfleet.testing.builders import shape
 
 CODEC = RecordCodec("acme")
 FLEET = 8
 
 
-def put(book: Book, number: int, price: float) -> Put:
-    return book.put(Machine(f"m-{number}", S.SPECULATIVE, shape(price=price)), shape(price=price))
+def put(book: ProviderState, number: int, price: float) -> PutMachine:
+    return book.put(MachineRecord(f"m-{number}", S.SPECULATIVE, shape(price=price)), shape(price=price))
 
 
-def fresh() -> Book:
-    book = Book(CODEC, "store")
+def fresh() -> ProviderState:
+    book = ProviderState(CODEC, "store")
     for number in range(FLEET):
         book.load(put(book, number, 0.0))
     book.opened(book.head)
     return book
 
 
-def changed_since(book: Book, cursor: bytes) -> list[str]:
+def changed_since(book: ProviderState, cursor: bytes) -> list[str]:
     return sorted(book.table.id(row) for row in book.select((), cursor, 0).tolist())
 
 
-def restarted(book: Book) -> Book:
+def restarted(book: ProviderState) -> ProviderState:
     """Write everything down and read it back, as a start does."""
-    decoder, again, head = Decoder(), Book(CODEC), 0
-    for entry in encode_snapshot(Header(book.incarnation, book.head), book.everything()):
+    decoder, again, head = Decoder(), ProviderState(CODEC), 0
+    for entry in encode_snapshot(SnapshotHeader(book.incarnation, book.head), book.everything()):
         for change in decoder.decode(entry):
-            if isinstance(change, Header):
+            if isinstance(change, SnapshotHeader):
                 again.incarnation, head = change.incarnation, change.head
             else:
                 again.load(change)
@@ -107,30 +107,30 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
 def test_a_snapshot_written_while_changes_go_on_becomes_the_same_book(steps: Sequence[Step]) -> None:
     """Each `write` takes one more change out of the snapshot under way; what follows its start is in the journal."""
     book = fresh()
-    header = Header(book.incarnation, book.head)
-    under_way: Iterator[Change] = book.everything()
-    taken: list[Change] = []
-    journal: list[Change] = []
+    header = SnapshotHeader(book.incarnation, book.head)
+    under_way: Iterator[StateChange] = book.everything()
+    taken: list[StateChange] = []
+    journal: list[StateChange] = []
     for kind, number, value in steps:
         if kind == "write":
             taken += [change for change in [next(under_way, None)] if change is not None]
             continue
-        change: Change
+        change: StateChange
         match kind:
             case "put":
                 change = put(book, number, float(value))
             case "mark":
-                change = Mark(f"s-{value % 3}", f"m-{number}", value, number)
+                change = FenceMark(f"s-{value % 3}", f"m-{number}", value, number)
             case _:
-                change = Drop(f"m-{number}")
+                change = DropMachine(f"m-{number}")
         book.apply([change])
         journal.append(change)
     taken += under_way
 
-    again, decoder = Book(CODEC), Decoder()
+    again, decoder = ProviderState(CODEC), Decoder()
     for entry in [*encode_snapshot(header, taken), *(encode([change]) for change in journal)]:
         for read in decoder.decode(entry):
-            if isinstance(read, Header):
+            if isinstance(read, SnapshotHeader):
                 again.incarnation = read.incarnation
             else:
                 again.load(read)

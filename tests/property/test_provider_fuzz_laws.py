@@ -7,7 +7,7 @@ from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.provider.contract import CALLS, SERVICE
 from bigfleet.provider.kit.core.fence import Fence
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.builders import shape
@@ -56,7 +56,7 @@ def odd_request(call: str, stream: RandomStream) -> bytes:
 
 async def bombard(seed: int, count: int) -> None:
     stream = SeededRng(seed).stream("fuzz")
-    backend = ScriptedBackend([Slot(f"m-{n}", shape(), "h" if n else "") for n in range(2)])
+    backend = ScriptedBackend([DescribedMachine(f"m-{n}", shape(), "h" if n else "") for n in range(2)])
     async with VirtualProvider(backend) as provider:
         provider.kit.book.fence = Fence(unknown_kept=50, further_kept=50)
         channel = provider.another_channel()

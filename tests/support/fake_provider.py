@@ -23,9 +23,9 @@ from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.fake.inventory import Pool, slots_of
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.raw_client import RawProviderClient
-from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.store import StateStore
 from bigfleet.providerkit.scripted import MemoryStore
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
@@ -65,7 +65,7 @@ class MemoryState:
     def __init__(self) -> None:
         self._store = MemoryStore()
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         return self._store
 
     def forget(self) -> None:
@@ -126,7 +126,7 @@ class VirtualFake:
         """Return a client with a connection of its own."""
         return RawProviderClient(self._network.host("caller").dial(f"{HOST}:{PORT}"), timeout_s)
 
-    def machine(self, machine_id: str) -> Machine:
+    def machine(self, machine_id: str) -> MachineRecord:
         """Return a record as it really is."""
         found = self.fake.kit.machine(machine_id)
         if found is None:

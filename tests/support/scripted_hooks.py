@@ -11,11 +11,11 @@ from typing import Any
 
 from bigfleet.aio.clock import Clock
 from bigfleet.provider.hook.core.inventory import HookKind
-from bigfleet.provider.hook.processes import Command, Ended, SpawnError
+from bigfleet.provider.hook.processes import CommandResult, HookCommand, SpawnError
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HookReply:
     """How a hook ends: after so long, with these last words."""
 
     code: int = 0
@@ -47,14 +47,14 @@ class ScriptedProcesses:
         """Calls that were cut short, as by a timeout."""
         self.on_call: Callable[[HookCall], None] | None = None
         """Looks at the world as a hook would find it."""
-        self._next: dict[HookKind, deque[Reply]] = {}
-        self._always: dict[HookKind, Reply | SpawnError] = {}
+        self._next: dict[HookKind, deque[HookReply]] = {}
+        self._always: dict[HookKind, HookReply | SpawnError] = {}
 
-    def next(self, kind: HookKind, *replies: Reply) -> None:
+    def next(self, kind: HookKind, *replies: HookReply) -> None:
         """Let the next calls of a kind end so, one after the other."""
         self._next.setdefault(kind, deque()).extend(replies)
 
-    def always(self, kind: HookKind, reply: Reply | SpawnError) -> None:
+    def always(self, kind: HookKind, reply: HookReply | SpawnError) -> None:
         """Let every call of a kind for which nothing else is said end so."""
         self._always[kind] = reply
 
@@ -62,7 +62,7 @@ class ScriptedProcesses:
         """Return how many calls of a kind there were, for one machine or for all."""
         return sum(call.kind is kind and machine_id in ("", call.machine_id) for call in self.calls)
 
-    async def run(self, command: Command, on_error_line: Callable[[str], None]) -> Ended:
+    async def run(self, command: HookCommand, on_error_line: Callable[[str], None]) -> CommandResult:
         kind, machine_id = HookKind(command.arguments[0]), "".join(command.arguments[1:])
         call = HookCall(
             kind, machine_id, command.program, json.loads(command.stdin), dict(command.environment)
@@ -75,7 +75,7 @@ class ScriptedProcesses:
             if self.on_call is not None:
                 self.on_call(call)
             waiting = self._next.get(kind)
-            reply = waiting.popleft() if waiting else self._always.get(kind, Reply())
+            reply = waiting.popleft() if waiting else self._always.get(kind, HookReply())
             if isinstance(reply, SpawnError):
                 done = True
                 raise reply
@@ -83,7 +83,7 @@ class ScriptedProcesses:
             for line in reply.errors:
                 on_error_line(line)
             done = True
-            return Ended(reply.code, reply.output.encode())
+            return CommandResult(reply.code, reply.output.encode())
         finally:
             self.running.remove(call)
             if not done:

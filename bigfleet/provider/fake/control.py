@@ -14,14 +14,14 @@ from bigfleet.aio.net import Code
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.fields import REQUIRED, Fields, Form
 from bigfleet.model.machine import CapacityType, MachineState
-from bigfleet.provider.contract import STATES, Kind
-from bigfleet.provider.fake.conditions import How
+from bigfleet.provider.contract import STATES, OperationKind
+from bigfleet.provider.fake.injected_faults import FailureMode
 from bigfleet.provider.fake.inventory import POOL, pool_of, read_form
 from bigfleet.provider.fake.provider import FORCED, FakeProvider
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.fake.specs import ANY
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.core.values import MachineRecord
 
 Answer = Awaitable[object]
 Run = Callable[[FakeProvider, Fields], Answer]
@@ -77,7 +77,7 @@ class Verb:
         }
 
 
-def machine_told(machine: Machine) -> dict[str, object]:
+def machine_told(machine: MachineRecord) -> dict[str, object]:
     """Return a record as plain values."""
     shape = machine.shape
     return {
@@ -123,7 +123,7 @@ async def _fail_next(fake: FakeProvider, asked: Fields) -> object:
         asked.text("kind"),
         times=asked.integer("times", (1, 2**31 - 1)),
         message=asked.text("message"),
-        how=asked.choice("how", {how.value: how for how in How}),
+        how=asked.choice("how", {how.value: how for how in FailureMode}),
     )
     return {}
 
@@ -242,11 +242,11 @@ async def _reset_during(fake: FakeProvider, asked: Fields) -> object:
 
 
 async def _call(fake: FakeProvider, asked: Fields) -> object:
-    token = Token(
+    token = FencingToken(
         asked.text("shard_id"), asked.integer("epoch", _TOKEN_PART), asked.integer("sequence", _TOKEN_PART)
     )
     code, told = await fake.call(
-        asked.choice("rpc", {kind.call: kind.value for kind in Kind}),
+        asked.choice("rpc", {kind.call: kind.value for kind in OperationKind}),
         asked.name("id"),
         token,
         cluster=asked.text("cluster"),

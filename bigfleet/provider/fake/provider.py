@@ -17,19 +17,25 @@ from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.contract import SERVICE, Kind
+from bigfleet.provider.contract import SERVICE, OperationKind
 from bigfleet.provider.errors import NoSuchMachineError
-from bigfleet.provider.fake.conditions import Disturbance, Fate, How, NextFailure, What
 from bigfleet.provider.fake.events import SeenCall
+from bigfleet.provider.fake.injected_faults import (
+    CallFault,
+    CallFaultKind,
+    FailureMode,
+    OperationFault,
+    PlannedFault,
+)
 from bigfleet.provider.fake.inventory import Pool, slots_of
 from bigfleet.provider.fake.latency import parse_latency
-from bigfleet.provider.fake.life import FakeLife
-from bigfleet.provider.fake.nodes import Joining
+from bigfleet.provider.fake.lifecycle import FakeLifecycle
+from bigfleet.provider.fake.nodes import JoiningNode
 from bigfleet.provider.fake.selector import Selector
-from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockOut, known, rpc_named
-from bigfleet.provider.kit.core.fence import NO_TOKEN, Token
+from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockoutWindow, known, rpc_named
+from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.transitions import Lost, Priced
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.transport.inside import InsideCall
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
@@ -38,12 +44,12 @@ REMOVED: Final = "taken away"
 ALL_MACHINES: Final = Selector()
 
 
-class FakeProvider(FakeLife):
+class FakeProvider(FakeLifecycle):
     """A fake provider; see the life it inherits for start, listen and stop."""
 
     # Looking.
 
-    def machines(self, selector: Selector = ALL_MACHINES) -> list[Machine]:
+    def machines(self, selector: Selector = ALL_MACHINES) -> list[MachineRecord]:
         """Return records as they really are."""
         return list(selector.machines(self.kit.book))
 
@@ -83,7 +89,7 @@ class FakeProvider(FakeLife):
         *,
         times: int = 1,
         message: str = "injected failure",
-        how: How = How.FAIL,
+        how: FailureMode = FailureMode.FAIL,
     ) -> None:
         """Let the next operations of a machine, a kind or both go wrong after they were accepted."""
         if kind:
@@ -91,7 +97,7 @@ class FakeProvider(FakeLife):
         if times < 1:
             raise InvalidFieldError("times", times, "1 or more")
         self._note("fail-next", id=machine_id, kind=kind, times=times, how=how.value)
-        self.conditions.next.append(NextFailure(Fate(how, message), machine_id, kind, times))
+        self.conditions.next.append(PlannedFault(OperationFault(how, message), machine_id, kind, times))
 
     async def fail(self, selector: Selector, reason: str = FORCED) -> list[str]:
         """Let machines fail at once, whatever they are doing; return those that did."""
@@ -113,7 +119,7 @@ class FakeProvider(FakeLife):
         self._note("release", id=machine_id, kind=kind)
         return self.conditions.release(machine_id, kind)
 
-    def joining(self, cluster: str = "") -> list[Joining]:
+    def joining(self, cluster: str = "") -> list[JoiningNode]:
         """Return the machines that were configured and whose nodes are awaited, with their blobs; the oldest first."""
         return [joining for joining in self.nodes.joining if cluster in ("", joining.cluster)]
 
@@ -144,7 +150,7 @@ class FakeProvider(FakeLife):
         else:
             now_s = self.events.now_s()
             end_s = now_s + seconds if seconds else None
-            self.conditions.stockouts.append(StockOut(instance_type, zone, now_s, end_s))
+            self.conditions.stockouts.append(StockoutWindow(instance_type, zone, now_s, end_s))
 
     # The substrate.
 
@@ -214,7 +220,9 @@ class FakeProvider(FakeLife):
         seconds: float | None = None,
     ) -> None:
         """Refuse calls before anything happens: so many, for so long, or until `reset`."""
-        self._disturb(Disturbance(What.REFUSE, rpc, probability, times, code=code, message=message), seconds)
+        self._disturb(
+            CallFault(CallFaultKind.REFUSE, rpc, probability, times, code=code, message=message), seconds
+        )
 
     def lose_answer(
         self,
@@ -225,7 +233,7 @@ class FakeProvider(FakeLife):
         seconds: float | None = None,
     ) -> None:
         """Do what calls ask for and never answer them."""
-        self._disturb(Disturbance(What.LOSE_ANSWER, rpc, probability, times), seconds)
+        self._disturb(CallFault(CallFaultKind.LOSE_ANSWER, rpc, probability, times), seconds)
 
     def reset_during(
         self,
@@ -236,19 +244,19 @@ class FakeProvider(FakeLife):
         seconds: float | None = None,
     ) -> None:
         """Do what calls ask for and break every connection instead of answering."""
-        self._disturb(Disturbance(What.RESET, rpc, probability, times), seconds)
+        self._disturb(CallFault(CallFaultKind.RESET, rpc, probability, times), seconds)
 
     async def call(
         self,
         rpc: str,
         machine_id: str,
-        token: Token = NO_TOKEN,
+        token: FencingToken = NO_TOKEN,
         *,
         cluster: str = "",
         grace_s: int = 0,
     ) -> tuple[Code, str]:
         """Make a mutating call in the name of some other shard; return the code, and operation id or refusal."""
-        kind = Kind(known(rpc.lower(), [kind.value for kind in Kind], "rpc"))
+        kind = OperationKind(known(rpc.lower(), [kind.value for kind in OperationKind], "rpc"))
         fields: dict[str, Any] = {  # Any: texts and numbers, as the message has them
             "machine_id": machine_id,
             "shard_id": token.shard_id,
@@ -259,16 +267,16 @@ class FakeProvider(FakeLife):
         here = InsideCall(f"/{SERVICE}/{kind.call}", shard)
         try:
             match kind:
-                case Kind.CREATE:
+                case OperationKind.CREATE:
                     answer = await self.front.create(pb.CreateRequest(**fields), here)
-                case Kind.CONFIGURE:
+                case OperationKind.CONFIGURE:
                     request = pb.ConfigureRequest(**fields, cluster_id=cluster)
                     answer = await self.front.configure(request, here)
-                case Kind.DRAIN:
+                case OperationKind.DRAIN:
                     answer = await self.front.drain(
                         pb.DrainRequest(**fields, grace_period_seconds=grace_s), here
                     )
-                case Kind.DELETE:
+                case OperationKind.DELETE:
                     answer = await self.front.delete(pb.DeleteRequest(**fields), here)
         except RefusedError as error:
             return error.code, error.detail
@@ -290,7 +298,7 @@ class FakeProvider(FakeLife):
         for name, share in self.options.lies.items():
             self.liar.tell(name, share)
 
-    def _disturb(self, planned: Disturbance, seconds: float | None) -> None:
+    def _disturb(self, planned: CallFault, seconds: float | None) -> None:
         planned.rpc = rpc_named(planned.rpc)
         planned.from_s = self.events.now_s()
         planned.to_s = None if seconds is None else planned.from_s + seconds
@@ -313,5 +321,5 @@ class FakeProvider(FakeLife):
         self.events.add("verb", verb=verb, **fields)
 
 
-def _covers(row: StockOut, instance_type: str, zone: str) -> bool:
+def _covers(row: StockoutWindow, instance_type: str, zone: str) -> bool:
     return instance_type in (ANY, row.instance_type) and zone in (ANY, row.zone)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bigfleet.model.machine import CapacityType, MachineState
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.values import MachineRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Selector:
     limit: int = 0
     """How many at most, in the order in which they came; 0 for all."""
 
-    def machines(self, book: Book) -> Iterator[Machine]:
+    def machines(self, book: ProviderState) -> Iterator[MachineRecord]:
         """Yield the machines, in the order of the table; not to be continued over a change."""
         found = 0
         for row in self._rows(book):
@@ -42,18 +42,18 @@ class Selector:
             if found == self.limit:
                 return
 
-    def ids(self, book: Book) -> list[str]:
+    def ids(self, book: ProviderState) -> list[str]:
         """Return their ids."""
         return [machine.id for machine in self.machines(book)]
 
-    def _rows(self, book: Book) -> list[int]:
+    def _rows(self, book: ProviderState) -> list[int]:
         if not self.id:
             rows: list[int] = book.table.rows(self.states).tolist()
             return rows
         row = book.table.row(self.id)
         return [row] if row is not None and (not self.states or book.table.state(row) in self.states) else []
 
-    def _fits(self, book: Book, row: int) -> bool:
+    def _fits(self, book: ProviderState, row: int) -> bool:
         shape = book.table.shape(row)
         return (
             self.zone in ("", shape.zone)

@@ -13,16 +13,16 @@ from bigfleet.aio.disk import AnyPath, Disk
 from bigfleet.aio.rng import Rng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.provider.kit.journal import Journal
-from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.kit.store import StateStore, Volatile
 
 _SNAPSHOT: Final = "snapshot"
 _JOURNAL_FILES: Final = ("journal.", _SNAPSHOT, f".{_SNAPSHOT}")
 
 
-class State(Protocol):
+class FakeState(Protocol):
     """A place for one provider's state."""
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         """Return a store on what is there."""
         ...
 
@@ -39,7 +39,7 @@ class State(Protocol):
 class NoState:
     """Memory only: every start is the first one."""
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         return Volatile()
 
     def forget(self) -> None:
@@ -64,7 +64,7 @@ class JournalState:
         self._directory, self._disk = directory, disk or SystemDisk()
         self._clock, self._rng = clock, rng
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         return Journal(self._directory, disk=self._disk, clock=self._clock, rng=self._rng)
 
     def forget(self) -> None:

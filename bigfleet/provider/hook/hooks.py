@@ -16,16 +16,16 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.aio.disk import Disk, DiskError, OpenMode, ensure_directory
-from bigfleet.provider.hook.core.exits import Verdict, told, verdict
-from bigfleet.provider.hook.core.inventory import HookKind, Inventory
+from bigfleet.provider.hook.core.exits import HookOutcome, told, verdict
+from bigfleet.provider.hook.core.inventory import HookInventory, HookKind
 from bigfleet.provider.hook.core.protocol import (
     BLOB_VARIABLE,
     DEFAULT_PATH,
     DRY_RUN_VARIABLE,
     INHERITED,
-    Words,
+    HookRequest,
 )
-from bigfleet.provider.hook.processes import MAX_LINE_BYTES, Command, Processes
+from bigfleet.provider.hook.processes import MAX_LINE_BYTES, HookCommand, Processes
 from bigfleet.provider.kit.core.texts import one_line, without_secret
 
 DEFAULT_PARALLEL: Final = 16
@@ -34,10 +34,10 @@ _LINES_LOGGED: Final = 1000  # of one call; a hook that shouts must not fill the
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HookResult:
     """How a hook ended, what it printed, and its own last word on standard error."""
 
-    verdict: Verdict
+    verdict: HookOutcome
     code: int
     output: bytes
     last_line: str
@@ -56,7 +56,7 @@ class _Turn:
     users: int = 0
 
 
-class Hooks:
+class HookRunner:
     """The hooks of one provider."""
 
     def __init__(
@@ -88,8 +88,13 @@ class Hooks:
         return machine_id in self._busy
 
     async def call(
-        self, inventory: Inventory, words: Words, *, blob: bytes | None = None, timeout_s: float | None = None
-    ) -> Answer:
+        self,
+        inventory: HookInventory,
+        words: HookRequest,
+        *,
+        blob: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> HookResult:
         """Run the hook of a kind to its end; TimeoutError once it was ended for taking too long.
 
         Raises `SpawnError` if it cannot be started and `DiskError` if its blob cannot be written.
@@ -99,7 +104,9 @@ class Hooks:
                 async with timeout(self._clock, timeout_s):
                     return await self._run(inventory, words, path, blob or b"")
 
-    async def _run(self, inventory: Inventory, words: Words, blob_path: str, blob: bytes) -> Answer:
+    async def _run(
+        self, inventory: HookInventory, words: HookRequest, blob_path: str, blob: bytes
+    ) -> HookResult:
         last, count = "", 0
         log = self._log.bind(hook=words.kind.value, machine=words.subject.id if words.subject else "")
 
@@ -112,7 +119,7 @@ class Hooks:
             if count <= _LINES_LOGGED:
                 log.info("hook_said", line=said)
 
-        command = Command(
+        command = HookCommand(
             inventory.hooks[words.kind],
             words.arguments,
             words.encode(),
@@ -123,9 +130,9 @@ class Hooks:
         if count > _LINES_LOGGED:
             log.warning("hook_said_too_much", lines=count, logged=_LINES_LOGGED)
         log.debug("hook_ended", code=ended.code)
-        return Answer(verdict(words.kind, ended.code), ended.code, ended.output, last)
+        return HookResult(verdict(words.kind, ended.code), ended.code, ended.output, last)
 
-    def _environment(self, inventory: Inventory, blob_path: str) -> dict[str, str]:
+    def _environment(self, inventory: HookInventory, blob_path: str) -> dict[str, str]:
         names = (*INHERITED, *inventory.pass_env)
         found = {
             "PATH": DEFAULT_PATH,

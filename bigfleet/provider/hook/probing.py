@@ -13,14 +13,14 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.hook.core.exits import Verdict
-from bigfleet.provider.hook.core.inventory import HookKind, Inventory
-from bigfleet.provider.hook.core.protocol import Subject, Words
-from bigfleet.provider.hook.hooks import Hooks
+from bigfleet.provider.hook.core.exits import HookOutcome
+from bigfleet.provider.hook.core.inventory import HookInventory, HookKind
+from bigfleet.provider.hook.core.protocol import HookMachine, HookRequest
+from bigfleet.provider.hook.hooks import HookRunner
 from bigfleet.provider.hook.processes import SpawnError
 from bigfleet.provider.hook.sources import InventorySource
 from bigfleet.provider.kit.core.transitions import Lost
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 
 INTERVAL_S: Final = 60.0
 TIMEOUT_S: Final = 30.0
@@ -34,12 +34,12 @@ class Prober:
     def __init__(
         self,
         source: InventorySource,
-        hooks: Hooks,
+        hooks: HookRunner,
         *,
         clock: Clock,
         log: FilteringBoundLogger,
-        machines: Callable[[], Iterable[Machine]],
-        subject: Callable[[Machine], Subject],
+        machines: Callable[[], Iterable[MachineRecord]],
+        subject: Callable[[MachineRecord], HookMachine],
         happened: Callable[[Lost], Awaitable[bool]],
         interval_s: float = INTERVAL_S,
         at_once: int = 4,
@@ -71,7 +71,7 @@ class Prober:
             for machine in machines:
                 group.create_task(self._probe(inventory, machine))
 
-    async def _probe(self, inventory: Inventory, machine: Machine) -> None:
+    async def _probe(self, inventory: HookInventory, machine: MachineRecord) -> None:
         async with self._places:
             if self._hooks.is_busy(machine.id):
                 return
@@ -87,9 +87,9 @@ class Prober:
             del self._failures[machine.id]
             await self._happened(Lost(machine.id, f"probe: {problem}"))
 
-    async def _problem(self, inventory: Inventory, machine: Machine) -> str | None:
+    async def _problem(self, inventory: HookInventory, machine: MachineRecord) -> str | None:
         """Return what is wrong, None if nothing is, an empty text if the hook cannot say yet."""
-        words = Words(
+        words = HookRequest(
             kind=HookKind.PROBE,
             subject=self._subject(machine),
             cluster=machine.cluster,
@@ -104,8 +104,8 @@ class Prober:
             self._log.error("probe_not_run", machine=machine.id, why=str(error))
             return ""
         match answer.verdict:
-            case Verdict.DONE:
+            case HookOutcome.DONE:
                 return None
-            case Verdict.NOT_YET:
+            case HookOutcome.NOT_YET:
                 return ""
         return answer.reason

@@ -16,13 +16,13 @@ from bigfleet.aio.disk import Disk
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.hook.backend import HookBackend, NodeReadiness, ResumingHookBackend
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.inventory import Mode, warnings_of
-from bigfleet.provider.hook.hooks import DEFAULT_PARALLEL, Hooks
-from bigfleet.provider.hook.learned import LearnedLabels
+from bigfleet.provider.hook.core.inventory import InventoryMode, warnings_of
+from bigfleet.provider.hook.hooks import DEFAULT_PARALLEL, HookRunner
+from bigfleet.provider.hook.host_labels import HostLabels
 from bigfleet.provider.hook.probing import INTERVAL_S, Prober
 from bigfleet.provider.hook.processes import Processes
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.kit import STOP_GRACE_S, ProviderKit
 
 WATCH_S: Final = 5.0
@@ -51,9 +51,9 @@ class HookProvider:
         """Take an inventory that was loaded; its mode, name and `resume` hold for the life of the provider."""
         inventory = source.inventory
         self._source, self._clock, self._log, self._watch_s = source, clock, log, watch_s
-        self._learned = LearnedLabels(disk, state_directory)
+        self._learned = HostLabels(disk, state_directory)
         self._refresh_wanted = asyncio.Event()
-        self._hooks = Hooks(
+        self._hooks = HookRunner(
             processes,
             environ=environ,
             disk=disk,
@@ -75,7 +75,7 @@ class HookProvider:
             name=inventory.name,
             clock=clock,
             log=log,
-            offer_delete=inventory.mode is Mode.POWER_MANAGED,
+            offer_delete=inventory.mode is InventoryMode.POWER_MANAGED,
             **kit,
         )
         self._prober = Prober(
@@ -143,7 +143,7 @@ class HookProvider:
         except BigFleetError as error:
             self._log.warning("refresh_failed", why=str(error))
 
-    def _machines(self) -> Iterator[Machine]:
+    def _machines(self) -> Iterator[MachineRecord]:
         for machine_id in sorted(self.kit.book.table.ids()):
             machine = self.kit.machine(machine_id)
             if machine is not None:

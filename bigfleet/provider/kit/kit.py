@@ -28,21 +28,21 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
 from bigfleet.provider.errors import OutOfPositionError, ProviderError
 from bigfleet.provider.kit.admin import AdminSocket
-from bigfleet.provider.kit.audit import Audit, LogAudit
-from bigfleet.provider.kit.backend import Backend, Deletes, Event, KnowsReadiness
-from bigfleet.provider.kit.core.book import Book, Entry
-from bigfleet.provider.kit.core.calls import Rules
-from bigfleet.provider.kit.core.changes import Put
+from bigfleet.provider.kit.audit import RepairAudit, RepairAuditLog
+from bigfleet.provider.kit.backend import Backend, Deletes, KnowsReadiness, SubstrateEvent
+from bigfleet.provider.kit.core.calls import CallRules
+from bigfleet.provider.kit.core.changes import PutMachine
+from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.transitions import repair
-from bigfleet.provider.kit.core.values import Machine, Moment
+from bigfleet.provider.kit.core.values import MachineRecord, Timestamp
 from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.observe import Observations
+from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.refresh import Refreshed
-from bigfleet.provider.kit.running import Running, Surroundings
+from bigfleet.provider.kit.running import KitDependencies, RunningProvider
 from bigfleet.provider.kit.service import ProviderService
-from bigfleet.provider.kit.state import read_book
-from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.state_files import read_state
+from bigfleet.provider.kit.store import StateStore
 from bigfleet.provider.methods import PROVIDER
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
@@ -66,7 +66,7 @@ class ProviderKit:
         self,
         backend: Backend,
         *,
-        store: Store,
+        store: StateStore,
         name: str,
         limits: Limits | None = None,
         clock: Clock | None = None,
@@ -75,7 +75,7 @@ class ProviderKit:
         net: Net | None = None,
         metrics: Metrics | None = None,
         log: FilteringBoundLogger | None = None,
-        audit: Audit | None = None,
+        audit: RepairAudit | None = None,
         synchronous: bool = False,
         offer_delete: bool = True,
         require_fencing: bool = False,
@@ -92,33 +92,33 @@ class ProviderKit:
         self.clock = clock or SystemClock()
         self.log: FilteringBoundLogger = log or structlog.get_logger("bigfleet.provider")
         self._store, self._ids, self._net = store, ids or SystemIds(), net
-        self._audit = audit or LogAudit(self.log)
+        self._audit = audit or RepairAuditLog(self.log)
         self._metrics = metrics or _private_metrics()
         self._wall = SteadyWall(self.clock)
-        self._around = Surroundings(
+        self._around = KitDependencies(
             backend=backend,
             store=store,
             limits=self.limits,
             clock=self.clock,
             rng=rng or SystemRng(),
             log=self.log,
-            observations=Observations(self._metrics, self.log),
-            rules=Rules(offer_delete and isinstance(backend, Deletes), require_fencing),
+            observations=ProviderObserver(self._metrics, self.log),
+            rules=CallRules(offer_delete and isinstance(backend, Deletes), require_fencing),
             now=self.now,
             synchronous=synchronous,
             require_shard_san=require_shard_san,
         )
         self._servers: list[Server] = []
-        self._running: Running | None = None
+        self._running: RunningProvider | None = None
 
     # Life.
 
     async def start(self) -> None:
         """Read the state, check and take in what the backend describes, begin to work; afterwards calls are answered."""
         try:
-            book, found = await read_book(self._store, RecordCodec(self.name), self._ids, self.clock)
+            book, found = await read_state(self._store, RecordCodec(self.name), self._ids, self.clock)
             self._store.observe_syncs(self._around.observations.synced)
-            running = Running(self._around, book)
+            running = RunningProvider(self._around, book)
             await running.settle(found=found)
         except BaseException:
             await self._store.close()
@@ -201,11 +201,11 @@ class ProviderKit:
         )
 
     @property
-    def book(self) -> Book:
+    def book(self) -> ProviderState:
         """The records, to be read only."""
         return self._work().book
 
-    def machine(self, machine_id: str) -> Machine | None:
+    def machine(self, machine_id: str) -> MachineRecord | None:
         """Return one record, None when nobody knows it."""
         entry = self.book.entry(machine_id)
         return entry.machine if entry else None
@@ -221,7 +221,7 @@ class ProviderKit:
         """Look at the substrate now."""
         return await self._work().refresh()
 
-    async def happened(self, event: Event) -> bool:
+    async def happened(self, event: SubstrateEvent) -> bool:
         """Take news of one machine, a loss or a price; False if they change nothing or cannot be true."""
         return await self._work().happened(event)
 
@@ -231,7 +231,7 @@ class ProviderKit:
         await self._audit.record({"time": self.now().text, **line, "outcome": "asked"})
         running = self._work()
 
-        def decide(entry: Entry) -> Put:
+        def decide(entry: MachineEntry) -> PutMachine:
             answer = repair(running.book, entry, to)
             if isinstance(answer, str):
                 raise OutOfPositionError("repair", machine_id, answer)
@@ -244,12 +244,12 @@ class ProviderKit:
             raise
         await self._audit.record({"time": self.now().text, **line, "outcome": "done"})
 
-    def now(self) -> Moment:
+    def now(self) -> Timestamp:
         """Return the time as tombstones and audit lines have it."""
         seconds = self._wall.now_ns() // NANOSECONDS
-        return Moment(seconds, datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"))
+        return Timestamp(seconds, datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"))
 
-    def _work(self) -> Running:
+    def _work(self) -> RunningProvider:
         if self._running is None:
             raise NotStartedError
         return self._running

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from bigfleet.aio.net import Channel
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.kit.core.fence import NO_TOKEN, Token
+from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.methods import CONFIGURE, CREATE, DELETE, DRAIN, GET, LIST, MutatingRequest
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
@@ -19,7 +19,7 @@ class RawProviderClient:
     def __init__(self, channel: Channel, timeout_s: float = 30.0) -> None:
         self._channel, self._timeout_s = channel, timeout_s
 
-    async def create(self, machine_id: str, token: Token = NO_TOKEN) -> pb.TransitionAck:
+    async def create(self, machine_id: str, token: FencingToken = NO_TOKEN) -> pb.TransitionAck:
         request = _stamp(pb.CreateRequest(machine_id=machine_id), token)
         return (await self._channel.unary(CREATE, request, timeout_s=self._timeout_s)).message
 
@@ -27,7 +27,7 @@ class RawProviderClient:
         self,
         machine_id: str,
         cluster: str,
-        token: Token = NO_TOKEN,
+        token: FencingToken = NO_TOKEN,
         *,
         blob: bytes = b"",
         metadata: Mapping[str, str] | None = None,
@@ -38,11 +38,13 @@ class RawProviderClient:
         reply = await self._channel.unary(CONFIGURE, _stamp(request, token), timeout_s=self._timeout_s)
         return reply.message
 
-    async def drain(self, machine_id: str, token: Token = NO_TOKEN, *, grace_s: int = 0) -> pb.TransitionAck:
+    async def drain(
+        self, machine_id: str, token: FencingToken = NO_TOKEN, *, grace_s: int = 0
+    ) -> pb.TransitionAck:
         request = _stamp(pb.DrainRequest(machine_id=machine_id, grace_period_seconds=grace_s), token)
         return (await self._channel.unary(DRAIN, request, timeout_s=self._timeout_s)).message
 
-    async def delete(self, machine_id: str, token: Token = NO_TOKEN) -> pb.TransitionAck:
+    async def delete(self, machine_id: str, token: FencingToken = NO_TOKEN) -> pb.TransitionAck:
         request = _stamp(pb.DeleteRequest(machine_id=machine_id), token)
         return (await self._channel.unary(DELETE, request, timeout_s=self._timeout_s)).message
 
@@ -61,7 +63,7 @@ class RawProviderClient:
         return (await self._channel.unary(LIST, request, timeout_s=self._timeout_s)).message
 
 
-def _stamp(request: MutatingRequest, token: Token) -> MutatingRequest:
+def _stamp(request: MutatingRequest, token: FencingToken) -> MutatingRequest:
     request.shard_id, request.shard_epoch = token.shard_id, token.epoch
     request.sequence_number = token.sequence
     return request

@@ -13,13 +13,19 @@ from functools import partial
 from bigfleet.aio.clock import Clock
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.kit.backend import Backend
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.changes import Change
-from bigfleet.provider.kit.core.transitions import admit, bury, forget, may_bury, offer_anew
-from bigfleet.provider.kit.core.validation import Fault, Validator
-from bigfleet.provider.kit.core.values import Moment, Slot
-from bigfleet.provider.kit.desk import Desk
+from bigfleet.provider.kit.core.changes import StateChange
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.transitions import (
+    admit,
+    forget,
+    make_tombstone,
+    may_make_tombstone,
+    update_offer,
+)
+from bigfleet.provider.kit.core.validation import RecordFault, RecordValidator
+from bigfleet.provider.kit.core.values import DescribedMachine, Timestamp
 from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.state_writer import StateWriter
 
 _TOLD = 50
 _BREATHE_EVERY = 1024  # slots; a million of them must not hold up the calls meanwhile
@@ -29,7 +35,7 @@ _TOGETHER = 256
 class InvalidInventoryError(BigFleetError):
     """The backend describes machines that nobody could vouch for; all faults are told, the first ones in the text."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[RecordFault]) -> None:
         self.faults = tuple(faults)
         told = "; ".join(map(str, self.faults[:_TOLD]))
         more = f"; and {len(faults) - _TOLD} more" if len(faults) > _TOLD else ""
@@ -52,20 +58,20 @@ class Refresher:
     def __init__(
         self,
         backend: Backend,
-        desk: Desk,
+        desk: StateWriter,
         *,
         limits: Limits,
         clock: Clock,
-        now: Callable[[], Moment],
-        on_invalid: Callable[[Sequence[Fault]], None],
+        now: Callable[[], Timestamp],
+        on_invalid: Callable[[Sequence[RecordFault]], None],
     ) -> None:
         self._backend, self._desk, self._limits = backend, desk, limits
         self._clock, self._now, self._on_invalid = clock, now, on_invalid
         self._missing: dict[str, int] = {}
 
-    async def seed(self, book: Book) -> None:
+    async def seed(self, book: ProviderState) -> None:
         """Fill an empty book that nobody has seen; any fault is fatal."""
-        faults: list[Fault] = []
+        faults: list[RecordFault] = []
         async for slot, found in self._described():
             faults += found
             if not faults:
@@ -76,8 +82,8 @@ class Refresher:
     async def refresh(self, *, fatal: bool = False) -> Refreshed:
         """Look once. An answer that breaks off raises what the backend raised, and counts as none."""
         seen: set[str] = set()
-        waiting: list[Slot] = []
-        faults: list[Fault] = []
+        waiting: list[DescribedMachine] = []
+        faults: list[RecordFault] = []
         added = changed = invalid = 0
         async for slot, found in self._described():
             seen.add(slot.id)
@@ -105,7 +111,7 @@ class Refresher:
         dropped = 0
         for machine_id in ids:
 
-            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[Change]]:
+            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[StateChange]]:
                 entry = book.entry(machine_id)
                 retention_s = round(self._limits.tombstone_retention)
                 drop = forget(entry, now_s, retention_s) if entry is not None else None
@@ -114,8 +120,8 @@ class Refresher:
             dropped += await self._desk.decide(machine_id, decide)
         return dropped
 
-    async def _described(self) -> AsyncIterator[tuple[Slot, Sequence[Fault]]]:
-        validator = Validator()
+    async def _described(self) -> AsyncIterator[tuple[DescribedMachine, Sequence[RecordFault]]]:
+        validator = RecordValidator()
         met: set[str] = set()
         count = 0
         async for slot in self._backend.describe():
@@ -124,21 +130,21 @@ class Refresher:
                 await self._clock.sleep(0)
             faults = validator.faults(slot)
             if slot.id in met:
-                faults = (*faults, Fault(slot.id, "duplicate", "id: described twice in one answer"))
+                faults = (*faults, RecordFault(slot.id, "duplicate", "id: described twice in one answer"))
             met.add(slot.id)
             yield slot, faults
 
-    def _is_news(self, slot: Slot) -> bool:
+    def _is_news(self, slot: DescribedMachine) -> bool:
         table = self._desk.book.table
         row = table.row(slot.id)
         return row is None or slot.shape != table.offer(row)
 
-    def _take(self, slots: Sequence[Slot]) -> Sequence[Change]:
+    def _take(self, slots: Sequence[DescribedMachine]) -> Sequence[StateChange]:
         book = self._desk.book
-        changes: list[Change] = []
+        changes: list[StateChange] = []
         for slot in slots:
             entry = book.entry(slot.id)
-            change = admit(book, slot) if entry is None else offer_anew(book, entry, slot.shape)
+            change = admit(book, slot) if entry is None else update_offer(book, entry, slot.shape)
             if change is not None:
                 changes.append(change)
         return changes
@@ -155,11 +161,11 @@ class Refresher:
         buried = 0
         for machine_id in due:
 
-            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[Change]]:
+            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[StateChange]]:
                 entry = book.entry(machine_id)
-                if entry is None or not may_bury(entry.machine.state):
+                if entry is None or not may_make_tombstone(entry.machine.state):
                     return False, ()
-                put = bury(book, entry, "the substrate no longer has it", self._now())
+                put = make_tombstone(book, entry, "the substrate no longer has it", self._now())
                 return put is not None, () if put is None else (put,)
 
             buried += await self._desk.decide(machine_id, decide)

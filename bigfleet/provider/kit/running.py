@@ -18,48 +18,48 @@ from bigfleet.aio.rng import Rng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.errors import NoSuchMachineError
-from bigfleet.provider.kit.backend import Backend, Event, Resumes, Watches
-from bigfleet.provider.kit.core.book import Book, Entry
-from bigfleet.provider.kit.core.calls import Rules
-from bigfleet.provider.kit.core.changes import Change, Put
+from bigfleet.provider.kit.backend import Backend, Resumes, SubstrateEvent, Watches
+from bigfleet.provider.kit.core.calls import CallRules
+from bigfleet.provider.kit.core.changes import PutMachine, StateChange
+from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.texts import one_line
 from bigfleet.provider.kit.core.transitions import Lost, interrupt, lose, reprice
-from bigfleet.provider.kit.core.validation import Validator
-from bigfleet.provider.kit.core.values import Moment, Slot
-from bigfleet.provider.kit.desk import Decided, Desk
+from bigfleet.provider.kit.core.validation import RecordValidator
+from bigfleet.provider.kit.core.values import DescribedMachine, Timestamp
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.observe import Observations
+from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.refresh import Refreshed, Refresher
 from bigfleet.provider.kit.service import ProviderService, ShardOnlyService
-from bigfleet.provider.kit.state import write_snapshot
-from bigfleet.provider.kit.store import Store
-from bigfleet.provider.kit.workers import Work, Workers
+from bigfleet.provider.kit.state_files import write_snapshot
+from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
+from bigfleet.provider.kit.store import StateStore
+from bigfleet.provider.kit.workers import AcceptedOperation, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class KitDependencies:
     """What a running provider needs from outside."""
 
     backend: Backend
-    store: Store
+    store: StateStore
     limits: Limits
     clock: Clock
     rng: Rng
     log: FilteringBoundLogger
-    observations: Observations
-    rules: Rules
-    now: Callable[[], Moment]
+    observations: ProviderObserver
+    rules: CallRules
+    now: Callable[[], Timestamp]
     synchronous: bool
     require_shard_san: bool
 
 
-class Running:
+class RunningProvider:
     """Everything of one provider between start and stop."""
 
-    def __init__(self, around: Surroundings, book: Book) -> None:
+    def __init__(self, around: KitDependencies, book: ProviderState) -> None:
         self._around = around
         self._log, self._clock, self._limits = around.log, around.clock, around.limits
-        self.desk = Desk(
+        self.desk = StateWriter(
             book, around.store, lambda changes, before: around.observations.applied(book, changes, before)
         )
         self.workers = Workers(
@@ -92,7 +92,7 @@ class Running:
         self._looking = asyncio.Lock()
 
     @property
-    def book(self) -> Book:
+    def book(self) -> ProviderState:
         return self.desk.book
 
     async def settle(self, *, found: bool) -> None:
@@ -141,14 +141,14 @@ class Running:
             )
         return refreshed
 
-    async def happened(self, event: Event) -> bool:
+    async def happened(self, event: SubstrateEvent) -> bool:
         """Take news of the substrate about one machine; False if they change nothing or cannot be true."""
 
-        def decide(entry: Entry) -> Put | None:
+        def decide(entry: MachineEntry) -> PutMachine | None:
             if isinstance(event, Lost):
                 return lose(self.book, entry, event, self._around.now())
             put = reprice(self.book, entry, event)
-            faults = Validator().faults(Slot(put.id, put.offer)) if put else ()
+            faults = RecordValidator().faults(DescribedMachine(put.id, put.offer)) if put else ()
             self._around.observations.invalid(faults)
             return None if faults else put
 
@@ -158,10 +158,10 @@ class Running:
             self._log.warning("event_for_unknown_machine", machine=event.machine_id)
             return False
 
-    async def change(self, machine_id: str, decide: Callable[[Entry], Put | None]) -> bool:
+    async def change(self, machine_id: str, decide: Callable[[MachineEntry], PutMachine | None]) -> bool:
         """Decide about one known machine and carry it out; False if nothing changed."""
 
-        def decided() -> Decided[bool]:
+        def decided() -> DecidedChanges[bool]:
             entry = self.book.entry(machine_id)
             if entry is None:
                 raise NoSuchMachineError("change", machine_id, "this provider knows no such machine")
@@ -176,7 +176,9 @@ class Running:
             return
         kind = KIND_OF_TRANSITIONAL[entry.machine.state]
         number = entry.operation(kind)
-        self.workers.begin(Work(entry.machine, kind, number, self.book.operation_id(number), resumed=True))
+        self.workers.begin(
+            AcceptedOperation(entry.machine, kind, number, self.book.operation_id(number), resumed=True)
+        )
 
     def _loop(self, forever: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(forever, name=f"provider {name}")
@@ -222,7 +224,7 @@ class Running:
             self._log.warning(event, why=_spell(problem))
 
 
-def _interrupted(book: Book, machine_ids: Sequence[str]) -> Sequence[Change]:
+def _interrupted(book: ProviderState, machine_ids: Sequence[str]) -> Sequence[StateChange]:
     entries = (book.entry(machine_id) for machine_id in machine_ids)
     puts = (interrupt(book, entry) for entry in entries if entry is not None)
     return [put for put in puts if put is not None]

@@ -13,7 +13,7 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.contract import STATES, Kind
+from bigfleet.provider.contract import STATES, OperationKind
 from bigfleet.provider.errors import (
     BadArgumentError,
     FencedError,
@@ -23,20 +23,20 @@ from bigfleet.provider.errors import (
     OutOfPositionError,
     ProviderError,
 )
-from bigfleet.provider.kit.core.calls import MutatingCall, Refusal, Rules, Verdict, decide
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.desk import Decided, Desk
+from bigfleet.provider.kit.core.calls import CallDecision, CallRefusal, CallRules, MutatingCall, decide
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
-from bigfleet.provider.kit.workers import Work
+from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
+from bigfleet.provider.kit.workers import AcceptedOperation
 from bigfleet.transport.gates import allow_exact
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
-_ERRORS: Final[dict[Refusal, type[ProviderError]]] = {
-    Refusal.BAD_ARGUMENT: BadArgumentError,
-    Refusal.NOT_OFFERED: NotOfferedError,
-    Refusal.FENCED: FencedError,
-    Refusal.UNKNOWN: NoSuchMachineError,
-    Refusal.OUT_OF_POSITION: OutOfPositionError,
+_ERRORS: Final[dict[CallRefusal, type[ProviderError]]] = {
+    CallRefusal.BAD_ARGUMENT: BadArgumentError,
+    CallRefusal.NOT_OFFERED: NotOfferedError,
+    CallRefusal.FENCED: FencedError,
+    CallRefusal.UNKNOWN: NoSuchMachineError,
+    CallRefusal.OUT_OF_POSITION: OutOfPositionError,
 }
 
 Answer = bytes
@@ -57,10 +57,10 @@ class ProviderService:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: StateWriter,
         *,
-        rules: Rules,
-        begin: Callable[[Work], "asyncio.Task[None]"],
+        rules: CallRules,
+        begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
         clock: Clock,
         observer: Observer,
         max_message_bytes: int,
@@ -71,12 +71,12 @@ class ProviderService:
         self._max_message_bytes, self._synchronous = max_message_bytes, synchronous
 
     async def create(self, request: pb.CreateRequest, _call: Call) -> Answer:
-        call = MutatingCall(Kind.CREATE, request.machine_id, _token(request))
+        call = MutatingCall(OperationKind.CREATE, request.machine_id, _token(request))
         return await self._timed("Create", self._mutate(call))
 
     async def configure(self, request: pb.ConfigureRequest, _call: Call) -> Answer:
         call = MutatingCall(
-            Kind.CONFIGURE,
+            OperationKind.CONFIGURE,
             request.machine_id,
             _token(request),
             cluster=request.cluster_id,
@@ -87,12 +87,12 @@ class ProviderService:
 
     async def drain(self, request: pb.DrainRequest, _call: Call) -> Answer:
         call = MutatingCall(
-            Kind.DRAIN, request.machine_id, _token(request), grace_s=request.grace_period_seconds
+            OperationKind.DRAIN, request.machine_id, _token(request), grace_s=request.grace_period_seconds
         )
         return await self._timed("Drain", self._mutate(call))
 
     async def delete(self, request: pb.DeleteRequest, _call: Call) -> Answer:
-        call = MutatingCall(Kind.DELETE, request.machine_id, _token(request))
+        call = MutatingCall(OperationKind.DELETE, request.machine_id, _token(request))
         return await self._timed("Delete", self._mutate(call))
 
     async def get(self, request: pb.MachineRef, _call: Call) -> Answer:
@@ -106,11 +106,11 @@ class ProviderService:
         working: asyncio.Task[None] | None = None
         answer = b""
 
-        def decided() -> Decided[Verdict]:
+        def decided() -> DecidedChanges[CallDecision]:
             verdict = decide(book, call, self._rules)
             return verdict, verdict.changes
 
-        def take_effect(verdict: Verdict) -> None:
+        def take_effect(verdict: CallDecision) -> None:
             nonlocal working, answer
             if verdict.refusal is not None:
                 return
@@ -120,7 +120,7 @@ class ProviderService:
 
         verdict = await self._desk.decide(call.machine_id, decided, take_effect)
         if verdict.refusal is not None:
-            if verdict.refusal is Refusal.FENCED:
+            if verdict.refusal is CallRefusal.FENCED:
                 self._observer.fenced()
             raise _ERRORS[verdict.refusal](call.kind.call, call.machine_id, verdict.detail)
         if call.token.is_empty:
@@ -130,12 +130,12 @@ class ProviderService:
             answer = self._ack(call.machine_id, verdict.operation)
         return answer
 
-    def _work(self, call: MutatingCall, verdict: Verdict, blob: bytes) -> Work:
+    def _work(self, call: MutatingCall, verdict: CallDecision, blob: bytes) -> AcceptedOperation:
         book = self._desk.book
         entry = book.entry(call.machine_id)
         if entry is None:
             raise NoSuchMachineError(call.kind.call, call.machine_id, "vanished as it was accepted")
-        return Work(
+        return AcceptedOperation(
             machine=entry.machine,
             kind=call.kind,
             number=verdict.operation,
@@ -200,8 +200,10 @@ class ShardOnlyService(ProviderService):
     delete = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.delete)
 
 
-def _token(request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest) -> Token:
-    return Token(request.shard_id, request.shard_epoch, request.sequence_number)
+def _token(
+    request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest,
+) -> FencingToken:
+    return FencingToken(request.shard_id, request.shard_epoch, request.sequence_number)
 
 
 def _states(request: pb.ListFilter) -> tuple[MachineState, ...]:

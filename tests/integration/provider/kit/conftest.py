@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, Server
 from bigfleet.obs.logs import build_logger
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.raw_client import RawProviderClient
@@ -30,7 +30,7 @@ async def serve() -> AsyncGenerator[ServeKit, None]:
         slots: int = 4, *, net: GrpcNet | None = None, host: bool = False, **options: object
     ) -> tuple[ProviderKit, Server]:
         shared = shape()
-        described = [Slot(f"m-{n}", shared, f"h-{n}" if host else "") for n in range(slots)]
+        described = [DescribedMachine(f"m-{n}", shared, f"h-{n}" if host else "") for n in range(slots)]
         given: dict[str, object] = {
             "store": Volatile(),
             "limits": Limits(refresh=0),

@@ -14,8 +14,8 @@ from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untype
 from bigfleet.aio.net import Code, RpcError, Server
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import SERVICE, Kind
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.contract import SERVICE, OperationKind
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
@@ -88,13 +88,13 @@ async def test_thirty_two_workers_of_one_shard_are_never_fenced_and_its_old_epoc
         nonlocal sequence
         for _ in range(6):
             number = free.pop(0)  # at most one mutation per machine is in flight
-            for kind in (Kind.CONFIGURE, Kind.DRAIN):
+            for kind in (OperationKind.CONFIGURE, OperationKind.DRAIN):
                 sequence += 1
-                token = Token("shard-0", 2, sequence)
+                token = FencingToken("shard-0", 2, sequence)
                 for _ in range((worker * 7 + number) % 5):
                     await asyncio.sleep(0)
                 client = clients[worker % len(clients)]
-                if kind is Kind.CONFIGURE:
+                if kind is OperationKind.CONFIGURE:
                     await client.configure(f"m-{number}", "c", token)
                 else:
                     await client.drain(f"m-{number}", token)
@@ -112,7 +112,7 @@ async def test_thirty_two_workers_of_one_shard_are_never_fenced_and_its_old_epoc
     assert len(used) == machines
     for number in used:
         with pytest.raises(RpcError) as fenced:
-            await zombie.configure(f"m-{number}", "c", Token("shard-0", 1, 10**9))
+            await zombie.configure(f"m-{number}", "c", FencingToken("shard-0", 1, 10**9))
         assert fenced.value.code is Code.FAILED_PRECONDITION
 
 

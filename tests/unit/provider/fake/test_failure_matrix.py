@@ -19,7 +19,7 @@ from bigfleet.provider.contract import REMOVED_LABEL
 from bigfleet.provider.fake.control import VERBS
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.script import play, read_script
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.limits import Timeouts
 from bigfleet.testing.loop import run_virtual
 from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool, spot
@@ -190,10 +190,12 @@ async def two_shards(world: VirtualFake) -> None:
     machine = await world.client.get("host-0")
     assert (S(machine.state), machine.cluster) == (S.CONFIGURED, "theirs")
     # Fences are per shard, so ours is let through, and finds what the other one did.
-    ack = await world.client.configure("host-0", "ours", Token("ours", 1, 1))
+    ack = await world.client.configure("host-0", "ours", FencingToken("ours", 1, 1))
     assert ack.machine.cluster == "theirs"
-    assert await code_of(world.client.create("host-0", Token("ours", 1, 2))) is Code.INTERNAL
-    assert await code_of(world.client.drain("host-0", Token("theirs", 1, 1))) is Code.FAILED_PRECONDITION
+    assert await code_of(world.client.create("host-0", FencingToken("ours", 1, 2))) is Code.INTERNAL
+    assert (
+        await code_of(world.client.drain("host-0", FencingToken("theirs", 1, 1))) is Code.FAILED_PRECONDITION
+    )
 
 
 def step(**fields: object) -> str:

@@ -8,7 +8,7 @@ from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Channel, Code, RpcError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.testing.loop import run_virtual
 from tests.support.fake_provider import VirtualFake, code_of, pool
@@ -21,12 +21,13 @@ def test_a_machine_walks_its_way_through_a_channel_inside_the_process() -> None:
         async with VirtualFake(POOLS) as world:
             channel: Channel = world.fake.channel()  # what a shard's client takes
             client = RawProviderClient(channel)
-            assert (await client.create("m-0", Token("a", 1, 1))).operation_id
+            assert (await client.create("m-0", FencingToken("a", 1, 1))).operation_id
             assert await world.settled("m-0") is S.IDLE
             assert (
-                await code_of(client.configure("m-0", "prod", Token("a", 1, 1))) is Code.FAILED_PRECONDITION
+                await code_of(client.configure("m-0", "prod", FencingToken("a", 1, 1)))
+                is Code.FAILED_PRECONDITION
             )
-            await client.configure("m-0", "prod", Token("a", 1, 2), blob=b"b", metadata={"k": "v"})
+            await client.configure("m-0", "prod", FencingToken("a", 1, 2), blob=b"b", metadata={"k": "v"})
             assert await world.settled("m-0") is S.CONFIGURED
             inside, outside = await client.list(), await world.client.list()
             assert inside == outside
@@ -72,8 +73,8 @@ def test_a_shard_inside_may_move_machines_in_its_own_name_only() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS, FakeOptions(require_shard_san=True)) as world:
             client = RawProviderClient(world.fake.channel(Identity.shard("a")))
-            assert await code_of(client.create("m-0", Token("b", 1, 1))) is Code.PERMISSION_DENIED
-            assert await code_of(client.create("m-0", Token("a", 1, 1))) is Code.OK
+            assert await code_of(client.create("m-0", FencingToken("b", 1, 1))) is Code.PERMISSION_DENIED
+            assert await code_of(client.create("m-0", FencingToken("a", 1, 1))) is Code.OK
 
     run_virtual(scene())
 

@@ -11,7 +11,7 @@ from bigfleet.provider.fake.lies.records import ALIEN, LEAK_LABEL, SHARED_HOST
 from bigfleet.provider.fake.lies.registry import LIES
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.specs import parse_latencies
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool
@@ -107,14 +107,14 @@ async def idle_bump(world: VirtualFake) -> bool:
 
 
 async def accept_stale(world: VirtualFake) -> bool:
-    await code_of(world.client.create("m-1", Token("s", 9, 9)))
-    return await code_of(world.client.create("m-1", Token("s", 1, 1))) is Code.OK
+    await code_of(world.client.create("m-1", FencingToken("s", 9, 9)))
+    return await code_of(world.client.create("m-1", FencingToken("s", 1, 1))) is Code.OK
 
 
 async def fence_per_shard(world: VirtualFake) -> bool:
     shard = f"shard-{world.fake.events.called}"  # its marks are its own
-    await code_of(world.client.create("m-2", Token(shard, 1, 100)))
-    return await code_of(world.client.create("m-3", Token(shard, 1, 50))) is Code.FAILED_PRECONDITION
+    await code_of(world.client.create("m-2", FencingToken(shard, 1, 100)))
+    return await code_of(world.client.create("m-3", FencingToken(shard, 1, 50))) is Code.FAILED_PRECONDITION
 
 
 async def fence_all(world: VirtualFake) -> bool:
@@ -189,7 +189,7 @@ async def late_cluster(world: VirtualFake) -> bool:
 
 async def implicit_create(world: VirtualFake) -> bool:
     ghost = f"ghost-{world.fake.events.called}"
-    made = await code_of(world.client.create(ghost, Token("s", 1, 1))) is Code.OK
+    made = await code_of(world.client.create(ghost, FencingToken("s", 1, 1))) is Code.OK
     assert made == (world.fake.kit.machine(ghost) is not None)
     return made
 

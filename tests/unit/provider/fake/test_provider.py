@@ -9,13 +9,13 @@ from bigfleet.aio.net import Code
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.errors import OutOfPositionError
-from bigfleet.provider.fake.conditions import How
-from bigfleet.provider.fake.losses import LOST
+from bigfleet.provider.fake.injected_faults import FailureMode
+from bigfleet.provider.fake.machine_losses import LOST
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.fake.specs import parse_failures, parse_latencies
 from bigfleet.provider.fake.state import JournalState
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.kit import NotStartedError
 from bigfleet.provider.kit.refresh import InvalidInventoryError
 from bigfleet.testing.loop import run_virtual
@@ -124,13 +124,13 @@ def test_a_hold_that_is_never_released_ends_at_the_timeout() -> None:
 @pytest.mark.parametrize(
     ("how", "state", "error"),
     [
-        (How.FAIL, S.FAILED, "create failed: boom"),
-        (How.STOCKOUT, S.FAILED, "stockout: boom"),
-        (How.HANG, S.FAILED, "create timed out after 300 s"),
-        (How.TRANSIENT, S.IDLE, ""),
+        (FailureMode.FAIL, S.FAILED, "create failed: boom"),
+        (FailureMode.STOCKOUT, S.FAILED, "stockout: boom"),
+        (FailureMode.HANG, S.FAILED, "create timed out after 300 s"),
+        (FailureMode.TRANSIENT, S.IDLE, ""),
     ],
 )
-def test_the_next_operation_can_go_wrong_in_each_way(how: How, state: S, error: str) -> None:
+def test_the_next_operation_can_go_wrong_in_each_way(how: FailureMode, state: S, error: str) -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS) as world:
             world.fake.fail_next("m-0", "create", message="boom", how=how)
@@ -344,7 +344,7 @@ def test_long_texts_of_callers_are_kept_by_their_beginning_only() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS) as world:
             long = "x" * 100_000
-            assert await code_of(world.client.create(long, Token(long, 1, 1))) is Code.INVALID_ARGUMENT
+            assert await code_of(world.client.create(long, FencingToken(long, 1, 1))) is Code.INVALID_ARGUMENT
             assert await code_of(world.client.configure("host-0", long)) is Code.INVALID_ARGUMENT
             assert await code_of(world.client.get(long)) is not Code.OK
             assert len(str(world.fake.calls())) < 5_000

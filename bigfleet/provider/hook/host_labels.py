@@ -19,11 +19,11 @@ from bigfleet.model.machine import Shape
 FILE: Final = "labels.json"
 
 
-class LearnedLabelsError(BigFleetError):
+class HostLabelsError(BigFleetError):
     """The file is there and is not ours."""
 
 
-class LearnedLabels:
+class HostLabels:
     """Labels by machine; in memory alone where there is no directory."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -39,7 +39,7 @@ class LearnedLabels:
             found = json.loads(self._disk.read(self._path))
             self._labels = {str(name): FrozenMap(labels) for name, labels in found.items()}
         except (ValueError, AttributeError, TypeError) as error:
-            raise LearnedLabelsError(
+            raise HostLabelsError(
                 f"{self._path}: not readable; remove it to go on without these labels"
             ) from error
 

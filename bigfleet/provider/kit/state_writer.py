@@ -14,22 +14,22 @@ from typing import TypeVar
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.errors import StoreUnavailableError
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.changes import Change, Put
+from bigfleet.provider.kit.core.changes import PutMachine, StateChange
+from bigfleet.provider.kit.core.state import ProviderState
 from bigfleet.provider.kit.entries import encode
-from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.store import StateStore
 
 T = TypeVar("T")
 
-Decided = tuple[T, Sequence[Change]]
-Applied = Callable[[Sequence[Change], Sequence[MachineState | None]], None]
+DecidedChanges = tuple[T, Sequence[StateChange]]
+Applied = Callable[[Sequence[StateChange], Sequence[MachineState | None]], None]
 """Hears of changes that have just taken effect, and of the state in which each found its machine."""
 
 
-class Desk:
+class StateWriter:
     """The only writer of a book."""
 
-    def __init__(self, book: Book, store: Store, on_applied: Applied) -> None:
+    def __init__(self, book: ProviderState, store: StateStore, on_applied: Applied) -> None:
         self.book = book
         self._store = store
         self._on_applied = on_applied
@@ -43,7 +43,7 @@ class Desk:
     async def decide(
         self,
         machine_id: str,
-        decision: Callable[[], Decided[T]],
+        decision: Callable[[], DecidedChanges[T]],
         then: Callable[[T], None] | None = None,
     ) -> T:
         """Make one decision about a machine and carry it out; `then` runs in the very moment it takes effect.
@@ -60,7 +60,9 @@ class Desk:
         await self._commit((machine_id,), changes, (lambda: then(result)) if then is not None else None)
         return result
 
-    async def commit_many(self, machine_ids: Sequence[str], decision: Callable[[], Sequence[Change]]) -> None:
+    async def commit_many(
+        self, machine_ids: Sequence[str], decision: Callable[[], Sequence[StateChange]]
+    ) -> None:
         """Decide about several machines at once, in one entry."""
         while busy := [future for future in map(self._busy.get, machine_ids) if future is not None]:
             await asyncio.wait(busy)
@@ -69,7 +71,7 @@ class Desk:
             await self._commit(machine_ids, changes, None)
 
     async def _commit(
-        self, machine_ids: Sequence[str], changes: Sequence[Change], then: Callable[[], None] | None
+        self, machine_ids: Sequence[str], changes: Sequence[StateChange], then: Callable[[], None] | None
     ) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.add_done_callback(_look_at_error)
@@ -97,8 +99,8 @@ class Desk:
         # Shielded: the entry takes effect whether or not somebody still waits for it.
         await asyncio.shield(done)
 
-    def _state(self, change: Change) -> MachineState | None:
-        row = self.book.table.row(change.id) if isinstance(change, Put) else None
+    def _state(self, change: StateChange) -> MachineState | None:
+        row = self.book.table.row(change.id) if isinstance(change, PutMachine) else None
         return None if row is None else self.book.table.state(row)
 
 

@@ -7,19 +7,21 @@ Rules: providers 1.7 (after a restart), 4.1 (durable state, restart).
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.ids import Ids
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.table import Codec
-from bigfleet.provider.kit.entries import Decoder, Header, encode_snapshot
-from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.table import TableCodec
+from bigfleet.provider.kit.entries import Decoder, SnapshotHeader, encode_snapshot
+from bigfleet.provider.kit.store import StateStore
 
 
-async def read_book(store: Store, codec: Codec, ids: Ids, clock: Clock) -> tuple[Book, bool]:
+async def read_state(
+    store: StateStore, codec: TableCodec, ids: Ids, clock: Clock
+) -> tuple[ProviderState, bool]:
     """Return the book as it was left, and whether there was one; a new book has an incarnation of its own."""
-    book, decoder = Book(codec), Decoder()
+    book, decoder = ProviderState(codec), Decoder()
     found, head = False, 0
     for entry in store.open():
         for change in decoder.decode(entry):
-            if isinstance(change, Header):
+            if isinstance(change, SnapshotHeader):
                 book.incarnation, head, found = change.incarnation, max(head, change.head), True
             else:
                 book.load(change)
@@ -31,6 +33,6 @@ async def read_book(store: Store, codec: Codec, ids: Ids, clock: Clock) -> tuple
     return book, found
 
 
-async def write_snapshot(store: Store, book: Book) -> None:
+async def write_snapshot(store: StateStore, book: ProviderState) -> None:
     """Replace what the store holds by the book as it is; calls go on meanwhile."""
-    await store.snapshot(encode_snapshot(Header(book.incarnation, book.head), book.everything()))
+    await store.snapshot(encode_snapshot(SnapshotHeader(book.incarnation, book.head), book.everything()))

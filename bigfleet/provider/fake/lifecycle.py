@@ -22,20 +22,20 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.backend import FakeBackend, Seeds
-from bigfleet.provider.fake.conditions import Conditions
 from bigfleet.provider.fake.events import EventLog
-from bigfleet.provider.fake.front import Front
-from bigfleet.provider.fake.lies.liar import Liar
-from bigfleet.provider.fake.lies.lie import Truth
-from bigfleet.provider.fake.losses import LOST, Losses
-from bigfleet.provider.fake.nodes import NodeEmpty, NodeJoined, Nodes
+from bigfleet.provider.fake.injected_faults import InjectedFaults
+from bigfleet.provider.fake.lies.active import ActiveLies
+from bigfleet.provider.fake.lies.lie import HonestProvider
+from bigfleet.provider.fake.machine_losses import LOST, Losses
+from bigfleet.provider.fake.nodes import FakeNodes, NodeEmpty, NodeJoined
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.provider.fake.state import NoState, State
+from bigfleet.provider.fake.service import FaultInjectingService
+from bigfleet.provider.fake.state import FakeState, NoState
 from bigfleet.provider.kit.core.transitions import Lost
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.provider.kit.encoding import listing
 from bigfleet.provider.kit.kit import NotStartedError, ProviderKit
-from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.store import StateStore
 from bigfleet.provider.methods import PROVIDER
 from bigfleet.transport.address import ListenAddress, parse_listen
 from bigfleet.transport.grpc_net import GrpcNet
@@ -51,12 +51,12 @@ class _Listener:
     server: Server
 
 
-def no_machines() -> tuple[Slot, ...]:
+def no_machines() -> tuple[DescribedMachine, ...]:
     """The seeds of a fake that begins empty."""
     return ()
 
 
-class FakeLife:
+class FakeLifecycle:
     """A fake provider without its verbs."""
 
     def __init__(
@@ -64,7 +64,7 @@ class FakeLife:
         options: FakeOptions | None = None,
         seeds: Seeds = no_machines,
         *,
-        state: State | None = None,
+        state: FakeState | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         net: Net | None = None,
@@ -84,7 +84,7 @@ class FakeLife:
         self._state, self._ids, self._metrics, self._net = state or NoState(), ids, metrics, net
         self._log = self.events.listening(log or structlog.get_logger("bigfleet.provider.fake"))
         self._rng = SeededRng(self.options.seed).child("fake")
-        self.conditions = Conditions(
+        self.conditions = InjectedFaults(
             self._rng,
             self.events.now_s,
             latencies=self.options.latencies,
@@ -93,15 +93,15 @@ class FakeLife:
             time_scale=self.options.time_scale,
         )
         self.lives = 0
-        truth = Truth(
+        truth = HonestProvider(
             now_s=self.events.now_s,
             head=lambda: self.kit.book.head,
             everything=self._everything,
             admit=self._admit,
             life=lambda: self.lives,
         )
-        self.liar = Liar(self._rng, truth)
-        self.nodes = Nodes(
+        self.liar = ActiveLies(self._rng, truth)
+        self.nodes = FakeNodes(
             self.clock,
             self.events,
             until_joined=self.options.configure_until_joined,
@@ -117,7 +117,7 @@ class FakeLife:
             nodes=self.nodes,
             skips_readiness=lambda: self.liar.tells("early-configured"),
         )
-        self.front = Front(
+        self.front = FaultInjectingService(
             lambda: self.kit,
             clock=self.clock,
             conditions=self.conditions,
@@ -256,7 +256,7 @@ class FakeLife:
     def _loop(self, forever: Coroutine[Any, Any, None], name: str) -> None:
         self._loops.append(asyncio.get_running_loop().create_task(forever, name=f"fake {name}"))
 
-    async def _watch(self, store: Store) -> None:
+    async def _watch(self, store: StateStore) -> None:
         error = await store.wait_failure()
         if self._failure is None:
             self._failure = asyncio.get_running_loop().create_future()
@@ -301,9 +301,9 @@ class FakeLife:
     async def _admit(self, machine_id: str) -> None:
         shape = next((self.kit.book.table.shape(row) for row in self.kit.book.table.rows().tolist()), None)
         if shape is not None:
-            await self.add_slots([Slot(machine_id, shape)])
+            await self.add_slots([DescribedMachine(machine_id, shape)])
 
-    async def add_slots(self, slots: list[Slot]) -> int:
+    async def add_slots(self, slots: list[DescribedMachine]) -> int:
         """Let the substrate have more machines; return how many of them were new and sound."""
         async with self._changing:
             self.backend.added = slots

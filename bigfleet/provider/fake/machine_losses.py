@@ -11,7 +11,7 @@ from typing import Final
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.kit.core.book import Book
+from bigfleet.provider.kit.core.state import ProviderState
 
 TICK_S: Final = 1.0
 LOST: Final = "interrupted: the substrate took the machine back"
@@ -29,7 +29,7 @@ class Losses:
 
     def __init__(
         self,
-        book: Book,
+        book: ProviderState,
         lose: Callable[[str], Awaitable[object]],
         *,
         clock: Clock,

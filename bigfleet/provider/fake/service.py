@@ -11,18 +11,22 @@ from typing import Any, Final
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import Call, Code, RefusedError
-from bigfleet.provider.contract import Kind
-from bigfleet.provider.fake.conditions import Conditions, What
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.fake.events import EventLog, SeenCall
-from bigfleet.provider.fake.lies.liar import Liar, with_revision
-from bigfleet.provider.fake.lies.lie import Asked
+from bigfleet.provider.fake.injected_faults import CallFaultKind, InjectedFaults
+from bigfleet.provider.fake.lies.active import ActiveLies, with_revision
+from bigfleet.provider.fake.lies.lie import InterceptedCall
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
-_CALL_KINDS: Final = {"Get": "get", "List": "list", **{kind.call: f"{kind.value}-call" for kind in Kind}}
+_CALL_KINDS: Final = {
+    "Get": "get",
+    "List": "list",
+    **{kind.call: f"{kind.value}-call" for kind in OperationKind},
+}
 
 
-class Front:
+class FaultInjectingService:
     """Stands in for the kit's service; see `bigfleet.provider.kit.service.ProviderService`."""
 
     def __init__(
@@ -30,8 +34,8 @@ class Front:
         kit: Callable[[], ProviderKit],
         *,
         clock: Clock,
-        conditions: Conditions,
-        liar: Liar,
+        conditions: InjectedFaults,
+        liar: ActiveLies,
         events: EventLog,
         cursor: str,
         reset_connections: Callable[[], None],
@@ -45,22 +49,22 @@ class Front:
     # The handlers, as `bigfleet.aio.service` wants them.
 
     async def create(self, request: pb.CreateRequest, call: Call) -> bytes:
-        return await self._recorded(Asked("Create", request, call))
+        return await self._recorded(InterceptedCall("Create", request, call))
 
     async def configure(self, request: pb.ConfigureRequest, call: Call) -> bytes:
-        return await self._recorded(Asked("Configure", request, call))
+        return await self._recorded(InterceptedCall("Configure", request, call))
 
     async def drain(self, request: pb.DrainRequest, call: Call) -> bytes:
-        return await self._recorded(Asked("Drain", request, call))
+        return await self._recorded(InterceptedCall("Drain", request, call))
 
     async def delete(self, request: pb.DeleteRequest, call: Call) -> bytes:
-        return await self._recorded(Asked("Delete", request, call))
+        return await self._recorded(InterceptedCall("Delete", request, call))
 
     async def get(self, request: pb.MachineRef, call: Call) -> bytes:
-        return await self._recorded(Asked("Get", request, call))
+        return await self._recorded(InterceptedCall("Get", request, call))
 
     async def list(self, request: pb.ListFilter, call: Call) -> bytes:
-        return await self._recorded(Asked("List", request, call))
+        return await self._recorded(InterceptedCall("List", request, call))
 
     # For the verbs.
 
@@ -75,7 +79,7 @@ class Front:
 
     # From outside to inside.
 
-    async def _recorded(self, asked: Asked) -> bytes:
+    async def _recorded(self, asked: InterceptedCall) -> bytes:
         seen = self._events.call_began(_seen(asked))
         code, detail, answer = Code.CANCELLED, "", b""
         try:
@@ -89,23 +93,23 @@ class Front:
             self._events.call_ended(seen, code.name, detail, operation_id)
         return answer
 
-    async def _disturbed(self, asked: Asked) -> bytes:
+    async def _disturbed(self, asked: InterceptedCall) -> bytes:
         rpc, conditions = asked.rpc, self._conditions
         wait_s = conditions.paused_s(rpc) + conditions.wait_s(_CALL_KINDS[rpc])
         if wait_s > 0:
             await self._clock.sleep(wait_s)
-        refused = conditions.befalls(What.REFUSE, rpc)
+        refused = conditions.befalls(CallFaultKind.REFUSE, rpc)
         if refused is not None:
             raise RefusedError(refused.code, refused.message)
         answer = await self._liar.answer(asked, self._honest)
-        if conditions.befalls(What.RESET, rpc) is not None:
+        if conditions.befalls(CallFaultKind.RESET, rpc) is not None:
             self._reset_connections()
             await _never()
-        if conditions.befalls(What.LOSE_ANSWER, rpc) is not None:
+        if conditions.befalls(CallFaultKind.LOSE_ANSWER, rpc) is not None:
             await _never()
         return answer
 
-    async def _honest(self, asked: Asked) -> bytes:
+    async def _honest(self, asked: InterceptedCall) -> bytes:
         service = self._kit().service
         if asked.machine_id in self._hidden:
             raise RefusedError(Code.NOT_FOUND, f"{asked.rpc} {asked.machine_id}: no such machine")
@@ -122,7 +126,7 @@ class Front:
                 return await service.get(asked.request, asked.call)
         return await self._list(asked)
 
-    async def _list(self, asked: Asked) -> bytes:
+    async def _list(self, asked: InterceptedCall) -> bytes:
         request: pb.ListFilter = asked.request
         if self._cursor == "none" and request.since_revision:
             request = _without_cursor(request)
@@ -160,7 +164,7 @@ def _without(answer: bytes, hidden: dict[str, None]) -> bytes:
     return kept.SerializeToString(deterministic=True)
 
 
-def _seen(asked: Asked) -> SeenCall:
+def _seen(asked: InterceptedCall) -> SeenCall:
     request: Any = asked.request  # one of six messages, as `rpc` says
     seen = SeenCall(0, 0.0, asked.rpc, asked.machine_id)
     if asked.mutating:

@@ -14,14 +14,14 @@ from typing import Final
 from bigfleet.aio.net import Code
 from bigfleet.aio.rng import Rng
 from bigfleet.provider.fake.latency import NO_WAIT, Latency
-from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, Failure, StockOut
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, FailureRate, StockoutWindow
+from bigfleet.provider.kit.core.values import MachineRecord
 
 LATE_S: Final = 1.0
 """How long after its timeout an operation that ignores cancellation succeeds."""
 
 
-class How(StrEnum):
+class FailureMode(StrEnum):
     """The ways in which an operation can go wrong once it was accepted."""
 
     FAIL = "fail"
@@ -31,7 +31,7 @@ class How(StrEnum):
     LATE = "late"
 
 
-class What(StrEnum):
+class CallFaultKind(StrEnum):
     """The ways in which a call can go wrong on the wire."""
 
     REFUSE = "refuse"
@@ -40,18 +40,18 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class OperationFault:
     """What befalls one operation."""
 
-    how: How
+    how: FailureMode
     message: str
 
 
 @dataclass(slots=True)
-class NextFailure:
+class PlannedFault:
     """What befalls the next operations, of one machine or kind or of any."""
 
-    fate: Fate
+    fate: OperationFault
     machine_id: str = ""
     kind: str = ""
     times: int = 1
@@ -61,10 +61,10 @@ class NextFailure:
 
 
 @dataclass(slots=True)
-class Disturbance:
+class CallFault:
     """What befalls calls: with which chance, how many more of them, until when."""
 
-    what: What
+    what: CallFaultKind
     rpc: str = ANY
     probability: float = 1.0
     times: int | None = None
@@ -77,7 +77,7 @@ class Disturbance:
         return self.times == 0 or (self.to_s is not None and now_s >= self.to_s)
 
 
-class Conditions:
+class InjectedFaults:
     """Everything that is wrong at present."""
 
     def __init__(
@@ -86,8 +86,8 @@ class Conditions:
         now_s: Callable[[], float],
         *,
         latencies: Mapping[str, Latency],
-        failures: Mapping[str, Failure],
-        stockouts: tuple[StockOut, ...],
+        failures: Mapping[str, FailureRate],
+        stockouts: tuple[StockoutWindow, ...],
         time_scale: float,
     ) -> None:
         self._rng, self.now_s, self._time_scale = rng, now_s, time_scale
@@ -102,8 +102,8 @@ class Conditions:
         self.latencies = dict(latencies)
         self.failures = dict(failures)
         self.stockouts = list(stockouts)
-        self.next: list[NextFailure] = []
-        self.disturbances: list[Disturbance] = []
+        self.next: list[PlannedFault] = []
+        self.disturbances: list[CallFault] = []
         self._pauses: dict[str, float] = {}
         self.release()
 
@@ -114,7 +114,7 @@ class Conditions:
         latency = self.latencies.get(kind, NO_WAIT)
         return latency.draw(self._rng.stream(f"latency/{kind}")) / self._time_scale
 
-    def fate(self, kind: str, machine: Machine) -> Fate | None:
+    def fate(self, kind: str, machine: MachineRecord) -> OperationFault | None:
         """Decide what befalls an operation that begins now; None lets it succeed."""
         for planned in self.next:
             if planned.hits(kind, machine.id):
@@ -122,13 +122,13 @@ class Conditions:
                 self.next = [left for left in self.next if left.times > 0]
                 return planned.fate
         if kind == "create" and self._out_of_stock(machine):
-            return Fate(How.STOCKOUT, f"no {machine.instance_type} in {machine.zone}")
+            return OperationFault(FailureMode.STOCKOUT, f"no {machine.instance_type} in {machine.zone}")
         failure = self.failures.get(kind)
         if failure is not None and self._rng.stream(f"fail/{kind}").random() < failure.probability:
-            return Fate(How.FAIL, failure.message)
+            return OperationFault(FailureMode.FAIL, failure.message)
         return None
 
-    def _out_of_stock(self, machine: Machine) -> bool:
+    def _out_of_stock(self, machine: MachineRecord) -> bool:
         now_s = self.now_s()
         return any(row.hits(machine.instance_type, machine.zone, now_s) for row in self.stockouts)
 
@@ -175,11 +175,11 @@ class Conditions:
         until_s = max(self._pauses.get(rpc, 0.0), self._pauses.get(ANY, 0.0))
         return max(until_s - self.now_s(), 0.0)
 
-    def disturb(self, disturbance: Disturbance) -> None:
+    def disturb(self, disturbance: CallFault) -> None:
         """Let something befall calls from now on."""
         self.disturbances.append(disturbance)
 
-    def befalls(self, what: What, rpc: str) -> Disturbance | None:
+    def befalls(self, what: CallFaultKind, rpc: str) -> CallFault | None:
         """Return the disturbance that hits a call now; it is used up once."""
         now_s = self.now_s()
         self.disturbances = [left for left in self.disturbances if not left.over(now_s)]

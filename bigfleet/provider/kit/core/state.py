@@ -13,37 +13,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.model.machine import MachineState, Shape
-from bigfleet.provider.contract import EDGES, Kind
+from bigfleet.provider.contract import EDGES, OperationKind
 from bigfleet.provider.kit.core.change_log import ChangeLog, read_cursor
-from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Change, Drop, Mark, Operations, Put
+from bigfleet.provider.kit.core.changes import (
+    NO_OPERATIONS,
+    DropMachine,
+    FenceMark,
+    Operations,
+    PutMachine,
+    StateChange,
+)
 from bigfleet.provider.kit.core.fence import Fence
-from bigfleet.provider.kit.core.table import Codec, Table
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.table import RecordTable, TableCodec
+from bigfleet.provider.kit.core.values import MachineRecord
 
-KINDS = tuple(Kind)
+KINDS = tuple(OperationKind)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MachineEntry:
     """One machine as decisions see it: the record and what the wire does not show of it."""
 
-    machine: Machine
+    machine: MachineRecord
     offer: Shape
     operations: Operations = NO_OPERATIONS
     gone_at_s: int = 0
 
-    def operation(self, kind: Kind) -> int:
+    def operation(self, kind: OperationKind) -> int:
         """Return the number of the last operation of a kind, zero for none."""
         return self.operations[KINDS.index(kind)]
 
 
-class Book:
+class ProviderState:
     """The state of one provider; its incarnation tells the operations of two stores apart."""
 
-    def __init__(self, codec: Codec, incarnation: str = "", fence: Fence | None = None) -> None:
+    def __init__(self, codec: TableCodec, incarnation: str = "", fence: Fence | None = None) -> None:
         self._codec = codec
         self.incarnation = incarnation
-        self.table = Table(codec)
+        self.table = RecordTable(codec)
         self.fence = fence or Fence()
         self.head = 0
         self._reserved = 0
@@ -51,13 +58,13 @@ class Book:
 
     # What decisions need.
 
-    def entry(self, machine_id: str) -> Entry | None:
+    def entry(self, machine_id: str) -> MachineEntry | None:
         """Return one machine, None when nobody knows it."""
         row = self.table.row(machine_id)
         if row is None:
             return None
         table = self.table
-        return Entry(table.machine(row), table.offer(row), table.operations(row), table.gone_at_s(row))
+        return MachineEntry(table.machine(row), table.offer(row), table.operations(row), table.gone_at_s(row))
 
     def next_revision(self) -> int:
         """Return a revision that no change has yet; one that is never written is merely missing."""
@@ -66,13 +73,13 @@ class Book:
 
     def put(
         self,
-        machine: Machine,
+        machine: MachineRecord,
         offer: Shape,
         operations: Operations = NO_OPERATIONS,
         *,
         gone_at_s: int = 0,
-        starts: Kind | None = None,
-    ) -> Put:
+        starts: OperationKind | None = None,
+    ) -> PutMachine:
         """Return the change that makes the machine this, with a revision of its own.
 
         The number of an operation that it starts is that revision: it is unique, and as durable as the change.
@@ -83,7 +90,7 @@ class Book:
             numbered[KINDS.index(starts)] = revision
             create, configure, drain, delete = numbered
             operations = (create, configure, drain, delete)
-        return Put(
+        return PutMachine(
             id=machine.id,
             state=machine.state,
             own=self._codec.own(machine),
@@ -100,21 +107,21 @@ class Book:
 
     # The only way in.
 
-    def apply(self, changes: Sequence[Change]) -> None:
+    def apply(self, changes: Sequence[StateChange]) -> None:
         """Carry out changes that are durable now."""
         for change in changes:
             self._apply(change)
         self._log.compact(len(self.table), self.table.revisions)
 
-    def load(self, change: Change) -> None:
+    def load(self, change: StateChange) -> None:
         """Take a change read back at start, or a seed; nobody has seen the book yet, so nothing is logged."""
-        if isinstance(change, Put):
+        if isinstance(change, PutMachine):
             known = self.table.row(change.id)
             # A snapshot is written while changes go on, so it may be newer than the journal beside it.
             if known is None or change.revision >= self.table.revisions[known]:
                 self.table.put(change)
             self._note(change.revision)
-        elif isinstance(change, Mark):
+        elif isinstance(change, FenceMark):
             self.fence.set(change, self.table.row(change.machine_id))
         else:
             self._drop(change)
@@ -145,23 +152,23 @@ class Book:
         rows = self.table.rows([edge.during for edge in EDGES.values()])
         return [self.table.id(row) for row in rows.tolist()]
 
-    def everything(self) -> Iterator[Change]:
+    def everything(self) -> Iterator[StateChange]:
         """Yield changes that make this book out of an empty one; changes may be applied between two of them."""
         yield from self.table.puts()
         pairs = [(machine_id, self.table.row(machine_id)) for machine_id in list(self.table.ids())]
         yield from self.fence.marks((machine_id, row) for machine_id, row in pairs if row is not None)
 
-    def _apply(self, change: Change) -> None:
-        if isinstance(change, Put):
+    def _apply(self, change: StateChange) -> None:
+        if isinstance(change, PutMachine):
             row = self.table.put(change)
             self._note(change.revision)
             self._log.add(change.revision, row)
-        elif isinstance(change, Mark):
+        elif isinstance(change, FenceMark):
             self.fence.set(change, self.table.row(change.machine_id))
         else:
             self._drop(change)
 
-    def _drop(self, drop: Drop) -> None:
+    def _drop(self, drop: DropMachine) -> None:
         row = self.table.drop(drop.id)
         if row is not None:
             self.fence.forget_row(row, drop.id)

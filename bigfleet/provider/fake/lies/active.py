@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable
 
 from bigfleet.aio.net import RefusedError
 from bigfleet.aio.rng import Rng
-from bigfleet.provider.fake.lies.lie import Asked, Lie, Truth, checked_share
+from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie, checked_share
 from bigfleet.provider.fake.lies.registry import lie_named
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
-Honest = Callable[[Asked], Awaitable[bytes]]
+Honest = Callable[[InterceptedCall], Awaitable[bytes]]
 
 _ASKED_AGAIN = 1
 
 
-class Liar:
+class ActiveLies:
     """The lies that are on."""
 
-    def __init__(self, rng: Rng, truth: Truth) -> None:
+    def __init__(self, rng: Rng, truth: HonestProvider) -> None:
         self._rng, self._truth = rng, truth
         self._told: dict[str, Lie] = {}
 
@@ -47,7 +47,7 @@ class Liar:
         """Draw whether a lie that others carry out is told this time."""
         return name in self._told and self._told[name].hits()
 
-    async def answer(self, asked: Asked, honest: Honest) -> bytes:
+    async def answer(self, asked: InterceptedCall, honest: Honest) -> bytes:
         """Answer a call, with every lie that is on."""
         lies = tuple(self._told.values())
         for lie in lies:
@@ -60,7 +60,7 @@ class Liar:
                 return _listing(asked, answer, lies, self._truth)
         return _ack(asked, answer, lies)
 
-    async def _asked(self, asked: Asked, honest: Honest, lies: tuple[Lie, ...]) -> bytes:
+    async def _asked(self, asked: InterceptedCall, honest: Honest, lies: tuple[Lie, ...]) -> bytes:
         for _ in range(_ASKED_AGAIN):
             try:
                 return await honest(asked)
@@ -74,7 +74,7 @@ class Liar:
         return await honest(asked)
 
 
-def _ack(asked: Asked, answer: bytes, lies: tuple[Lie, ...]) -> bytes:
+def _ack(asked: InterceptedCall, answer: bytes, lies: tuple[Lie, ...]) -> bytes:
     telling = [lie for lie in lies if lie.on_acks or lie.on_records]
     if not telling:
         return answer
@@ -99,7 +99,7 @@ def _record(answer: bytes, lies: tuple[Lie, ...]) -> bytes:
     return machine.SerializeToString(deterministic=True)
 
 
-def _listing(asked: Asked, answer: bytes, lies: tuple[Lie, ...], truth: Truth) -> bytes:
+def _listing(asked: InterceptedCall, answer: bytes, lies: tuple[Lie, ...], truth: HonestProvider) -> bytes:
     if any(lie.on_records or lie.on_lists for lie in lies):
         listing = pb.MachineList.FromString(answer)
         for lie in lies:

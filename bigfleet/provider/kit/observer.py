@@ -13,13 +13,13 @@ from bigfleet.aio.net import Code
 from bigfleet.model.machine import MachineState
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import STATES
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.changes import Change, Put
-from bigfleet.provider.kit.core.validation import Fault
-from bigfleet.provider.kit.workers import Ended
+from bigfleet.provider.kit.core.changes import PutMachine, StateChange
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.validation import RecordFault
+from bigfleet.provider.kit.workers import OperationResult
 
 
-class Observations:
+class ProviderObserver:
     """The metrics and log lines of one provider."""
 
     def __init__(self, metrics: Metrics, log: FilteringBoundLogger) -> None:
@@ -41,15 +41,17 @@ class Observations:
     def synced(self, seconds: float) -> None:
         self._metrics.histogram("bigfleet_provider_store_fsync_seconds").observe(seconds)
 
-    def invalid(self, faults: Sequence[Fault]) -> None:
+    def invalid(self, faults: Sequence[RecordFault]) -> None:
         for fault in faults:
             self._metrics.counter("bigfleet_provider_records_invalid_total", reason=fault.reason).inc()
             self._log.warning("record_invalid", machine=fault.machine_id, reason=fault.reason, why=fault.text)
 
-    def applied(self, book: Book, changes: Sequence[Change], before: Sequence[MachineState | None]) -> None:
+    def applied(
+        self, book: ProviderState, changes: Sequence[StateChange], before: Sequence[MachineState | None]
+    ) -> None:
         """Log each machine that is in another state than before, and bring the gauge up to date."""
         for change, was in zip(changes, before, strict=True):
-            if isinstance(change, Put) and change.state is not was:
+            if isinstance(change, PutMachine) and change.state is not was:
                 row = book.table.row(change.id)
                 failed = row is not None and change.state is MachineState.FAILED
                 self._log.info(
@@ -62,12 +64,12 @@ class Observations:
                 )
         self.counted(book)
 
-    def counted(self, book: Book) -> None:
+    def counted(self, book: ProviderState) -> None:
         """Set the gauge of machines by state."""
         for state, count in book.table.counts.items():
             self._machines[state].set(count)
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: OperationResult) -> None:
         kind = ended.work.kind.value
         series = self._metrics.histogram(
             "bigfleet_provider_transition_seconds", kind=kind, outcome=ended.outcome
