@@ -29,14 +29,14 @@ class FakeBackend:
     def __init__(
         self,
         seeds: Seeds,
-        conditions: InjectedFaults,
+        faults: InjectedFaults,
         *,
         clock: Clock,
         events: EventLog,
         nodes: FakeNodes,
         skips_readiness: Callable[[], bool],
     ) -> None:
-        self._seeds, self._conditions, self._nodes = seeds, conditions, nodes
+        self._seeds, self._faults, self._nodes = seeds, faults, nodes
         self._clock, self._events = clock, events
         self._skips_readiness = skips_readiness
         self.seeding = True
@@ -77,28 +77,28 @@ class FakeBackend:
         await self._step(OperationKind.DELETE.value, machine)
 
     async def _step(self, kind: str, machine: MachineRecord) -> None:
-        fate = self._conditions.fate(kind, machine)
-        wait_s = self._conditions.wait_s(kind)
-        if fate is not None:
-            self._events.add("injected", id=machine.id, kind=kind, how=fate.how.value, message=fate.message)
-        if fate is not None and fate.how is FailureMode.LATE:
+        fault = self._faults.take_operation_fault(kind, machine)
+        wait_s = self._faults.wait_s(kind)
+        if fault is not None:
+            self._events.add("injected", id=machine.id, kind=kind, how=fault.how.value, message=fault.message)
+        if fault is not None and fault.how is FailureMode.LATE:
             await self._ignore_cancellation()
             return
         if wait_s > 0:
             await self._clock.sleep(wait_s)
-        await self._conditions.until_released(kind, machine.id)
-        if fate is not None:
-            await self._befall(fate)
+        await self._faults.until_released(kind, machine.id)
+        if fault is not None:
+            await self._inject(fault)
 
-    async def _befall(self, fate: OperationFault) -> None:
-        match fate.how:
+    async def _inject(self, fault: OperationFault) -> None:
+        match fault.how:
             case FailureMode.STOCKOUT:
-                raise StockOut(fate.message)
+                raise StockOut(fault.message)
             case FailureMode.TRANSIENT:
-                raise Transient(fate.message)
+                raise Transient(fault.message)
             case FailureMode.HANG:
                 await asyncio.get_running_loop().create_future()  # until the kit's patience ends
-        raise Permanent(fate.message)
+        raise Permanent(fault.message)
 
     async def _ignore_cancellation(self) -> None:
         try:

@@ -51,7 +51,7 @@ class OperationFault:
 class PlannedFault:
     """What befalls the next operations, of one machine or kind or of any."""
 
-    fate: OperationFault
+    fault: OperationFault
     machine_id: str = ""
     kind: str = ""
     times: int = 1
@@ -114,13 +114,13 @@ class InjectedFaults:
         latency = self.latencies.get(kind, NO_WAIT)
         return latency.draw(self._rng.stream(f"latency/{kind}")) / self._time_scale
 
-    def fate(self, kind: str, machine: MachineRecord) -> OperationFault | None:
+    def take_operation_fault(self, kind: str, machine: MachineRecord) -> OperationFault | None:
         """Decide what befalls an operation that begins now; None lets it succeed."""
         for planned in self.next:
             if planned.hits(kind, machine.id):
                 planned.times -= 1
                 self.next = [left for left in self.next if left.times > 0]
-                return planned.fate
+                return planned.fault
         if kind == "create" and self._out_of_stock(machine):
             return OperationFault(FailureMode.STOCKOUT, f"no {machine.instance_type} in {machine.zone}")
         failure = self.failures.get(kind)
@@ -175,11 +175,11 @@ class InjectedFaults:
         until_s = max(self._pauses.get(rpc, 0.0), self._pauses.get(ANY, 0.0))
         return max(until_s - self.now_s(), 0.0)
 
-    def disturb(self, disturbance: CallFault) -> None:
+    def add_call_fault(self, fault: CallFault) -> None:
         """Let something befall calls from now on."""
-        self.disturbances.append(disturbance)
+        self.disturbances.append(fault)
 
-    def befalls(self, what: CallFaultKind, rpc: str) -> CallFault | None:
+    def take_call_fault(self, what: CallFaultKind, rpc: str) -> CallFault | None:
         """Return the disturbance that hits a call now; it is used up once."""
         now_s = self.now_s()
         self.disturbances = [left for left in self.disturbances if not left.over(now_s)]
@@ -194,7 +194,7 @@ class InjectedFaults:
 
     # For people.
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return all of it as plain values."""
         return {
             "latencies": {
@@ -204,7 +204,7 @@ class InjectedFaults:
             "stockouts": [[row.instance_type, row.zone, row.from_s, row.to_s] for row in self.stockouts],
             "holds": [{"id": machine_id, "kind": kind} for machine_id, kind in self._held],
             "next": [
-                {"id": row.machine_id, "kind": row.kind, "times": row.times, "how": row.fate.how.value}
+                {"id": row.machine_id, "kind": row.kind, "times": row.times, "how": row.fault.how.value}
                 for row in self.next
             ],
             "disturbances": [

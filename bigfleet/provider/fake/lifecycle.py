@@ -82,9 +82,9 @@ class FakeLifecycle:
         self.clock = clock or SystemClock()
         self.events = EventLog(self.clock)
         self._state, self._ids, self._metrics, self._net = state or NoState(), ids, metrics, net
-        self._log = self.events.listening(log or structlog.get_logger("bigfleet.provider.fake"))
+        self._log = self.events.recording(log or structlog.get_logger("bigfleet.provider.fake"))
         self._rng = SeededRng(self.options.seed).child("fake")
-        self.conditions = InjectedFaults(
+        self.faults = InjectedFaults(
             self._rng,
             self.events.now_s,
             latencies=self.options.latencies,
@@ -92,15 +92,15 @@ class FakeLifecycle:
             stockouts=self.options.stockouts,
             time_scale=self.options.time_scale,
         )
-        self.lives = 0
-        truth = HonestProvider(
+        self.starts = 0
+        provider = HonestProvider(
             now_s=self.events.now_s,
-            head=lambda: self.kit.book.head,
+            head=lambda: self.kit.state.head,
             everything=self._everything,
             admit=self._admit,
-            life=lambda: self.lives,
+            starts=lambda: self.starts,
         )
-        self.liar = ActiveLies(self._rng, truth)
+        self.active_lies = ActiveLies(self._rng, provider)
         self.nodes = FakeNodes(
             self.clock,
             self.events,
@@ -111,17 +111,17 @@ class FakeLifecycle:
         )
         self.backend = FakeBackend(
             seeds,
-            self.conditions,
+            self.faults,
             clock=self.clock,
             events=self.events,
             nodes=self.nodes,
-            skips_readiness=lambda: self.liar.tells("early-configured"),
+            skips_readiness=lambda: self.active_lies.tells("early-configured"),
         )
-        self.front = FaultInjectingService(
+        self.service = FaultInjectingService(
             lambda: self.kit,
             clock=self.clock,
-            conditions=self.conditions,
-            liar=self.liar,
+            faults=self.faults,
+            active_lies=self.active_lies,
             events=self.events,
             cursor=self.options.cursor,
             reset_connections=self._reset_soon,
@@ -140,7 +140,7 @@ class FakeLifecycle:
         """Begin to live: read the state, or seed an empty one; then tell the lies of the options."""
         await self._begin()
         for name, share in self.options.lies.items():
-            self.liar.tell(name, share)
+            self.active_lies.tell(name, share)
 
     async def listen(self, address: str, *, net: Net | None = None) -> Server:
         """Serve on an address, as often as wanted; after a restart it is served again."""
@@ -158,7 +158,7 @@ class FakeLifecycle:
         options = ServeOptions(
             max_message_bytes=self.options.max_message_bytes, statuses={NotStartedError: Code.UNAVAILABLE}
         )
-        channel = InsideChannel([PROVIDER.bind(self.front)], self.clock, identity=identity, options=options)
+        channel = InsideChannel([PROVIDER.bind(self.service)], self.clock, identity=identity, options=options)
         self._channels.append(channel)
         return channel
 
@@ -199,7 +199,7 @@ class FakeLifecycle:
             self._failure = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._failure)
 
-    async def again(self, *, forget: bool) -> None:
+    async def restart_kit(self, *, forget: bool) -> None:
         """End this life and begin the next one, on what the state kept or on nothing; connections break."""
         async with self._changing:
             await self._break_off()
@@ -220,7 +220,7 @@ class FakeLifecycle:
     async def _begin(self) -> None:
         # A state knows its machines already, with prices and losses that their seeds know nothing of.
         self.backend.seeding, self.backend.added = not self._state.kept, []
-        self.front.begin_anew()
+        self.service.forget_start()
         store = self._state.open()
         kit = ProviderKit(
             self.backend,
@@ -240,11 +240,11 @@ class FakeLifecycle:
         await kit.start()
         self.backend.seeding = False
         self._kit = kit
-        self.lives += 1
+        self.starts += 1
         if self.options.loss_per_hour or self.options.use_declared_loss:
             losses = Losses(
-                kit.book,
-                lambda machine_id: kit.happened(Lost(machine_id, LOST)),
+                kit.state,
+                lambda machine_id: kit.report_event(Lost(machine_id, LOST)),
                 clock=self.clock,
                 stream=self._rng.stream("loss"),
                 per_hour=self.options.loss_per_hour,
@@ -285,7 +285,7 @@ class FakeLifecycle:
 
     def _serve(self, address: ListenAddress, net: Net) -> Awaitable[Server]:
         options = replace(self.kit.serve_options(), reflection=self.options.reflection)
-        return net.serve(str(address), [PROVIDER.bind(self.front)], options)
+        return net.serve(str(address), [PROVIDER.bind(self.service)], options)
 
     def _reset_soon(self) -> None:
         # In a task of its own: the call that asks for it is one of those that are cut off.
@@ -295,11 +295,11 @@ class FakeLifecycle:
             )
 
     def _everything(self) -> bytes:
-        book = self.kit.book
-        return listing(book.table.pieces(book.table.rows()), book.revision())
+        state = self.kit.state
+        return listing(state.table.pieces(state.table.rows()), state.revision())
 
     async def _admit(self, machine_id: str) -> None:
-        shape = next((self.kit.book.table.shape(row) for row in self.kit.book.table.rows().tolist()), None)
+        shape = next((self.kit.state.table.shape(row) for row in self.kit.state.table.rows().tolist()), None)
         if shape is not None:
             await self.add_slots([DescribedMachine(machine_id, shape)])
 

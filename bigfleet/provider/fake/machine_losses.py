@@ -29,7 +29,7 @@ class Losses:
 
     def __init__(
         self,
-        book: ProviderState,
+        state: ProviderState,
         lose: Callable[[str], Awaitable[object]],
         *,
         clock: Clock,
@@ -37,7 +37,7 @@ class Losses:
         per_hour: float,
         declared: bool,
     ) -> None:
-        self._book, self._lose, self._clock, self._stream = book, lose, clock, stream
+        self._state, self._lose, self._clock, self._stream = state, lose, clock, stream
         self._declared = declared
         self._rate = (_DECLARED_BOUND if declared else per_hour) / _HOUR_S
         self._expected = 0.0
@@ -51,7 +51,7 @@ class Losses:
 
     async def tick(self, seconds: float) -> None:
         """Take away whoever is due after so much more time."""
-        table = self._book.table
+        table = self._state.table
         self._expected += self._rate * table.counts[MachineState.CONFIGURED] * seconds
         while self._next <= self._expected:
             self._next += self._stream.expovariate(1.0)

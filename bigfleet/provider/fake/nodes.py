@@ -55,7 +55,7 @@ class FakeNodes:
         self._joining: dict[str, JoiningNode] = {}
         self._joined: set[str] = set()
         self._emptied: set[str] = set()
-        self._told: dict[str, asyncio.Future[None]] = {}
+        self._waiting: dict[str, asyncio.Future[None]] = {}
 
     # For whoever tells.
 
@@ -117,20 +117,20 @@ class FakeNodes:
 
     async def _look_again(self, machine_id: str, after_s: float) -> None:
         """Wait so long, or until somebody tells something about this node."""
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._told[machine_id] = told
-        timer = self._clock.call_later(after_s, lambda: _wake(told))
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[machine_id] = wake
+        timer = self._clock.call_later(after_s, lambda: _wake(wake))
         try:
-            await told
+            await wake
         finally:
             timer.cancel()
-            self._told.pop(machine_id, None)
+            self._waiting.pop(machine_id, None)
 
     def _tell(self, machine_id: str) -> None:
-        if machine_id in self._told:
-            _wake(self._told[machine_id])
+        if machine_id in self._waiting:
+            _wake(self._waiting[machine_id])
 
 
-def _wake(told: "asyncio.Future[None]") -> None:
-    if not told.done():
-        told.set_result(None)
+def _wake(wake: "asyncio.Future[None]") -> None:
+    if not wake.done():
+        wake.set_result(None)

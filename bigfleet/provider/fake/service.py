@@ -34,14 +34,14 @@ class FaultInjectingService:
         kit: Callable[[], ProviderKit],
         *,
         clock: Clock,
-        conditions: InjectedFaults,
-        liar: ActiveLies,
+        faults: InjectedFaults,
+        active_lies: ActiveLies,
         events: EventLog,
         cursor: str,
         reset_connections: Callable[[], None],
     ) -> None:
-        self._kit, self._clock, self._conditions = kit, clock, conditions
-        self._liar, self._events, self._cursor = liar, events, cursor
+        self._kit, self._clock, self._faults = kit, clock, faults
+        self._active_lies, self._events, self._cursor = active_lies, events, cursor
         self._reset_connections = reset_connections
         self._revision_before = b""
         self._hidden: dict[str, None] = {}  # a set in the order of arrival
@@ -72,72 +72,72 @@ class FaultInjectingService:
         """Let a machine vanish without a trace: not listed, not found."""
         self._hidden[machine_id] = None
 
-    def begin_anew(self) -> None:
+    def forget_start(self) -> None:
         """Forget what belonged to the life of the provider that has just ended."""
         self._hidden.clear()
         self._revision_before = b""
 
     # From outside to inside.
 
-    async def _recorded(self, asked: InterceptedCall) -> bytes:
-        seen = self._events.call_began(_seen(asked))
+    async def _recorded(self, intercepted: InterceptedCall) -> bytes:
+        seen = self._events.call_began(_seen(intercepted))
         code, detail, answer = Code.CANCELLED, "", b""
         try:
-            answer = await self._disturbed(asked)
+            answer = await self._disturbed(intercepted)
             code = Code.OK
         except RefusedError as error:
             code, detail = error.code, error.detail
             raise
         finally:
-            operation_id = pb.TransitionAck.FromString(answer).operation_id if asked.mutating else ""
+            operation_id = pb.TransitionAck.FromString(answer).operation_id if intercepted.mutating else ""
             self._events.call_ended(seen, code.name, detail, operation_id)
         return answer
 
-    async def _disturbed(self, asked: InterceptedCall) -> bytes:
-        rpc, conditions = asked.rpc, self._conditions
-        wait_s = conditions.paused_s(rpc) + conditions.wait_s(_CALL_KINDS[rpc])
+    async def _disturbed(self, intercepted: InterceptedCall) -> bytes:
+        rpc, faults = intercepted.rpc, self._faults
+        wait_s = faults.paused_s(rpc) + faults.wait_s(_CALL_KINDS[rpc])
         if wait_s > 0:
             await self._clock.sleep(wait_s)
-        refused = conditions.befalls(CallFaultKind.REFUSE, rpc)
+        refused = faults.take_call_fault(CallFaultKind.REFUSE, rpc)
         if refused is not None:
             raise RefusedError(refused.code, refused.message)
-        answer = await self._liar.answer(asked, self._honest)
-        if conditions.befalls(CallFaultKind.RESET, rpc) is not None:
+        answer = await self._active_lies.answer(intercepted, self._honest)
+        if faults.take_call_fault(CallFaultKind.RESET, rpc) is not None:
             self._reset_connections()
             await _never()
-        if conditions.befalls(CallFaultKind.LOSE_ANSWER, rpc) is not None:
+        if faults.take_call_fault(CallFaultKind.LOSE_ANSWER, rpc) is not None:
             await _never()
         return answer
 
-    async def _honest(self, asked: InterceptedCall) -> bytes:
+    async def _honest(self, intercepted: InterceptedCall) -> bytes:
         service = self._kit().service
-        if asked.machine_id in self._hidden:
-            raise RefusedError(Code.NOT_FOUND, f"{asked.rpc} {asked.machine_id}: no such machine")
-        match asked.rpc:
+        if intercepted.machine_id in self._hidden:
+            raise RefusedError(Code.NOT_FOUND, f"{intercepted.rpc} {intercepted.machine_id}: no such machine")
+        match intercepted.rpc:
             case "Create":
-                return await service.create(asked.request, asked.call)
+                return await service.create(intercepted.request, intercepted.call)
             case "Configure":
-                return await service.configure(asked.request, asked.call)
+                return await service.configure(intercepted.request, intercepted.call)
             case "Drain":
-                return await service.drain(asked.request, asked.call)
+                return await service.drain(intercepted.request, intercepted.call)
             case "Delete":
-                return await service.delete(asked.request, asked.call)
+                return await service.delete(intercepted.request, intercepted.call)
             case "Get":
-                return await service.get(asked.request, asked.call)
-        return await self._list(asked)
+                return await service.get(intercepted.request, intercepted.call)
+        return await self._list(intercepted)
 
-    async def _list(self, asked: InterceptedCall) -> bytes:
-        request: pb.ListFilter = asked.request
+    async def _list(self, intercepted: InterceptedCall) -> bytes:
+        request: pb.ListFilter = intercepted.request
         if self._cursor == "none" and request.since_revision:
             request = _without_cursor(request)
-        answer = await self._kit().service.list(request, asked.call)
+        answer = await self._kit().service.list(request, intercepted.call)
         if self._hidden:
             answer = _without(answer, self._hidden)
         if self._cursor == "none":
             return with_revision(answer, b"")
         if self._cursor == "stale":
             # The revision of the listing before: what it yields is old news, and never too little.
-            revision = self._kit().book.revision()
+            revision = self._kit().state.revision()
             before, self._revision_before = self._revision_before or revision, revision
             return with_revision(answer, before)
         return answer
@@ -164,16 +164,16 @@ def _without(answer: bytes, hidden: dict[str, None]) -> bytes:
     return kept.SerializeToString(deterministic=True)
 
 
-def _seen(asked: InterceptedCall) -> SeenCall:
-    request: Any = asked.request  # one of six messages, as `rpc` says
-    seen = SeenCall(0, 0.0, asked.rpc, asked.machine_id)
-    if asked.mutating:
+def _seen(intercepted: InterceptedCall) -> SeenCall:
+    request: Any = intercepted.request  # one of six messages, as `rpc` says
+    seen = SeenCall(0, 0.0, intercepted.rpc, intercepted.machine_id)
+    if intercepted.mutating:
         seen.shard_id, seen.epoch, seen.sequence = (
             request.shard_id,
             request.shard_epoch,
             request.sequence_number,
         )
-    match asked.rpc:
+    match intercepted.rpc:
         case "Configure":
             blob, keys = len(request.bootstrap_blob), len(request.shard_metadata)
             seen.arguments = f"cluster={request.cluster_id} blob={blob}B metadata={keys}"

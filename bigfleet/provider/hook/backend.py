@@ -53,11 +53,15 @@ class HookBackend:
         *,
         clock: Clock,
         readiness: NodeReadiness | None,
-        learned: HostLabels,
-        on_learned: Callable[[], None],
+        host_labels: HostLabels,
+        on_labels_changed: Callable[[], None],
     ) -> None:
         self._source, self._hooks, self._clock = source, hooks, clock
-        self._readiness, self._learned, self._on_learned = readiness, learned, on_learned
+        self._readiness, self._host_labels, self._on_labels_changed = (
+            readiness,
+            host_labels,
+            on_labels_changed,
+        )
         self._killed: dict[str, str] = {}
         """By machine, the operation of which a hook was killed by a signal once: the next time is the last."""
 
@@ -75,7 +79,7 @@ class HookBackend:
             self._source.discovered(found)
             entries = inventory.with_machines(found).entries
         for entry in entries.values():
-            shape = self._learned.applied(entry.id, entry.shape)
+            shape = self._host_labels.applied(entry.id, entry.shape)
             yield inventory.slot(replace(entry, shape=shape))
 
     async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
@@ -84,8 +88,8 @@ class HookBackend:
         ref = output.ref or (entry.ref if entry else "")
         if not ref:
             raise Permanent("the create hook printed no ref, and the inventory has none")
-        if self._learned.learn(machine.id, output.labels):
-            self._on_learned()
+        if self._host_labels.learn(machine.id, output.labels):
+            self._on_labels_changed()
         return CreatedHost(ref, output.resources, output.allocatable)
 
     async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
@@ -98,8 +102,8 @@ class HookBackend:
 
     async def delete(self, machine: MachineRecord, op: Op) -> None:
         await self._do(HookKind.DELETE, machine, op)
-        if self._learned.forget(machine.id):
-            self._on_learned()
+        if self._host_labels.forget(machine.id):
+            self._on_labels_changed()
 
     async def node_ready(self, machine: MachineRecord, cluster: str, op: Op) -> bool:
         inventory = self._source.inventory
@@ -117,15 +121,15 @@ class HookBackend:
 
     async def _ready_by_hook(self, machine: MachineRecord, cluster: str, op: Op) -> bool:
         try:
-            answer = await self._call(HookKind.READY, machine, op, cluster=cluster, timeout_s=READY_TIMEOUT_S)
+            result = await self._call(HookKind.READY, machine, op, cluster=cluster, timeout_s=READY_TIMEOUT_S)
         except TimeoutError:
             raise Transient(f"the ready hook took more than {READY_TIMEOUT_S:g} s") from None
-        match answer.verdict:
+        match result.outcome:
             case HookOutcome.DONE:
                 return True
             case HookOutcome.NOT_YET:
                 return False
-        self._judge(answer, machine, op)
+        self._judge(result, machine, op)
         return False
 
     async def _do(
@@ -138,10 +142,10 @@ class HookBackend:
         grace_s: int = 0,
         blob: bytes | None = None,
     ) -> HookOutput:
-        answer = await self._call(kind, machine, op, cluster=cluster, grace_s=grace_s, blob=blob)
-        self._judge(answer, machine, op)
+        result = await self._call(kind, machine, op, cluster=cluster, grace_s=grace_s, blob=blob)
+        self._judge(result, machine, op)
         try:
-            output = read_output(answer.output)
+            output = read_output(result.output)
         except HookOutputError as error:
             raise Permanent(str(error)) from error
         if output.message:
@@ -163,7 +167,7 @@ class HookBackend:
         if kind not in inventory.hooks:
             raise Permanent(f"there is no {kind} hook")
         left_s = op.deadline.timestamp() - self._clock.wall_ns() / NANOSECONDS
-        words = HookRequest(
+        request = HookRequest(
             kind=kind,
             operation_id=op.id,
             subject=self.subject(machine),
@@ -173,7 +177,7 @@ class HookBackend:
             attempt=op.attempt,
         )
         try:
-            return await self._hooks.call(inventory, words, blob=blob, timeout_s=timeout_s)
+            return await self._hooks.call(inventory, request, blob=blob, timeout_s=timeout_s)
         except SpawnError as error:
             raise Permanent(str(error)) from error
         except DiskError as error:
@@ -189,34 +193,34 @@ class HookBackend:
             vars=entry.vars if entry else NO_TEXTS,
         )
 
-    def _judge(self, answer: HookResult, machine: MachineRecord, op: Op) -> None:
+    def _judge(self, result: HookResult, machine: MachineRecord, op: Op) -> None:
         """Raise what the end of a hook means, or nothing if it was good."""
-        match answer.verdict:
+        match result.outcome:
             case HookOutcome.DONE:
                 return
             case HookOutcome.AGAIN:
-                raise Transient(answer.reason)
+                raise Transient(result.reason)
             case HookOutcome.KILLED if self._killed.get(machine.id) != op.id:
                 self._killed[machine.id] = op.id
-                raise Transient(answer.reason)
+                raise Transient(result.reason)
             case HookOutcome.STOCK_OUT:
-                raise StockOut(answer.reason)
+                raise StockOut(result.reason)
             case HookOutcome.MISCONFIGURED:
-                raise Permanent(f"configuration error: {answer.reason}")
-        raise Permanent(answer.reason)
+                raise Permanent(f"configuration error: {result.reason}")
+        raise Permanent(result.reason)
 
     async def _discover(self) -> bytes:
         try:
-            answer = await self._hooks.call(
+            result = await self._hooks.call(
                 self._source.inventory,
                 HookRequest(kind=HookKind.DISCOVER, deadline_seconds=int(DISCOVER_TIMEOUT_S)),
                 timeout_s=DISCOVER_TIMEOUT_S,
             )
         except TimeoutError:
             raise DiscoverError(f"the discover hook took more than {DISCOVER_TIMEOUT_S:g} s") from None
-        if answer.verdict is not HookOutcome.DONE:
-            raise DiscoverError(f"the discover hook failed: {answer.reason}")
-        return answer.output
+        if result.outcome is not HookOutcome.DONE:
+            raise DiscoverError(f"the discover hook failed: {result.reason}")
+        return result.output
 
 
 class ResumingHookBackend(HookBackend):

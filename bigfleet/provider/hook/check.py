@@ -71,22 +71,22 @@ async def _try(
         return HookTrial(
             kind, inventory.hooks[kind], "", False, "not run", "there is no machine to try it on"
         )
-    words = HookRequest(
+    request = HookRequest(
         kind=kind,
         operation_id=OPERATION,
         subject=HookMachine(id=entry.id, ref=entry.ref, shape=entry.shape, vars=entry.vars),
         cluster=CLUSTER if kind in _BOUND_KINDS else "",
         deadline_seconds=int(TIMEOUT_S),
     )
-    answer = await _answer(inventory, hooks, words, BLOB if kind is HookKind.CONFIGURE else None)
-    if isinstance(answer, str):
-        return HookTrial(kind, inventory.hooks[kind], entry.id, False, "not run", answer)
-    ok, detail = answer.verdict in (HookOutcome.DONE, HookOutcome.NOT_YET), answer.last_line
+    result = await _call(inventory, hooks, request, BLOB if kind is HookKind.CONFIGURE else None)
+    if isinstance(result, str):
+        return HookTrial(kind, inventory.hooks[kind], entry.id, False, "not run", result)
+    ok, detail = result.outcome in (HookOutcome.DONE, HookOutcome.NOT_YET), result.last_line
     try:
-        detail = read_output(answer.output).message or detail
+        detail = read_output(result.output).message or detail
     except HookOutputError as error:
         ok, detail = False, str(error)
-    return HookTrial(kind, inventory.hooks[kind], entry.id, ok, _result(answer), detail)
+    return HookTrial(kind, inventory.hooks[kind], entry.id, ok, _result(result), detail)
 
 
 async def _discover(
@@ -94,31 +94,31 @@ async def _discover(
 ) -> tuple[HookTrial, dict[str, InventoryEntry]]:
     kind = HookKind.DISCOVER
     program = inventory.hooks[kind]
-    answer = await _answer(inventory, hooks, HookRequest(kind=kind, deadline_seconds=int(TIMEOUT_S)), None)
-    if isinstance(answer, str):
-        return HookTrial(kind, program, "", False, "not run", answer), {}
-    if answer.verdict is not HookOutcome.DONE:
-        return HookTrial(kind, program, "", False, _result(answer), answer.last_line), {}
+    result = await _call(inventory, hooks, HookRequest(kind=kind, deadline_seconds=int(TIMEOUT_S)), None)
+    if isinstance(result, str):
+        return HookTrial(kind, program, "", False, "not run", result), {}
+    if result.outcome is not HookOutcome.DONE:
+        return HookTrial(kind, program, "", False, _result(result), result.last_line), {}
     try:
-        found = read_discovered(answer.output, program)
+        found = read_discovered(result.output, program)
         faults = machine_faults(inventory, found)
         if faults:
             raise InventoryError(faults)
     except InventoryError as error:
-        return HookTrial(kind, program, "", False, _result(answer), str(error)), {}
-    return HookTrial(kind, program, "", True, _result(answer), f"{len(found)} machines"), found
+        return HookTrial(kind, program, "", False, _result(result), str(error)), {}
+    return HookTrial(kind, program, "", True, _result(result), f"{len(found)} machines"), found
 
 
-async def _answer(
-    inventory: HookInventory, hooks: HookRunner, words: HookRequest, blob: bytes | None
+async def _call(
+    inventory: HookInventory, hooks: HookRunner, request: HookRequest, blob: bytes | None
 ) -> HookResult | str:
     try:
-        return await hooks.call(inventory, words, blob=blob, timeout_s=TIMEOUT_S)
+        return await hooks.call(inventory, request, blob=blob, timeout_s=TIMEOUT_S)
     except SpawnError as error:
         return str(error)
     except TimeoutError:
         return f"it took more than {TIMEOUT_S:g} s and was ended"
 
 
-def _result(answer: HookResult) -> str:
-    return "ok" if answer.verdict is HookOutcome.DONE else f"{answer.verdict.value} ({answer.code})"
+def _result(result: HookResult) -> str:
+    return "ok" if result.outcome is HookOutcome.DONE else f"{result.outcome.value} ({result.code})"

@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.aio.disk import Disk, DiskError, OpenMode, ensure_directory
-from bigfleet.provider.hook.core.exits import HookOutcome, told, verdict
+from bigfleet.provider.hook.core.exits import HookOutcome, describe_exit, outcome_of
 from bigfleet.provider.hook.core.inventory import HookInventory, HookKind
 from bigfleet.provider.hook.core.protocol import (
     BLOB_VARIABLE,
@@ -37,7 +37,7 @@ _LINES_LOGGED: Final = 1000  # of one call; a hook that shouts must not fill the
 class HookResult:
     """How a hook ended, what it printed, and its own last word on standard error."""
 
-    verdict: HookOutcome
+    outcome: HookOutcome
     code: int
     output: bytes
     last_line: str
@@ -45,7 +45,7 @@ class HookResult:
     @property
     def reason(self) -> str:
         """Why it ended so, in the hook's words if it had any."""
-        return self.last_line or told(self.code)
+        return self.last_line or describe_exit(self.code)
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class HookRunner:
     async def call(
         self,
         inventory: HookInventory,
-        words: HookRequest,
+        request: HookRequest,
         *,
         blob: bytes | None = None,
         timeout_s: float | None = None,
@@ -99,16 +99,16 @@ class HookRunner:
 
         Raises `SpawnError` if it cannot be started and `DiskError` if its blob cannot be written.
         """
-        async with self._turn(words.subject.id if words.subject else ""):
+        async with self._turn(request.subject.id if request.subject else ""):
             with self._blob_file(blob) as path:
                 async with timeout(self._clock, timeout_s):
-                    return await self._run(inventory, words, path, blob or b"")
+                    return await self._run(inventory, request, path, blob or b"")
 
     async def _run(
-        self, inventory: HookInventory, words: HookRequest, blob_path: str, blob: bytes
+        self, inventory: HookInventory, request: HookRequest, blob_path: str, blob: bytes
     ) -> HookResult:
         last, count = "", 0
-        log = self._log.bind(hook=words.kind.value, machine=words.subject.id if words.subject else "")
+        log = self._log.bind(hook=request.kind.value, machine=request.subject.id if request.subject else "")
 
         def hear(line: str) -> None:
             nonlocal last, count
@@ -120,17 +120,17 @@ class HookRunner:
                 log.info("hook_said", line=said)
 
         command = HookCommand(
-            inventory.hooks[words.kind],
-            words.arguments,
-            words.encode(),
+            inventory.hooks[request.kind],
+            request.arguments,
+            request.encode(),
             self._environment(inventory, blob_path),
-            keep_bytes=MAX_DISCOVERED_BYTES if words.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
+            keep_bytes=MAX_DISCOVERED_BYTES if request.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
         )
         ended = await self._processes.run(command, hear)
         if count > _LINES_LOGGED:
             log.warning("hook_said_too_much", lines=count, logged=_LINES_LOGGED)
         log.debug("hook_ended", code=ended.code)
-        return HookResult(verdict(words.kind, ended.code), ended.code, ended.output, last)
+        return HookResult(outcome_of(request.kind, ended.code), ended.code, ended.output, last)
 
     def _environment(self, inventory: HookInventory, blob_path: str) -> dict[str, str]:
         names = (*INHERITED, *inventory.pass_env)

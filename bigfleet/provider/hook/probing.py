@@ -40,12 +40,12 @@ class Prober:
         log: FilteringBoundLogger,
         machines: Callable[[], Iterable[MachineRecord]],
         subject: Callable[[MachineRecord], HookMachine],
-        happened: Callable[[Lost], Awaitable[bool]],
+        report_event: Callable[[Lost], Awaitable[bool]],
         interval_s: float = INTERVAL_S,
         at_once: int = 4,
     ) -> None:
         self._source, self._hooks, self._clock, self._log = source, hooks, clock, log
-        self._machines, self._subject, self._happened = machines, subject, happened
+        self._machines, self._subject, self._report_event = machines, subject, report_event
         self._interval_s = interval_s
         # Fewer than there are places, so that operations never wait behind a whole round of probes.
         self._places = asyncio.Semaphore(at_once)
@@ -85,27 +85,27 @@ class Prober:
         self._log.warning("probe_failed", machine=machine.id, in_a_row=count, why=problem)
         if count >= FAILURES:
             del self._failures[machine.id]
-            await self._happened(Lost(machine.id, f"probe: {problem}"))
+            await self._report_event(Lost(machine.id, f"probe: {problem}"))
 
     async def _problem(self, inventory: HookInventory, machine: MachineRecord) -> str | None:
         """Return what is wrong, None if nothing is, an empty text if the hook cannot say yet."""
-        words = HookRequest(
+        request = HookRequest(
             kind=HookKind.PROBE,
             subject=self._subject(machine),
             cluster=machine.cluster,
             deadline_seconds=int(TIMEOUT_S),
         )
         try:
-            answer = await self._hooks.call(inventory, words, timeout_s=TIMEOUT_S)
+            result = await self._hooks.call(inventory, request, timeout_s=TIMEOUT_S)
         except TimeoutError:
             return f"no answer within {TIMEOUT_S:g} s"
         except SpawnError as error:
             # A broken script says nothing about hardware; counted, it would fail the whole fleet in three minutes.
             self._log.error("probe_not_run", machine=machine.id, why=str(error))
             return ""
-        match answer.verdict:
+        match result.outcome:
             case HookOutcome.DONE:
                 return None
             case HookOutcome.NOT_YET:
                 return ""
-        return answer.reason
+        return result.reason

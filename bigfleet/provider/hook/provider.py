@@ -51,7 +51,7 @@ class HookProvider:
         """Take an inventory that was loaded; its mode, name and `resume` hold for the life of the provider."""
         inventory = source.inventory
         self._source, self._clock, self._log, self._watch_s = source, clock, log, watch_s
-        self._learned = HostLabels(disk, state_directory)
+        self._host_labels = HostLabels(disk, state_directory)
         self._refresh_wanted = asyncio.Event()
         self._hooks = HookRunner(
             processes,
@@ -67,8 +67,8 @@ class HookProvider:
             self._hooks,
             clock=clock,
             readiness=readiness,
-            learned=self._learned,
-            on_learned=self._refresh_wanted.set,
+            host_labels=self._host_labels,
+            on_labels_changed=self._refresh_wanted.set,
         )
         self.kit = ProviderKit(
             self.backend,
@@ -85,7 +85,7 @@ class HookProvider:
             log=log,
             machines=lambda: list(self._machines()),
             subject=self.backend.subject,
-            happened=self.kit.happened,
+            report_event=self.kit.report_event,
             interval_s=probe_s,
             at_once=max(1, parallel // 4),
         )
@@ -93,7 +93,7 @@ class HookProvider:
     async def start(self) -> None:
         """Make ready, then start the kit; afterwards calls can be served."""
         self._hooks.prepare()
-        self._learned.open()
+        self._host_labels.open()
         inventory = self._source.inventory
         for warning in warnings_of(inventory):
             self._log.warning("inventory_warning", why=warning)
@@ -144,7 +144,7 @@ class HookProvider:
             self._log.warning("refresh_failed", why=str(error))
 
     def _machines(self) -> Iterator[MachineRecord]:
-        for machine_id in sorted(self.kit.book.table.ids()):
+        for machine_id in sorted(self.kit.state.table.ids()):
             machine = self.kit.machine(machine_id)
             if machine is not None:
                 yield machine

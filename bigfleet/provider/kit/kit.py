@@ -95,14 +95,14 @@ class ProviderKit:
         self._audit = audit or RepairAuditLog(self.log)
         self._metrics = metrics or _private_metrics()
         self._wall = SteadyWall(self.clock)
-        self._around = KitDependencies(
+        self._dependencies = KitDependencies(
             backend=backend,
             store=store,
             limits=self.limits,
             clock=self.clock,
             rng=rng or SystemRng(),
             log=self.log,
-            observations=ProviderObserver(self._metrics, self.log),
+            observer=ProviderObserver(self._metrics, self.log),
             rules=CallRules(offer_delete and isinstance(backend, Deletes), require_fencing),
             now=self.now,
             synchronous=synchronous,
@@ -116,9 +116,9 @@ class ProviderKit:
     async def start(self) -> None:
         """Read the state, check and take in what the backend describes, begin to work; afterwards calls are answered."""
         try:
-            book, found = await read_state(self._store, RecordCodec(self.name), self._ids, self.clock)
-            self._store.observe_syncs(self._around.observations.synced)
-            running = RunningProvider(self._around, book)
+            state, found = await read_state(self._store, RecordCodec(self.name), self._ids, self.clock)
+            self._store.observe_syncs(self._dependencies.observer.synced)
+            running = RunningProvider(self._dependencies, state)
             await running.settle(found=found)
         except BaseException:
             await self._store.close()
@@ -128,7 +128,7 @@ class ProviderKit:
         if not isinstance(self.backend, KnowsReadiness):
             why = "the backend has no node_ready, so the end of configure counts as Ready"
             self.log.warning("readiness_not_checked", provider=self.name, why=why)
-        self.log.info("provider_started", provider=self.name, machines=len(book.table), revision=book.head)
+        self.log.info("provider_started", provider=self.name, machines=len(state.table), revision=state.head)
 
     async def listen(self, address: str, *, service: object | None = None, net: Net | None = None) -> Server:
         """Serve the six calls on an address, health and reflection included; `service` stands in for the honest one."""
@@ -201,13 +201,13 @@ class ProviderKit:
         )
 
     @property
-    def book(self) -> ProviderState:
+    def state(self) -> ProviderState:
         """The records, to be read only."""
-        return self._work().book
+        return self._work().state
 
     def machine(self, machine_id: str) -> MachineRecord | None:
         """Return one record, None when nobody knows it."""
-        entry = self.book.entry(machine_id)
+        entry = self.state.entry(machine_id)
         return entry.machine if entry else None
 
     @property
@@ -221,9 +221,9 @@ class ProviderKit:
         """Look at the substrate now."""
         return await self._work().refresh()
 
-    async def happened(self, event: SubstrateEvent) -> bool:
+    async def report_event(self, event: SubstrateEvent) -> bool:
         """Take news of one machine, a loss or a price; False if they change nothing or cannot be true."""
-        return await self._work().happened(event)
+        return await self._work().report_event(event)
 
     async def repair(self, machine_id: str, to: MachineState, who: str) -> None:
         """Bring a Failed machine back by a person's word, written down before and after; the only way out of Failed."""
@@ -232,7 +232,7 @@ class ProviderKit:
         running = self._work()
 
         def decide(entry: MachineEntry) -> PutMachine:
-            answer = repair(running.book, entry, to)
+            answer = repair(running.state, entry, to)
             if isinstance(answer, str):
                 raise OutOfPositionError("repair", machine_id, answer)
             return answer
@@ -256,7 +256,7 @@ class ProviderKit:
 
     def _secured_net(self, tls: TlsFiles | None) -> GrpcNet:
         if tls is None:
-            if self._around.require_shard_san:
+            if self._dependencies.require_shard_san:
                 raise InvalidFieldError(
                     "require_shard_san", True, "off without TLS, as there is no certificate"
                 )

@@ -47,12 +47,12 @@ class ProviderObserver:
             self._log.warning("record_invalid", machine=fault.machine_id, reason=fault.reason, why=fault.text)
 
     def applied(
-        self, book: ProviderState, changes: Sequence[StateChange], before: Sequence[MachineState | None]
+        self, state: ProviderState, changes: Sequence[StateChange], before: Sequence[MachineState | None]
     ) -> None:
         """Log each machine that is in another state than before, and bring the gauge up to date."""
         for change, was in zip(changes, before, strict=True):
             if isinstance(change, PutMachine) and change.state is not was:
-                row = book.table.row(change.id)
+                row = state.table.row(change.id)
                 failed = row is not None and change.state is MachineState.FAILED
                 self._log.info(
                     "transition",
@@ -60,14 +60,14 @@ class ProviderObserver:
                     before=was.label if was else "",
                     state=change.state.label,
                     revision=change.revision,
-                    error=book.table.machine(row).last_error if failed and row is not None else "",
+                    error=state.table.machine(row).last_error if failed and row is not None else "",
                 )
-        self.counted(book)
+        self.counted(state)
 
-    def counted(self, book: ProviderState) -> None:
+    def counted(self, state: ProviderState) -> None:
         """Set the gauge of machines by state."""
-        for state, count in book.table.counts.items():
-            self._machines[state].set(count)
+        for machine_state, count in state.table.counts.items():
+            self._machines[machine_state].set(count)
 
     def ended(self, ended: OperationResult) -> None:
         kind = ended.work.kind.value

@@ -48,7 +48,7 @@ class Refreshed:
 
     added: int = 0
     changed: int = 0
-    buried: int = 0
+    tombstones: int = 0
     invalid: int = 0
 
 
@@ -58,24 +58,24 @@ class Refresher:
     def __init__(
         self,
         backend: Backend,
-        desk: StateWriter,
+        writer: StateWriter,
         *,
         limits: Limits,
         clock: Clock,
         now: Callable[[], Timestamp],
         on_invalid: Callable[[Sequence[RecordFault]], None],
     ) -> None:
-        self._backend, self._desk, self._limits = backend, desk, limits
+        self._backend, self._writer, self._limits = backend, writer, limits
         self._clock, self._now, self._on_invalid = clock, now, on_invalid
         self._missing: dict[str, int] = {}
 
-    async def seed(self, book: ProviderState) -> None:
+    async def seed(self, state: ProviderState) -> None:
         """Fill an empty book that nobody has seen; any fault is fatal."""
         faults: list[RecordFault] = []
         async for slot, found in self._described():
             faults += found
             if not faults:
-                book.load(admit(book, slot))
+                state.load(admit(state, slot))
         if faults:
             raise InvalidInventoryError(faults)
 
@@ -92,32 +92,32 @@ class Refresher:
                 invalid += 1
                 if not fatal:
                     self._on_invalid(found)
-            elif self._is_news(slot):
+            elif self._differs(slot):
                 waiting.append(slot)
         if faults:
             raise InvalidInventoryError(faults)
         for start in range(0, len(waiting), _TOGETHER):
             together = waiting[start : start + _TOGETHER]
-            known = sum(self._desk.book.table.row(slot.id) is not None for slot in together)
+            known = sum(self._writer.state.table.row(slot.id) is not None for slot in together)
             changed, added = changed + known, added + len(together) - known
-            await self._desk.commit_many([slot.id for slot in together], partial(self._take, together))
-        buried = await self._bury_missing(seen)
-        return Refreshed(added, changed, buried, invalid)
+            await self._writer.commit_many([slot.id for slot in together], partial(self._take, together))
+        tombstones = await self._mark_missing(seen)
+        return Refreshed(added, changed, tombstones, invalid)
 
     async def forget_tombstones(self) -> int:
         """Drop the tombstones whose time is over; return how many."""
-        book, now_s = self._desk.book, self._now().seconds
-        ids = [book.table.id(row) for row in book.table.tombstones()]
+        state, now_s = self._writer.state, self._now().seconds
+        ids = [state.table.id(row) for row in state.table.tombstones()]
         dropped = 0
         for machine_id in ids:
 
             def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[StateChange]]:
-                entry = book.entry(machine_id)
+                entry = state.entry(machine_id)
                 retention_s = round(self._limits.tombstone_retention)
                 drop = forget(entry, now_s, retention_s) if entry is not None else None
                 return drop is not None, () if drop is None else (drop,)
 
-            dropped += await self._desk.decide(machine_id, decide)
+            dropped += await self._writer.decide(machine_id, decide)
         return dropped
 
     async def _described(self) -> AsyncIterator[tuple[DescribedMachine, Sequence[RecordFault]]]:
@@ -134,39 +134,39 @@ class Refresher:
             met.add(slot.id)
             yield slot, faults
 
-    def _is_news(self, slot: DescribedMachine) -> bool:
-        table = self._desk.book.table
+    def _differs(self, slot: DescribedMachine) -> bool:
+        table = self._writer.state.table
         row = table.row(slot.id)
         return row is None or slot.shape != table.offer(row)
 
     def _take(self, slots: Sequence[DescribedMachine]) -> Sequence[StateChange]:
-        book = self._desk.book
+        state = self._writer.state
         changes: list[StateChange] = []
         for slot in slots:
-            entry = book.entry(slot.id)
-            change = admit(book, slot) if entry is None else update_offer(book, entry, slot.shape)
+            entry = state.entry(slot.id)
+            change = admit(state, slot) if entry is None else update_offer(state, entry, slot.shape)
             if change is not None:
                 changes.append(change)
         return changes
 
-    async def _bury_missing(self, seen: set[str]) -> int:
-        book = self._desk.book
+    async def _mark_missing(self, seen: set[str]) -> int:
+        state = self._writer.state
         missing = {
             machine_id: self._missing.get(machine_id, 0) + 1
-            for machine_id in book.table.ids()
+            for machine_id in state.table.ids()
             if machine_id not in seen
         }
         self._missing = missing
         due = [machine_id for machine_id, count in missing.items() if count >= self._limits.missing_answers]
-        buried = 0
+        tombstones = 0
         for machine_id in due:
 
             def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[StateChange]]:
-                entry = book.entry(machine_id)
+                entry = state.entry(machine_id)
                 if entry is None or not may_make_tombstone(entry.machine.state):
                     return False, ()
-                put = make_tombstone(book, entry, "the substrate no longer has it", self._now())
+                put = make_tombstone(state, entry, "the substrate no longer has it", self._now())
                 return put is not None, () if put is None else (put,)
 
-            buried += await self._desk.decide(machine_id, decide)
-        return buried
+            tombstones += await self._writer.decide(machine_id, decide)
+        return tombstones

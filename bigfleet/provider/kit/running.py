@@ -46,7 +46,7 @@ class KitDependencies:
     clock: Clock
     rng: Rng
     log: FilteringBoundLogger
-    observations: ProviderObserver
+    observer: ProviderObserver
     rules: CallRules
     now: Callable[[], Timestamp]
     synchronous: bool
@@ -56,67 +56,69 @@ class KitDependencies:
 class RunningProvider:
     """Everything of one provider between start and stop."""
 
-    def __init__(self, around: KitDependencies, book: ProviderState) -> None:
-        self._around = around
-        self._log, self._clock, self._limits = around.log, around.clock, around.limits
-        self.desk = StateWriter(
-            book, around.store, lambda changes, before: around.observations.applied(book, changes, before)
+    def __init__(self, dependencies: KitDependencies, state: ProviderState) -> None:
+        self._dependencies = dependencies
+        self._log, self._clock, self._limits = dependencies.log, dependencies.clock, dependencies.limits
+        self.writer = StateWriter(
+            state,
+            dependencies.store,
+            lambda changes, before: dependencies.observer.applied(state, changes, before),
         )
         self.workers = Workers(
-            around.backend,
-            self.desk,
-            limits=around.limits,
-            clock=around.clock,
-            jitter=around.rng.stream("provider/retry"),
-            log=around.log,
-            on_ended=around.observations.ended,
+            dependencies.backend,
+            self.writer,
+            limits=dependencies.limits,
+            clock=dependencies.clock,
+            jitter=dependencies.rng.stream("provider/retry"),
+            log=dependencies.log,
+            on_ended=dependencies.observer.ended,
         )
-        self.service = (ShardOnlyService if around.require_shard_san else ProviderService)(
-            self.desk,
-            rules=around.rules,
+        self.service = (ShardOnlyService if dependencies.require_shard_san else ProviderService)(
+            self.writer,
+            rules=dependencies.rules,
             begin=self.workers.begin,
-            clock=around.clock,
-            observer=around.observations,
-            max_message_bytes=around.limits.max_message_bytes,
-            synchronous=around.synchronous,
+            clock=dependencies.clock,
+            observer=dependencies.observer,
+            max_message_bytes=dependencies.limits.max_message_bytes,
+            synchronous=dependencies.synchronous,
         )
         self._refresher = Refresher(
-            around.backend,
-            self.desk,
-            limits=around.limits,
-            clock=around.clock,
-            now=around.now,
-            on_invalid=around.observations.invalid,
+            dependencies.backend,
+            self.writer,
+            limits=dependencies.limits,
+            clock=dependencies.clock,
+            now=dependencies.now,
+            on_invalid=dependencies.observer.invalid,
         )
         self._loops: dict[asyncio.Task[None], None] = {}  # a set in the order of arrival
         self._looking = asyncio.Lock()
 
     @property
-    def book(self) -> ProviderState:
-        return self.desk.book
+    def state(self) -> ProviderState:
+        return self.writer.state
 
     async def settle(self, *, found: bool) -> None:
         """Bring the state up to date before anybody sees it: what the end of the last process cut off, then the substrate."""
         if not found:
-            await self._refresher.seed(self.book)
-            self.book.opened(self.book.head)
-            await write_snapshot(self._around.store, self.book)
+            await self._refresher.seed(self.state)
+            self.state.opened(self.state.head)
+            await write_snapshot(self._dependencies.store, self.state)
         else:
-            cut_off = self.book.transitional()
-            if cut_off and not isinstance(self._around.backend, Resumes):
-                await self.desk.commit_many(cut_off, lambda: _interrupted(self.book, cut_off))
+            cut_off = self.state.transitional()
+            if cut_off and not isinstance(self._dependencies.backend, Resumes):
+                await self.writer.commit_many(cut_off, lambda: _interrupted(self.state, cut_off))
             await self._refresher.refresh(fatal=True)
-        self._around.observations.counted(self.book)
+        self._dependencies.observer.counted(self.state)
 
     def begin(self) -> None:
         """Take up what was under way, and look after the provider from now on."""
-        for machine_id in self.book.transitional():
+        for machine_id in self.state.transitional():
             self._resume(machine_id)
         if self._limits.refresh:
             self._loop(self._keep_refreshed(), "refresh")
         self._loop(self._keep_house(), "housekeeping")
-        if isinstance(self._around.backend, Watches):
-            self._loop(self._keep_watching(self._around.backend), "watch")
+        if isinstance(self._dependencies.backend, Watches):
+            self._loop(self._keep_watching(self._dependencies.backend), "watch")
 
     async def stop(self, grace_s: float) -> None:
         """End the loops and the work."""
@@ -136,20 +138,20 @@ class RunningProvider:
                 "refreshed",
                 added=refreshed.added,
                 changed=refreshed.changed,
-                buried=refreshed.buried,
+                tombstones=refreshed.tombstones,
                 invalid=refreshed.invalid,
             )
         return refreshed
 
-    async def happened(self, event: SubstrateEvent) -> bool:
+    async def report_event(self, event: SubstrateEvent) -> bool:
         """Take news of the substrate about one machine; False if they change nothing or cannot be true."""
 
         def decide(entry: MachineEntry) -> PutMachine | None:
             if isinstance(event, Lost):
-                return lose(self.book, entry, event, self._around.now())
-            put = reprice(self.book, entry, event)
+                return lose(self.state, entry, event, self._dependencies.now())
+            put = reprice(self.state, entry, event)
             faults = RecordValidator().faults(DescribedMachine(put.id, put.offer)) if put else ()
-            self._around.observations.invalid(faults)
+            self._dependencies.observer.invalid(faults)
             return None if faults else put
 
         try:
@@ -162,22 +164,22 @@ class RunningProvider:
         """Decide about one known machine and carry it out; False if nothing changed."""
 
         def decided() -> DecidedChanges[bool]:
-            entry = self.book.entry(machine_id)
+            entry = self.state.entry(machine_id)
             if entry is None:
                 raise NoSuchMachineError("change", machine_id, "this provider knows no such machine")
             put = decide(entry)
             return put is not None, () if put is None else (put,)
 
-        return await self.desk.decide(machine_id, decided)
+        return await self.writer.decide(machine_id, decided)
 
     def _resume(self, machine_id: str) -> None:
-        entry = self.book.entry(machine_id)
+        entry = self.state.entry(machine_id)
         if entry is None or entry.machine.state not in KIND_OF_TRANSITIONAL:
             return
         kind = KIND_OF_TRANSITIONAL[entry.machine.state]
         number = entry.operation(kind)
         self.workers.begin(
-            AcceptedOperation(entry.machine, kind, number, self.book.operation_id(number), resumed=True)
+            AcceptedOperation(entry.machine, kind, number, self.state.operation_id(number), resumed=True)
         )
 
     def _loop(self, forever: Coroutine[Any, Any, None], name: str) -> None:
@@ -199,16 +201,18 @@ class RunningProvider:
         while True:
             await self._clock.sleep(self._limits.housekeeping)
             await self._attempt("tombstones_kept", self._refresher.forget_tombstones)
-            if self._around.store.wants_snapshot:
-                await self._attempt("snapshot_failed", lambda: write_snapshot(self._around.store, self.book))
+            if self._dependencies.store.wants_snapshot:
+                await self._attempt(
+                    "snapshot_failed", lambda: write_snapshot(self._dependencies.store, self.state)
+                )
 
     async def _keep_watching(self, backend: Watches) -> None:
-        backoff = Backoff(self._around.rng.stream("provider/watch"), self._limits.retry)
+        backoff = Backoff(self._dependencies.rng.stream("provider/watch"), self._limits.retry)
         while True:
             try:
                 async for event in backend.events():
                     backoff.reset()
-                    await self.happened(event)
+                    await self.report_event(event)
             except Exception as problem:  # author code; whatever it is, the next watch may do better
                 wait_s = backoff.next_s()
                 self._log.warning("watch_broke", why=_spell(problem), wait_s=round(wait_s, 3))
@@ -224,9 +228,9 @@ class RunningProvider:
             self._log.warning(event, why=_spell(problem))
 
 
-def _interrupted(book: ProviderState, machine_ids: Sequence[str]) -> Sequence[StateChange]:
-    entries = (book.entry(machine_id) for machine_id in machine_ids)
-    puts = (interrupt(book, entry) for entry in entries if entry is not None)
+def _interrupted(state: ProviderState, machine_ids: Sequence[str]) -> Sequence[StateChange]:
+    entries = (state.entry(machine_id) for machine_id in machine_ids)
+    puts = (interrupt(state, entry) for entry in entries if entry is not None)
     return [put for put in puts if put is not None]
 
 

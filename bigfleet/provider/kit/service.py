@@ -57,7 +57,7 @@ class ProviderService:
 
     def __init__(
         self,
-        desk: StateWriter,
+        writer: StateWriter,
         *,
         rules: CallRules,
         begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
@@ -66,7 +66,7 @@ class ProviderService:
         max_message_bytes: int,
         synchronous: bool = False,
     ) -> None:
-        self._desk, self._rules, self._begin = desk, rules, begin
+        self._writer, self._rules, self._begin = writer, rules, begin
         self._clock, self._observer = clock, observer
         self._max_message_bytes, self._synchronous = max_message_bytes, synchronous
 
@@ -102,12 +102,12 @@ class ProviderService:
         return await self._timed("List", self._list(request))
 
     async def _mutate(self, call: MutatingCall, blob: bytes = b"") -> Answer:
-        book = self._desk.book
+        state = self._writer.state
         working: asyncio.Task[None] | None = None
         answer = b""
 
         def decided() -> DecidedChanges[CallDecision]:
-            verdict = decide(book, call, self._rules)
+            verdict = decide(state, call, self._rules)
             return verdict, verdict.changes
 
         def take_effect(verdict: CallDecision) -> None:
@@ -118,7 +118,7 @@ class ProviderService:
             if verdict.begins:
                 working = self._begin(self._work(call, verdict, blob))
 
-        verdict = await self._desk.decide(call.machine_id, decided, take_effect)
+        verdict = await self._writer.decide(call.machine_id, decided, take_effect)
         if verdict.refusal is not None:
             if verdict.refusal is CallRefusal.FENCED:
                 self._observer.fenced()
@@ -131,30 +131,30 @@ class ProviderService:
         return answer
 
     def _work(self, call: MutatingCall, verdict: CallDecision, blob: bytes) -> AcceptedOperation:
-        book = self._desk.book
-        entry = book.entry(call.machine_id)
+        state = self._writer.state
+        entry = state.entry(call.machine_id)
         if entry is None:
             raise NoSuchMachineError(call.kind.call, call.machine_id, "vanished as it was accepted")
         return AcceptedOperation(
             machine=entry.machine,
             kind=call.kind,
             number=verdict.operation,
-            operation_id=book.operation_id(verdict.operation),
+            operation_id=state.operation_id(verdict.operation),
             blob=blob,
             grace_s=call.grace_s,
         )
 
     def _ack(self, machine_id: str, operation: int) -> Answer:
-        book = self._desk.book
-        row = book.table.row(machine_id)
+        state = self._writer.state
+        row = state.table.row(machine_id)
         if row is None:
             raise NoSuchMachineError("ack", machine_id, "dropped while its call was answered")
-        return ack(book.operation_id(operation), *book.table.record_bytes(row))
+        return ack(state.operation_id(operation), *state.table.record_bytes(row))
 
     async def _get(self, request: pb.MachineRef) -> Answer:
         if not request.id:
             raise BadArgumentError("Get", "", "id: found '', allowed is an id")
-        table = self._desk.book.table
+        table = self._writer.state.table
         row = table.row(request.id)
         if row is None:
             raise NoSuchMachineError("Get", request.id, "this provider knows no such machine")
@@ -166,9 +166,9 @@ class ProviderService:
             raise BadArgumentError(
                 "List", "", f"max_results: found {request.max_results}, allowed is 0 or more"
             )
-        book = self._desk.book
-        rows = book.select(_states(request), request.since_revision, request.max_results)
-        pieces, revision = book.table.pieces(rows), book.revision()
+        state = self._writer.state
+        rows = state.select(_states(request), request.since_revision, request.max_results)
+        pieces, revision = state.table.pieces(rows), state.revision()
         size = listing_bytes(pieces, revision)
         if size > self._max_message_bytes:
             raise ListTooLargeError(size, self._max_message_bytes)

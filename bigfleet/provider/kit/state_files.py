@@ -17,22 +17,22 @@ async def read_state(
     store: StateStore, codec: TableCodec, ids: Ids, clock: Clock
 ) -> tuple[ProviderState, bool]:
     """Return the book as it was left, and whether there was one; a new book has an incarnation of its own."""
-    book, decoder = ProviderState(codec), Decoder()
+    state, decoder = ProviderState(codec), Decoder()
     found, head = False, 0
     for entry in store.open():
         for change in decoder.decode(entry):
             if isinstance(change, SnapshotHeader):
-                book.incarnation, head, found = change.incarnation, max(head, change.head), True
+                state.incarnation, head, found = change.incarnation, max(head, change.head), True
             else:
-                book.load(change)
+                state.load(change)
         await clock.sleep(0)
     if found:
-        book.opened(head)
+        state.opened(head)
     else:
-        book.incarnation = ids.operation()
-    return book, found
+        state.incarnation = ids.operation()
+    return state, found
 
 
-async def write_snapshot(store: StateStore, book: ProviderState) -> None:
+async def write_snapshot(store: StateStore, state: ProviderState) -> None:
     """Replace what the store holds by the book as it is; calls go on meanwhile."""
-    await store.snapshot(encode_snapshot(SnapshotHeader(book.incarnation, book.head), book.everything()))
+    await store.snapshot(encode_snapshot(SnapshotHeader(state.incarnation, state.head), state.everything()))

@@ -29,8 +29,8 @@ Applied = Callable[[Sequence[StateChange], Sequence[MachineState | None]], None]
 class StateWriter:
     """The only writer of a book."""
 
-    def __init__(self, book: ProviderState, store: StateStore, on_applied: Applied) -> None:
-        self.book = book
+    def __init__(self, state: ProviderState, store: StateStore, on_applied: Applied) -> None:
+        self.state = state
         self._store = store
         self._on_applied = on_applied
         self._busy: dict[str, asyncio.Future[None]] = {}
@@ -86,7 +86,7 @@ class StateWriter:
                 return
             try:
                 before = [self._state(change) for change in changes]
-                self.book.apply(changes)
+                self.state.apply(changes)
                 self._on_applied(changes, before)
                 if then is not None:
                     then()
@@ -100,8 +100,8 @@ class StateWriter:
         await asyncio.shield(done)
 
     def _state(self, change: StateChange) -> MachineState | None:
-        row = self.book.table.row(change.id) if isinstance(change, PutMachine) else None
-        return None if row is None else self.book.table.state(row)
+        row = self.state.table.row(change.id) if isinstance(change, PutMachine) else None
+        return None if row is None else self.state.table.state(row)
 
 
 def _look_at_error(done: asyncio.Future[None]) -> None:

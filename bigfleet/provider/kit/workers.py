@@ -73,7 +73,7 @@ class Workers:
     def __init__(
         self,
         backend: Backend,
-        desk: StateWriter,
+        writer: StateWriter,
         *,
         limits: Limits,
         clock: Clock,
@@ -81,7 +81,7 @@ class Workers:
         log: FilteringBoundLogger,
         on_ended: Callable[[OperationResult], None],
     ) -> None:
-        self._backend, self._desk, self._limits = backend, desk, limits
+        self._backend, self._writer, self._limits = backend, writer, limits
         self._clock, self._jitter, self._log, self._on_ended = clock, jitter, log, on_ended
         self._places = asyncio.Semaphore(limits.workers)
         self._tasks: dict[asyncio.Task[Any], None] = {}  # Any: of every result; a set in the order of arrival
@@ -112,23 +112,23 @@ class Workers:
             host, error = await self._outcome(work)
         outcome = "failed" if error else "done"
 
-        def decide(book: ProviderState = self._desk.book) -> DecidedChanges[bool]:
-            entry = book.entry(work.machine.id)
+        def decide(state: ProviderState = self._writer.state) -> DecidedChanges[bool]:
+            entry = state.entry(work.machine.id)
             put: PutMachine | None = None
             if entry is not None and error:
-                put = fail(book, entry, work.kind, work.number, error)
+                put = fail(state, entry, work.kind, work.number, error)
             elif entry is not None:
-                put = succeed(book, entry, work.kind, work.number, host)
+                put = succeed(state, entry, work.kind, work.number, host)
             return put is not None, () if put is None else (put,)
 
         while True:
             try:
-                counted = await self._desk.decide(work.machine.id, decide)
+                counted = await self._writer.decide(work.machine.id, decide)
                 break
             except StoreUnavailableError as problem:
                 # The machine stays on its way until the disk takes the news; it must not be forgotten.
                 self._log.error("result_not_stored", machine=work.machine.id, problem=str(problem))
-                if not self._desk.can_write:
+                if not self._writer.can_write:
                     return  # the process has to end; the next one settles the machine
                 await self._clock.sleep(_STORE_RETRY_S)
         seconds = monotonic_s(self._clock) - accepted_s

@@ -50,7 +50,7 @@ async def test_twenty_thousand_machines_are_listed_changed_and_told_by_delta() -
             == sum(1 for _ in seed.slots())
         )
         states = Counter(S(machine.state) for machine in full.machines)
-        assert states == {state: count for state, count in fake.kit.book.table.counts.items() if count}
+        assert states == {state: count for state, count in fake.kit.state.table.counts.items() if count}
         assert states[S.CONFIGURED] == 12 * 326
         slots = [machine.id for machine in full.machines if S(machine.state) is S.SPECULATIVE][:1000]
         await asyncio.gather(*map(client.create, slots))

@@ -21,66 +21,68 @@ _ASKED_AGAIN = 1
 class ActiveLies:
     """The lies that are on."""
 
-    def __init__(self, rng: Rng, truth: HonestProvider) -> None:
-        self._rng, self._truth = rng, truth
-        self._told: dict[str, Lie] = {}
+    def __init__(self, rng: Rng, provider: HonestProvider) -> None:
+        self._rng, self._provider = rng, provider
+        self._active: dict[str, Lie] = {}
 
     @property
-    def told(self) -> dict[str, float]:
+    def shares(self) -> dict[str, float]:
         """The lies that are on, and the number each is told with."""
-        return {name: lie.share for name, lie in self._told.items()}
+        return {name: lie.share for name, lie in self._active.items()}
 
     def tell(self, name: str, share: float | None = None) -> None:
         """Turn a lie on, or tell it with another number from now on."""
         lie = lie_named(name)
         number = checked_share(lie, share)
-        self._told[name] = lie(number, self._rng.stream(f"lie/{name}"), self._truth)
+        self._active[name] = lie(number, self._rng.stream(f"lie/{name}"), self._provider)
 
     def stop(self, name: str = "") -> None:
         """Be honest about one thing, or about everything."""
         if name:
-            self._told.pop(lie_named(name).name, None)
+            self._active.pop(lie_named(name).name, None)
         else:
-            self._told.clear()
+            self._active.clear()
 
     def tells(self, name: str) -> bool:
         """Draw whether a lie that others carry out is told this time."""
-        return name in self._told and self._told[name].hits()
+        return name in self._active and self._active[name].hits()
 
-    async def answer(self, asked: InterceptedCall, honest: Honest) -> bytes:
+    async def answer(self, intercepted: InterceptedCall, honest: Honest) -> bytes:
         """Answer a call, with every lie that is on."""
-        lies = tuple(self._told.values())
+        lies = tuple(self._active.values())
         for lie in lies:
-            lie.before(asked)
-        answer = await self._asked(asked, honest, lies)
-        match asked.rpc:
+            lie.before(intercepted)
+        answer = await self._call_honest(intercepted, honest, lies)
+        match intercepted.rpc:
             case "Get":
                 return _record(answer, lies)
             case "List":
-                return _listing(asked, answer, lies, self._truth)
-        return _ack(asked, answer, lies)
+                return _listing(intercepted, answer, lies, self._provider)
+        return _ack(intercepted, answer, lies)
 
-    async def _asked(self, asked: InterceptedCall, honest: Honest, lies: tuple[Lie, ...]) -> bytes:
+    async def _call_honest(
+        self, intercepted: InterceptedCall, honest: Honest, lies: tuple[Lie, ...]
+    ) -> bytes:
         for _ in range(_ASKED_AGAIN):
             try:
-                return await honest(asked)
+                return await honest(intercepted)
             except RefusedError as error:
                 refusal: RefusedError | None = error
                 for lie in lies:
                     if refusal is not None:
-                        refusal = await lie.refused(asked, refusal)
+                        refusal = await lie.refused(intercepted, refusal)
                 if refusal is not None:
                     raise refusal from None
-        return await honest(asked)
+        return await honest(intercepted)
 
 
-def _ack(asked: InterceptedCall, answer: bytes, lies: tuple[Lie, ...]) -> bytes:
+def _ack(intercepted: InterceptedCall, answer: bytes, lies: tuple[Lie, ...]) -> bytes:
     telling = [lie for lie in lies if lie.on_acks or lie.on_records]
     if not telling:
         return answer
     ack = pb.TransitionAck.FromString(answer)
     for lie in telling:
-        lie.ack(asked, ack)
+        lie.ack(intercepted, ack)
     # An answer to the call that made a machine stuck still shows what was accepted.
     for lie in telling:
         if lie.on_records and not lie.on_acks and lie.hits():
@@ -99,12 +101,14 @@ def _record(answer: bytes, lies: tuple[Lie, ...]) -> bytes:
     return machine.SerializeToString(deterministic=True)
 
 
-def _listing(asked: InterceptedCall, answer: bytes, lies: tuple[Lie, ...], truth: HonestProvider) -> bytes:
+def _listing(
+    intercepted: InterceptedCall, answer: bytes, lies: tuple[Lie, ...], provider: HonestProvider
+) -> bytes:
     if any(lie.on_records or lie.on_lists for lie in lies):
         listing = pb.MachineList.FromString(answer)
         for lie in lies:
             if lie.on_lists:
-                lie.listing(asked, listing)
+                lie.listing(intercepted, listing)
             if lie.on_records:
                 for machine in listing.machines:
                     if lie.on_acks or lie.hits():
@@ -112,7 +116,7 @@ def _listing(asked: InterceptedCall, answer: bytes, lies: tuple[Lie, ...], truth
         answer = listing.SerializeToString(deterministic=True)
         revision = listing.revision
     else:
-        revision = b"%d" % truth.head()
+        revision = b"%d" % provider.head()
     lied = revision
     for lie in lies:
         lied = lie.revision(lied)

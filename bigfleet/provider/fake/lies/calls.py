@@ -18,8 +18,8 @@ class AckEarlyLie(Lie):
 
     name, on_acks = "ack-early", True
 
-    def ack(self, asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
-        if asked.rpc == "Configure" and self.hits():
+    def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
+        if intercepted.rpc == "Configure" and self.hits():
             ack.machine.state = pb.MachineState.ValueType(int(S.CONFIGURED))
 
 
@@ -28,9 +28,9 @@ class AcceptStaleLie(Lie):
 
     name = "accept-stale"
 
-    def before(self, asked: InterceptedCall, /) -> None:
-        if asked.mutating and self.hits():
-            asked.without_token()
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if intercepted.mutating and self.hits():
+            intercepted.without_token()
 
 
 class FencePerShardLie(Lie):
@@ -38,19 +38,19 @@ class FencePerShardLie(Lie):
 
     name = "fence-per-shard"
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._marks: dict[str, tuple[int, int]] = {}
 
-    def before(self, asked: InterceptedCall, /) -> None:
-        if not asked.mutating or not asked.request.shard_id:
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if not intercepted.mutating or not intercepted.request.shard_id:
             return
-        position = (asked.request.shard_epoch, asked.request.sequence_number)
-        mark = self._marks.get(asked.request.shard_id)
+        position = (intercepted.request.shard_epoch, intercepted.request.sequence_number)
+        mark = self._marks.get(intercepted.request.shard_id)
         if mark is not None and position <= mark:
-            raise fenced(asked)
-        self._marks[asked.request.shard_id] = position
-        asked.without_token()
+            raise fenced(intercepted)
+        self._marks[intercepted.request.shard_id] = position
+        intercepted.without_token()
 
 
 class FenceAllLie(Lie):
@@ -58,9 +58,9 @@ class FenceAllLie(Lie):
 
     name = "fence-all"
 
-    def before(self, asked: InterceptedCall, /) -> None:
-        if asked.mutating and self.hits():
-            raise fenced(asked)
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if intercepted.mutating and self.hits():
+            raise fenced(intercepted)
 
 
 class FenceReadsLie(Lie):
@@ -68,9 +68,9 @@ class FenceReadsLie(Lie):
 
     name = "fence-reads"
 
-    def before(self, asked: InterceptedCall, /) -> None:
-        if not asked.mutating and self.hits():
-            raise fenced(asked)
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if not intercepted.mutating and self.hits():
+            raise fenced(intercepted)
 
 
 class FpForPositionLie(Lie):
@@ -78,8 +78,8 @@ class FpForPositionLie(Lie):
 
     name = "fp-for-position"
 
-    async def refused(self, asked: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
-        if asked.mutating and refusal.code is Code.INTERNAL:
+    async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+        if intercepted.mutating and refusal.code is Code.INTERNAL:
             return RefusedError(Code.FAILED_PRECONDITION, refusal.detail)
         return refusal
 
@@ -89,8 +89,8 @@ class NewIdEachTimeLie(Lie):
 
     name, on_acks = "new-id-each-time", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._given = 0
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -103,14 +103,14 @@ class ReuseIdLie(Lie):
 
     name, on_acks = "reuse-id", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
-        self._life = truth.life()
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
+        self._starts = provider.starts()
         self._given: dict[str, str] = {}
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
-        if self._life != self._truth.life():
-            self._life, self._given = self._truth.life(), {}
+        if self._starts != self._provider.starts():
+            self._starts, self._given = self._provider.starts(), {}
         ack.operation_id = self._given.setdefault(ack.operation_id, f"op-{len(self._given) + 1}")
 
 
@@ -125,12 +125,12 @@ class DrainRevertsLie(Lie):
 
     name, on_acks, on_records = "drain-reverts", True, True
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._reverted: dict[str, pb.Machine] = {}
 
-    def ack(self, asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
-        if asked.rpc == "Drain" and int(ack.machine.state) == S.DRAINING and self.hits():
+    def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
+        if intercepted.rpc == "Drain" and int(ack.machine.state) == S.DRAINING and self.hits():
             _freeze(self._reverted, ack.machine, S.CONFIGURED)
 
     def record(self, machine: pb.Machine, /) -> None:
@@ -143,12 +143,12 @@ class StuckLie(Lie):
 
     name, on_acks, on_records = "stuck", True, True
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._stuck: dict[str, pb.Machine] = {}
 
-    def ack(self, asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
-        during = EDGES[OperationKind(asked.rpc.lower())].during
+    def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
+        during = EDGES[OperationKind(intercepted.rpc.lower())].during
         if int(ack.machine.state) == during and self.hits():
             _freeze(self._stuck, ack.machine, during)
 
@@ -162,10 +162,10 @@ class ImplicitCreateLie(Lie):
 
     name = "implicit-create"
 
-    async def refused(self, asked: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
-        if asked.mutating and refusal.code is Code.NOT_FOUND:
-            await self._truth.admit(asked.machine_id)
-            asked.without_token()  # the honest provider has seen it once
+    async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+        if intercepted.mutating and refusal.code is Code.NOT_FOUND:
+            await self._provider.admit(intercepted.machine_id)
+            intercepted.without_token()  # the honest provider has seen it once
             return None
         return refusal
 

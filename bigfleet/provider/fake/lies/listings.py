@@ -47,23 +47,23 @@ class StaleListLie(Lie):
 
     name, usual, limit, on_lists = "stale-list", 30.0, 86_400.0, True
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._seen: deque[tuple[float, bytes]] = deque(maxlen=_KEPT_LISTINGS)
         self._look()
 
-    def listing(self, asked: InterceptedCall, listing: pb.MachineList, /) -> None:
+    def listing(self, intercepted: InterceptedCall, listing: pb.MachineList, /) -> None:
         self._look()
-        due_s = self._truth.now_s() - self.share
+        due_s = self._provider.now_s() - self.share
         while len(self._seen) > 1 and self._seen[1][0] <= due_s:
             self._seen.popleft()
         old = pb.MachineList.FromString(self._seen[0][1])
-        wanted = set(asked.request.states)
+        wanted = set(intercepted.request.states)
         _keep(listing, [machine for machine in old.machines if not wanted or machine.state in wanted])
         listing.revision = old.revision
 
     def _look(self) -> None:
-        self._seen.append((self._truth.now_s(), self._truth.everything()))
+        self._seen.append((self._provider.now_s(), self._provider.everything()))
 
 
 class DeltaMissesLie(Lie):
@@ -71,8 +71,8 @@ class DeltaMissesLie(Lie):
 
     name, usual, on_lists = "delta-misses", 0.5, True
 
-    def listing(self, asked: InterceptedCall, listing: pb.MachineList, /) -> None:
-        if asked.request.since_revision:
+    def listing(self, intercepted: InterceptedCall, listing: pb.MachineList, /) -> None:
+        if intercepted.request.since_revision:
             _keep(listing, [machine for machine in listing.machines if not self.hits()])
 
 
@@ -81,9 +81,9 @@ class RevisionBackwardsLie(Lie):
 
     name = "revision-backwards"
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
-        self._last = truth.head()
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
+        self._last = provider.head()
 
     def revision(self, _revision: bytes, /) -> bytes:
         self._last = max(self._last - 1, 0)
@@ -95,21 +95,21 @@ class IdleBumpLie(Lie):
 
     name, on_lists = "idle-bump", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._bumps = 0
 
-    def before(self, asked: InterceptedCall, /) -> None:
+    def before(self, intercepted: InterceptedCall, /) -> None:
         # The honest provider must understand what it seems to have said.
-        if asked.rpc == "List" and asked.request.since_revision.isdigit():
+        if intercepted.rpc == "List" and intercepted.request.since_revision.isdigit():
             bare = pb.ListFilter()
-            bare.CopyFrom(asked.request)
+            bare.CopyFrom(intercepted.request)
             bare.since_revision = b"%d" % (int(bare.since_revision) // _BUMPS)
-            asked.request = bare
+            intercepted.request = bare
 
-    def listing(self, asked: InterceptedCall, listing: pb.MachineList, /) -> None:
-        if asked.request.since_revision and not listing.machines:
-            everything = pb.MachineList.FromString(self._truth.everything())
+    def listing(self, intercepted: InterceptedCall, listing: pb.MachineList, /) -> None:
+        if intercepted.request.since_revision and not listing.machines:
+            everything = pb.MachineList.FromString(self._provider.everything())
             listing.machines.extend(everything.machines[:1])
 
     def revision(self, revision: bytes, /) -> bytes:

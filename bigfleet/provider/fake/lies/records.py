@@ -109,13 +109,15 @@ class LeakBlobLie(Lie):
 
     name, on_records = "leak-blob", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: HonestProvider) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._blobs: dict[str, str] = {}
 
-    def before(self, asked: InterceptedCall, /) -> None:
-        if asked.rpc == "Configure":
-            self._blobs[asked.machine_id] = asked.request.bootstrap_blob.decode("utf-8", "replace")
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if intercepted.rpc == "Configure":
+            self._blobs[intercepted.machine_id] = intercepted.request.bootstrap_blob.decode(
+                "utf-8", "replace"
+            )
 
     def record(self, machine: pb.Machine, /) -> None:
         if machine.id in self._blobs:

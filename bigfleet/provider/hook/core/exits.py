@@ -39,7 +39,7 @@ _BY_CODE = {
 }
 
 
-def verdict(kind: HookKind, code: int) -> HookOutcome:
+def outcome_of(kind: HookKind, code: int) -> HookOutcome:
     """Return what an exit code says; death by a signal is a negative one."""
     if code < 0:
         return HookOutcome.KILLED
@@ -48,7 +48,7 @@ def verdict(kind: HookKind, code: int) -> HookOutcome:
     return _BY_CODE.get(code, HookOutcome.FAILED)
 
 
-def told(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Return the end of a hook in words, for where it said nothing itself."""
     if code >= 0:
         return f"exit code {code}"

@@ -78,7 +78,7 @@ _SAME_TARGET = {
 }
 
 
-def decide(book: ProviderState, call: MutatingCall, rules: CallRules) -> CallDecision:
+def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDecision:
     """Judge a call on the present book; the first check that fails is the one the caller hears of."""
     if not call.machine_id:
         return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail="machine_id: found '', allowed is an id")
@@ -87,14 +87,14 @@ def decide(book: ProviderState, call: MutatingCall, rules: CallRules) -> CallDec
     flaw = _flaw(call, rules)
     if flaw:
         return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail=flaw)
-    row = book.table.row(call.machine_id)
+    row = state.table.row(call.machine_id)
     marks: tuple[StateChange, ...] = ()
     token = call.token
     if not token.is_empty:
-        if not book.fence.passes(token, call.machine_id, row):
-            return CallDecision(refusal=CallRefusal.FENCED, detail=_fenced(book, call, row))
+        if not state.fence.passes(token, call.machine_id, row):
+            return CallDecision(refusal=CallRefusal.FENCED, detail=_fenced(state, call, row))
         marks = (FenceMark(token.shard_id, call.machine_id, token.epoch, token.sequence),)
-    entry = book.entry(call.machine_id)
+    entry = state.entry(call.machine_id)
     if entry is None:
         return CallDecision(marks, CallRefusal.UNKNOWN, "this provider knows no such machine")
     recorded = _recorded(call.kind, entry)
@@ -105,17 +105,17 @@ def decide(book: ProviderState, call: MutatingCall, rules: CallRules) -> CallDec
         found = entry.machine.state.label
         detail = f"the machine is {found}, {call.kind.call} begins at {edge.source.label}"
         return CallDecision(marks, CallRefusal.OUT_OF_POSITION, detail)
-    return _accept(book, call, entry, marks)
+    return _accept(state, call, entry, marks)
 
 
 def _accept(
-    book: ProviderState, call: MutatingCall, entry: MachineEntry, marks: tuple[StateChange, ...]
+    state: ProviderState, call: MutatingCall, entry: MachineEntry, marks: tuple[StateChange, ...]
 ) -> CallDecision:
     machine = replace(entry.machine, state=EDGES[call.kind].during, last_error="")
     if call.kind is OperationKind.CONFIGURE:
         # Copied: what the caller does to its map afterwards is none of ours.
         machine = replace(machine, cluster=call.cluster, shard_metadata=FrozenMap(call.shard_metadata))
-    put = book.put(machine, entry.offer, entry.operations, starts=call.kind)
+    put = state.put(machine, entry.offer, entry.operations, starts=call.kind)
     return CallDecision((*marks, put), operation=put.revision, begins=True)
 
 
@@ -156,6 +156,6 @@ def _flaw(call: MutatingCall, rules: CallRules) -> str:
     return ""
 
 
-def _fenced(book: ProviderState, call: MutatingCall, row: int | None) -> str:
-    mark = book.fence.mark(call.token.shard_id, call.machine_id, row)
+def _fenced(state: ProviderState, call: MutatingCall, row: int | None) -> str:
+    mark = state.fence.mark(call.token.shard_id, call.machine_id, row)
     return f"epoch and sequence {call.token.position} of {call.token.shard_id} are not newer than {mark}"

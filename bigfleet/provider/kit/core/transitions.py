@@ -52,7 +52,7 @@ class Priced:
 
 
 def succeed(
-    book: ProviderState,
+    state: ProviderState,
     entry: MachineEntry,
     kind: OperationKind,
     number: int,
@@ -69,35 +69,35 @@ def succeed(
             machine = replace(machine, cluster="", shard_metadata=NO_TEXTS)
         case OperationKind.DELETE:
             machine = replace(machine, host="", shape=entry.offer)
-    return _put(book, entry, machine)
+    return _put(state, entry, machine)
 
 
 def fail(
-    book: ProviderState, entry: MachineEntry, kind: OperationKind, number: int, reason: str
+    state: ProviderState, entry: MachineEntry, kind: OperationKind, number: int, reason: str
 ) -> PutMachine | None:
     """End an operation badly; cluster, map and host stay as they were."""
     if not _under_way(entry, kind, number):
         return None
-    return _put(book, entry, _failed(entry.machine, reason))
+    return _put(state, entry, _failed(entry.machine, reason))
 
 
-def interrupt(book: ProviderState, entry: MachineEntry) -> PutMachine | None:
+def interrupt(state: ProviderState, entry: MachineEntry) -> PutMachine | None:
     """Fail what was under way when the process ended."""
     if entry.machine.state not in KIND_OF_TRANSITIONAL:
         return None
-    return _put(book, entry, _failed(entry.machine, INTERRUPTED))
+    return _put(state, entry, _failed(entry.machine, INTERRUPTED))
 
 
-def lose(book: ProviderState, entry: MachineEntry, event: Lost, now: Timestamp) -> PutMachine | None:
+def lose(state: ProviderState, entry: MachineEntry, event: Lost, now: Timestamp) -> PutMachine | None:
     """Fail a machine that broke, whatever it was doing; one that failed already keeps its error."""
     if event.gone:
-        return make_tombstone(book, entry, event.reason, now)
+        return make_tombstone(state, entry, event.reason, now)
     if entry.machine.state in (S.SPECULATIVE, S.FAILED):
         return None  # there is no host to lose
-    return _put(book, entry, _failed(entry.machine, event.reason))
+    return _put(state, entry, _failed(entry.machine, event.reason))
 
 
-def reprice(book: ProviderState, entry: MachineEntry, event: Priced) -> PutMachine | None:
+def reprice(state: ProviderState, entry: MachineEntry, event: Priced) -> PutMachine | None:
     """Take another price or risk, in the offer and in what is shown."""
     price, risk = event.price_per_hour, event.interruption_probability
     offer = replace(
@@ -105,24 +105,24 @@ def reprice(book: ProviderState, entry: MachineEntry, event: Priced) -> PutMachi
         price_per_hour=entry.offer.price_per_hour if price is None else price,
         interruption_probability=entry.offer.interruption_probability if risk is None else risk,
     )
-    return update_offer(book, entry, offer)
+    return update_offer(state, entry, offer)
 
 
-def update_offer(book: ProviderState, entry: MachineEntry, described: Shape) -> PutMachine | None:
+def update_offer(state: ProviderState, entry: MachineEntry, described: Shape) -> PutMachine | None:
     """Take what a refresh may change of a machine; None, and no revision, where that is nothing."""
     offer = refreshed_offer(entry.offer, described)
     if offer == entry.offer or entry.gone_at_s:
         return None
     shown = shown_after(entry.machine.shape, entry.offer, offer)
-    return book.put(replace(entry.machine, shape=shown), offer, entry.operations)
+    return state.put(replace(entry.machine, shape=shown), offer, entry.operations)
 
 
-def admit(book: ProviderState, slot: DescribedMachine) -> PutMachine:
+def admit(state: ProviderState, slot: DescribedMachine) -> PutMachine:
     """Take a slot that nobody knew."""
-    state = slot.first_state
+    first_state = slot.first_state
     machine = MachineRecord(
         id=slot.id,
-        state=state,
+        state=first_state,
         shape=slot.shape,
         host=slot.host,
         cluster=slot.cluster,
@@ -130,13 +130,16 @@ def admit(book: ProviderState, slot: DescribedMachine) -> PutMachine:
         last_error=slot.last_error,
     )
     # A machine that begins Configured was configured by somebody: a repeated Configure must find an operation.
-    return book.put(
-        machine, slot.shape, NO_OPERATIONS, starts=OperationKind.CONFIGURE if state is S.CONFIGURED else None
+    return state.put(
+        machine,
+        slot.shape,
+        NO_OPERATIONS,
+        starts=OperationKind.CONFIGURE if first_state is S.CONFIGURED else None,
     )
 
 
 def make_tombstone(
-    book: ProviderState, entry: MachineEntry, reason: str, now: Timestamp
+    state: ProviderState, entry: MachineEntry, reason: str, now: Timestamp
 ) -> PutMachine | None:
     """Turn a machine that left the substrate into a tombstone; None if it is one."""
     if entry.gone_at_s:
@@ -145,7 +148,7 @@ def make_tombstone(
     machine = replace(
         _failed(entry.machine, f"{REMOVED_PREFIX} {reason}"), shape=entry.machine.shape.with_labels(labels)
     )
-    return book.put(machine, entry.offer, entry.operations, gone_at_s=now.seconds)
+    return state.put(machine, entry.offer, entry.operations, gone_at_s=now.seconds)
 
 
 def may_make_tombstone(state: S) -> bool:
@@ -160,7 +163,7 @@ def forget(entry: MachineEntry, now_s: int, retention_s: int) -> DropMachine | N
     return DropMachine(entry.machine.id)
 
 
-def repair(book: ProviderState, entry: MachineEntry, to: S) -> PutMachine | str:
+def repair(state: ProviderState, entry: MachineEntry, to: S) -> PutMachine | str:
     """Bring a Failed machine back by a person's word; or say why not."""
     machine = entry.machine
     if machine.state is not S.FAILED:
@@ -174,7 +177,7 @@ def repair(book: ProviderState, entry: MachineEntry, to: S) -> PutMachine | str:
         mended = replace(mended, host="", shape=entry.offer)
     else:
         mended = replace(mended, shape=mended.shape.with_labels(entry.offer.labels))
-    return book.put(mended, entry.offer, entry.operations)
+    return state.put(mended, entry.offer, entry.operations)
 
 
 def _under_way(entry: MachineEntry, kind: OperationKind, number: int) -> bool:
@@ -185,7 +188,7 @@ def _failed(machine: MachineRecord, reason: str) -> MachineRecord:
     return replace(machine, state=S.FAILED, last_error=one_line(reason) or "failed without a reason")
 
 
-def _put(book: ProviderState, entry: MachineEntry, machine: MachineRecord) -> PutMachine:
+def _put(state: ProviderState, entry: MachineEntry, machine: MachineRecord) -> PutMachine:
     # The backstop: a record that breaks a rule of its state must not be written, whoever made it.
     check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
-    return book.put(machine, entry.offer, entry.operations, gone_at_s=entry.gone_at_s)
+    return state.put(machine, entry.offer, entry.operations, gone_at_s=entry.gone_at_s)

@@ -45,7 +45,7 @@ async def test_a_person_repairs_a_failed_machine_and_is_written_down(serve: Serv
         code, out, err = await asyncio.to_thread(command, "m-0", "--to", "idle", "--socket", path)
         assert (code, out) == (3, "")
         assert "the machine is Idle, only a Failed one can be repaired" in err
-        await kit.happened(Lost("m-0", "fan broke"))
+        await kit.report_event(Lost("m-0", "fan broke"))
         code, out, err = await asyncio.to_thread(command, "m-0", "--to", "idle", "--socket", path)
         assert (code, out, err) == (0, "m-0 is Idle again\n", "")
         machine = kit.machine("m-0")

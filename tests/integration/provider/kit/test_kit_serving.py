@@ -107,7 +107,7 @@ async def test_thirty_two_workers_of_one_shard_are_never_fenced_and_its_old_epoc
 
     zombie = dial(server)
     used = [
-        n for n in range(machines) if kit.book.fence.mark("shard-0", f"m-{n}", kit.book.table.row(f"m-{n}"))
+        n for n in range(machines) if kit.state.fence.mark("shard-0", f"m-{n}", kit.state.table.row(f"m-{n}"))
     ]
     assert len(used) == machines
     for number in used:
@@ -136,7 +136,7 @@ async def test_a_stop_under_load_answers_what_runs_and_the_state_loads(
     await kit.stop(grace_s=SOON_S)
     await asyncio.gather(*loads)
     again, server = await serve(slots=200, store=Journal(tmp_path / "state"))
-    assert again.book.transitional() == []
+    assert again.state.transitional() == []
     client = dial(server)
     for machine_id, operation_id in acked.items():
         machine = again.machine(machine_id)

@@ -176,13 +176,13 @@ async def gone_without_a_trace(world: VirtualFake) -> None:
 
 
 async def restarted_with_state(world: VirtualFake) -> None:
-    assert world.fake.lives == 2
+    assert world.fake.starts == 2
     machine = await world.client.get("m-3")
     assert S(machine.state) is S.IDLE  # created before the restart, by the script or the control
 
 
 async def restarted_without_state(world: VirtualFake) -> None:
-    assert world.fake.lives == 2
+    assert world.fake.starts == 2
     assert S((await world.client.get("m-3")).state) is S.SPECULATIVE
 
 

@@ -283,7 +283,7 @@ def test_lies_can_be_told_together_and_all_end_at_once() -> None:
             assert all(math.isnan(machine.price_per_hour) for machine in listing.machines)
             assert len(listing.machines) < len(world.fake.machines())
             world.fake.honest()
-            assert not world.fake.liar.told
+            assert not world.fake.active_lies.shares
             assert len((await world.client.list()).machines) == len(world.fake.machines())
 
     run_virtual(scene())

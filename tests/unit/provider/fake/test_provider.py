@@ -335,7 +335,7 @@ def test_calls_are_recorded_with_their_tokens_and_without_their_blobs() -> None:
             ]
             assert calls[1].arguments == "cluster=prod blob=10B metadata=1"
             assert world.fake.calls(rpc="Get", last=1) == calls[2:]
-            assert "top-secret" not in world.fake.log() + str([call.told() for call in calls])
+            assert "top-secret" not in world.fake.log() + str([call.as_dict() for call in calls])
 
     run_virtual(scene())
 

@@ -8,7 +8,7 @@ import pytest
 
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import EDGES, OperationKind
-from bigfleet.provider.hook.core.exits import HookOutcome, told, verdict
+from bigfleet.provider.hook.core.exits import HookOutcome, describe_exit, outcome_of
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.processes import SpawnError
 from bigfleet.testing.loop import run_virtual
@@ -172,13 +172,13 @@ def test_the_table_of_exit_codes(kind: HookKind, code: int) -> None:
         100: HookOutcome.NOT_YET if waiting else HookOutcome.FAILED,
         -15: HookOutcome.KILLED,
     }
-    assert verdict(kind, code) is expected.get(code, HookOutcome.FAILED)
+    assert outcome_of(kind, code) is expected.get(code, HookOutcome.FAILED)
 
 
 def test_the_end_of_a_silent_hook_is_told_in_words() -> None:
-    assert told(3) == "exit code 3"
-    assert told(-15) == "killed by SIGTERM"
-    assert told(-250) == "killed by signal 250"
+    assert describe_exit(3) == "exit code 3"
+    assert describe_exit(-15) == "killed by SIGTERM"
+    assert describe_exit(-250) == "killed by signal 250"
 
 
 def test_hooks_of_one_machine_never_overlap_and_no_more_run_at_once_than_allowed() -> None:

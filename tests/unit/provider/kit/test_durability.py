@@ -103,7 +103,7 @@ def tell(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) ->
         await kit.start()
         for sequence, (kind, machine_id) in enumerate(STORY, start=1):
             if sequence == 4:
-                await write_snapshot(kit._store, kit.book)
+                await write_snapshot(kit._store, kit.state)
             answered.append((kind, machine_id, await call(kit, kind, machine_id, sequence)))
         await kit.stop(0)
 
@@ -116,7 +116,7 @@ def check(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -
     async def run() -> None:
         kit = provider(disk, slots)
         await kit.start()
-        assert kit.book.transitional() == []
+        assert kit.state.transitional() == []
         for sequence, (_kind, machine_id, _) in enumerate(answered, start=1):
             with pytest.raises(RefusedError) as fenced:  # no mark is lost
                 await call(kit, OperationKind.CREATE, machine_id, sequence)
@@ -124,11 +124,11 @@ def check(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -
         for kind, machine_id, operation in {
             (kind, machine): (kind, machine, op) for kind, machine, op in answered
         }.values():
-            entry = kit.book.entry(machine_id)
+            entry = kit.state.entry(machine_id)
             assert entry is not None
             # The last answered operation of a kind is on record; at most the cut-off call itself came after it.
             later = [op for k, m, op in answered if (k, m) == (kind, machine_id)][-1]
-            recorded = kit.book.operation_id(entry.operation(kind))
+            recorded = kit.state.operation_id(entry.operation(kind))
             assert recorded == later or int(recorded.rsplit("-", 1)[1]) > int(later.rsplit("-", 1)[1]), (
                 operation
             )
@@ -181,7 +181,7 @@ def test_after_a_restart_the_head_yields_nothing_and_an_older_cursor_everything(
     async def run() -> None:
         kit = provider(MemoryDisk(image), slots(2))
         await kit.start()
-        head = kit.book.head
+        head = kit.state.head
 
         async def listed(cursor: int) -> int:
             answer = await kit.service.list(pb.ListFilter(since_revision=b"%d" % cursor), NOBODY)
@@ -202,7 +202,7 @@ def test_a_snapshot_written_while_calls_go_on_is_whole(slots: MakeSlots) -> None
         kit = provider(MemoryDisk(image), slots(50))
         await kit.start()
         # The snapshot is under way from here on; each call lands before, in the middle of, or behind its row.
-        snapshot = asyncio.ensure_future(write_snapshot(kit._store, kit.book))
+        snapshot = asyncio.ensure_future(write_snapshot(kit._store, kit.state))
         for number in range(50):
             await call(kit, OperationKind.CREATE, f"m-{number}", 1)
             await call(kit, OperationKind.CONFIGURE, f"m-{number}", 2)
@@ -214,7 +214,7 @@ def test_a_snapshot_written_while_calls_go_on_is_whole(slots: MakeSlots) -> None
     async def again() -> None:
         kit = provider(MemoryDisk(image), slots(50))
         await kit.start()
-        assert kit.book.table.counts[S.CONFIGURED] == 50
+        assert kit.state.table.counts[S.CONFIGURED] == 50
         with pytest.raises(RefusedError):
             await call(kit, OperationKind.DRAIN, "m-7", 2)
         await kit.stop(0)

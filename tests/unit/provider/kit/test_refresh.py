@@ -113,9 +113,9 @@ def test_a_machine_that_vanished_is_a_tombstone_for_a_day_and_then_absent(slots:
             delta = await provider.client.list(since=revision)
             (record,) = delta.machines
             assert (S(record.state), record.last_error.split(" ")[0]) == (S.FAILED, "removed:")
-            buried = datetime.fromisoformat(record.labels[REMOVED_LABEL])
+            tombstones = datetime.fromisoformat(record.labels[REMOVED_LABEL])
             now = datetime.fromtimestamp(provider.process.clock.wall_ns() / 1e9, UTC)
-            assert 0 <= (now - buried).total_seconds() < 5
+            assert 0 <= (now - tombstones).total_seconds() < 5
             await provider.pass_time(DAY - 5 * MINUTE)
             assert len((await provider.client.list()).machines) == 3
             revision = (await provider.client.list()).revision
@@ -131,7 +131,7 @@ def test_a_tombstone_keeps_its_time_over_a_restart(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots(2, host=True))
         async with VirtualProvider(backend) as provider:
-            await provider.kit.happened(Lost("m-1", "scrapped", gone=True))
+            await provider.kit.report_event(Lost("m-1", "scrapped", gone=True))
             del backend.slots[1]
             await provider.pass_time(DAY / 2)
             await provider.restart()
@@ -187,7 +187,7 @@ def test_a_tombstone_that_is_described_again_stays_one_and_comes_back_new_after_
     async def run() -> None:
         backend = ScriptedBackend(slots(1, host=True))
         async with VirtualProvider(backend) as provider:
-            await provider.kit.happened(Lost("m-0", "pulled out", gone=True))
+            await provider.kit.report_event(Lost("m-0", "pulled out", gone=True))
             await provider.pass_time(10 * MINUTE)
             assert provider.machine("m-0").state is S.FAILED
             await provider.pass_time(DAY)
@@ -248,7 +248,7 @@ def test_a_loss_during_an_operation_settles_it_and_its_result_is_discarded(slots
 
             backend.always(OperationKind.CONFIGURE, slow)
             await provider.client.configure("m-0", "c")
-            await provider.kit.happened(Lost("m-0", "fire"))
+            await provider.kit.report_event(Lost("m-0", "fire"))
             await provider.pass_time(60)
             assert provider.machine("m-0").last_error == "fire"
             ended = list(provider.samples("bigfleet_provider_transition_seconds_count"))

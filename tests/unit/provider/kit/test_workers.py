@@ -123,10 +123,10 @@ def test_a_result_after_the_timeout_is_thrown_away(slots: MakeSlots) -> None:
             await walk_to(provider, OperationKind.CREATE)
             await provider.pass_time(61)
             assert provider.machine("m-0").state is S.FAILED
-            revision = provider.kit.book.head
+            revision = provider.kit.state.head
             await provider.pass_time(300)
             machine = provider.machine("m-0")
-            assert (machine.state, machine.host, provider.kit.book.head) == (S.FAILED, "", revision)
+            assert (machine.state, machine.host, provider.kit.state.head) == (S.FAILED, "", revision)
             assert provider.kit.tasks == 0
             assert '"late_result_discarded"' in provider.log_text
 
@@ -293,7 +293,7 @@ def test_what_was_under_way_at_a_restart_is_failed(slots: MakeSlots, kind: Opera
             await walk_to(provider, kind)
             before = provider.machine("m-0")
             assert before.state is EDGES[kind].during
-            head = provider.kit.book.revision()
+            head = provider.kit.state.revision()
             await provider.restart()
             machine = provider.machine("m-0")
             assert (machine.state, machine.last_error) == (S.FAILED, INTERRUPTED)

@@ -31,15 +31,15 @@ def machine(state: S, machine_id: str = "m") -> MachineRecord:
 
 
 @pytest.fixture
-def book_with() -> MakeBook:
+def state_with() -> MakeBook:
     """Make a book with one machine `m` in a state, after operations of these kinds."""
 
     def make(state: S, *past: OperationKind) -> ProviderState:
-        book = ProviderState(RecordCodec("acme"), incarnation="store")
+        provider_state = ProviderState(RecordCodec("acme"), incarnation="store")
         numbers = [KINDS.index(kind) + 101 if kind in past else 0 for kind in KINDS]
         operations: Operations = (numbers[0], numbers[1], numbers[2], numbers[3])
-        book.load(book.put(machine(state), shape(), operations))
-        book.opened(1000)
-        return book
+        provider_state.load(provider_state.put(machine(state), shape(), operations))
+        provider_state.opened(1000)
+        return provider_state
 
     return make

@@ -63,18 +63,18 @@ def subsets() -> list[tuple[OperationKind, tuple[str, ...]]]:
 
 @pytest.mark.parametrize(("kind", "faults"), subsets(), ids=str)
 def test_the_first_fault_in_order_is_the_one_told(
-    book_with: MakeBook, kind: OperationKind, faults: tuple[str, ...]
+    state_with: MakeBook, kind: OperationKind, faults: tuple[str, ...]
 ) -> None:
-    book = book_with(S.FAILED if "out of position" in faults else EDGES[kind].source)
+    provider_state = state_with(S.FAILED if "out of position" in faults else EDGES[kind].source)
     machine_id = "" if "empty id" in faults else "ghost" if "unknown machine" in faults else "m"
-    book.load(FenceMark("shard", machine_id, SEEN.epoch, SEEN.sequence))
+    provider_state.load(FenceMark("shard", machine_id, SEEN.epoch, SEEN.sequence))
     tried = call(
         kind,
         machine_id,
         STALE if "stale token" in faults else FRESH,
         grace_s=-1 if "bad argument" in faults else 0,
     )
-    verdict = decide(book, tried, CallRules(delete_offered="not offered" not in faults))
+    verdict = decide(provider_state, tried, CallRules(delete_offered="not offered" not in faults))
 
     assert verdict.refusal is (REFUSALS[faults[0]] if faults else None)
     assert verdict.begins is (not faults)
@@ -122,13 +122,13 @@ ROWS = [
 @pytest.mark.parametrize("token", [NO_TOKEN, FRESH], ids=["without a token", "with a token"])
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_every_row_of_the_idempotency_table(
-    book_with: MakeBook, row: tuple[OperationKind, S, tuple[OperationKind, ...], str], token: FencingToken
+    state_with: MakeBook, row: tuple[OperationKind, S, tuple[OperationKind, ...], str], token: FencingToken
 ) -> None:
     kind, state, past, outcome = row
-    book = book_with(state, *past)
-    before = book.entry("m")
+    provider_state = state_with(state, *past)
+    before = provider_state.entry("m")
     assert before is not None
-    verdict = decide(book, call(kind, token=token), CallRules())
+    verdict = decide(provider_state, call(kind, token=token), CallRules())
     if outcome == REJECTED:
         assert verdict.refusal is CallRefusal.OUT_OF_POSITION
         assert verdict.operation == 0
@@ -140,46 +140,54 @@ def test_every_row_of_the_idempotency_table(
     assert any(isinstance(change, PutMachine) for change in verdict.changes) is (outcome == NEW)
 
 
-def test_a_repeat_is_answered_whatever_its_arguments(book_with: MakeBook) -> None:
-    book = book_with(S.CONFIGURED, OperationKind.CONFIGURE)
+def test_a_repeat_is_answered_whatever_its_arguments(state_with: MakeBook) -> None:
+    provider_state = state_with(S.CONFIGURED, OperationKind.CONFIGURE)
     verdict = decide(
-        book, call(OperationKind.CONFIGURE, cluster="another", shard_metadata={"x": "y"}), CallRules()
+        provider_state,
+        call(OperationKind.CONFIGURE, cluster="another", shard_metadata={"x": "y"}),
+        CallRules(),
     )
     assert (verdict.refusal, verdict.begins) == (None, False)
-    book.apply(verdict.changes)
-    entry = book.entry("m")
+    provider_state.apply(verdict.changes)
+    entry = provider_state.entry("m")
     assert entry is not None
     assert entry.machine.cluster == "c"
 
 
-def test_an_accepted_call_is_in_its_transitional_state_at_once(book_with: MakeBook) -> None:
+def test_an_accepted_call_is_in_its_transitional_state_at_once(state_with: MakeBook) -> None:
     for kind, edge in EDGES.items():
-        book = book_with(edge.source)
-        book.apply(decide(book, call(kind, shard_metadata={"a": "b"}), CallRules()).changes)
-        entry = book.entry("m")
+        provider_state = state_with(edge.source)
+        provider_state.apply(
+            decide(provider_state, call(kind, shard_metadata={"a": "b"}), CallRules()).changes
+        )
+        entry = provider_state.entry("m")
         assert entry is not None
         assert entry.machine.state is edge.during
         if kind is OperationKind.CONFIGURE:  # visible from the moment the state is entered
             assert (entry.machine.cluster, dict(entry.machine.shard_metadata)) == ("c2", {"a": "b"})
 
 
-def test_the_callers_map_is_copied_and_never_shared(book_with: MakeBook) -> None:
-    book, sent = book_with(S.IDLE), {"a": "b"}
-    book.apply(decide(book, call(OperationKind.CONFIGURE, shard_metadata=sent), CallRules()).changes)
+def test_the_callers_map_is_copied_and_never_shared(state_with: MakeBook) -> None:
+    provider_state, sent = state_with(S.IDLE), {"a": "b"}
+    provider_state.apply(
+        decide(provider_state, call(OperationKind.CONFIGURE, shard_metadata=sent), CallRules()).changes
+    )
     sent["a"] = "changed"
-    entry = book.entry("m")
+    entry = provider_state.entry("m")
     assert entry is not None
     assert dict(entry.machine.shard_metadata) == {"a": "b"}
 
 
-def test_a_call_out_of_position_moves_the_mark_and_nothing_else(book_with: MakeBook) -> None:
-    book = book_with(S.SPECULATIVE)
-    head = book.head
-    book.apply(decide(book, call(OperationKind.DRAIN), CallRules()).changes)
-    assert book.head == head
-    assert decide(book, call(OperationKind.CREATE), CallRules()).refusal is CallRefusal.FENCED
+def test_a_call_out_of_position_moves_the_mark_and_nothing_else(state_with: MakeBook) -> None:
+    provider_state = state_with(S.SPECULATIVE)
+    head = provider_state.head
+    provider_state.apply(decide(provider_state, call(OperationKind.DRAIN), CallRules()).changes)
+    assert provider_state.head == head
+    assert decide(provider_state, call(OperationKind.CREATE), CallRules()).refusal is CallRefusal.FENCED
     assert (
-        decide(book, call(OperationKind.CREATE, token=FencingToken("shard", 5, 6)), CallRules()).refusal
+        decide(
+            provider_state, call(OperationKind.CREATE, token=FencingToken("shard", 5, 6)), CallRules()
+        ).refusal
         is None
     )
 
@@ -200,26 +208,28 @@ def test_a_call_out_of_position_moves_the_mark_and_nothing_else(book_with: MakeB
     ],
 )
 def test_a_bad_argument_is_named_and_leaves_no_mark(
-    book_with: MakeBook, kind: OperationKind, given: dict[str, object], named: str
+    state_with: MakeBook, kind: OperationKind, given: dict[str, object], named: str
 ) -> None:
-    book = book_with(EDGES[kind].source)
-    verdict = decide(book, call(kind, **given), CallRules())  # type: ignore[arg-type]  # fields by name
+    provider_state = state_with(EDGES[kind].source)
+    verdict = decide(provider_state, call(kind, **given), CallRules())  # type: ignore[arg-type]  # fields by name
     assert verdict.refusal is CallRefusal.BAD_ARGUMENT
     assert verdict.detail.startswith(f"{named}: found ")
     assert verdict.changes == ()
 
 
-def test_an_empty_token_passes_unless_fencing_is_required(book_with: MakeBook) -> None:
-    book = book_with(S.SPECULATIVE)
-    book.load(FenceMark("shard", "m", 9, 9))
-    passed = decide(book, call(OperationKind.CREATE, token=NO_TOKEN), CallRules())
+def test_an_empty_token_passes_unless_fencing_is_required(state_with: MakeBook) -> None:
+    provider_state = state_with(S.SPECULATIVE)
+    provider_state.load(FenceMark("shard", "m", 9, 9))
+    passed = decide(provider_state, call(OperationKind.CREATE, token=NO_TOKEN), CallRules())
     assert [type(change) for change in passed.changes] == [PutMachine]
-    refused = decide(book, call(OperationKind.CREATE, token=NO_TOKEN), CallRules(require_fencing=True))
+    refused = decide(
+        provider_state, call(OperationKind.CREATE, token=NO_TOKEN), CallRules(require_fencing=True)
+    )
     assert refused.refusal is CallRefusal.BAD_ARGUMENT
 
 
-def test_five_operations_have_five_ids_and_a_repeat_returns_the_last(book_with: MakeBook) -> None:
-    book = book_with(S.SPECULATIVE)
+def test_five_operations_have_five_ids_and_a_repeat_returns_the_last(state_with: MakeBook) -> None:
+    provider_state = state_with(S.SPECULATIVE)
     ids = []
     for kind in (
         OperationKind.CREATE,
@@ -228,14 +238,14 @@ def test_five_operations_have_five_ids_and_a_repeat_returns_the_last(book_with: 
         OperationKind.CONFIGURE,
         OperationKind.DRAIN,
     ):
-        verdict = decide(book, call(kind, token=NO_TOKEN), CallRules())
-        book.apply(verdict.changes)
-        ids.append(book.operation_id(verdict.operation))
-        entry = book.entry("m")
+        verdict = decide(provider_state, call(kind, token=NO_TOKEN), CallRules())
+        provider_state.apply(verdict.changes)
+        ids.append(provider_state.operation_id(verdict.operation))
+        entry = provider_state.entry("m")
         assert entry is not None
-        put = succeed(book, entry, kind, verdict.operation, CreatedHost("h"))
+        put = succeed(provider_state, entry, kind, verdict.operation, CreatedHost("h"))
         assert put is not None
-        book.apply([put])
+        provider_state.apply([put])
     assert len(set(ids)) == 5
-    repeat = decide(book, call(OperationKind.DRAIN, token=NO_TOKEN), CallRules())
-    assert (repeat.begins, book.operation_id(repeat.operation)) == (False, ids[-1])
+    repeat = decide(provider_state, call(OperationKind.DRAIN, token=NO_TOKEN), CallRules())
+    assert (repeat.begins, provider_state.operation_id(repeat.operation)) == (False, ids[-1])
