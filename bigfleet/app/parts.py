@@ -14,9 +14,9 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.proc import Proc
-from bigfleet.cli.console import Console
-from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.cli.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag

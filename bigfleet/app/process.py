@@ -1,6 +1,6 @@
 """The real surroundings of a program: arguments, streams, environment and clock of this process.
 
-Must never: be imported by a test that wants surroundings of its own; those call `bigfleet.cli.dispatch`.
+Must never: be imported by a test that wants surroundings of its own; those call `bigfleet.cli.framework.dispatch`.
 """
 
 import io
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
-from bigfleet.cli.tree import Program
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.cli.framework.tree import Program
 
 
 def whole_writes(stream: TextIO) -> TextIO:

@@ -17,8 +17,8 @@ from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
 from bigfleet.app.parts import logs_of, run_parts, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
-from bigfleet.cli.console import Console
-from bigfleet.cli.version import COMMIT_VARIABLE
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.verbs.version import COMMIT_VARIABLE
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics

@@ -1,0 +1,145 @@
+"""The pod controller as a process: its wiring, its signals, its end.
+
+Why: the real clock, disk and connections of the controller meet here and nowhere else.
+Must never: touch a cluster before flags, defaults and the way into it were found good; work without the lease when one is
+asked for; end with 0 when a part of it ended by itself.
+Rules: operator 1 rule 8, 9 and 12; packaging 1.3, 1.8 and 1.11.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from os import fspath
+from typing import Final
+
+import yaml
+from prometheus_client import CollectorRegistry
+
+from bigfleet.aio.clock import SystemClock, timeout
+from bigfleet.aio.disk import Disk
+from bigfleet.aio.ids import SystemIds
+from bigfleet.aio.proc import SystemProc
+from bigfleet.aio.rng import SystemRng
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.parts import logs_of, run_parts
+from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.verbs.version import COMMIT_VARIABLE
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.kubeconfig import Target
+from bigfleet.kube.lease import Lease
+from bigfleet.kube.limiter import RateLimiter
+from bigfleet.kube.login import Login, find_target
+from bigfleet.kube.resources import ObjectKey
+from bigfleet.obs.exposition import metrics_text
+from bigfleet.obs.metric import Component
+from bigfleet.obs.metrics import Metrics
+from bigfleet.podcontroller.controller import COMPONENT, Options, PodController
+from bigfleet.podcontroller.core.penalties import (
+    NO_DEFAULTS,
+    BadDefaultsError,
+    PenaltyDefaults,
+    read_defaults,
+)
+from bigfleet.transport.http import serve_http
+from bigfleet.version import __version__
+
+_DEFAULT_NAMESPACE: Final = "default"
+
+
+def serve(settings: PodControllerSettings, console: Console) -> int:
+    """Work until a signal comes; return the exit code."""
+    disk = SystemDisk()
+    defaults = load_defaults(settings, disk)
+    kubeconfig = "" if settings.kubeconfig is None else fspath(settings.kubeconfig)
+    target = find_target(console.environ, disk, kubeconfig=kubeconfig)
+    return asyncio.run(_serve(settings, console, defaults, target, disk))
+
+
+def load_defaults(settings: PodControllerSettings, disk: Disk) -> PenaltyDefaults:
+    """Read the file of penalty defaults; a file that cannot be used ends the program, naming the class."""
+    if settings.priority_class_defaults is None:
+        return NO_DEFAULTS
+    path = fspath(settings.priority_class_defaults)
+    try:
+        document = yaml.safe_load(disk.read(path).decode())
+    except UnicodeDecodeError:
+        raise BadDefaultsError(f"{path}: not readable as text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark is not None else ""
+        raise BadDefaultsError(f"{path}: not readable as YAML{line}") from None
+    return read_defaults(document, path)
+
+
+async def _serve(
+    settings: PodControllerSettings,
+    console: Console,
+    defaults: PenaltyDefaults,
+    target: Target,
+    disk: Disk,
+) -> int:
+    proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
+    with (
+        logs_of(settings, console, Component.POD_CONTROLLER.value) as log,
+        proc.listen(),
+    ):
+        async with AsyncExitStack() as stack:
+            registry = CollectorRegistry()
+            commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
+            metrics = Metrics(Component.POD_CONTROLLER, registry, version=__version__, commit=commit)
+            link = HttpLink(Login(target, disk, clock, run_plugin))
+            client = KubeClient(link, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
+            stack.push_async_callback(client.close)
+            host = console.environ.get("HOSTNAME", "")
+            controller = PodController(
+                client,
+                clock=clock,
+                rng=rng,
+                metrics=metrics,
+                options=_options(settings),
+                defaults=defaults,
+                host=host,
+            )
+            address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
+            http = await serve_http(address, metrics_text(registry), controller.caches.not_ready)
+            if http is not None:
+                stack.push_async_callback(http.stop)
+            log.info("listening", server=target.server, metrics_port=http.port if http else 0)
+
+            async def settle() -> None:
+                with suppress(TimeoutError):
+                    async with timeout(clock, settings.shutdown_grace):
+                        await controller.settle()
+
+            lease = Lease(
+                client,
+                ObjectKey(target.namespace or _DEFAULT_NAMESPACE, COMPONENT),
+                f"{host}_{SystemIds().session()}",
+                clock=clock,
+                stream=rng.stream("lease"),
+            )
+            working = lead(lease, controller) if settings.leader_elect else controller.work()
+            return await run_parts(
+                {"caches": controller.keep_caches(), "work": working},
+                proc=proc,
+                clock=clock,
+                log=log,
+                metrics=metrics,
+                on_stop=settle,
+            )
+
+
+async def lead(lease: Lease, controller: PodController) -> None:
+    """Work whenever the lease is ours; the caches are kept in any case, so that a standby can begin at once."""
+    while not await lease.lead(controller.work):
+        pass  # lost: wait for it again
+
+
+def _options(settings: PodControllerSettings) -> Options:
+    return Options(
+        concurrency=settings.concurrency,
+        resync_s=settings.resync_interval,
+        exclude_daemonset_pods=settings.exclude_daemonset_pods,
+        pod_events=settings.pod_events,
+    )
