@@ -39,3 +39,10 @@ def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
         stdin=sys.stdin.buffer,
     )
     return dispatch(console, sys.argv[1:] if argv is None else argv)
+
+
+def run_single_command(program: Program, argv: Sequence[str] | None = None) -> int:
+    """Run a program that has one command, whose name the caller may leave out."""
+    (row,) = program.rows
+    given = list(sys.argv[1:] if argv is None else argv)
+    return run_program(program, given if given[:1] == [row.name] else [row.name, *given])

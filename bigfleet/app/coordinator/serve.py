@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from os import fspath
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.disk import DiskError
@@ -25,11 +24,10 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
 from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.parts import Part, logs_of, run_parts, tls_store
+from bigfleet.app.parts import Part, logs_of, process_metrics, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.verbs.version import COMMIT_VARIABLE
 from bigfleet.coordinator.assembly import Replica, assemble, serve_options
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
@@ -46,7 +44,6 @@ from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
 from bigfleet.transport.tls import TlsStore
-from bigfleet.version import __version__
 
 WEDGED_S: Final = 30.0
 """How long the Raft loop may be silent before the process counts as dead."""
@@ -109,8 +106,7 @@ async def _serve(settings: CoordinatorSettings, console: Console, members: Membe
             logs_of(settings, console, Component.COORDINATOR.value, node=settings.id)
         )
         stack.enter_context(proc.listen())
-        commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-        metrics = Metrics(Component.COORDINATOR, CollectorRegistry(), version=__version__, commit=commit)
+        metrics = process_metrics(Component.COORDINATOR, console)
         tls = tls_store(settings, logger)
         seams = system_seams(GrpcNet(tls, _hooks(logger, metrics)), proc)
         _warn_of_plaintext(settings, logger)

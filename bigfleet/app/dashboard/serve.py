@@ -20,7 +20,7 @@ from bigfleet.app.dashboard.command import DashboardSettings, trusted_networks
 from bigfleet.app.parts import logs_of, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
-from bigfleet.cli.verbs.version import COMMIT_VARIABLE
+from bigfleet.cli.verbs.version import build_commit
 from bigfleet.dashboard.cluster_reader import KubeClusters
 from bigfleet.dashboard.guard import Admission
 from bigfleet.dashboard.meter import own_metrics
@@ -123,7 +123,7 @@ async def _serve(
                 tls=tls,
                 warnings=(_STRANGERS,) if settings.allow_remote and not admission.asked else (),
             )
-            metrics = own_metrics(console.environ.get(COMMIT_VARIABLE) or "unknown")
+            metrics = own_metrics(build_commit(console.environ))
             dashboard = Dashboard(
                 options,
                 clock=clock,

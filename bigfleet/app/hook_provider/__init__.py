@@ -1,30 +1,22 @@
-"""The program `bigfleet-hook-provider`: its table of commands, which has one row, and its `main`.
+"""The program `bigfleet-hook-provider`, which has one command.
 
-Must never: import the command; the row names it, and it is imported when it runs.
+Must never: import the command here; `--version` has to be quick.
 Rules: packaging 1.1 and 1.2, providers 7.
 """
 
-import sys
-from collections.abc import Sequence
-from typing import Final
+from functools import partial
 
-from bigfleet.app.process import run_program
+from bigfleet.app.process import run_single_command
 from bigfleet.cli.framework.tree import Program, Row
-
-_SERVE: Final = "serve"
 
 PROGRAM = Program(
     name="bigfleet-hook-provider",
     summary="bigfleet-hook-provider serves machines of an inventory file, by commands of their owner.",
-    rows=(Row(_SERVE, "serve the machines of an inventory", "bigfleet.app.hook_provider.command:SERVE"),),
+    rows=(Row("serve", "serve the machines of an inventory", "bigfleet.app.hook_provider.command:SERVE"),),
     examples=(
         "bigfleet-hook-provider --inventory hall-7.yaml --state /var/lib/bigfleet-hook",
         "bigfleet-hook-provider --inventory hall-7.yaml --check",
     ),
 )
 
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Serve, or check, and return the exit code; the word `serve` may be left out."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    return run_program(PROGRAM, given if given[:1] == [_SERVE] else [_SERVE, *given])
+main = partial(run_single_command, PROGRAM)

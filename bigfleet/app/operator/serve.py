@@ -12,43 +12,31 @@ from contextlib import AsyncExitStack
 from os import fspath
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.disk import Disk
 from bigfleet.aio.identity import Role
-from bigfleet.aio.ids import SystemIds
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.cluster_access import connect, own_lease
 from bigfleet.app.garbage import hold_collection, release_collection, settle_collection
 from bigfleet.app.operator.command import DEFAULT_ROLLUP_S, OperatorSettings
-from bigfleet.app.parts import logs_of, run_parts, show_certificate
+from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics, show_certificate, tls_store
 from bigfleet.cli.framework.console import Console
-from bigfleet.cli.verbs.version import COMMIT_VARIABLE
-from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
-from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.login import Login, find_target
-from bigfleet.kube.resources import ObjectKey
+from bigfleet.kube.login import find_target
 from bigfleet.model.errors import BigFleetError
-from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component
-from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
 from bigfleet.operator.core.template.errors import TemplateError
 from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
-from bigfleet.transport.tls import TlsFiles, TlsStore
-from bigfleet.version import __version__
 
 NAME: Final = "bigfleet-operator"
-_DEFAULT_NAMESPACE: Final = "default"
 
 
 class BadTemplateError(BigFleetError):
@@ -58,11 +46,10 @@ class BadTemplateError(BigFleetError):
 def serve(settings: OperatorSettings, console: Console) -> int:
     """Work until a signal comes; return the exit code."""
     disk = SystemDisk()
-    tls = _tls(settings)
+    settings.tls_store(lambda _problem: None)  # certificates that cannot be used end the program now
     renderer = renderer_of(settings, disk)
-    kubeconfig = "" if settings.kubeconfig is None else fspath(settings.kubeconfig)
-    target = find_target(console.environ, disk, kubeconfig=kubeconfig)
-    return asyncio.run(_serve(settings, console, renderer, target, (tls, disk)))
+    target = find_target(console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""))
+    return asyncio.run(_serve(settings, console, renderer, target, disk))
 
 
 def renderer_of(settings: OperatorSettings, disk: Disk) -> Renderer:
@@ -93,37 +80,24 @@ def options_of(settings: OperatorSettings) -> OperatorOptions:
     )
 
 
-def _tls(settings: OperatorSettings) -> TlsFiles | None:
-    """Return the TLS files after loading them once, so that material that does not fit ends the program now."""
-    if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
-        return None
-    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
-    TlsStore(files, lambda _problem: None)
-    return files
-
-
 async def _serve(
     settings: OperatorSettings,
     console: Console,
     renderer: Renderer,
     target: Target,
-    material: tuple[TlsFiles | None, Disk],
+    disk: Disk,
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
-    tls, disk = material
     with (
         logs_of(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
-            registry = CollectorRegistry()
-            commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.OPERATOR, registry, version=__version__, commit=commit)
-            link = HttpLink(Login(target, disk, clock, run_plugin))
-            client = KubeClient(link, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
+            metrics = process_metrics(Component.OPERATOR, console)
+            client = connect(target, disk, clock, qps=settings.qps, burst=settings.burst)
             stack.push_async_callback(client.close)
             host = console.environ.get("HOSTNAME", "")
-            store = _store(tls, log)
+            store = tls_store(settings, log)
             net = GrpcNet(store)
 
             def make() -> Operator:
@@ -140,19 +114,10 @@ async def _serve(
                 )
 
             candidate = _Candidate(make)
-            address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-            http = await serve_http(address, metrics_text(registry), candidate.not_ready)
-            if http is not None:
-                stack.push_async_callback(http.stop)
+            metrics_port = await serve_metrics(stack, settings.metrics_addr, metrics, candidate.not_ready)
             _warn(renderer, log)
-            log.info("listening", server=target.server, metrics_port=http.port if http else 0)
-            lease = Lease(
-                client,
-                ObjectKey(target.namespace or _DEFAULT_NAMESPACE, NAME),
-                f"{host}_{SystemIds().session()}",
-                clock=clock,
-                stream=rng.stream("lease"),
-            )
+            log.info("listening", server=target.server, metrics_port=metrics_port)
+            lease = own_lease(client, target, NAME, host, clock=clock, rng=rng)
             working = candidate.lead(lease) if settings.leader_elect else candidate.work()
             parts: dict[str, Coroutine[Any, Any, object]] = {"operator": working}
             if store is not None:
@@ -185,10 +150,6 @@ class _Candidate:
     def not_ready(self) -> list[str]:
         """Return why the process is not ready."""
         return ["the lease is held by another"] if self._operator is None else self._operator.not_ready()
-
-
-def _store(tls: TlsFiles | None, log: FilteringBoundLogger) -> TlsStore | None:
-    return None if tls is None else TlsStore(tls, lambda problem: log.error("tls_problem", problem=problem))
 
 
 def _warn(renderer: Renderer, log: FilteringBoundLogger) -> None:

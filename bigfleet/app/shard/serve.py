@@ -8,7 +8,6 @@ Rules: shard 3 and 20; packaging 1.3 and 1.11; decisions S18, S20, S21.
 import asyncio
 from contextlib import AsyncExitStack
 
-from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.identity import Role
@@ -18,13 +17,20 @@ from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard.beside import dashboard_beside
 from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.parts import Part, logs_of, naming, show_certificate, tls_store, until_stop
+from bigfleet.app.parts import (
+    Part,
+    logs_of,
+    naming,
+    process_metrics,
+    serve_metrics,
+    show_certificate,
+    tls_store,
+    until_stop,
+)
 from bigfleet.app.shard.build import RunningShard, listening_shard
 from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.turns import quick_turns
 from bigfleet.cli.framework.console import Console
-from bigfleet.cli.verbs.version import COMMIT_VARIABLE
-from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
@@ -32,9 +38,7 @@ from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.shard.epoch import DataDirectory, open_data_directory
 from bigfleet.shard.session_service import SHARD
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
 from bigfleet.transport.tls import TlsStore
-from bigfleet.version import __version__
 
 _HEALTH_EVERY_S = 1.0
 
@@ -56,8 +60,7 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
         ):
             tls = tls_store(settings, log)
             seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
-            commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.SHARD, CollectorRegistry(), version=__version__, commit=commit)
+            metrics = process_metrics(Component.SHARD, console)
             tidying = asyncio.ensure_future(set_aside_what_lives(seams.clock))
             try:
                 return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
@@ -86,16 +89,13 @@ async def run_shard(
             listening_shard(settings, seams, data=data, metrics=metrics, log=log, fake=fake)
         )
         shard = running.shard
-        address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-        http = await serve_http(
-            address, metrics_text(metrics.registry), shard.not_ready, remarks=shard.remarks
+        metrics_port = await serve_metrics(
+            stack, settings.metrics_addr, metrics, shard.not_ready, shard.remarks
         )
-        if http is not None:
-            stack.push_async_callback(http.stop)
-        log.info("listening", port=running.server.port, metrics_port=http.port if http else 0)
+        log.info("listening", port=running.server.port, metrics_port=metrics_port)
         sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]
-        if http is not None:
-            sources.append(f"--scrape={settings.id}=http://127.0.0.1:{http.port}/metrics")
+        if metrics_port:
+            sources.append(f"--scrape={settings.id}=http://127.0.0.1:{metrics_port}/metrics")
         await stack.enter_async_context(dashboard_beside(settings.dashboard_addr, log, *sources))
         parts = _parts(settings, running, seams, metrics)
         if tls is not None:

@@ -9,31 +9,22 @@ Rules: operator 1 rule 8, 9 and 12; packaging 1.3, 1.8 and 1.11.
 import asyncio
 from contextlib import AsyncExitStack, suppress
 from os import fspath
-from typing import Final
 
 import yaml
-from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import SystemClock, timeout
 from bigfleet.aio.disk import Disk
-from bigfleet.aio.ids import SystemIds
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.app.parts import logs_of, run_parts
+from bigfleet.app.cluster_access import connect, own_lease
+from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics
 from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
 from bigfleet.cli.framework.console import Console
-from bigfleet.cli.verbs.version import COMMIT_VARIABLE
-from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
-from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.login import Login, find_target
-from bigfleet.kube.resources import ObjectKey
-from bigfleet.obs.exposition import metrics_text
+from bigfleet.kube.login import find_target
 from bigfleet.obs.metric import Component
-from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import COMPONENT, Options, PodController
 from bigfleet.podcontroller.core.penalties import (
     NO_DEFAULTS,
@@ -41,18 +32,13 @@ from bigfleet.podcontroller.core.penalties import (
     PenaltyDefaults,
     read_defaults,
 )
-from bigfleet.transport.http import serve_http
-from bigfleet.version import __version__
-
-_DEFAULT_NAMESPACE: Final = "default"
 
 
 def serve(settings: PodControllerSettings, console: Console) -> int:
     """Work until a signal comes; return the exit code."""
     disk = SystemDisk()
     defaults = load_defaults(settings, disk)
-    kubeconfig = "" if settings.kubeconfig is None else fspath(settings.kubeconfig)
-    target = find_target(console.environ, disk, kubeconfig=kubeconfig)
+    target = find_target(console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""))
     return asyncio.run(_serve(settings, console, defaults, target, disk))
 
 
@@ -85,11 +71,8 @@ async def _serve(
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
-            registry = CollectorRegistry()
-            commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.POD_CONTROLLER, registry, version=__version__, commit=commit)
-            link = HttpLink(Login(target, disk, clock, run_plugin))
-            client = KubeClient(link, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
+            metrics = process_metrics(Component.POD_CONTROLLER, console)
+            client = connect(target, disk, clock, qps=settings.qps, burst=settings.burst)
             stack.push_async_callback(client.close)
             host = console.environ.get("HOSTNAME", "")
             controller = PodController(
@@ -101,24 +84,16 @@ async def _serve(
                 defaults=defaults,
                 host=host,
             )
-            address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-            http = await serve_http(address, metrics_text(registry), controller.caches.not_ready)
-            if http is not None:
-                stack.push_async_callback(http.stop)
-            log.info("listening", server=target.server, metrics_port=http.port if http else 0)
+            not_ready = controller.caches.not_ready
+            metrics_port = await serve_metrics(stack, settings.metrics_addr, metrics, not_ready)
+            log.info("listening", server=target.server, metrics_port=metrics_port)
 
             async def settle() -> None:
                 with suppress(TimeoutError):
                     async with timeout(clock, settings.shutdown_grace):
                         await controller.settle()
 
-            lease = Lease(
-                client,
-                ObjectKey(target.namespace or _DEFAULT_NAMESPACE, COMPONENT),
-                f"{host}_{SystemIds().session()}",
-                clock=clock,
-                stream=rng.stream("lease"),
-            )
+            lease = own_lease(client, target, COMPONENT, host, clock=clock, rng=rng)
             working = lead(lease, controller) if settings.leader_elect else controller.work()
             return await run_parts(
                 {"caches": controller.keep_caches(), "work": working},

@@ -5,7 +5,7 @@ Rules: coordinator 15, packaging 1.9.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from bigfleet.cli.framework.console import Console
@@ -39,11 +39,6 @@ def done(console: Console, settings: OutputFlags, text: str, wire: Mapping[str, 
         write(console, settings, Record(wire))
     else:
         console.print(text)
-
-
-def moment(unix_ns: int) -> datetime:
-    """A time of the wire; 0 is never."""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC) if unix_ns else datetime.fromtimestamp(0, UTC)
 
 
 def age(unix_ns: int, now: datetime) -> str | None:

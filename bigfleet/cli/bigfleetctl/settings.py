@@ -23,7 +23,7 @@ from pydantic import Field
 from bigfleet.cli.framework.errors import CommandError, UnreadableValueError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Duration
-from bigfleet.cli.framework.settings import Flags, OutputFlags, TlsFlags
+from bigfleet.cli.framework.settings import OutputFlags, TlsFlags
 from bigfleet.cli.framework.tree import near_miss
 from bigfleet.cli.framework.values import parse_dial_address
 
@@ -76,8 +76,7 @@ def _addresses(text: str) -> tuple[str, ...]:
         raise UsageError(f"--coordinator: {error}") from None
 
 
-def _files(settings: Flags, given: Mapping[str, str]) -> tuple[Path, Path, Path] | None:
-    assert isinstance(settings, TlsFlags)  # noqa: S101  for the type checker
+def _files(settings: TlsFlags, given: Mapping[str, str]) -> tuple[Path, Path, Path] | None:
     if settings.tls_cert is not None and settings.tls_key is not None and settings.tls_ca is not None:
         return settings.tls_cert, settings.tls_key, settings.tls_ca
     named = [given.get(key) for key in _KEYS[1:]]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from bigfleet.cli.bigfleetctl.output import age, done, listing, moment
+from bigfleet.cli.bigfleetctl.output import age, done, listing
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
 from bigfleet.cli.framework.command import Command
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.output import Column
+from bigfleet.cli.framework.output import Column, time_of
 
 if TYPE_CHECKING:  # gRPC is imported by the verbs as they run, so that --help stays quick
     from bigfleet.cli.bigfleetctl.client import Ctl
@@ -68,8 +68,8 @@ def _list(settings: ListShardsSettings, console: Console) -> int:
                 {
                     "shard": shard.shard_id,
                     "address": shard.address or None,
-                    "registered": moment(shard.registered_at_unix_ns),
-                    "heartbeat": moment(shard.last_heartbeat_unix_ns),
+                    "registered": time_of(shard.registered_at_unix_ns),
+                    "heartbeat": time_of(shard.last_heartbeat_unix_ns),
                     "age": age(shard.last_heartbeat_unix_ns, console.now()),
                 }
                 for shard in shards

@@ -15,7 +15,7 @@ from bigfleet.cli.bigfleetctl.settings import CtlFlags
 from bigfleet.cli.framework.command import Command
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.output import Column, Listing, Record, colour_wanted, table, write
+from bigfleet.cli.framework.output import Column, Listing, Record, table_text, write
 
 if TYPE_CHECKING:  # gRPC is imported by the verb as it runs, so that --help stays quick
     from bigfleet.cli.bigfleetctl.client import Ctl
@@ -175,7 +175,6 @@ def _shard(row: Any, reports: Mapping[str, Any]) -> dict[str, object]:
 
 def _print(console: Console, settings: StatusSettings, document: Mapping[str, Any]) -> None:
     now = console.now()
-    colour = colour_wanted(console, no_color=settings.no_color)
     leader = document["leader"]
     head: dict[str, object] = {
         "cluster": document["cluster_id"] or None,
@@ -190,14 +189,14 @@ def _print(console: Console, settings: StatusSettings, document: Mapping[str, An
         head["blocked by"] = document["blocked_by"]
     write(console, settings, Record(head))
     console.print("")
-    console.stdout.write(table(Listing("replicas", _REPLICA, document["replicas"]), colour=colour))
+    console.stdout.write(table_text(console, settings, Listing("replicas", _REPLICA, document["replicas"])))
     for replica in document["replicas"]:
         if replica["problem"]:
             console.print(f"  {replica['address']}: {replica['problem']}")
     if leader:
         shards = [{**shard, "age": age(shard["last_heartbeat_unix_ns"], now)} for shard in document["shards"]]
         console.print("")
-        console.stdout.write(table(Listing("shards", _SHARD, shards), colour=colour))
+        console.stdout.write(table_text(console, settings, Listing("shards", _SHARD, shards)))
 
 
 def levels(document: Mapping[str, Any]) -> str | None:

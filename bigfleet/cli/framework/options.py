@@ -99,9 +99,7 @@ def by_name(options: Iterable[Option]) -> dict[str, Option]:
 
 
 def _group_title(cls: type) -> str:
-    title = vars(cls).get("group_title", "Flags")
-    assert isinstance(title, str)  # noqa: S101  a class variable of ours, for the type checker
-    return title
+    return str(vars(cls).get("group_title", "Flags"))
 
 
 def _declaring_group(settings: type[Flags], name: str) -> str:

@@ -7,7 +7,7 @@ Rules: packaging 1.9; coordinator 15 (columns two spaces apart, RFC 3339 in UTC,
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from json import dumps
 
 from bigfleet.cli.framework.console import Console
@@ -25,7 +25,10 @@ __all__ = [
     "is_zero_time",
     "rfc3339",
     "table",
+    "table_text",
+    "time_of",
     "write",
+    "yaml_text",
 ]
 
 EM_DASH = "—"
@@ -45,14 +48,24 @@ def write(console: Console, settings: OutputFlags, content: Listing | Record) ->
     if settings.output == "json":
         console.print(dumps(_document(content), indent=2, ensure_ascii=False))
     elif settings.output == "yaml":
-        import yaml
-
-        console.stdout.write(yaml.safe_dump(_document(content), sort_keys=False, allow_unicode=True))
+        console.stdout.write(yaml_text(_document(content)))
     elif isinstance(content, Record):
         console.stdout.write(_record_table(content))
     else:
-        colour = colour_wanted(console, no_color=settings.no_color)
-        console.stdout.write(table(content, wide=settings.output == "wide", colour=colour))
+        console.stdout.write(table_text(console, settings, content))
+
+
+def yaml_text(document: object) -> str:
+    """Return a document as YAML, its keys in their own order."""
+    import yaml
+
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def table_text(console: Console, settings: OutputFlags, listing: Listing) -> str:
+    """Return a listing as a table in the width and colour that the flags ask for."""
+    colour = colour_wanted(console, no_color=settings.no_color)
+    return table(listing, wide=settings.output == "wide", colour=colour)
 
 
 def colour_wanted(console: Console, *, no_color: bool) -> bool:
@@ -92,6 +105,11 @@ def cell(value: object) -> str:
 def is_zero_time(moment: datetime) -> bool:
     """Tell whether a time means never: year 1, as Go has it, or the epoch, as protobuf has it."""
     return moment.year == 1 or moment == _EPOCH
+
+
+def time_of(unix_ns: int) -> datetime:
+    """Return a time of the wire; 0 is the zero time."""
+    return _EPOCH + timedelta(microseconds=unix_ns // 1000)
 
 
 def rfc3339(moment: datetime) -> str:

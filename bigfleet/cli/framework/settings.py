@@ -13,13 +13,17 @@ is `--dry-run`, `BIGFLEET_SHARD_DRY_RUN` and `dry-run:`.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bigfleet.cli.framework.kinds import Cli, Duration, OptionalPath
+
+if TYPE_CHECKING:  # cryptography takes longer to import than --help may
+    from bigfleet.transport.tls import TlsFiles, TlsStore
 
 # Variables of the original that keep their names; they are never an unknown key of some command's prefix.
 KEPT_VARIABLES = {
@@ -122,3 +126,18 @@ class TlsFlags(Flags):
                 f"found {found} without {', '.join(missing)}, allowed is all three TLS flags or none"
             )
         return self
+
+    def tls_files(self) -> "TlsFiles | None":
+        """Return the three files; None means plaintext."""
+        from bigfleet.transport.tls import TlsFiles
+
+        if self.tls_cert is None or self.tls_key is None or self.tls_ca is None:
+            return None
+        return TlsFiles(self.tls_cert, self.tls_key, self.tls_ca)
+
+    def tls_store(self, on_problem: Callable[[str], None]) -> "TlsStore | None":
+        """Load the three files and follow their changes; None means plaintext."""
+        from bigfleet.transport.tls import TlsStore
+
+        files = self.tls_files()
+        return None if files is None else TlsStore(files, on_problem)

@@ -58,8 +58,9 @@ def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awa
     from bigfleet.kube.login import Login, find_target
 
     clock, disk = SystemClock(), SystemDisk()
-    path = "" if settings.kubeconfig is None else fspath(settings.kubeconfig)
-    target = find_target(console.environ, disk, kubeconfig=path, context=settings.context)
+    target = find_target(
+        console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""), context=settings.context
+    )
 
     async def answer() -> T:
         client = KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))

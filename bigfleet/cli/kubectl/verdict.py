@@ -18,7 +18,6 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.quantity import parse_quantity
 from bigfleet.model.quantity_text import canonical_text
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import capacity_pb2, shardread_pb2
 
 Document = dict[str, Any]
@@ -41,7 +40,7 @@ async def verdicts(
     tls: TlsFlags, shard: str, cluster: str, request: Document, console: Console
 ) -> tuple[str, ...]:
     """Return what a shard says about the needs that are like a request."""
-    channel = GrpcNet(_tls(tls, console)).dial(shard)
+    channel = GrpcNet(tls.tls_store(console.complain)).dial(shard)
     asked = shardread_pb2.InspectNeedsRequest(cluster_id=cluster)
     frames = []
     try:
@@ -119,9 +118,3 @@ def _amount(name: str, text: str) -> str:
         return canonical_text(parse_quantity(text), binary=True)
     except InvalidFieldError:
         return text
-
-
-def _tls(settings: TlsFlags, console: Console) -> TlsStore | None:
-    if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
-        return None
-    return TlsStore(TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca), console.complain)

@@ -15,7 +15,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, OptionalPath
-from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table
+from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 
 if TYPE_CHECKING:  # numpy comes with the engine, and --help must stay quick
@@ -76,7 +76,7 @@ def _engine(settings: EngineSettings, console: Console) -> int:
     if settings.output == "json":
         console.stdout.write(write_report(report).decode())
     elif settings.output == "yaml":
-        console.stdout.write(_yaml(report.document()))
+        console.stdout.write(yaml_text(report.document()))
     else:
         console.stdout.write(_report_tables(settings, console, report))
     return ExitCode.DONE
@@ -91,7 +91,7 @@ def _compare(settings: CompareSettings, console: Console) -> int:
 
         console.stdout.write(many_lines(_comparison_document(comparison)).decode())
     elif settings.output == "yaml":
-        console.stdout.write(_yaml(_comparison_document(comparison)))
+        console.stdout.write(yaml_text(_comparison_document(comparison)))
     else:
         console.stdout.write(_comparison_tables(settings, console, comparison))
     if settings.fail_over is None:
@@ -116,12 +116,6 @@ def _read(path: Path) -> "Report":
         raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
 
 
-def _yaml(document: dict[str, object]) -> str:
-    import yaml
-
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-
-
 def _report_tables(settings: OutputFlags, console: Console, report: "Report") -> str:
     rows = [
         {
@@ -136,11 +130,7 @@ def _report_tables(settings: OutputFlags, console: Console, report: "Report") ->
         for result in report.results
     ]
     listing = Listing("results", _RESULT_COLUMNS, rows)
-    shown = table(
-        listing,
-        wide=settings.output == "wide",
-        colour=colour_wanted(console, no_color=settings.no_color),
-    )
+    shown = table_text(console, settings, listing)
     return (
         f"profile {report.profile}, seed {report.seed}, Python {report.python}, NumPy {report.numpy}; "
         f"one unit is {report.unit_ms:g} ms here\n\n{shown}\n"
@@ -175,8 +165,7 @@ def _comparison_tables(settings: OutputFlags, console: Console, comparison: "Com
         }
         for row in comparison.rows
     ]
-    colour = colour_wanted(console, no_color=settings.no_color)
-    shown = table(Listing("results", _COMPARISON_COLUMNS, rows), colour=colour)
+    shown = table_text(console, settings, Listing("results", _COMPARISON_COLUMNS, rows))
     return f"{shown}\nanswers: {comparison.answers.value}\n"
 
 

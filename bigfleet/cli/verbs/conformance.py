@@ -22,7 +22,6 @@ from bigfleet.cli.framework.settings import TlsFlags
 if TYPE_CHECKING:  # gRPC comes with the kit, and --help must stay quick
     from bigfleet.provider.conformance.report import Report
     from bigfleet.provider.conformance.settings import Launcher, Profile, Settings, Survey
-    from bigfleet.transport.tls import TlsStore
 
 
 class ConformanceSettings(TlsFlags, env_prefix="BIGFLEET_CONFORMANCE_"):
@@ -153,7 +152,7 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
         system_settings,
     )
 
-    base = system_settings(tls=_tls(settings, console))
+    base = system_settings(tls=settings.tls_store(console.complain))
     directory = (
         Path(stack.enter_context(private_directory())) if settings.start or settings.fault_start else None
     )
@@ -192,15 +191,6 @@ def _profiles(names: tuple[str, ...]) -> "tuple[Profile, ...]":
         raise UsageError(
             f"--profile: found {found!r}, allowed is one or more of {', '.join(Profile)}"
         ) from None
-
-
-def _tls(settings: ConformanceSettings, console: Console) -> "TlsStore | None":
-    if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
-        return None
-    from bigfleet.transport.tls import TlsFiles, TlsStore
-
-    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
-    return TlsStore(files, console.complain)
 
 
 def _ask(console: Console, survey: "Survey") -> bool:

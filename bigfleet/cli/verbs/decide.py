@@ -16,7 +16,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
-from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table
+from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.documents import read_file
 
@@ -53,9 +53,7 @@ def _answer(settings: DecideSettings, console: Console, document: "SnapshotDocum
         return write_decision(document.situation, decision, document.places).decode()
     content = decision_document(document.situation, decision, document.places)
     if settings.output == "yaml":
-        import yaml
-
-        return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        return yaml_text(content)
     return _tables(settings, console, content)
 
 
@@ -78,11 +76,9 @@ def _decide_batch(settings: DecideSettings, console: Console) -> int:
 
 
 def _tables(settings: DecideSettings, console: Console, content: dict[str, Any]) -> str:
-    colour = colour_wanted(console, no_color=settings.no_color)
-    wide = settings.output == "wide"
     actions = Listing("actions", _ACTION_COLUMNS, content["actions"])
     needs = Listing("needs", _NEED_COLUMNS, list(_need_rows(content)))
-    return f"{table(actions, wide=wide, colour=colour)}\n{table(needs, wide=wide, colour=colour)}"
+    return "\n".join(table_text(console, settings, listing) for listing in (actions, needs))
 
 
 def _need_rows(content: dict[str, Any]) -> Iterator[dict[str, object]]:

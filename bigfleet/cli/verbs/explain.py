@@ -17,7 +17,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
-from bigfleet.cli.framework.output import Listing, colour_wanted, table
+from bigfleet.cli.framework.output import Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, source
 from bigfleet.cli.verbs.what_if import read_edit_files
@@ -58,9 +58,7 @@ def _explain(settings: ExplainSettings, console: Console) -> int:
     if settings.output == "json":
         console.print(json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
     elif settings.output == "yaml":
-        import yaml
-
-        console.stdout.write(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        console.stdout.write(yaml_text(content))
     else:
         console.stdout.write(_text(settings, console, content, quick=not tried))
     return ExitCode.DONE
@@ -103,14 +101,14 @@ async def _explained(channel: "Channel", settings: ExplainSettings) -> tuple[dic
 
 
 def _text(settings: ExplainSettings, console: Console, content: Mapping[str, Any], *, quick: bool) -> str:
-    colour, wide = colour_wanted(console, no_color=settings.no_color), settings.output == "wide"
+    wide = settings.output == "wide"
     title, listings = (
         (machine_title(content), machine_listings(content))
         if settings.machine
         else (need_title(content), need_listings(content, quick=quick))
     )
     parts = [f"{title}\n{content['sentence']}\n"]
-    parts += [table(_clipped(listing, wide), wide=wide, colour=colour) for listing in listings]
+    parts += [table_text(console, settings, _clipped(listing, wide)) for listing in listings]
     return "\n".join(parts)
 
 

@@ -8,7 +8,7 @@ Rules: wire 7 and 8, packaging 1.3, 1.9 and 1.10.
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
@@ -16,12 +16,15 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Duration
+from bigfleet.cli.framework.output import rfc3339, time_of
 from bigfleet.cli.framework.settings import TlsFlags
 from bigfleet.cli.verbs.documents import read_file
 
 if TYPE_CHECKING:  # gRPC takes longer to load than --help may take
+    from google.protobuf.message import Message
+
     from bigfleet.aio.net import Channel, RpcError
-    from bigfleet.transport.tls import TlsStore
+    from bigfleet.insight.v1 import insight_pb2
 
 T = TypeVar("T")
 
@@ -50,8 +53,6 @@ def source(settings: ShardFlags, file: Path | None, address: str | None, console
         raise UsageError(f"SNAPSHOT, --shard: found {found}, allowed is one of the two")
     if file is not None:
         return read_file(file, console)
-    from bigfleet.cli.verbs.live_answers import snapshot_document
-
     return ask(settings, address or "", console, lambda channel: snapshot_document(channel, settings.timeout))
 
 
@@ -71,19 +72,40 @@ async def _ask(
 async def _dialled(settings: ShardFlags, console: Console, address: str) -> "AsyncIterator[Channel]":
     from bigfleet.transport.grpc_net import GrpcNet
 
-    channel = GrpcNet(_tls(settings, console)).dial(address)
+    channel = GrpcNet(settings.tls_store(console.complain)).dial(address)
     try:
         yield channel
     finally:
         await channel.close()
 
 
-def _tls(settings: ShardFlags, console: Console) -> "TlsStore | None":
-    if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
-        return None
-    from bigfleet.transport.tls import TlsFiles, TlsStore
+async def snapshot_document(channel: "Channel", timeout_s: float) -> bytes:
+    """Return the whole snapshot document; a stream that breaks off raises."""
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import GET_SNAPSHOT
 
-    return TlsStore(TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca), console.complain)
+    async with channel.server_stream(GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=timeout_s) as frames:
+        return b"".join([frame.data async for frame in frames])
+
+
+def cycle_line(console: Console, cycle: "insight_pb2.Cycle", *parts: str) -> str:
+    """Return the line that says which cycle an answer is about, and how old that cycle is."""
+    who = f"shard {cycle.shard_id}" if cycle.shard_id else "the shard"
+    if not cycle.number:
+        return f"{who} has completed no cycle yet"
+    computed = time_of(cycle.computed_at_unix_nanos)
+    age = round((console.now() - computed).total_seconds())
+    ago = f" ({age} s ago)" if age >= 0 else ""
+    return ", ".join(
+        [f"{who}, cycle {cycle.number} of {rfc3339(computed.replace(microsecond=0))}{ago}", *parts]
+    )
+
+
+def message_document(message: "Message") -> dict[str, Any]:  # Any: JSON as protobuf makes it
+    """Return a message of the wire as a document with all of its fields, by their wire names."""
+    from google.protobuf.json_format import MessageToDict
+
+    return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
 
 
 def told(error: "RpcError", address: str, *, secured: bool) -> CommandError:

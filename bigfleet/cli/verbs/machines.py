@@ -5,7 +5,7 @@ Must never: fetch what is not shown.
 Rules: dashboard 4.2 and 8.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -13,9 +13,9 @@ from bigfleet.cli.framework.command import Command
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
-from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table, write
+from bigfleet.cli.framework.output import Column, Listing, table_text, time_of, write
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.live_shard import ShardFlags, ask
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
 
 if TYPE_CHECKING:
     from bigfleet.aio.net import Channel
@@ -49,19 +49,16 @@ class MachinesSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_MACHINES_")
 def _machines(settings: MachinesSettings, console: Console) -> int:
     header, rows = ask(settings, settings.shard, console, lambda channel: _list(channel, settings))
     if settings.output in ("json", "yaml"):
-        write(console, settings, Listing("machines", (), list(map(_document, rows))))
+        write(console, settings, Listing("machines", (), list(map(message_document, rows))))
         return ExitCode.DONE
-    from bigfleet.cli.verbs.live_answers import cycle_line
-
     states = ", ".join(f"{count} {state}" for state, count in sorted(header.by_state.items()))
     parts = [f"{header.total} of {header.machines} machines"] + ([states] if states else [])
     if len(rows) < header.total:
         parts.append(f"{len(rows)} shown; --limit 0 shows all")
     console.print(cycle_line(console, header.cycle, *parts))
     if rows:
-        colour = colour_wanted(console, no_color=settings.no_color)
         listing = Listing("machines", _COLUMNS, list(map(_row, rows)))
-        console.stdout.write("\n" + table(listing, wide=settings.output == "wide", colour=colour))
+        console.stdout.write("\n" + table_text(console, settings, listing))
     return ExitCode.DONE
 
 
@@ -101,7 +98,6 @@ _ORDERS = {
 
 
 def _row(machine: "insight_pb2.MachineRow") -> dict[str, object]:
-    from bigfleet.cli.verbs.live_answers import when
     from bigfleet.explain.amounts import readable
 
     bound = machine.assigned if machine.HasField("assigned") else None
@@ -117,19 +113,10 @@ def _row(machine: "insight_pb2.MachineRow") -> dict[str, object]:
         "price": f"{machine.price_per_hour:g}",
         "risk": f"{machine.interruption_probability:g}",
         "priority": bound.priority if bound is not None else None,
-        "idle": when(machine.idle_since_unix_nanos),
+        "idle": time_of(machine.idle_since_unix_nanos),
         "host": machine.host_ref or None,
         "error": machine.last_error or None,
     }
-
-
-def _document(machine: "insight_pb2.MachineRow") -> dict[str, Any]:  # Any: JSON as protobuf makes it
-    from google.protobuf.json_format import MessageToDict
-
-    content: dict[str, Any] = MessageToDict(
-        machine, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return content
 
 
 _COLUMNS = (

@@ -5,8 +5,8 @@ Must never: show "no cycle yet" as "no demand".
 Rules: wire 6, shard 19. Works against shards of the original too, which show everything and let us leave out the rest.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -14,9 +14,9 @@ from bigfleet.cli.framework.command import Command
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
-from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table, write
+from bigfleet.cli.framework.output import Column, Listing, table_text, write
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.live_shard import ShardFlags, ask
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
 
 if TYPE_CHECKING:
     from bigfleet.aio.net import Channel
@@ -36,7 +36,7 @@ class NeedsSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_NEEDS_"):
 def _needs(settings: NeedsSettings, console: Console) -> int:
     answer = ask(settings, settings.shard, console, lambda channel: _asked(channel, settings))
     if settings.output in ("json", "yaml"):
-        write(console, settings, Listing("needs", (), list(map(_document, answer.shown))))
+        write(console, settings, Listing("needs", (), list(map(message_document, answer.shown))))
         return ExitCode.DONE
     _print_tables(settings, console, answer)
     return ExitCode.DONE
@@ -102,8 +102,6 @@ async def _inspected(channel: "Channel", settings: NeedsSettings) -> _Answer:
 
 
 def _print_tables(settings: NeedsSettings, console: Console, answer: _Answer) -> None:
-    from bigfleet.cli.verbs.live_answers import cycle_line
-
     shown = answer.shown
     parts = ["1 need" if answer.needs == 1 else f"{answer.needs} needs"]
     if settings.short:
@@ -112,9 +110,8 @@ def _print_tables(settings: NeedsSettings, console: Console, answer: _Answer) ->
         parts.append(f"{len(shown)} shown")
     console.print(cycle_line(console, answer.cycle, *parts))
     if shown:
-        colour = colour_wanted(console, no_color=settings.no_color)
         listing = Listing("needs", _COLUMNS, list(map(_row, shown)))
-        console.stdout.write("\n" + table(listing, wide=settings.output == "wide", colour=colour))
+        console.stdout.write("\n" + table_text(console, settings, listing))
 
 
 def _row(view: "shardread_pb2.NeedView") -> dict[str, object]:
@@ -151,31 +148,20 @@ def _reason(view: "shardread_pb2.NeedView") -> str:
     return f"{name} (parked {view.parked_age_cycles})" if view.acquisition_parked else name
 
 
-def _document(view: "shardread_pb2.NeedView") -> dict[str, Any]:  # Any: JSON as protobuf makes it
-    from google.protobuf.json_format import MessageToDict
-
-    content: dict[str, Any] = MessageToDict(
-        view, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return content
-
-
-def _columns() -> Iterator[Column]:
-    yield Column("CLUSTER", "cluster")
-    yield Column("GROUP", "group")
-    yield Column("PRIORITY", "priority")
-    yield Column("WANTS", "total")
-    yield Column("SHORT", "short")
-    yield Column("MACHINES", "machines")
-    yield Column("NEW", "new")
-    yield Column("DOMAIN", "domain")
-    yield Column("CYCLES SHORT", "age")
-    yield Column("WHY", "reason")
-    yield Column("MATCHING", "supply", wide=True)
-    yield Column("PROFILE", "fingerprint", wide=True)
-
-
-_COLUMNS = tuple(_columns())
+_COLUMNS = (
+    Column("CLUSTER", "cluster"),
+    Column("GROUP", "group"),
+    Column("PRIORITY", "priority"),
+    Column("WANTS", "total"),
+    Column("SHORT", "short"),
+    Column("MACHINES", "machines"),
+    Column("NEW", "new"),
+    Column("DOMAIN", "domain"),
+    Column("CYCLES SHORT", "age"),
+    Column("WHY", "reason"),
+    Column("MATCHING", "supply", wide=True),
+    Column("PROFILE", "fingerprint", wide=True),
+)
 
 NEEDS = Command(
     NeedsSettings,

@@ -11,7 +11,7 @@ from bigfleet.cli.framework.command import Command
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
-from bigfleet.cli.verbs.live_shard import ShardFlags, ask
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, snapshot_document
 
 
 class SnapshotSettings(ShardFlags, env_prefix="BIGFLEET_SNAPSHOT_"):
@@ -21,8 +21,6 @@ class SnapshotSettings(ShardFlags, env_prefix="BIGFLEET_SNAPSHOT_"):
 
 
 def _snapshot(settings: SnapshotSettings, console: Console) -> int:
-    from bigfleet.cli.verbs.live_answers import snapshot_document
-
     data = ask(
         settings, settings.shard, console, lambda channel: snapshot_document(channel, settings.timeout)
     )

@@ -15,9 +15,9 @@ from bigfleet.cli.framework.command import Command
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
-from bigfleet.cli.framework.output import Column, Listing, Record, colour_wanted, table, write
+from bigfleet.cli.framework.output import Column, Listing, Record, table_text, write, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.live_shard import ShardFlags, ask
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
 
 if TYPE_CHECKING:
     from bigfleet.aio.net import Channel
@@ -102,10 +102,7 @@ async def _follow(channel: "Channel", settings: WatchSettings, console: Console)
 
             console.say(dumps(_document(status, shortfalls), ensure_ascii=False))
         elif settings.output == "yaml":
-            from yaml import safe_dump
-
-            document = safe_dump(_document(status, shortfalls), sort_keys=False, allow_unicode=True)
-            console.say(f"---\n{document}".rstrip("\n"))
+            console.say(f"---\n{yaml_text(_document(status, shortfalls))}".rstrip("\n"))
         else:
             clear = _CLEAR if console.stdout.isatty() else ""
             console.say(f"{clear}{_text(settings, console, status, shortfalls)}")
@@ -129,18 +126,14 @@ def _text(
     status: "insight_pb2.GetStatusResponse",
     shortfalls: "insight_pb2.ListShortfallsResponse",
 ) -> str:
-    from bigfleet.cli.verbs.live_answers import cycle_line
-
-    colour, wide = colour_wanted(console, no_color=settings.no_color), settings.output == "wide"
     parts = [
         _state(status),
         f"{status.needs - status.needs_short} of {status.needs} needs covered",
         f"{status.queue_depth} actions wait, {status.in_flight} under way",
     ]
     lines = [cycle_line(console, status.cycle, *parts), *(f"note: {note}" for note in status.notes)]
-    tables = (
-        table(listing, wide=wide, colour=colour) for listing in _listings(status, shortfalls) if listing.rows
-    )
+    listings = (listing for listing in _listings(status, shortfalls) if listing.rows)
+    tables = (table_text(console, settings, listing) for listing in listings)
     return "\n".join(["\n".join(lines) + "\n", *tables])
 
 
@@ -196,15 +189,8 @@ def _shortfall(row: "insight_pb2.ShortfallRow") -> dict[str, object]:
 def _document(
     status: "insight_pb2.GetStatusResponse", shortfalls: "insight_pb2.ListShortfallsResponse"
 ) -> dict[str, Any]:  # Any: what JSON can say
-    from google.protobuf.json_format import MessageToDict
-
-    told = {
-        name: MessageToDict(
-            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-        )
-        for name, message in (("status", status), ("shortfalls", shortfalls))
-    }
-    return {**told["status"], "shortfall_rows": told["shortfalls"]["shortfalls"]}
+    rows = message_document(shortfalls)["shortfalls"]
+    return {**message_document(status), "shortfall_rows": rows}
 
 
 STATUS = Command(

@@ -4,6 +4,7 @@ Must never: guess a commit; a build that was not told its commit says so.
 """
 
 import platform
+from collections.abc import Mapping
 
 from bigfleet.cli.framework.command import Command
 from bigfleet.cli.framework.console import Console
@@ -13,6 +14,11 @@ from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.version import __version__
 
 COMMIT_VARIABLE = "BIGFLEET_COMMIT"  # set by the image recipe; names no setting, so it has no flag
+
+
+def build_commit(environ: Mapping[str, str]) -> str:
+    """Return the commit of this build, `unknown` where the build does not say."""
+    return environ.get(COMMIT_VARIABLE) or "unknown"
 
 
 class VersionSettings(OutputFlags, env_prefix="BIGFLEET_VERSION_"):
@@ -27,7 +33,7 @@ def _run(settings: OutputFlags, console: Console) -> int:
     fields = {
         "program": console.program.name,
         "version": __version__,
-        "commit": console.environ.get(COMMIT_VARIABLE) or "unknown",
+        "commit": build_commit(console.environ),
         "python": platform.python_version(),
     }
     write(console, settings, Record(fields))

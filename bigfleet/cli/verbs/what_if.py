@@ -17,7 +17,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial, Duration
-from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table
+from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.documents import STDIN, read_file
 from bigfleet.cli.verbs.live_shard import ShardFlags, source
@@ -120,15 +120,12 @@ def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str
     if settings.output == "json":
         return one_line(answer.document()).decode()
     if settings.output == "yaml":
-        import yaml
-
-        return yaml.safe_dump(answer.document(), sort_keys=False, allow_unicode=True)
+        return yaml_text(answer.document())
     comparison = answer.comparison
-    colour, wide = colour_wanted(console, no_color=settings.no_color), settings.output == "wide"
     return "\n".join(
         [
             f"{_summary(comparison)}\n{_way(answer)}",
-            *(table(listing, wide=wide, colour=colour) for listing in _listings(comparison) if listing.rows),
+            *(table_text(console, settings, listing) for listing in _listings(comparison) if listing.rows),
         ]
     )
 

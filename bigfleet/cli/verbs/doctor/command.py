@@ -21,7 +21,6 @@ from bigfleet.cli.kubectl.flags import KubeFlags
 if TYPE_CHECKING:  # cryptography and the HTTP client take longer to load than --help may
     from bigfleet.cli.verbs.doctor.findings import Finding
     from bigfleet.kube.link import Link
-    from bigfleet.transport.tls import TlsFiles
 
 _COLUMNS: Final = (Column("RESULT", "result"), Column("CHECK", "check"), Column("SEEN", "seen"))
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -73,7 +72,7 @@ async def _findings(settings: DoctorSettings, console: Console) -> "list[Finding
     from bigfleet.aio.identity import Role
     from bigfleet.cli.verbs.doctor.probes import own_certificate, reachable, ready
 
-    files = _tls(settings)
+    files = settings.tls_files()
     found: list[Finding] = []
     if files is not None:
         found += own_certificate(files, Role(settings.role) if settings.role else None, console.now())
@@ -101,9 +100,10 @@ async def _ask_cluster(settings: DoctorSettings, console: Console) -> "list[Find
     from bigfleet.kube.login import Login, find_target
 
     disk = SystemDisk()
-    path = "" if settings.kubeconfig is None else fspath(settings.kubeconfig)
     try:
-        target = find_target(console.environ, disk, kubeconfig=path, context=settings.context)
+        target = find_target(
+            console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""), context=settings.context
+        )
         link = HttpLink(Login(target, disk, SystemClock(), run_plugin))
         try:
             namespace = settings.namespace or target.namespace or "default"
@@ -157,14 +157,6 @@ async def cluster_findings(
     else:
         found.append(good("rights", f"all of the role {role.name}"))
     return found
-
-
-def _tls(settings: TlsFlags) -> "TlsFiles | None":
-    from bigfleet.transport.tls import TlsFiles
-
-    if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
-        return None
-    return TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
 
 
 DOCTOR = Command(
