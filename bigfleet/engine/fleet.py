@@ -223,7 +223,7 @@ class Fleet:
         creating: dict[str, list[int]] = {}
         for row in self.id_order[states == MachineState.CREATING].tolist():
             name = self.stamps[int(self.assignment[row])].cluster
-            if name:  # one that is on order for nobody is credited to nobody (E7)
+            if name:  # a machine on order for no cluster is credited to none (E7)
                 creating.setdefault(name, []).append(row)
         code = (self.state[bound] == MachineState.CONFIGURING) * np.int64(self.kinds.price_ranks)
         code = (code + self.kinds.price_rank[self.kind[bound]]) * self.stamps.keep_ranks

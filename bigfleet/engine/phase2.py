@@ -170,7 +170,7 @@ class _Victims:
     def _protected(self, places: Numbers, mine: Precedence) -> Flags:
         """Which machines are claimed this cycle by a need that does not rank below the preemptor (E3)."""
         if self._holders is None:
-            self._holders = self._who_holds()  # asked for only where somebody is short and could be served
+            self._holders = self._who_holds()  # computed only when a need is short and could be served
         flags: Flags = self._holders.rank[self._rows[places]] >= self._holders.places[mine]
         return flags
 

@@ -1,7 +1,7 @@
 """Tells a reporter what the phases did, from what they left behind.
 
-Why: almost all that people ask about can still be read off once a phase is done, so the phases themselves stay as quick and
-as plain as if nobody listened.
+Why: almost everything a reporter gets can be computed after a phase, so the phases stay as fast and
+as simple as without a reporter.
 Must never: change anything it looks at.
 Rules: dashboard section 6.
 """

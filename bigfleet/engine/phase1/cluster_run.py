@@ -45,7 +45,7 @@ class ClusterRun:
         self.free: Flags = np.ones(self.members.rows.size, dtype=np.bool_)
 
     def again(self, fleet: Fleet) -> "ClusterRun":
-        """A copy of a finished run, to be looked through and, from some gang on, done anew."""
+        """A copy of a finished run, to be checked and, from some gang on, repeated."""
         run = ClusterRun(fleet, "", self.plans)
         run.members, run.outcomes, run.free = self.members, list(self.outcomes), self.free.copy()
         return run
@@ -78,7 +78,7 @@ class ClusterRun:
             self.outcomes.append(outcome)
 
     def steps_again(self, supply: GangSupply) -> Iterator[tuple[object, ...]]:
-        """Look at the choices that hung on shared supply; from the first that is now another, start anew."""
+        """Check the choices that depended on shared supply; repeat the run from the first that changes."""
         for place, before in enumerate(self.outcomes):
             if not before.waited:
                 continue
@@ -150,7 +150,7 @@ class ClusterRun:
         return NeedOutcome(taken, missing)
 
     def _served_by_its_own(self, plan: PlannedNeed, key: str) -> NeedOutcome | None:
-        """The outcome of a gang whose own machines cover it and lie in one domain; nearly every gang at rest.
+        """The outcome of a gang whose own machines cover it and are in one domain; nearly every gang at rest.
 
         No other domain then comes before that one, whatever could be acquired there (7.4).
         """
