@@ -1,6 +1,6 @@
 """The model provider's own values: kinds of operation, records, what survives a kill, the slots it begins with.
 
-Must never: be shared with the kit for provider authors; see `bigfleet.provider.conformance.zoo`.
+Must never: be shared with the kit for provider authors; see `bigfleet.provider.conformance.reference`.
 Rules: providers 1.2, 1.5 and 6.
 """
 
@@ -15,7 +15,7 @@ from bigfleet.v1alpha1 import provider_pb2 as pb
 Mutation = pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest
 
 
-class Kind(StrEnum):
+class ReferenceOperation(StrEnum):
     """The kinds of operation; each is its own idempotency key."""
 
     CREATE = "create"
@@ -25,22 +25,22 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ReferenceEdge:
     source: State
     through: State
     target: State
 
 
-EDGES: Final[Mapping[Kind, Edge]] = {
-    Kind.CREATE: Edge(S, CREATING, I),
-    Kind.CONFIGURE: Edge(I, CONFIGURING, C),
-    Kind.DRAIN: Edge(C, DRAINING, I),
-    Kind.DELETE: Edge(I, DELETING, S),
+EDGES: Final[Mapping[ReferenceOperation, ReferenceEdge]] = {
+    ReferenceOperation.CREATE: ReferenceEdge(S, CREATING, I),
+    ReferenceOperation.CONFIGURE: ReferenceEdge(I, CONFIGURING, C),
+    ReferenceOperation.DRAIN: ReferenceEdge(C, DRAINING, I),
+    ReferenceOperation.DELETE: ReferenceEdge(I, DELETING, S),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ReferenceToken:
     shard: str
     epoch: int
     sequence: int
@@ -55,28 +55,28 @@ class Token:
 
 
 @dataclass(slots=True)
-class Record:
+class ReferenceRecord:
     """One machine, the operations it has seen, and the revision of its last change."""
 
     machine: pb.Machine
-    operations: dict[Kind, str] = field(default_factory=dict)
+    operations: dict[ReferenceOperation, str] = field(default_factory=dict)
     changed: int = 0
     serial: int = 0
     """Counts accepted operations, so that the late result of an old one can be told and thrown away."""
 
 
 @dataclass(slots=True)
-class Store:
+class ReferenceStore:
     """What survives a kill."""
 
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, ReferenceRecord] = field(default_factory=dict)
     marks: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
     revision: int = 0
     operations: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
+class ReferenceOptions:
     """What kind of provider to play."""
 
     slots: int = 32
@@ -93,11 +93,11 @@ class ModelOptions:
     """Nodes become Ready only when `ready` is called."""
 
 
-FAULTS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.CREATE: (),
-    Kind.CONFIGURE: ("fault-error", "fault-timeout", "fault-slow-ok", "fault-readiness-block"),
-    Kind.DRAIN: ("fault-drain-error",),
-    Kind.DELETE: (),
+FAULTS: Final[Mapping[ReferenceOperation, tuple[str, ...]]] = {
+    ReferenceOperation.CREATE: (),
+    ReferenceOperation.CONFIGURE: ("fault-error", "fault-timeout", "fault-slow-ok", "fault-readiness-block"),
+    ReferenceOperation.DRAIN: ("fault-drain-error",),
+    ReferenceOperation.DELETE: (),
 }
 
 

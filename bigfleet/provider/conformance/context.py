@@ -9,40 +9,40 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from bigfleet.aio.clock import monotonic_s
 from bigfleet.aio.rng import RandomStream, SeededRng
-from bigfleet.provider.conformance.bench import Bench, Capabilities
-from bigfleet.provider.conformance.caller import Ack, Caller, Listing
-from bigfleet.provider.conformance.calls import NO_TOKEN, CallLog, Token
+from bigfleet.provider.conformance.caller import Caller, ListReply, MutationReply
+from bigfleet.provider.conformance.calls import NO_TOKEN, CallLog, CallToken
 from bigfleet.provider.conformance.checks import accepted, fail, in_state, listed, require
 from bigfleet.provider.conformance.errors import LaunchError, SkippedError
-from bigfleet.provider.conformance.settings import Settings, Timings
+from bigfleet.provider.conformance.settings import RunSettings, Timings
 from bigfleet.provider.conformance.states import C, F, I, S, State, state_name
+from bigfleet.provider.conformance.target_endpoint import Capabilities, TargetEndpoint
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 
 class FenceProbe:
     """One machine on which tokens are tried with a call that is idempotent once it was accepted."""
 
-    def __init__(self, lab: "Lab", machine_id: str) -> None:
-        self.machine_id, self._lab = machine_id, lab
+    def __init__(self, context: "BehaviourContext", machine_id: str) -> None:
+        self.machine_id, self._lab = machine_id, context
 
-    async def __call__(self, shard: str, epoch: int, sequence: int) -> Ack:
+    async def __call__(self, shard: str, epoch: int, sequence: int) -> MutationReply:
         """Try a token by the machine's first move."""
-        return await self._lab.move(self.machine_id, Token(shard, epoch, sequence))
+        return await self._lab.move(self.machine_id, CallToken(shard, epoch, sequence))
 
 
-class Lab:
+class BehaviourContext:
     """The surroundings of one behaviour."""
 
     def __init__(
         self,
         behaviour_id: str,
-        bench: Bench,
+        endpoint: TargetEndpoint,
         *,
         poll_s: float,
         run_baseline: Callable[[str], Awaitable[tuple[str, ...]]],
     ) -> None:
-        self.bench, self.log = bench, CallLog()
-        self.calls: Caller = bench.connect(self.log)
+        self.endpoint, self.log = endpoint, CallLog()
+        self.calls: Caller = endpoint.connect(self.log)
         self.notes: list[str] = []
         self.run_baseline = run_baseline
         """Runs the baseline against another endpoint and returns what failed; for the self-test."""
@@ -51,21 +51,21 @@ class Lab:
         self._others: list[Caller] = []
 
     @property
-    def settings(self) -> Settings:
-        return self.bench.settings
+    def settings(self) -> RunSettings:
+        return self.endpoint.settings
 
     @property
     def timings(self) -> Timings:
-        return self.bench.settings.timings
+        return self.endpoint.settings.timings
 
     @property
     def bare_metal(self) -> bool:
-        return self.bench.settings.bare_metal
+        return self.endpoint.settings.bare_metal
 
     @property
     def capabilities(self) -> Capabilities:
         """What the probe found; without a probe nothing optional is assumed."""
-        return self.bench.capabilities or Capabilities(cursor=False, delete=False)
+        return self.endpoint.capabilities or Capabilities(cursor=False, delete=False)
 
     # Names and lots, all of them from run id, behaviour and seed.
 
@@ -98,7 +98,7 @@ class Lab:
 
     def another_connection(self) -> Caller:
         """Return a second connection to the same endpoint."""
-        caller = self.bench.connect(self.log)
+        caller = self.endpoint.connect(self.log)
         self._others.append(caller)
         return caller
 
@@ -117,11 +117,11 @@ class Lab:
             machine.state == S and self.settings.may_touch(machine.id)
             for machine in (await self.all()).machines
         )
-        return await self.slots(max(min(most, free - len(self.bench.leftovers)), 1))
+        return await self.slots(max(min(most, free - len(self.endpoint.leftovers)), 1))
 
     async def labelled_slot(self, key: str, value: str) -> str:
         """Take a slot that bears a label."""
-        taken = await self.bench.take(self.calls, 1, S, (key, value))
+        taken = await self.endpoint.take(self.calls, 1, S, (key, value))
         self.held.extend(taken)
         return taken[0]
 
@@ -165,9 +165,9 @@ class Lab:
 
     async def movables(self, count: int) -> list[str]:
         """Take machines that can make their first move."""
-        return await self._take(count, self.bench.start_state)
+        return await self._take(count, self.endpoint.start_state)
 
-    async def move(self, machine_id: str, token: Token = NO_TOKEN) -> Ack:
+    async def move(self, machine_id: str, token: CallToken = NO_TOKEN) -> MutationReply:
         """Ask for a machine's first move: Create of a slot, on bare metal Configure of an Idle machine."""
         if self.bare_metal:
             return await self.calls.configure(machine_id, self.cluster(), token)
@@ -193,7 +193,7 @@ class Lab:
         require(sight.ok, f"Get {machine_id}: found {sight}, due was OK")
         return sight.machine
 
-    async def all(self) -> Listing:
+    async def all(self) -> ListReply:
         """Read everything."""
         return listed(await self.calls.list(), "List all")
 
@@ -259,13 +259,13 @@ class Lab:
 
     async def restart(self) -> None:
         """Kill the process under test and go on with a fresh one on the same state."""
-        await self.bench.kill()
+        await self.endpoint.kill()
         await self.calls.close()
         try:
-            await self.bench.relaunch()
+            await self.endpoint.relaunch()
         except LaunchError as error:
             fail(f"after the kill the process does not come up again: {error}")
-        self.calls = self.bench.connect(self.log)
+        self.calls = self.endpoint.connect(self.log)
 
     def skip(self, reason: str) -> None:
         """End the behaviour as not applicable to this provider."""
@@ -277,7 +277,7 @@ class Lab:
             await caller.close()
 
     async def _take(self, count: int, state: State) -> list[str]:
-        taken = await self.bench.take(self.calls, count, state)
+        taken = await self.endpoint.take(self.calls, count, state)
         self.held.extend(taken)
         return taken
 

@@ -13,23 +13,23 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import Net, Server
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.values import ModelOptions, Store
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.values import ReferenceOptions, ReferenceStore
 from bigfleet.provider.methods import PROVIDER
 
 _LOOPBACK: Final = "127.0.0.1"
 
-MakeModel = Callable[[Clock, ModelOptions, Store], Model]
+MakeModel = Callable[[Clock, ReferenceOptions, ReferenceStore], ReferenceProvider]
 
 
-async def serve(net: Net, model: Model) -> tuple[Server, str]:
+async def serve(net: Net, model: ReferenceProvider) -> tuple[Server, str]:
     """Serve a model on a free port of the loopback and return server and target."""
     server = await net.serve(f"{_LOOPBACK}:0", [PROVIDER.bind(model)])
     return server, f"{_LOOPBACK}:{server.port}"
 
 
 @asynccontextmanager
-async def served(net: Net, model: Model) -> AsyncIterator[str]:
+async def served(net: Net, model: ReferenceProvider) -> AsyncIterator[str]:
     """Serve a model for as long as the body runs; yields the target."""
     server, target = await serve(net, model)
     try:
@@ -39,10 +39,12 @@ async def served(net: Net, model: Model) -> AsyncIterator[str]:
         await model.stop()
 
 
-class ModelProcess:
+class ReferenceProcess:
     """A model that plays a process; see `bigfleet.provider.conformance.settings.Running`."""
 
-    def __init__(self, server: Server, target: str, model: Model, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, server: Server, target: str, model: ReferenceProvider, on_end: Callable[[], None]
+    ) -> None:
         self._server, self._target, self._model, self._on_end = server, target, model, on_end
         self._ended = False
 
@@ -67,19 +69,21 @@ class ModelProcess:
         await self._model.stop()
 
 
-class ModelLauncher:
+class ReferenceLauncher:
     """Starts models; see `bigfleet.provider.conformance.settings.Launcher`."""
 
-    def __init__(self, net: Net, clock: Clock, options: ModelOptions, make: MakeModel = Model) -> None:
+    def __init__(
+        self, net: Net, clock: Clock, options: ReferenceOptions, make: MakeModel = ReferenceProvider
+    ) -> None:
         self._net, self._clock, self._options, self._make = net, clock, options, make
-        self._stores: dict[str, Store] = {}
+        self._stores: dict[str, ReferenceStore] = {}
 
-    async def start(self, state: str, seed_count: int) -> ModelProcess:
-        store = deepcopy(self._stores.get(state, Store()))
+    async def start(self, state: str, seed_count: int) -> ReferenceProcess:
+        store = deepcopy(self._stores.get(state, ReferenceStore()))
         model = self._make(self._clock, replace(self._options, slots=seed_count), store)
         server, target = await serve(self._net, model)
 
         def keep() -> None:
             self._stores[state] = deepcopy(model.store)
 
-        return ModelProcess(server, target, model, keep)
+        return ReferenceProcess(server, target, model, keep)

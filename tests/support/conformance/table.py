@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Final
 
-from bigfleet.provider.conformance.zoo.violation import Violation
-from bigfleet.provider.conformance.zoo.violations import fencing, lifecycle, listing, metadata, operations
+from tests.support.conformance.violation import Violation
+from tests.support.conformance.violations import fencing, lifecycle, listing, metadata, operations
 
 
 def _of(module: ModuleType) -> Iterator[Violation]:

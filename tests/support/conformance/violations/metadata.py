@@ -3,22 +3,25 @@
 Must never: be honest.
 """
 
-# ruff: noqa: ARG002 - the signature is the honest model's
-
 import unicodedata
 
 from bigfleet.aio.clock import Clock
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.values import (
+    ReferenceOperation,
+    ReferenceOptions,
+    ReferenceRecord,
+    ReferenceStore,
+)
 from bigfleet.provider.conformance.states import C
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.values import Kind, ModelOptions, Record, Store
-from bigfleet.provider.conformance.zoo.violation import violation
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.conformance.violation import violation
 
 
-class _Mangles(Model):
+class _Mangles(ReferenceProvider):
     """The map is changed before it is stored."""
 
-    def bind(self, record: Record, request: pb.ConfigureRequest) -> None:
+    def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         super().bind(record, request)
         kept = self.mangled(dict(record.machine.shard_metadata))
         record.machine.shard_metadata.clear()
@@ -45,10 +48,10 @@ class ForgetMetadata(_Mangles):
 
 
 @violation("metadata-survives-drain", "A24")
-class MetadataSurvivesDrain(Model):
+class MetadataSurvivesDrain(ReferenceProvider):
     """A drain clears the cluster and leaves the map."""
 
-    def unbind(self, record: Record) -> None:
+    def unbind(self, record: ReferenceRecord) -> None:
         record.machine.cluster = ""
 
 
@@ -77,18 +80,18 @@ class TextNormalised(_Mangles):
 
 
 @violation("metadata-merges", "B502")
-class MetadataMerges(Model):
+class MetadataMerges(ReferenceProvider):
     """A new binding inherits the map of the old one."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self._old: dict[str, dict[str, str]] = {}
         super().__init__(clock, options, store)
 
-    def unbind(self, record: Record) -> None:
+    def unbind(self, record: ReferenceRecord) -> None:
         self._old[record.machine.id] = dict(record.machine.shard_metadata)
         super().unbind(record)
 
-    def bind(self, record: Record, request: pb.ConfigureRequest) -> None:
+    def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         record.machine.shard_metadata.update(self._old.get(record.machine.id, {}))
         super().bind(record, request)
 
@@ -107,33 +110,33 @@ class MapCutAtOneMebibyte(_Mangles):
 
 
 @violation("late-metadata", "B504")
-class LateMetadata(Model):
+class LateMetadata(ReferenceProvider):
     """The map is set when Configuring ends, not when it begins."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self._late: dict[str, dict[str, str]] = {}
         super().__init__(clock, options, store)
 
-    def bind(self, record: Record, request: pb.ConfigureRequest) -> None:
+    def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         super().bind(record, request)
         self._late[record.machine.id] = dict(record.machine.shard_metadata)
         record.machine.shard_metadata.clear()
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
-        if kind is Kind.CONFIGURE:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
+        if kind is ReferenceOperation.CONFIGURE:
             record.machine.shard_metadata.update(self._late[record.machine.id])
         super().complete(kind, record, serial)
 
 
 @violation("metadata-wears-off", "B505")
-class MetadataWearsOff(Model):
+class MetadataWearsOff(ReferenceProvider):
     """Every third read of a bound machine lacks a key."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self._reads = 0
         super().__init__(clock, options, store)
 
-    def shown(self, record: Record) -> pb.Machine:
+    def shown(self, record: ReferenceRecord) -> pb.Machine:
         machine = super().shown(record)
         if machine.state == C and machine.shard_metadata:
             self._reads += 1
@@ -143,14 +146,14 @@ class MetadataWearsOff(Model):
 
 
 @violation("third-drain-keeps-metadata", "B1104")
-class ThirdDrainKeepsMetadata(Model):
+class ThirdDrainKeepsMetadata(ReferenceProvider):
     """From the third drain of a machine on the map stays."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self._drains: dict[str, int] = {}
         super().__init__(clock, options, store)
 
-    def unbind(self, record: Record) -> None:
+    def unbind(self, record: ReferenceRecord) -> None:
         count = self._drains[record.machine.id] = self._drains.get(record.machine.id, 0) + 1
         record.machine.cluster = ""
         if count < 3:

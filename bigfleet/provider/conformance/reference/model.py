@@ -1,6 +1,6 @@
 """A provider in memory that keeps the contract, written as many small methods so that each rule can be broken alone.
 
-Why: see `bigfleet.provider.conformance.zoo`. Subclasses in the violations modules override one method each.
+Why: see `bigfleet.provider.conformance.reference`. Subclasses in the violations modules override one method each.
 Must never: await between the checks of a mutating call and its effect: they are one critical section (providers 1.3).
 Rules: providers 1 and 6.
 """
@@ -13,18 +13,18 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.aio.net import Call, Code, RefusedError
-from bigfleet.provider.conformance.states import REAL, TRANSITIONAL, F, I, state_name
-from bigfleet.provider.conformance.zoo.values import (
+from bigfleet.provider.conformance.reference.values import (
     EDGES,
     FAULTS,
-    Kind,
-    ModelOptions,
     Mutation,
-    Record,
-    Store,
-    Token,
+    ReferenceOperation,
+    ReferenceOptions,
+    ReferenceRecord,
+    ReferenceStore,
+    ReferenceToken,
     slot,
 )
+from bigfleet.provider.conformance.states import REAL, TRANSITIONAL, F, I, state_name
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 _LATE_S: Final = 1.0
@@ -34,33 +34,33 @@ class SubstrateError(Exception):
     """The imagined substrate failed."""
 
 
-class Model:
+class ReferenceProvider:
     """The provider; handlers are named after the calls."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self.clock, self.options = clock, options
-        self.store = store if store is not None else Store()
+        self.store = store if store is not None else ReferenceStore()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready: dict[str, asyncio.Event] = {}
         if self.store.records:
             self.reload()
         else:
             for machine in self.seed():
-                self.store.records[machine.id] = Record(machine)
+                self.store.records[machine.id] = ReferenceRecord(machine)
 
     # The six calls.
 
     async def create(self, request: pb.CreateRequest, call: Call) -> pb.TransitionAck:
-        return await self.mutate(Kind.CREATE, request, call)
+        return await self.mutate(ReferenceOperation.CREATE, request, call)
 
     async def configure(self, request: pb.ConfigureRequest, call: Call) -> pb.TransitionAck:
-        return await self.mutate(Kind.CONFIGURE, request, call)
+        return await self.mutate(ReferenceOperation.CONFIGURE, request, call)
 
     async def drain(self, request: pb.DrainRequest, call: Call) -> pb.TransitionAck:
-        return await self.mutate(Kind.DRAIN, request, call)
+        return await self.mutate(ReferenceOperation.DRAIN, request, call)
 
     async def delete(self, request: pb.DeleteRequest, call: Call) -> pb.TransitionAck:
-        return await self.mutate(Kind.DELETE, request, call)
+        return await self.mutate(ReferenceOperation.DELETE, request, call)
 
     async def get(self, request: pb.MachineRef, _call: Call) -> pb.Machine:
         self.check_id(request.id)
@@ -77,11 +77,11 @@ class Model:
 
     # The order of checks of a mutating call.
 
-    async def mutate(self, kind: Kind, request: Mutation, call: Call) -> pb.TransitionAck:
+    async def mutate(self, kind: ReferenceOperation, request: Mutation, call: Call) -> pb.TransitionAck:
         self.check_arguments(kind, request)
-        if kind is Kind.DELETE and not self.options.delete:
+        if kind is ReferenceOperation.DELETE and not self.options.delete:
             raise RefusedError(Code.UNIMPLEMENTED, "Delete is not offered")
-        token = Token(request.shard_id, request.shard_epoch, request.sequence_number)
+        token = ReferenceToken(request.shard_id, request.shard_epoch, request.sequence_number)
         self.fence(kind, request.machine_id, token)
         record = self.find(request.machine_id)
         known = self.repeated(kind, record, token)
@@ -94,14 +94,14 @@ class Model:
         self.begin(kind, record, request)
         return self.ack(record, record.operations[kind])
 
-    def check_arguments(self, kind: Kind, request: Mutation) -> None:
+    def check_arguments(self, kind: ReferenceOperation, request: Mutation) -> None:
         self.check_id(request.machine_id)
 
     def check_id(self, machine_id: str) -> None:
         if not machine_id:
             raise RefusedError(Code.INVALID_ARGUMENT, "machine_id: found '', allowed is not empty")
 
-    def fence(self, kind: Kind, machine_id: str, token: Token) -> None:
+    def fence(self, kind: ReferenceOperation, machine_id: str, token: ReferenceToken) -> None:
         if token.empty:
             return
         key = self.mark_key(kind, machine_id, token)
@@ -109,49 +109,53 @@ class Model:
             raise RefusedError(Code.FAILED_PRECONDITION, "the token is stale")
         self.store.marks[key] = token.pair
 
-    def mark_key(self, kind: Kind, machine_id: str, token: Token) -> tuple[str, ...]:
+    def mark_key(self, kind: ReferenceOperation, machine_id: str, token: ReferenceToken) -> tuple[str, ...]:
         return token.shard, machine_id
 
-    def newer(self, token: Token, mark: tuple[int, int] | None) -> bool:
+    def newer(self, token: ReferenceToken, mark: tuple[int, int] | None) -> bool:
         return mark is None or token.pair > mark
 
-    def find(self, machine_id: str) -> Record:
+    def find(self, machine_id: str) -> ReferenceRecord:
         record = self.store.records.get(machine_id)
         if record is None:
             raise RefusedError(Code.NOT_FOUND, f"machine {machine_id}: unknown")
         return record
 
-    def repeated(self, kind: Kind, record: Record, token: Token) -> str | None:
+    def repeated(
+        self, kind: ReferenceOperation, record: ReferenceRecord, token: ReferenceToken
+    ) -> str | None:
         edge = EDGES[kind]
         if record.machine.state in (edge.through, edge.target):
             return record.operations.get(kind)
         return None
 
-    def repeat_ack(self, kind: Kind, record: Record, operation_id: str) -> pb.TransitionAck:
+    def repeat_ack(
+        self, kind: ReferenceOperation, record: ReferenceRecord, operation_id: str
+    ) -> pb.TransitionAck:
         return self.ack(record, operation_id)
 
-    def in_position(self, kind: Kind, record: Record) -> bool:
+    def in_position(self, kind: ReferenceOperation, record: ReferenceRecord) -> bool:
         return record.machine.state == EDGES[kind].source
 
-    def position_code(self, kind: Kind) -> Code:
+    def position_code(self, kind: ReferenceOperation) -> Code:
         return Code.INTERNAL
 
-    def told_position(self, kind: Kind, record: Record) -> str:
+    def told_position(self, kind: ReferenceOperation, record: ReferenceRecord) -> str:
         return f"{kind} is not possible in {state_name(record.machine.state)}"
 
-    async def hesitate(self, kind: Kind) -> None:
+    async def hesitate(self, kind: ReferenceOperation) -> None:
         """Do nothing: between the checks and the effect nobody else may come in."""
 
-    def new_operation(self, kind: Kind, record: Record) -> str:
+    def new_operation(self, kind: ReferenceOperation, record: ReferenceRecord) -> str:
         self.store.operations += 1
         return f"op-{self.store.operations:08d}"
 
-    def ack(self, record: Record, operation_id: str) -> pb.TransitionAck:
+    def ack(self, record: ReferenceRecord, operation_id: str) -> pb.TransitionAck:
         return pb.TransitionAck(operation_id=operation_id, machine=self.shown(record))
 
     # What happens once a call is accepted.
 
-    def begin(self, kind: Kind, record: Record, request: Mutation) -> None:
+    def begin(self, kind: ReferenceOperation, record: ReferenceRecord, request: Mutation) -> None:
         record.serial += 1
         record.machine.state = EDGES[kind].through
         if isinstance(request, pb.ConfigureRequest):
@@ -164,11 +168,11 @@ class Model:
         else:
             self.complete(kind, record, record.serial)
 
-    def bind(self, record: Record, request: pb.ConfigureRequest) -> None:
+    def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         record.machine.cluster = request.cluster_id
         record.machine.shard_metadata.update(request.shard_metadata)
 
-    async def work(self, kind: Kind, record: Record, serial: int) -> None:
+    async def work(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         try:
             async with timeout(self.clock, self.options.timeout_s):
                 await self.substrate(kind, record)
@@ -182,27 +186,27 @@ class Model:
         else:
             self.complete(kind, record, serial)
 
-    async def substrate(self, kind: Kind, record: Record) -> None:
+    async def substrate(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
         """Do the imagined work."""
         await self.clock.sleep(self.latency_s(kind, record))
         if self.is_fault(kind, record):
             await self.fault(kind, record)
-        if kind is Kind.CONFIGURE and self.options.staged:
+        if kind is ReferenceOperation.CONFIGURE and self.options.staged:
             await self._ready.setdefault(record.machine.id, asyncio.Event()).wait()
 
-    def latency_s(self, kind: Kind, record: Record) -> float:
+    def latency_s(self, kind: ReferenceOperation, record: ReferenceRecord) -> float:
         return self.options.latency_s
 
-    def is_fault(self, kind: Kind, record: Record) -> bool:
+    def is_fault(self, kind: ReferenceOperation, record: ReferenceRecord) -> bool:
         if not self.options.faults:
             return False
-        if kind is Kind.CREATE:
+        if kind is ReferenceOperation.CREATE:
             return record.machine.labels.get("conformance.fault/create") == "error"
         trigger = record.machine.cluster
         return trigger in FAULTS[kind]
 
-    async def fault(self, kind: Kind, record: Record) -> None:
-        if kind is Kind.CONFIGURE and record.machine.cluster != "fault-error":
+    async def fault(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        if kind is ReferenceOperation.CONFIGURE and record.machine.cluster != "fault-error":
             await asyncio.get_running_loop().create_future()  # until the timeout of the transition
         raise SubstrateError(f"injected: {kind}")
 
@@ -210,46 +214,46 @@ class Model:
         """Let the node of a machine become Ready, in a staged model."""
         self._ready.setdefault(machine_id, asyncio.Event()).set()
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         if record.serial != serial or record.machine.state != EDGES[kind].through:
             return  # its time ran out before
         record.machine.state = EDGES[kind].target
-        if kind is Kind.CREATE:
+        if kind is ReferenceOperation.CREATE:
             record.machine.host.provider, record.machine.host.ref = "model", f"host-{record.machine.id}"
-        elif kind is Kind.DRAIN:
+        elif kind is ReferenceOperation.DRAIN:
             self.unbind(record)
-        elif kind is Kind.DELETE:
+        elif kind is ReferenceOperation.DELETE:
             record.machine.ClearField("host")
         self.touch(record)
 
-    def unbind(self, record: Record) -> None:
+    def unbind(self, record: ReferenceRecord) -> None:
         record.machine.cluster = ""
         record.machine.shard_metadata.clear()
 
-    def fail(self, kind: Kind, record: Record, serial: int, error: str) -> None:
+    def fail(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int, error: str) -> None:
         if record.serial == serial and record.machine.state in TRANSITIONAL:
             record.machine.state, record.machine.last_error = F, error
             self.touch(record)
 
-    def touch(self, record: Record) -> None:
+    def touch(self, record: ReferenceRecord) -> None:
         self.store.revision += 1
         record.changed = self.store.revision
 
     # Reading.
 
-    def shown(self, record: Record) -> pb.Machine:
+    def shown(self, record: ReferenceRecord) -> pb.Machine:
         machine = pb.Machine()
         machine.CopyFrom(record.machine)
         return machine
 
-    def listed(self, record: Record) -> pb.Machine:
+    def listed(self, record: ReferenceRecord) -> pb.Machine:
         return self.shown(record)
 
-    def matches(self, record: Record, request: pb.ListFilter, since: int | None) -> bool:
+    def matches(self, record: ReferenceRecord, request: pb.ListFilter, since: int | None) -> bool:
         in_state = not request.states or record.machine.state in request.states
         return in_state and (since is None or record.changed > since)
 
-    def capped(self, records: Sequence[Record], limit: int) -> Sequence[Record]:
+    def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
         return records[:limit] if limit > 0 else records
 
     def read_cursor(self, cursor: bytes) -> int | None:

@@ -3,8 +3,6 @@
 Must never: be honest.
 """
 
-# ruff: noqa: ARG002 - the signature is the honest model's
-
 import asyncio
 import math
 from collections import Counter
@@ -12,6 +10,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from bigfleet.aio.clock import Clock
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.values import (
+    Mutation,
+    ReferenceOperation,
+    ReferenceOptions,
+    ReferenceRecord,
+    ReferenceStore,
+    slot,
+)
 from bigfleet.provider.conformance.states import (
     CONFIGURING,
     CREATING,
@@ -23,18 +30,16 @@ from bigfleet.provider.conformance.states import (
     S,
     State,
 )
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.values import Kind, ModelOptions, Mutation, Record, Store, slot
-from bigfleet.provider.conformance.zoo.violation import Place, violation
-from bigfleet.provider.conformance.zoo.violations.operations import CreateNewId
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.conformance.violation import Place, violation
+from tests.support.conformance.violations.operations import CreateNewId
 
 
-class _ShownAs(Model):
+class _ShownAs(ReferenceProvider):
     real: ClassVar[State]
     shown_as: ClassVar[State]
 
-    def shown(self, record: Record) -> pb.Machine:
+    def shown(self, record: ReferenceRecord) -> pb.Machine:
         machine = super().shown(record)
         if machine.state == self.real:
             machine.state = self.shown_as
@@ -70,12 +75,12 @@ class DeleteShowsDraining(_ShownAs):
 
 
 @violation("create-flickers", "B105")
-class CreateFlickers(Model):
+class CreateFlickers(ReferenceProvider):
     """While it is created a machine looks like a slot for a moment."""
 
-    async def substrate(self, kind: Kind, record: Record) -> None:
+    async def substrate(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
         await super().substrate(kind, record)
-        if kind is Kind.CREATE:
+        if kind is ReferenceOperation.CREATE:
             record.machine.state = S
             await self.clock.sleep(0.01)
             record.machine.state = CREATING
@@ -83,14 +88,14 @@ class CreateFlickers(Model):
 
 
 @violation("third-binding-lost", "B101")
-class ThirdBindingLost(Model):
+class ThirdBindingLost(ReferenceProvider):
     """The third binding of a machine has no cluster."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self._bindings: Counter[str] = Counter()
         super().__init__(clock, options, store)
 
-    def bind(self, record: Record, request: pb.ConfigureRequest) -> None:
+    def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         super().bind(record, request)
         self._bindings[record.machine.id] += 1
         if self._bindings[record.machine.id] == 3:
@@ -98,29 +103,29 @@ class ThirdBindingLost(Model):
 
 
 @violation("late-cluster", "B106")
-class LateCluster(Model):
+class LateCluster(ReferenceProvider):
     """The cluster is set when Configuring ends, not when it begins."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self._late: dict[str, str] = {}
         super().__init__(clock, options, store)
 
-    def bind(self, record: Record, request: pb.ConfigureRequest) -> None:
+    def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         super().bind(record, request)
         self._late[record.machine.id] = record.machine.cluster
         record.machine.cluster = ""
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
-        if kind is Kind.CONFIGURE:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
+        if kind is ReferenceOperation.CONFIGURE:
             record.machine.cluster = self._late[record.machine.id]
         super().complete(kind, record, serial)
 
 
 @violation("slot-has-host", "B107")
-class SlotHasHost(Model):
+class SlotHasHost(ReferenceProvider):
     """Slots have a host."""
 
-    def shown(self, record: Record) -> pb.Machine:
+    def shown(self, record: ReferenceRecord) -> pb.Machine:
         machine = super().shown(record)
         if machine.state == S:
             machine.host.provider, machine.host.ref = "model", f"host-{machine.id}"
@@ -128,7 +133,7 @@ class SlotHasHost(Model):
 
 
 @violation("host-early", "B803")
-class HostEarly(Model):
+class HostEarly(ReferenceProvider):
     """Machines have their host while they are created; one of them never gets further."""
 
     def seed(self) -> Sequence[pb.Machine]:
@@ -139,27 +144,27 @@ class HostEarly(Model):
 
 
 @violation("configured-flaps", "B108")
-class ConfiguredFlaps(Model):
+class ConfiguredFlaps(ReferenceProvider):
     """A tenth of a second after it was Configured a machine looks Configuring for a moment."""
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         super().complete(kind, record, serial)
-        if kind is Kind.CONFIGURE:
+        if kind is ReferenceOperation.CONFIGURE:
             self.clock.call_later(0.1, lambda: self._show(record, serial, C, CONFIGURING))
             self.clock.call_later(0.15, lambda: self._show(record, serial, CONFIGURING, C))
 
     @staticmethod
-    def _show(record: Record, serial: int, real: State, shown: State) -> None:
+    def _show(record: ReferenceRecord, serial: int, real: State, shown: State) -> None:
         if record.serial == serial and record.machine.state == real:
             record.machine.state = shown
 
 
 @violation("self-early-configured", "A26", Place.SELF)
-class EarlyConfigured(Model):
+class EarlyConfigured(ReferenceProvider):
     """Configured is reported without waiting for the node."""
 
-    async def substrate(self, kind: Kind, record: Record) -> None:
-        if kind is not Kind.CONFIGURE:
+    async def substrate(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        if kind is not ReferenceOperation.CONFIGURE:
             await super().substrate(kind, record)
 
 
@@ -169,11 +174,11 @@ class SelfCreateNewId(CreateNewId.model):  # type: ignore[name-defined,misc]  # 
 
 
 @violation("error-returns-to-idle", "B701")
-class ErrorReturnsToIdle(Model):
+class ErrorReturnsToIdle(ReferenceProvider):
     """A Configure that failed leaves the machine Idle, as if nothing had been."""
 
-    def fail(self, kind: Kind, record: Record, serial: int, error: str) -> None:
-        if kind is Kind.CONFIGURE and error.startswith("injected"):
+    def fail(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int, error: str) -> None:
+        if kind is ReferenceOperation.CONFIGURE and error.startswith("injected"):
             record.machine.state = I
             self.unbind(record)
             self.touch(record)
@@ -182,71 +187,71 @@ class ErrorReturnsToIdle(Model):
 
 
 @violation("create-error-without-reason", "B702")
-class CreateErrorWithoutReason(Model):
+class CreateErrorWithoutReason(ReferenceProvider):
     """A Create that failed leaves no reason."""
 
-    def fail(self, kind: Kind, record: Record, serial: int, error: str) -> None:
-        super().fail(kind, record, serial, "" if kind is Kind.CREATE else error)
+    def fail(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int, error: str) -> None:
+        super().fail(kind, record, serial, "" if kind is ReferenceOperation.CREATE else error)
 
 
 @violation("no-timeout", "B703")
-class NoTimeout(Model):
+class NoTimeout(ReferenceProvider):
     """A transition that hangs is left to hang."""
 
-    async def work(self, kind: Kind, record: Record, serial: int) -> None:
+    async def work(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         if record.machine.cluster == "fault-timeout":
             await asyncio.get_running_loop().create_future()
         await super().work(kind, record, serial)
 
 
 @violation("late-success-counts", "B704")
-class LateSuccessCounts(Model):
+class LateSuccessCounts(ReferenceProvider):
     """A success that comes after the timeout makes the machine Configured."""
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
-        if record.machine.state == F and kind is Kind.CONFIGURE:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
+        if record.machine.state == F and kind is ReferenceOperation.CONFIGURE:
             record.machine.state, record.machine.last_error = CONFIGURING, ""
         super().complete(kind, record, serial)
 
 
 @violation("failed-can-be-configured", "B705")
-class FailedCanBeConfigured(Model):
+class FailedCanBeConfigured(ReferenceProvider):
     """A Failed machine can be configured."""
 
-    def in_position(self, kind: Kind, record: Record) -> bool:
-        failed = kind is Kind.CONFIGURE and record.machine.state == F
+    def in_position(self, kind: ReferenceOperation, record: ReferenceRecord) -> bool:
+        failed = kind is ReferenceOperation.CONFIGURE and record.machine.state == F
         return failed or super().in_position(kind, record)
 
 
 @violation("drain-error-stays-draining", "B706")
-class DrainErrorStaysDraining(Model):
+class DrainErrorStaysDraining(ReferenceProvider):
     """A drain that failed leaves the machine in Draining."""
 
-    def fail(self, kind: Kind, record: Record, serial: int, error: str) -> None:
-        if kind is not Kind.DRAIN:
+    def fail(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int, error: str) -> None:
+        if kind is not ReferenceOperation.DRAIN:
             super().fail(kind, record, serial, error)
 
 
 @violation("reason-hidden-in-list", "B707")
-class ReasonHiddenInList(Model):
+class ReasonHiddenInList(ReferenceProvider):
     """Listings do not tell why a machine failed."""
 
-    def listed(self, record: Record) -> pb.Machine:
+    def listed(self, record: ReferenceRecord) -> pb.Machine:
         machine = super().listed(record)
         machine.last_error = ""
         return machine
 
 
 @violation("early-configured", "B708")
-class ConfiguredWithoutNode(Model):
+class ConfiguredWithoutNode(ReferenceProvider):
     """Configured is reported without waiting for the node."""
 
-    async def fault(self, kind: Kind, record: Record) -> None:
+    async def fault(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
         if record.machine.cluster != "fault-readiness-block":
             await super().fault(kind, record)
 
 
-class _BadRecord(Model):
+class _BadRecord(ReferenceProvider):
     """One record of the seed is spoilt."""
 
     def seed(self) -> Sequence[pb.Machine]:
@@ -324,20 +329,20 @@ class UnreadableQuantity(_BadRecord):
 
 
 @violation("two-hosts", "X09")
-class TwoHosts(Model):
+class TwoHosts(ReferenceProvider):
     """All machines that were created name the same host."""
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         super().complete(kind, record, serial)
-        if kind is Kind.CREATE:
+        if kind is ReferenceOperation.CREATE:
             record.machine.host.ref = "host-twin"
 
 
 @violation("host-provider-by-state", "B805")
-class HostProviderByState(Model):
+class HostProviderByState(ReferenceProvider):
     """The provider of a host has another name while the machine is bound."""
 
-    def shown(self, record: Record) -> pb.Machine:
+    def shown(self, record: ReferenceRecord) -> pb.Machine:
         machine = super().shown(record)
         if machine.state == C:
             machine.host.provider = "bound-model"
@@ -345,31 +350,31 @@ class HostProviderByState(Model):
 
 
 @violation("no-zone-with-host", "B806")
-class NoZoneWithHost(Model):
+class NoZoneWithHost(ReferenceProvider):
     """A machine that exists has no zone."""
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         super().complete(kind, record, serial)
-        if kind is Kind.CREATE:
+        if kind is ReferenceOperation.CREATE:
             record.machine.zone = ""
 
 
 @violation("delete-keeps-host", "B807")
-class DeleteKeepsHost(Model):
+class DeleteKeepsHost(ReferenceProvider):
     """A deleted machine keeps its host."""
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         host = pb.HostRef(provider=record.machine.host.provider, ref=record.machine.host.ref)
         super().complete(kind, record, serial)
-        if kind is Kind.DELETE and record.machine.state == S:
+        if kind is ReferenceOperation.DELETE and record.machine.state == S:
             record.machine.host.CopyFrom(host)
 
 
 @violation("leak-blob", "X03")
-class LeakBlob(Model):
+class LeakBlob(ReferenceProvider):
     """The bootstrap blob shows up as a label."""
 
-    def begin(self, kind: Kind, record: Record, request: Mutation) -> None:
+    def begin(self, kind: ReferenceOperation, record: ReferenceRecord, request: Mutation) -> None:
         if isinstance(request, pb.ConfigureRequest):
             record.machine.labels["user-data"] = request.bootstrap_blob.decode("utf-8", "replace")
         super().begin(kind, record, request)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from bigfleet.provider.conformance.zoo.model import Model
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
 
 
 class Place(Enum):
@@ -26,14 +26,16 @@ class Violation:
     breaks: str
     """The behaviour that must notice; others may too, see the table of implied ones."""
     meaning: str
-    model: type[Model]
+    model: type[ReferenceProvider]
     place: Place
 
 
-def violation(name: str, breaks: str, place: Place = Place.TARGET) -> Callable[[type[Model]], Violation]:
+def violation(
+    name: str, breaks: str, place: Place = Place.TARGET
+) -> Callable[[type[ReferenceProvider]], Violation]:
     """Make a violation of a model class; its docstring is the meaning."""
 
-    def make(model: type[Model]) -> Violation:
+    def make(model: type[ReferenceProvider]) -> Violation:
         return Violation(name, breaks, " ".join((model.__doc__ or "").split()), model, place)
 
     return make

@@ -13,7 +13,7 @@ from bigfleet.provider.conformance.caller import Caller
 from bigfleet.provider.conformance.calls import CallLog
 from bigfleet.provider.conformance.checks import listed
 from bigfleet.provider.conformance.errors import LaunchError, NoMachineError
-from bigfleet.provider.conformance.settings import Launcher, Running, Settings
+from bigfleet.provider.conformance.settings import Launcher, RunSettings, StartedProvider
 from bigfleet.provider.conformance.states import I, S, State, state_name
 
 
@@ -25,15 +25,15 @@ class Capabilities:
     delete: bool
 
 
-class Bench:
+class TargetEndpoint:
     """An endpoint with the history of the kit's own use of it."""
 
     def __init__(
         self,
         target: str,
-        settings: Settings,
+        settings: RunSettings,
         *,
-        running: Running | None = None,
+        running: StartedProvider | None = None,
         launcher: Launcher | None = None,
         state: str = "",
         seed_count: int = 0,
@@ -53,8 +53,14 @@ class Bench:
 
     @classmethod
     async def launched(
-        cls, launcher: Launcher, state: str, seed_count: int, settings: Settings, *, disposable: bool = False
-    ) -> "Bench":
+        cls,
+        launcher: Launcher,
+        state: str,
+        seed_count: int,
+        settings: RunSettings,
+        *,
+        disposable: bool = False,
+    ) -> "TargetEndpoint":
         """Start a process and return the bench around it."""
         running = await launcher.start(state, seed_count)
         return cls(

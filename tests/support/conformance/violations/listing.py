@@ -7,32 +7,38 @@ from collections.abc import Sequence
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.values import (
+    ReferenceOperation,
+    ReferenceOptions,
+    ReferenceRecord,
+    ReferenceStore,
+    ReferenceToken,
+)
 from bigfleet.provider.conformance.states import REAL, TRANSITIONAL, F, I, S, State
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.values import Kind, ModelOptions, Record, Store, Token
-from bigfleet.provider.conformance.zoo.violation import violation
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.conformance.violation import violation
 
 
 @violation("filter-lets-slots-through", "A08")
-class FilterLetsSlotsThrough(Model):
+class FilterLetsSlotsThrough(ReferenceProvider):
     """A listing of Idle machines holds slots as well."""
 
-    def matches(self, record: Record, request: pb.ListFilter, since: int | None) -> bool:
+    def matches(self, record: ReferenceRecord, request: pb.ListFilter, since: int | None) -> bool:
         slot = list(request.states) == [I] and record.machine.state == S
         return slot or super().matches(record, request, since)
 
 
 @violation("cap-off-by-one", "A09")
-class CapOffByOne(Model):
+class CapOffByOne(ReferenceProvider):
     """A cap of n yields n + 1."""
 
-    def capped(self, records: Sequence[Record], limit: int) -> Sequence[Record]:
+    def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
         return super().capped(records, limit + 1 if limit else 0)
 
 
 @violation("revision-stuck", "A12")
-class RevisionStuck(Model):
+class RevisionStuck(ReferenceProvider):
     """The revision never moves."""
 
     def revision(self) -> bytes:
@@ -40,7 +46,7 @@ class RevisionStuck(Model):
 
 
 @violation("revision-backwards", "B903")
-class RevisionBackwards(Model):
+class RevisionBackwards(ReferenceProvider):
     """The revision counts down."""
 
     def revision(self) -> bytes:
@@ -51,7 +57,7 @@ class RevisionBackwards(Model):
 
 
 @violation("dup-list", "B901")
-class DupList(Model):
+class DupList(ReferenceProvider):
     """A listing of several states holds its first machine twice."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -62,7 +68,7 @@ class DupList(Model):
 
 
 @violation("drop-list", "B901")
-class DropList(Model):
+class DropList(ReferenceProvider):
     """A listing of several states omits a share of the machines."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -73,26 +79,26 @@ class DropList(Model):
 
 
 @violation("empty-list", "B902")
-class EmptyList(Model):
+class EmptyList(ReferenceProvider):
     """A capped listing is empty."""
 
-    def capped(self, records: Sequence[Record], limit: int) -> Sequence[Record]:
+    def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
         return () if limit else records
 
 
 @violation("cap-of-three-empties", "B902")
-class CapOfThreeEmpties(Model):
+class CapOfThreeEmpties(ReferenceProvider):
     """A cap of 3 yields nothing."""
 
-    def capped(self, records: Sequence[Record], limit: int) -> Sequence[Record]:
+    def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
         return () if limit == 3 else super().capped(records, limit)
 
 
 @violation("stale-list", "A08")
-class StaleList(Model):
+class StaleList(ReferenceProvider):
     """Listings by state show the machines as they were half a second ago."""
 
-    def __init__(self, clock: Clock, options: ModelOptions, store: Store | None = None) -> None:
+    def __init__(self, clock: Clock, options: ReferenceOptions, store: ReferenceStore | None = None) -> None:
         self._shots: list[tuple[int, dict[str, State]]] = []
         super().__init__(clock, options, store)
 
@@ -112,24 +118,24 @@ class StaleList(Model):
 
 
 @violation("delta-misses", "B903")
-class DeltaMisses(Model):
+class DeltaMisses(ReferenceProvider):
     """A delta lacks machines that have just been created."""
 
-    def matches(self, record: Record, request: pb.ListFilter, since: int | None) -> bool:
+    def matches(self, record: ReferenceRecord, request: pb.ListFilter, since: int | None) -> bool:
         created = since is not None and record.machine.state == I and len(record.operations) == 1
         return not created and super().matches(record, request, since)
 
 
 @violation("delta-includes-head", "B904")
-class DeltaIncludesHead(Model):
+class DeltaIncludesHead(ReferenceProvider):
     """A delta holds the machine that changed last before it."""
 
-    def matches(self, record: Record, request: pb.ListFilter, since: int | None) -> bool:
+    def matches(self, record: ReferenceRecord, request: pb.ListFilter, since: int | None) -> bool:
         return super().matches(record, request, None if since is None else since - 1)
 
 
 @violation("delta-is-short", "B905")
-class DeltaIsShort(Model):
+class DeltaIsShort(ReferenceProvider):
     """A delta holds the two machines that changed last and no more."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -140,7 +146,7 @@ class DeltaIsShort(Model):
 
 
 @violation("junk-cursor-refused", "B906")
-class JunkCursorRefused(Model):
+class JunkCursorRefused(ReferenceProvider):
     """A cursor that cannot be read is an error."""
 
     def read_cursor(self, cursor: bytes) -> int | None:
@@ -150,7 +156,7 @@ class JunkCursorRefused(Model):
 
 
 @violation("page-ignores-cap", "B907")
-class PageIgnoresCap(Model):
+class PageIgnoresCap(ReferenceProvider):
     """With a cursor the cap does not count."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -160,7 +166,7 @@ class PageIgnoresCap(Model):
 
 
 @violation("idle-bump", "B908")
-class IdleBump(Model):
+class IdleBump(ReferenceProvider):
     """Every 200 ms some record is touched for no reason."""
 
     _bumped_ns = 0
@@ -174,7 +180,7 @@ class IdleBump(Model):
 
 
 @violation("lenient-cursor", "B909")
-class LenientCursor(Model):
+class LenientCursor(ReferenceProvider):
     """Of a cursor only the digits are read."""
 
     def read_cursor(self, cursor: bytes) -> int | None:
@@ -183,7 +189,7 @@ class LenientCursor(Model):
 
 
 @violation("alien-state-matches-all", "X01")
-class AlienStateMatchesAll(Model):
+class AlienStateMatchesAll(ReferenceProvider):
     """A state number that does not exist matches every machine."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -194,7 +200,7 @@ class AlienStateMatchesAll(Model):
 
 
 @violation("marks-forgotten", "B1001")
-class MarksForgotten(Model):
+class MarksForgotten(ReferenceProvider):
     """Marks do not survive a restart."""
 
     def reload(self) -> None:
@@ -203,7 +209,7 @@ class MarksForgotten(Model):
 
 
 @violation("operations-forgotten", "B1002")
-class OperationsForgotten(Model):
+class OperationsForgotten(ReferenceProvider):
     """Operation ids are made anew after a restart."""
 
     def reload(self) -> None:
@@ -213,7 +219,7 @@ class OperationsForgotten(Model):
 
 
 @violation("binding-forgotten", "B1003")
-class BindingForgotten(Model):
+class BindingForgotten(ReferenceProvider):
     """The map of a binding does not survive a restart."""
 
     def reload(self) -> None:
@@ -223,7 +229,7 @@ class BindingForgotten(Model):
 
 
 @violation("idle-becomes-slot", "B1004")
-class IdleBecomesSlot(Model):
+class IdleBecomesSlot(ReferenceProvider):
     """Idle machines are slots again after a restart."""
 
     def reload(self) -> None:
@@ -235,7 +241,7 @@ class IdleBecomesSlot(Model):
 
 
 @violation("reuse-id", "B1005")
-class ReuseId(Model):
+class ReuseId(ReferenceProvider):
     """The counter of operation ids begins anew after a restart."""
 
     def reload(self) -> None:
@@ -244,7 +250,7 @@ class ReuseId(Model):
 
 
 @violation("transitional-after-restart", "B1006")
-class TransitionalAfterRestart(Model):
+class TransitionalAfterRestart(ReferenceProvider):
     """A transition that a kill cut short is never ended."""
 
     def reload(self) -> None:
@@ -260,7 +266,7 @@ class TransitionalAfterRestart(Model):
 
 
 @violation("wary-after-restart", "B1007")
-class WaryAfterRestart(Model):
+class WaryAfterRestart(ReferenceProvider):
     """After a restart a shard that never called is fenced."""
 
     _reloaded = False
@@ -269,12 +275,12 @@ class WaryAfterRestart(Model):
         super().reload()
         self._reloaded = True
 
-    def newer(self, token: Token, mark: tuple[int, int] | None) -> bool:
+    def newer(self, token: ReferenceToken, mark: tuple[int, int] | None) -> bool:
         return not (self._reloaded and mark is None) and super().newer(token, mark)
 
 
 @violation("seed-is-short", "B1101")
-class SeedIsShort(Model):
+class SeedIsShort(ReferenceProvider):
     """The fleet lacks a machine."""
 
     def seed(self) -> Sequence[pb.Machine]:
@@ -282,7 +288,7 @@ class SeedIsShort(Model):
 
 
 @violation("delta-at-most-ten", "B1102")
-class DeltaAtMostTen(Model):
+class DeltaAtMostTen(ReferenceProvider):
     """A delta holds ten machines at most."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -293,7 +299,7 @@ class DeltaAtMostTen(Model):
 
 
 @violation("large-page-repeats", "B1103")
-class LargePageRepeats(Model):
+class LargePageRepeats(ReferenceProvider):
     """A page of a hundred or more holds a machine twice."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -304,16 +310,16 @@ class LargePageRepeats(Model):
 
 
 @violation("deleted-machines-vanish", "B1105")
-class DeletedMachinesVanish(Model):
+class DeletedMachinesVanish(ReferenceProvider):
     """A machine that was deleted is no longer listed."""
 
-    def matches(self, record: Record, request: pb.ListFilter, since: int | None) -> bool:
-        gone = record.machine.state == S and Kind.DELETE in record.operations
+    def matches(self, record: ReferenceRecord, request: pb.ListFilter, since: int | None) -> bool:
+        gone = record.machine.state == S and ReferenceOperation.DELETE in record.operations
         return not gone and super().matches(record, request, since)
 
 
 @violation("slow-get", "B1106")
-class SlowGet(Model):
+class SlowGet(ReferenceProvider):
     """Get takes 300 ms."""
 
     async def get(self, request: pb.MachineRef, call: Call) -> pb.Machine:
@@ -322,7 +328,7 @@ class SlowGet(Model):
 
 
 @violation("slow-list", "B1107")
-class SlowList(Model):
+class SlowList(ReferenceProvider):
     """List takes 3.5 s."""
 
     async def list(self, request: pb.ListFilter, call: Call) -> pb.MachineList:
@@ -331,13 +337,13 @@ class SlowList(Model):
 
 
 @violation("creates-one-at-a-time", "B1108")
-class CreatesOneAtATime(Model):
+class CreatesOneAtATime(ReferenceProvider):
     """Creations wait for each other, 2.5 s each."""
 
     _free_ns = 0
 
-    def latency_s(self, kind: Kind, record: Record) -> float:
-        if kind is not Kind.CREATE:
+    def latency_s(self, kind: ReferenceOperation, record: ReferenceRecord) -> float:
+        if kind is not ReferenceOperation.CREATE:
             return super().latency_s(kind, record)
         now_ns = self.clock.monotonic_ns()
         self._free_ns = max(self._free_ns, now_ns) + 2_500_000_000
@@ -345,22 +351,22 @@ class CreatesOneAtATime(Model):
 
 
 @violation("idle-fails-after-a-while", "B1109")
-class IdleFailsAfterAWhile(Model):
+class IdleFailsAfterAWhile(ReferenceProvider):
     """A machine that was Idle for 400 ms is given up."""
 
-    def complete(self, kind: Kind, record: Record, serial: int) -> None:
+    def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         super().complete(kind, record, serial)
-        if kind in (Kind.CREATE, Kind.DRAIN):
+        if kind in (ReferenceOperation.CREATE, ReferenceOperation.DRAIN):
             self.clock.call_later(0.4, lambda: self._give_up(record, serial))
 
-    def _give_up(self, record: Record, serial: int) -> None:
+    def _give_up(self, record: ReferenceRecord, serial: int) -> None:
         if record.serial == serial and record.machine.state == I:
             record.machine.state, record.machine.last_error = F, "nobody wanted it"
             self.touch(record)
 
 
 @violation("slow-acks", "X06")
-class SlowAcks(Model):
+class SlowAcks(ReferenceProvider):
     """Configure answers when the substrate is done."""
 
     async def configure(self, request: pb.ConfigureRequest, call: Call) -> pb.TransitionAck:
@@ -370,7 +376,7 @@ class SlowAcks(Model):
 
 
 @violation("price-change-unseen", "X10")
-class PriceChangeUnseen(Model):
+class PriceChangeUnseen(ReferenceProvider):
     """A new price does not move the revision."""
 
     async def reprice(self, machine_id: str) -> None:
@@ -378,7 +384,7 @@ class PriceChangeUnseen(Model):
 
 
 @violation("removed-without-a-word", "X11")
-class RemovedWithoutAWord(Model):
+class RemovedWithoutAWord(ReferenceProvider):
     """A machine that is gone disappears at once."""
 
     async def remove(self, machine_id: str) -> None:
