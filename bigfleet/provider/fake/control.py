@@ -1,7 +1,6 @@
-"""The verbs as data: name, meaning, fields; and how a JSON body becomes a call of `FakeProvider`.
+"""The verbs of the control: name, description, fields, and the call of `FakeProvider` for a JSON body.
 
-Why: HTTP, page and script offer the same verbs; written once, they cannot differ.
-Must never: accept a field that a verb does not have.
+HTTP, page and scripts share this table. Must never: accept a field that a verb does not have.
 Rules: providers 5.2; the matrix of 5.3 is reached through these.
 """
 
@@ -51,7 +50,7 @@ _TOKEN_PART: Final = (0, 2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing that can be fields of the fake; `changes` ones are POST, the others GET."""
+    """One verb; those with `changes` are POST, the others GET."""
 
     name: str
     about: str
@@ -60,12 +59,12 @@ class Verb:
     changes: bool = True
 
     async def __call__(self, fake: FakeProvider, body: object) -> object:
-        """Carry it out and return what there is to tell; `InvalidFieldError` names the field that is wrong."""
+        """Carry it out and return its result; `InvalidFieldError` names an invalid field."""
         return await self.run(fake, read_form(body, self.form))
 
     @property
     def as_dict(self) -> dict[str, object]:
-        """Itself as plain values, for the page."""
+        """The verb as plain values, for the page."""
         fields = {name: None if default is REQUIRED else default for name, default in self.form.items()}
         needed = [name for name, default in self.form.items() if default is REQUIRED]
         return {

@@ -1,4 +1,4 @@
-"""Lies in answers to calls: fences that are none or too many, ids that mean nothing, machines from nowhere.
+"""Lies about calls: missing or excessive fencing, wrong operation ids, machines that a call creates.
 
 Rules: providers 5.4.
 """
@@ -24,7 +24,7 @@ class AckEarlyLie(Lie):
 
 
 class AcceptStaleLie(Lie):
-    """No token is too old."""
+    """Stale tokens are accepted."""
 
     name = "accept-stale"
 
@@ -34,7 +34,7 @@ class AcceptStaleLie(Lie):
 
 
 class FencePerShardLie(Lie):
-    """One mark per shard: parallel calls of one shard for different machines fence each other."""
+    """There is one mark per shard: parallel calls of one shard for different machines fence each other."""
 
     name = "fence-per-shard"
 
@@ -74,7 +74,7 @@ class FenceReadsLie(Lie):
 
 
 class FpForPositionLie(Lie):
-    """A call at the wrong moment of a machine's life is answered as if it were fenced."""
+    """A call for a machine in the wrong state is answered as fenced."""
 
     name = "fp-for-position"
 
@@ -85,7 +85,7 @@ class FpForPositionLie(Lie):
 
 
 class NewIdEachTimeLie(Lie):
-    """A repeated call gets an operation id of its own."""
+    """A repeated call gets a new operation id."""
 
     name, on_acks = "new-id-each-time", True
 
@@ -99,7 +99,7 @@ class NewIdEachTimeLie(Lie):
 
 
 class ReuseIdLie(Lie):
-    """After a restart operation ids begin anew, so that two operations share one."""
+    """After a restart operation ids start again, so that two operations share one."""
 
     name, on_acks = "reuse-id", True
 
@@ -115,7 +115,7 @@ class ReuseIdLie(Lie):
 
 
 class EarlyConfiguredLie(Lie):
-    """Configured is said as soon as Configure has ended, whether or not the node is Ready; the backend asks for it."""
+    """A machine is Configured when Configure has ended, Ready node or not; the backend applies it."""
 
     name = "early-configured"
 
@@ -139,7 +139,7 @@ class DrainRevertsLie(Lie):
 
 
 class StuckLie(Lie):
-    """What is accepted never ends: the machine is on its way for ever."""
+    """An accepted operation never ends: the machine stays transitional."""
 
     name, on_acks, on_records = "stuck", True, True
 
@@ -158,14 +158,14 @@ class StuckLie(Lie):
 
 
 class ImplicitCreateLie(Lie):
-    """A call for a machine that nobody knows makes one."""
+    """A call for an unknown machine creates it."""
 
     name = "implicit-create"
 
     async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
         if intercepted.mutating and refusal.code is Code.NOT_FOUND:
             await self._provider.admit(intercepted.machine_id)
-            intercepted.without_token()  # the honest provider has seen it once
+            intercepted.without_token()  # the honest provider has seen the token once
             return None
         return refusal
 

@@ -1,4 +1,4 @@
-"""Lies about single records: prices, bindings, states and hosts that cannot be true.
+"""Lies about single records: invalid prices, bindings, states and hosts.
 
 Rules: providers 5.4.
 """
@@ -18,7 +18,7 @@ LEAK_LABEL: Final = "fake.bigfleet/blob"
 
 
 class NanPriceLie(Lie):
-    """Prices are no number."""
+    """Prices are NaN."""
 
     name, on_records = "nan-price", True
 
@@ -36,7 +36,7 @@ class BadProbabilityLie(Lie):
 
 
 class BoundWithoutClusterLie(Lie):
-    """Bound machines name no cluster."""
+    """Bound machines have no cluster."""
 
     name, on_records = "bound-without-cluster", True
 
@@ -46,7 +46,7 @@ class BoundWithoutClusterLie(Lie):
 
 
 class ForgetMetadataLie(Lie):
-    """The shard's map is forgotten."""
+    """The shard metadata is missing."""
 
     name, on_records = "forget-metadata", True
 
@@ -55,7 +55,7 @@ class ForgetMetadataLie(Lie):
 
 
 class MangleMetadataLie(Lie):
-    """The values of the shard's map come back changed."""
+    """The values of the shard metadata are changed."""
 
     name, on_records = "mangle-metadata", True
 
@@ -74,7 +74,7 @@ class AlienStateLie(Lie):
 
 
 class TwoHostsLie(Lie):
-    """All machines claim the same host."""
+    """All machines have the same host."""
 
     name, on_records = "two-hosts", True
 
@@ -84,7 +84,7 @@ class TwoHostsLie(Lie):
 
 
 class HostEarlyLie(Lie):
-    """A machine that is only being created has a host."""
+    """A Creating machine has a host."""
 
     name, on_records = "host-early", True
 
@@ -94,7 +94,7 @@ class HostEarlyLie(Lie):
 
 
 class LateClusterLie(Lie):
-    """The binding shows only at Configured, not while Configuring."""
+    """The binding is shown only when Configured, not while Configuring."""
 
     name, on_records = "late-cluster", True
 
@@ -105,7 +105,7 @@ class LateClusterLie(Lie):
 
 
 class LeakBlobLie(Lie):
-    """The bootstrap blob is shown as a label, for everybody to read."""
+    """The bootstrap blob is shown as a label."""
 
     name, on_records = "leak-blob", True
 
