@@ -14,8 +14,8 @@ import pytest
 from bigfleet.aio.net import ListenError, Server
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.kit.admin import AdminError, AdminSocket, AdminUnreachableError, ask_repair
 from bigfleet.provider.kit.audit import RepairAuditFile

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.net import Code
-from bigfleet.app.fake_provider_command import FakeProviderSettings
-from bigfleet.app.fake_provider_serve import options_of
-from bigfleet.cli.load import load
-from bigfleet.cli.options import options_of as flags_of
-from bigfleet.cli.parse import parse
+from bigfleet.app.fake_provider.command import FakeProviderSettings
+from bigfleet.app.fake_provider.serve import options_of
+from bigfleet.cli.framework.load import load
+from bigfleet.cli.framework.options import options_of as flags_of
+from bigfleet.cli.framework.parse import parse
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import REMOVED_LABEL
 from bigfleet.provider.fake.control import VERBS

@@ -7,8 +7,8 @@ from textwrap import indent
 
 import pytest
 
-from bigfleet.app.fake_provider_command import FakeProviderSettings
-from bigfleet.cli.options import options_of
+from bigfleet.app.fake_provider.command import FakeProviderSettings
+from bigfleet.cli.framework.options import options_of
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.catalogue_file import read_catalogue
 from bigfleet.provider.fake.control import VERBS
