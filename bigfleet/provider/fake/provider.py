@@ -31,6 +31,7 @@ from bigfleet.provider.fake.latency import parse_latency
 from bigfleet.provider.fake.lifecycle import FakeLifecycle
 from bigfleet.provider.fake.nodes import JoiningNode
 from bigfleet.provider.fake.selector import Selector
+from bigfleet.provider.fake.service import Handler
 from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockoutWindow, known, rpc_named
 from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.transitions import Lost, Priced
@@ -41,6 +42,12 @@ from bigfleet.v1alpha1 import provider_pb2 as pb
 FORCED: Final = "forced to fail"
 REMOVED: Final = "taken away"
 ALL_MACHINES: Final = Selector()
+_REQUESTS: Final = {
+    OperationKind.CREATE: pb.CreateRequest,
+    OperationKind.CONFIGURE: pb.ConfigureRequest,
+    OperationKind.DRAIN: pb.DrainRequest,
+    OperationKind.DELETE: pb.DeleteRequest,
+}
 
 
 class FakeProvider(FakeLifecycle):
@@ -261,22 +268,14 @@ class FakeProvider(FakeLifecycle):
             "shard_id": token.shard_id,
             "shard_epoch": token.epoch,
             "sequence_number": token.sequence,
+            **({"cluster_id": cluster} if kind is OperationKind.CONFIGURE else {}),
+            **({"grace_period_seconds": grace_s} if kind is OperationKind.DRAIN else {}),
         }
         shard = Identity.shard(token.shard_id) if token.shard_id else None
         here = InsideCall(f"/{SERVICE}/{kind.call}", shard)
+        handle: Handler = getattr(self.service, kind.value)
         try:
-            match kind:
-                case OperationKind.CREATE:
-                    answer = await self.service.create(pb.CreateRequest(**fields), here)
-                case OperationKind.CONFIGURE:
-                    request = pb.ConfigureRequest(**fields, cluster_id=cluster)
-                    answer = await self.service.configure(request, here)
-                case OperationKind.DRAIN:
-                    answer = await self.service.drain(
-                        pb.DrainRequest(**fields, grace_period_seconds=grace_s), here
-                    )
-                case OperationKind.DELETE:
-                    answer = await self.service.delete(pb.DeleteRequest(**fields), here)
+            answer = await handle(_REQUESTS[kind](**fields), here)
         except RefusedError as error:
             return error.code, error.detail
         return Code.OK, pb.TransitionAck.FromString(answer).operation_id

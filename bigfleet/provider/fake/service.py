@@ -5,7 +5,7 @@ Rules: providers 5.2 to 5.4; cursors 5.1.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock
@@ -23,6 +23,9 @@ _CALL_KINDS: Final = {
     "List": "list",
     **{kind.call: f"{kind.value}-call" for kind in OperationKind},
 }
+
+
+Handler = Callable[[Any, Call], Awaitable[bytes]]  # Any: one of the six requests
 
 
 class FaultInjectingService:
@@ -112,18 +115,10 @@ class FaultInjectingService:
         service = self._kit().service
         if intercepted.machine_id in self._hidden:
             raise RefusedError(Code.NOT_FOUND, f"{intercepted.rpc} {intercepted.machine_id}: no such machine")
-        match intercepted.rpc:
-            case "Create":
-                return await service.create(intercepted.request, intercepted.call)
-            case "Configure":
-                return await service.configure(intercepted.request, intercepted.call)
-            case "Drain":
-                return await service.drain(intercepted.request, intercepted.call)
-            case "Delete":
-                return await service.delete(intercepted.request, intercepted.call)
-            case "Get":
-                return await service.get(intercepted.request, intercepted.call)
-        return await self._list(intercepted)
+        if intercepted.rpc == "List":
+            return await self._list(intercepted)
+        handle: Handler = getattr(service, intercepted.rpc.lower())
+        return await handle(intercepted.request, intercepted.call)
 
     async def _list(self, intercepted: InterceptedCall) -> bytes:
         request: pb.ListFilter = intercepted.request

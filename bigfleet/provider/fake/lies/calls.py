@@ -6,10 +6,9 @@ Rules: providers 5.4.
 from typing import Final
 
 from bigfleet.aio.net import Code, RefusedError
-from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import EDGES, OperationKind
-from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie, fenced
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie, fenced
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 
@@ -38,8 +37,7 @@ class FencePerShardLie(Lie):
 
     name = "fence-per-shard"
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._marks: dict[str, tuple[int, int]] = {}
 
     def before(self, intercepted: InterceptedCall, /) -> None:
@@ -89,8 +87,7 @@ class NewIdEachTimeLie(Lie):
 
     name, on_acks = "new-id-each-time", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._given = 0
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -103,9 +100,8 @@ class ReuseIdLie(Lie):
 
     name, on_acks = "reuse-id", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
-        self._starts = provider.starts()
+    def start(self) -> None:
+        self._starts = self._provider.starts()
         self._given: dict[str, str] = {}
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -125,8 +121,7 @@ class DrainRevertsLie(Lie):
 
     name, on_acks, on_records = "drain-reverts", True, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._reverted: dict[str, pb.Machine] = {}
 
     def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -143,8 +138,7 @@ class StuckLie(Lie):
 
     name, on_acks, on_records = "stuck", True, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._stuck: dict[str, pb.Machine] = {}
 
     def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:

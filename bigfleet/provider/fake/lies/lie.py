@@ -73,6 +73,10 @@ class Lie:
 
     def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
         self.share, self._stream, self._provider = share, stream, provider
+        self.start()
+
+    def start(self) -> None:
+        """Set up what the lie remembers between calls."""
 
     def hits(self) -> bool:
         """Draw whether the lie applies this time."""

@@ -6,8 +6,7 @@ Rules: providers 5.4.
 from collections import deque
 from typing import Final
 
-from bigfleet.aio.rng import RandomStream
-from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 _KEPT_LISTINGS: Final = 16
@@ -47,8 +46,7 @@ class StaleListLie(Lie):
 
     name, usual, limit, on_lists = "stale-list", 30.0, 86_400.0, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._seen: deque[tuple[float, bytes]] = deque(maxlen=_KEPT_LISTINGS)
         self._look()
 
@@ -81,9 +79,8 @@ class RevisionBackwardsLie(Lie):
 
     name = "revision-backwards"
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
-        self._last = provider.head()
+    def start(self) -> None:
+        self._last = self._provider.head()
 
     def revision(self, _revision: bytes, /) -> bytes:
         self._last = max(self._last - 1, 0)
@@ -95,8 +92,7 @@ class IdleBumpLie(Lie):
 
     name, on_lists = "idle-bump", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._bumps = 0
 
     def before(self, intercepted: InterceptedCall, /) -> None:

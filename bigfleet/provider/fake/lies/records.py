@@ -6,10 +6,9 @@ Rules: providers 5.4.
 import math
 from typing import Final
 
-from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import BOUND_STATES
-from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 ALIEN: Final = 42
@@ -109,8 +108,7 @@ class LeakBlobLie(Lie):
 
     name, on_records = "leak-blob", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._blobs: dict[str, str] = {}
 
     def before(self, intercepted: InterceptedCall, /) -> None:
