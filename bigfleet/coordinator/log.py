@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from bigfleet.coordinator.core.batch import MAX_BATCH_BYTES
 from bigfleet.model.errors import BigFleetError
 
 # What JSON can say. `Any`, as the shape belongs to the state machine and the log only carries it.
@@ -32,9 +33,6 @@ Command = Mapping[str, Any]
 Result = Mapping[str, Any]
 Tables = Mapping[str, Any]
 
-BATCH_VERSION = 1
-MAX_COMMANDS = 256
-MAX_BATCH_BYTES = 256 * 1024
 PROPOSE_TIMEOUT_S = 5.0
 
 

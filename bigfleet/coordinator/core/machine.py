@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
+from bigfleet.coordinator.core.batch import BadBatchError, decode_batch
 from bigfleet.coordinator.core.commands import KINDS, KNOWN_LEVEL, Kind
 from bigfleet.coordinator.core.results import Refusal, Refused, Result
 from bigfleet.coordinator.core.table_text import read_tables, table_text
 from bigfleet.coordinator.core.tables import Tables
 from bigfleet.model.errors import InvalidFieldError
-
-BATCH_VERSION: Final = 1
-MAX_COMMANDS: Final = 256
 
 T = TypeVar("T")
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -81,20 +79,16 @@ class Machine:
 
     def _apply(self, batch: str) -> list[Result]:
         try:
-            document = json.loads(batch)
-        except (ValueError, RecursionError) as error:
-            return [_invalid(f"batch: {type(error).__name__}, allowed is JSON")]
-        problem = _shape_problem(document)
-        if problem:
-            return [_invalid(problem)]
-        items: list[object] = document["items"]
+            epoch, items = decode_batch(batch)
+        except BadBatchError as error:
+            return [_invalid(str(error))]
         if self._outgrown:
             detail = f"this replica stopped at level {self._outgrown}, which it does not know"
             return [Refused(Refusal.LEVEL_UNKNOWN, detail).result()] * len(items)
         if _is_epoch(items[0]) and len(items) == 1:
             return [self._one(items[0])]
-        if document["epoch"] != self._tables.epoch:
-            detail = f"epoch: found {document['epoch']}, allowed is {self._tables.epoch}"
+        if epoch != self._tables.epoch:
+            detail = f"epoch: found {epoch}, allowed is {self._tables.epoch}"
             return [Refused(Refusal.STALE_EPOCH, detail).result()] * len(items)
         return [
             _invalid("begin_epoch: found among other commands, allowed is alone")
@@ -123,20 +117,6 @@ class Machine:
             self._outgrown = self._tables.level
             self._on_outgrown(self._outgrown)
         return verdict.result()
-
-
-def _shape_problem(document: object) -> str:
-    if not isinstance(document, dict):
-        return "batch: found no object, allowed is an object with v, epoch and items"
-    version = document.get("v")
-    if type(version) is not int or version != BATCH_VERSION:
-        return f"v: found {ascii(version)[:80]}, allowed is {BATCH_VERSION}"
-    if type(document.get("epoch")) is not int:
-        return f"epoch: found {ascii(document.get('epoch'))[:80]}, allowed is a whole number"
-    items = document.get("items")
-    if not isinstance(items, list) or not 1 <= len(items) <= MAX_COMMANDS:
-        return f"items: allowed is a list of 1 to {MAX_COMMANDS} commands"
-    return ""
 
 
 def _is_epoch(item: object) -> bool:

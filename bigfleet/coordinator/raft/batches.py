@@ -15,10 +15,16 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from bigfleet.aio.clock import Clock
-from bigfleet.coordinator.log import (
-    BATCH_VERSION,
+from bigfleet.coordinator.core.batch import (
+    FRAME_BYTES,
     MAX_BATCH_BYTES,
     MAX_COMMANDS,
+    encode_batch,
+    encode_command,
+)
+from bigfleet.coordinator.core.commands import barrier
+from bigfleet.coordinator.core.results import Refusal
+from bigfleet.coordinator.log import (
     Command,
     FrozenError,
     LogError,
@@ -33,9 +39,7 @@ from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
 _T = TypeVar("_T")
 
 IN_FLIGHT = 2
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_BARRIER = '{"kind":"barrier"}'
-_FRAME_BYTES = 64  # version, epoch and brackets around the items
+_BARRIER = encode_command(barrier())
 
 
 class Submit(Protocol):
@@ -110,9 +114,9 @@ class Batches:
 
     async def propose(self, command: Command, timeout_s: float) -> Result:
         """Return the result of one command; see `ReplicatedLog.propose`."""
-        text = _encode(command)
+        text = encode_command(command)
         size = len(text.encode())
-        if size + _FRAME_BYTES > MAX_BATCH_BYTES:
+        if size + FRAME_BYTES > MAX_BATCH_BYTES:
             raise TooLargeError(size)
         self._refuse_unless_open()
         waiting = _Waiting(text, size, asyncio.get_running_loop().create_future())
@@ -171,14 +175,13 @@ class Batches:
             batch = _Batch(items, readers)
             self._in_flight.append(batch)
             self._observe_batch(len(texts))
-            text = f'{{"v":{BATCH_VERSION},"epoch":{self._epoch},"items":[{",".join(texts)}]}}'
-            self._submit(text, partial(self._on_end, batch))
+            self._submit(encode_batch(self._epoch, texts), partial(self._on_end, batch))
         self._tell_if_idle()
 
     def _take(self, most: int) -> list[_Waiting]:
         """Take what fits into one batch; whoever gave up before it left was not proposed."""
         items: list[_Waiting] = []
-        room = MAX_BATCH_BYTES - _FRAME_BYTES - len(_BARRIER) - 1
+        room = MAX_BATCH_BYTES - FRAME_BYTES - len(_BARRIER) - 1
         while self._queue and len(items) < most:
             waiting = self._queue[0]
             if waiting.future.done():
@@ -210,7 +213,7 @@ class Batches:
 
     def _deliver(self, batch: _Batch, results: list[Result]) -> None:
         expected = bool(batch.readers) + len(batch.items)
-        if results and results[0].get("refusal") == "stale_epoch":
+        if results and results[0].get("refusal") == Refusal.STALE_EPOCH:
             # Refused whole: somebody else's epoch was committed before it, so certainly nothing happened.
             self._fail_batch(batch, NotLeaderError(self._hint))
             return

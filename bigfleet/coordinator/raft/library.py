@@ -17,14 +17,15 @@ from typing import Any
 import pysyncobj.syncobj
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
-from bigfleet.coordinator.log import BATCH_VERSION, FatalLogError, StateMachine
+from bigfleet.coordinator.core.batch import BATCH_VERSION, newer_version
+from bigfleet.coordinator.core.results import Refusal, Refused
+from bigfleet.coordinator.log import FatalLogError, StateMachine
 from bigfleet.coordinator.raft.dump import Dumps
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport, RelayedNode
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import MessageGuard
 
 TICK_S = 0.05
-_KNOWN_LEVEL = f'{{"v":{BATCH_VERSION},'
 _building = threading.Lock()
 
 
@@ -113,24 +114,15 @@ class Raft(SyncObj):  # type: ignore[misc]  # the library has no types
     @replicated  # type: ignore[untyped-decorator]  # the library has no types
     def apply(self, batch: str) -> str:
         """Apply one batch and return its results as JSON; the replicated entry point."""
-        if not batch.startswith(_KNOWN_LEVEL):
-            self._refuse_newer(batch)
+        if (version := newer_version(batch)) is not None:
+            self.failure = UnknownLevelError(
+                f"the log holds a batch of level {version}, this version knows level {BATCH_VERSION}; upgrade it"
+            )
+            raise self.failure
         try:
             return self._machine.apply(batch)
         except Exception as error:  # whatever it is: a raising command would stop every replica for good
-            refusal = {"ok": False, "refusal": "invalid", "detail": f"{type(error).__name__}: {error}"}
-            return json.dumps([refusal])
-
-    def _refuse_newer(self, batch: str) -> None:
-        try:
-            level = json.loads(batch)["v"]
-        except (ValueError, KeyError, TypeError):
-            return  # the state machine refuses it as any bad text
-        if isinstance(level, int) and level > BATCH_VERSION:
-            self.failure = UnknownLevelError(
-                f"the log holds a batch of level {level}, this version knows level {BATCH_VERSION}; upgrade it"
-            )
-            raise self.failure
+            return json.dumps([Refused(Refusal.INVALID, f"{type(error).__name__}: {error}").result()])
 
 
 class _NoFalseAlarms(logging.Filter):

@@ -15,7 +15,9 @@ from typing import Any
 
 from pysyncobj import FAIL_REASON
 
-from bigfleet.coordinator.log import BATCH_VERSION, FatalLogError, Snapshot, StateMachine
+from bigfleet.coordinator.core.batch import encode_batch, encode_command
+from bigfleet.coordinator.core.commands import begin_epoch
+from bigfleet.coordinator.log import FatalLogError, Snapshot, StateMachine
 from bigfleet.coordinator.raft.dump import Dumps
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport, RelayedNode
 from bigfleet.coordinator.raft.journal import GuardedJournal
@@ -200,14 +202,9 @@ class Replica:
         if not self._won or not self._raft._isLeader() or self._proposed_term == term:
             return
         self._proposed_term = term
-        command = {
-            "kind": "begin_epoch",
-            "term": term,
-            "node": self._member.node_id,
-            "cluster_id": self._member.cluster_id,
-        }
-        item = json.dumps(command, separators=(",", ":"))
-        batch = f'{{"v":{BATCH_VERSION},"epoch":{self._machine.epoch},"items":[{item}]}}'
+        command = begin_epoch(term, self._member.node_id, self._member.cluster_id)
+        # In ASCII, as every version has written it.
+        batch = encode_batch(self._machine.epoch, [encode_command(command, ascii_only=True)])
         self.submit(batch, lambda end, results: self._on_epoch(term, end, results))
 
     def _on_epoch(self, term: int, end: BatchEnd, results: str) -> None:

@@ -15,7 +15,6 @@ from bigfleet.aio.net import Code, Hooks, Metadata, RpcError
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.coordinator.assembly import Replica, assemble, serve_options
 from bigfleet.coordinator.core.machine import Machine
-from bigfleet.coordinator.local_log import LocalLog
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.testing.net.network import MemoryNet, Network
@@ -30,6 +29,7 @@ from bigfleet.transport.coordinator import (
 )
 from bigfleet.transport.dispatch import log_hooks
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.local_log import LocalLog
 
 T = TypeVar("T")
 HOST = "coordinator-0"

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bigfleet.aio.net import Code, RpcError
-from bigfleet.coordinator.local_log import LocalLog
 from bigfleet.coordinator.log import OutcomeUnknownError
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.local_log import LocalLog
 from tests.unit.coordinator.harness import World, Worlds
 
 ACCEPTED = pb.InstructAck.OUTCOME_ACCEPTED

@@ -7,7 +7,6 @@ from dataclasses import replace
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.coordinator.core.machine import Machine
-from bigfleet.coordinator.local_log import LocalLog
 from bigfleet.coordinator.log import LogStatus, PeerStatus, UnavailableError
 from bigfleet.coordinator.peer_levels import levels_of_voters
 from bigfleet.coordinator.upkeep import Upkeep
@@ -15,6 +14,7 @@ from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.network import Network
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.local_log import LocalLog
 from tests.unit.coordinator.harness import World, Worlds
 
 

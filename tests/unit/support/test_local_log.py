@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from bigfleet.coordinator.local_log import LocalLog
+from bigfleet.coordinator.core.batch import MAX_BATCH_BYTES
 from bigfleet.coordinator.log import (
-    MAX_BATCH_BYTES,
     NotLeaderError,
     OutcomeUnknownError,
     RaftState,
     TooLargeError,
     UnknownPeerError,
 )
+from tests.support.coordinator.local_log import LocalLog
 
 
 class Pairs:

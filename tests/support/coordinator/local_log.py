@@ -10,9 +10,9 @@ import asyncio
 import json
 from collections.abc import Callable
 
+from bigfleet.coordinator.core.batch import MAX_BATCH_BYTES, encode_batch, encode_command
+from bigfleet.coordinator.core.commands import barrier, begin_epoch
 from bigfleet.coordinator.log import (
-    BATCH_VERSION,
-    MAX_BATCH_BYTES,
     PROPOSE_TIMEOUT_S,
     Command,
     FatalLogError,
@@ -56,7 +56,7 @@ class LocalLog:
         self.gain()
 
     async def propose(self, command: Command, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Result:
-        text = json.dumps(command, separators=(",", ":"), ensure_ascii=False)
+        text = encode_command(command)
         if (size := len(text.encode())) > MAX_BATCH_BYTES:
             raise TooLargeError(size)
         epoch = self._require_serving()
@@ -71,7 +71,7 @@ class LocalLog:
         return self._commit(epoch, text)
 
     async def barrier(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> None:
-        await self.propose({"kind": "barrier"}, timeout_s=timeout_s)
+        await self.propose(barrier(), timeout_s=timeout_s)
 
     async def snapshot(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Snapshot:
         await self.barrier(timeout_s=timeout_s)
@@ -129,13 +129,8 @@ class LocalLog:
         """Win an election: the term rises, the epoch is committed, then this replica serves."""
         self.lose()
         self._term += 1
-        begin = {
-            "kind": "begin_epoch",
-            "term": self._term,
-            "node": self._node_id,
-            "cluster_id": self._cluster_id,
-        }
-        result = self._commit(self._machine.epoch, json.dumps(begin))
+        begin = begin_epoch(self._term, self._node_id, self._cluster_id)
+        result = self._commit(self._machine.epoch, encode_command(begin))
         if not result["ok"]:
             raise FatalLogError(f"begin_epoch({self._term}) was refused: {result}")
         for callback in self._on_serving:
@@ -160,8 +155,7 @@ class LocalLog:
 
     def _commit(self, epoch: int, item: str) -> Result:
         self._index += 1
-        answer = self._machine.apply(f'{{"v":{BATCH_VERSION},"epoch":{epoch},"items":[{item}]}}')
-        results: list[Result] = json.loads(answer)
+        results: list[Result] = json.loads(self._machine.apply(encode_batch(epoch, [item])))
         return results[0]
 
 
