@@ -33,7 +33,7 @@ class CorruptArchiveError(BigFleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class ArchiveMeta:
     """What `meta.json` says; `ours` is the object `bigfleet`, None in an archive of the original."""
 
     id: str
@@ -65,7 +65,7 @@ class Meta:
 class Archive:
     """A snapshot with its metadata."""
 
-    meta: Meta
+    meta: ArchiveMeta
     state: bytes = field(repr=False)
 
     @property
@@ -89,7 +89,7 @@ def make_archive(snapshot: Snapshot, voters: Sequence[str], now_ns: int) -> Arch
         "created_at": rfc3339_of_ns(now_ns),
     }
     snapshot_id = f"{snapshot.term}-{snapshot.index}-{now_ns // 1_000_000}"
-    return Archive(Meta(snapshot_id, snapshot.index, snapshot.term, len(state), ours), state)
+    return Archive(ArchiveMeta(snapshot_id, snapshot.index, snapshot.term, len(state), ours), state)
 
 
 def tables_of(archive: Archive, *, cluster_id: str) -> Tables:
@@ -200,7 +200,7 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return data
 
 
-def _read_meta(text: bytes) -> Meta:
+def _read_meta(text: bytes) -> ArchiveMeta:
     try:
         given = json.loads(text)
         index, term, size = (given[key] for key in ("Index", "Term", "Size"))
@@ -214,4 +214,4 @@ def _read_meta(text: bytes) -> Meta:
         raise CorruptArchiveError(f"{META_NAME}: bigfleet: found {ours!r}, allowed is an object")
     if ours is not None and ours.pop("meta_sha256", None) != _meta_sha256(given):
         raise CorruptArchiveError(f"{META_NAME}: its checksum does not hold")
-    return Meta(str(given.get("ID", "")), index, term, size, ours)
+    return ArchiveMeta(str(given.get("ID", "")), index, term, size, ours)

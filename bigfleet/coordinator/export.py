@@ -15,9 +15,8 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.disk import AnyPath, Disk, DiskError, OpenMode, ensure_directory
 from bigfleet.coordinator.archive import META_NAME, STATE_NAME, Archive, make_archive
-from bigfleet.coordinator.desk import Desk
+from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.log import LogError, ReplicatedLog
-from bigfleet.coordinator.reign import Throne
 from bigfleet.model.times import rfc3339_of_ns
 from bigfleet.obs.metrics import Metrics
 
@@ -86,8 +85,7 @@ class ExportLoop:
         directory: ExportDirectory,
         interval_s: float,
         log: ReplicatedLog,
-        throne: Throne,
-        desk: Desk,
+        leadership: Leadership,
         clock: Clock,
         metrics: Metrics,
         logger: FilteringBoundLogger,
@@ -95,20 +93,20 @@ class ExportLoop:
     ) -> None:
         self._on_exported = on_exported
         self._directory, self._interval_s = directory, interval_s or DEFAULT_INTERVAL_S
-        self._log, self._throne, self._desk = log, throne, desk
+        self._log, self._leadership = log, leadership
         self._clock, self._metrics, self._logger = clock, metrics, logger
 
     async def run(self) -> None:
         """Export once per interval until cancelled."""
         while True:
             await self._clock.sleep(self._interval_s)
-            if self._throne.reign is not None:
+            if self._leadership.current is not None:
                 await self.export()
 
     async def export(self) -> bool:
         """Export once; a failure is told, counted, and tried again at the next tick."""
         try:
-            snapshot = await self._desk.snapshot()
+            snapshot = await self._log.snapshot()
             now_ns = self._clock.wall_ns()
             voters = self._log.status().voters
             archive = await asyncio.to_thread(make_archive, snapshot, voters, now_ns)

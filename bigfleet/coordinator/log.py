@@ -75,7 +75,7 @@ class FrozenError(UnavailableError):
     """Proposals are held while the voters change (9.5)."""
 
 
-class OutcomeUnknownError(LogError):
+class CommandOutcomeUnknownError(LogError):
     """No answer in time, or leadership was lost in between: the command may still commit."""
 
 

@@ -23,10 +23,10 @@ from bigfleet.coordinator.archive import (
     tables_of,
     unpack,
 )
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import DamagedDirectoryError, Snapshot
-from bigfleet.coordinator.raft.directory import DataDirectory
-from bigfleet.coordinator.raft.identity import Identity
+from bigfleet.coordinator.raft.directory import ReplicaDirectory
+from bigfleet.coordinator.raft.identity import ReplicaIdentity
 
 _REGULAR: Final = 0  # the library's mark of an entry that calls the replicated method
 
@@ -44,10 +44,10 @@ def read_archive(disk: Disk, path: AnyPath) -> Archive:
 
 def restore(
     disk: Disk, archive: Archive, data_dir: AnyPath, *, node_id: str, ids: Ids, force: bool
-) -> Identity:
+) -> ReplicaIdentity:
     """Make a data directory that starts as a single voter at the archive's snapshot."""
     tables = tables_of(archive, cluster_id=fresh_cluster_id(ids))
-    with DataDirectory(disk, fspath(data_dir)) as directory:
+    with ReplicaDirectory(disk, fspath(data_dir)) as directory:
         return directory.restore(
             node_id=node_id,
             cluster_id=tables["cluster_id"],
@@ -68,22 +68,22 @@ def extract(disk: Disk, data_dir: AnyPath, now_ns: int) -> Archive:
     place = fspath(data_dir)
     if not disk.exists(place):
         raise DiskError("open", place, DiskCause.MISSING)
-    with DataDirectory(disk, place) as directory:
+    with ReplicaDirectory(disk, place) as directory:
         identity = directory.identity()
         found = directory.examine()
         if identity is None or not found.entries:
             raise DamagedDirectoryError(place, "no replica has kept anything here")
-        machine = Machine()
+        state_machine = CoordinatorStateMachine()
         start = 0
         if found.dump is not None:
-            machine.load(found.dump.tables)
+            state_machine.load(found.dump.tables)
             start = found.dump.last.index
         for entry in found.entries:
             if entry.index > start:
-                _replay(machine, entry.command)
+                _replay(state_machine, entry.command)
         last = found.entries[-1]
     tables = {
-        **machine.dump(),
+        **state_machine.dump(),
         "cluster_id": identity.cluster_id,
         "incarnation": max(1, identity.incarnation),
     }
@@ -103,7 +103,7 @@ class _NothingNamed(pickle.Unpickler):
         raise pickle.UnpicklingError(f"an entry names {module}.{name}")
 
 
-def _replay(machine: Machine, command: bytes) -> None:
+def _replay(state_machine: CoordinatorStateMachine, command: bytes) -> None:
     if not command or command[0] != _REGULAR:
         return  # an entry that only marks a term
     try:
@@ -111,4 +111,4 @@ def _replay(machine: Machine, command: bytes) -> None:
         batch = called[1][0]
     except (pickle.UnpicklingError, ValueError, EOFError, IndexError, TypeError, AttributeError) as error:
         raise DamagedDirectoryError("journal", f"an entry cannot be read: {error}") from error
-    machine.apply(batch)
+    state_machine.apply(batch)

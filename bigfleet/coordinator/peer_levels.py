@@ -10,7 +10,7 @@ from typing import Final
 from bigfleet.aio.net import Net, RpcError
 from bigfleet.coordinator.core.commands import KNOWN_LEVEL
 from bigfleet.coordinator.log import ReplicatedLog
-from bigfleet.coordinator.upkeep import LevelsOfVoters
+from bigfleet.coordinator.maintenance import LevelsOfVoters
 from bigfleet.transport.coordinator import LIST_SHARDS, facts_of
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 

@@ -19,7 +19,7 @@ from bigfleet.aio.disk import Disk
 from bigfleet.aio.net import Net
 from bigfleet.coordlink.core.acks import AckQueue
 from bigfleet.coordlink.core.domains import AssignedDomains
-from bigfleet.coordlink.core.obedience import Handled, Obedience
+from bigfleet.coordlink.core.instruction_handling import HandledInstruction, InstructionHandler
 from bigfleet.coordlink.core.reporting import report_of
 from bigfleet.coordlink.term_file import TermFile
 from bigfleet.model.errors import BigFleetError
@@ -87,7 +87,7 @@ class CoordinatorLink:
         self._clock, self._metrics, self._log = clock, metrics, log
         self._term_file = TermFile(disk, data_dir)
         self._domains = AssignedDomains()
-        self._obedience = Obedience(self._domains)
+        self._instructions = InstructionHandler(self._domains)
         self._acks = AckQueue()
         self._status = LinkStatus(address)
         self._raise_mark(self._term_file.load())
@@ -104,14 +104,14 @@ class CoordinatorLink:
         """Report at once and then at every interval, until cancelled."""
         while True:
             try:
-                await self._report_for_ever()
+                await self._report_forever()
             except Exception as error:  # whatever it died of: this part alone is started anew
                 self._status = replace(self._status, restarts=self._status.restarts + 1)
                 self._metrics.counter("bigfleet_shard_coordinator_client_restarts_total").inc()
                 self._log.error("coordinator_client_died", exc_info=error, restarts=self._status.restarts)
             await self._clock.sleep(self._interval_s)
 
-    async def _report_for_ever(self) -> NoReturn:
+    async def _report_forever(self) -> NoReturn:
         async with LeaderClient(self._net, _addresses(self._address), resolve=self._resolve) as leader:
             due_s = monotonic_s(self._clock)
             while True:
@@ -124,17 +124,17 @@ class CoordinatorLink:
         acks = self._acks.take()
         try:
             answer = await self._report(leader, acks)
-            self._take(answer)
+            self._handle_answer(answer)
         except BigFleetError as error:
             self._acks.put_back(acks)
-            self._note_failure(error)
+            self._record_failure(error)
         except BaseException:
             self._acks.put_back(acks)
             raise
 
     async def _report(self, leader: LeaderClient, acks: tuple[Ack, ...]) -> ReportAnswer:
         self._status = replace(self._status, reports=self._status.reports + 1)
-        message = await asyncio.to_thread(self._built, self._status.reports, acks)
+        message = await asyncio.to_thread(self._build_report, self._status.reports, acks)
         began_s = monotonic_s(self._clock)
         reply = await leader.unary(REPORT_SHARD, message, timeout_s=CALL_DEADLINE_S)
         took_s = monotonic_s(self._clock) - began_s
@@ -145,30 +145,30 @@ class CoordinatorLink:
             raise NotAcknowledgedError
         return answer
 
-    def _built(self, number: int, acks: tuple[Ack, ...]) -> coordinator_pb2.ShardReport:
+    def _build_report(self, number: int, acks: tuple[Ack, ...]) -> coordinator_pb2.ShardReport:
         status, view = self._views.status(), self._views.last_cycle()
         return report_to_proto(
             report_of(status, view, number=number, now_ns=self._clock.wall_ns(), acks=acks)
         )
 
-    def _take(self, answer: ReportAnswer) -> None:
+    def _handle_answer(self, answer: ReportAnswer) -> None:
         """Obey an answer; what it delivered is delivered, whatever becomes of its instructions."""
-        term = self._obedience.highest(answer, self._mark.value)
+        term = self._instructions.term_after(answer, self._mark.value)
         if term is None:
             self._log.warning("coordinator_term_stale", term=answer.term, highest=self._mark.value)
-            self._note_answer("stale")
+            self._record_answer("stale")
             return
         try:
             self._raise_mark(term)
         except BigFleetError as error:
             # Obeyed now and forgotten in a crash, the term would let an older leader in; all of it comes again.
             self._log.error("coordinator_term_not_stored", term=term, error=str(error))
-            self._note_answer("answered")
+            self._record_answer("answered")
             return
-        for handled in self._obedience.respond(answer, term).handled:
+        for handled in self._instructions.handle(answer, term).handled:
             self._acks.add(handled.ack)
-            self._note_instruction(handled)
-        self._note_answer("answered")
+            self._record_instruction(handled)
+        self._record_answer("answered")
 
     def _raise_mark(self, term: int) -> None:
         if term > self._mark.value:
@@ -178,7 +178,7 @@ class CoordinatorLink:
             self._log.info("coordinator_term", term=term)
         self._metrics.gauge("bigfleet_shard_coordinator_term").set(self._mark.value)
 
-    def _note_answer(self, outcome: str) -> None:
+    def _record_answer(self, outcome: str) -> None:
         now_ns = self._clock.wall_ns()
         if self._status.failures:
             self._log.info("coordinator_back", failures=self._status.failures)
@@ -186,7 +186,7 @@ class CoordinatorLink:
         self._metrics.counter("bigfleet_shard_coordinator_reports_total", outcome=outcome).inc()
         self._metrics.gauge("bigfleet_shard_coordinator_last_answer_timestamp_seconds").set(now_ns / 1e9)
 
-    def _note_failure(self, error: BigFleetError) -> None:
+    def _record_failure(self, error: BigFleetError) -> None:
         failures = self._status.failures + 1
         self._status = replace(self._status, failures=failures, last_error=str(error))
         self._metrics.counter("bigfleet_shard_coordinator_reports_total", outcome="failed").inc()
@@ -194,7 +194,7 @@ class CoordinatorLink:
             "coordinator_report_failed", error=str(error), failures=failures, acks_waiting=len(self._acks)
         )
 
-    def _note_instruction(self, handled: Handled) -> None:
+    def _record_instruction(self, handled: HandledInstruction) -> None:
         ack = handled.ack
         outcome = "repeated" if handled.repeated else ack.outcome.name.lower()
         self._metrics.counter(

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bigfleet.coordinator.core import fields, ledger
-from bigfleet.coordinator.core.results import DONE, Refused, Verdict
+from bigfleet.coordinator.core.results import DONE, CommandOutcome, CommandRefused
 from bigfleet.coordinator.core.tables import FIRST_LEVEL, Tables
 
 Command = dict[str, Any]  # Any: what JSON can say
-Apply = Callable[[Tables, Mapping[str, Any]], Verdict]
+Apply = Callable[[Tables, Mapping[str, Any]], CommandOutcome]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CommandKind:
     """One kind of command: since which level it may be proposed, and what it does."""
 
     level: int
@@ -121,17 +121,17 @@ def relearn_done() -> Command:
     return {"kind": "relearn_done"}
 
 
-def _begin_epoch(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _begin_epoch(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.begin_epoch(
         fields.number(given, "term", least=1), fields.text(given, "node"), fields.text(given, "cluster_id")
     )
 
 
-def _raise_level(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _raise_level(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.raise_level(fields.number(given, "level", least=FIRST_LEVEL))
 
 
-def _add_shard(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _add_shard(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.add_shard(
         fields.text(given, "id"),
         fields.text(given, "address", empty=True),
@@ -139,30 +139,30 @@ def _add_shard(tables: Tables, given: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _remove_shard(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _remove_shard(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     shard = fields.text(given, "id")
     destroyed, partitioned = fields.flag(given, "destroyed"), fields.flag(given, "partitioned")
     verdict = tables.remove_shard(shard, destroyed=destroyed, partitioned=partitioned)
-    if destroyed and not isinstance(verdict, Refused):
+    if destroyed and not isinstance(verdict, CommandRefused):
         ledger.settle_destroyed(tables, shard)
     return verdict
 
 
-def _bind_cluster(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _bind_cluster(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.bind_cluster(fields.text(given, "cluster"), fields.text(given, "shard"))
 
 
-def _assign_domain(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _assign_domain(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.assign_domain(
         fields.text(given, "key"), fields.text(given, "value"), fields.text(given, "shard")
     )
 
 
-def _unassign_domain(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _unassign_domain(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.unassign_domain(fields.text(given, "key"), fields.text(given, "value"))
 
 
-def _move_begin(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _move_begin(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return ledger.begin(
         tables,
         provider=fields.text(given, "provider"),
@@ -175,7 +175,7 @@ def _move_begin(tables: Tables, given: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _move_learn(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _move_learn(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return ledger.learn(
         tables,
         provider=fields.text(given, "provider"),
@@ -188,31 +188,31 @@ def _move_learn(tables: Tables, given: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _move_step(step: Callable[[Tables, str, Sequence[str], int], Verdict]) -> Apply:
-    def apply(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _move_step(step: Callable[[Tables, str, Sequence[str], int], CommandOutcome]) -> Apply:
+    def apply(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
         ids = fields.ids(given, "ids")
         return step(tables, fields.text(given, "provider"), ids, fields.number(given, "seq"))
 
     return apply
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "begin_epoch": Kind(1, _begin_epoch),
-    "barrier": Kind(1, lambda _tables, _given: DONE),
-    "raise_level": Kind(1, _raise_level),
-    "add_shard": Kind(1, _add_shard),
-    "remove_shard": Kind(1, _remove_shard),
-    "bind_cluster": Kind(1, _bind_cluster),
-    "assign_domain": Kind(1, _assign_domain),
-    "unassign_domain": Kind(1, _unassign_domain),
-    "move_begin": Kind(1, _move_begin),
-    "move_released": Kind(1, _move_step(ledger.released)),
-    "move_settled": Kind(1, _move_step(ledger.settled)),
-    "move_cancel": Kind(1, _move_step(ledger.cancel)),
-    "move_return": Kind(1, _move_step(ledger.give_back)),
-    "move_forget": Kind(1, _move_step(ledger.forget)),
-    "move_learn": Kind(1, _move_learn),
-    "relearn_done": Kind(1, lambda tables, _given: tables.relearn_done()),
+KINDS: Final[Mapping[str, CommandKind]] = {
+    "begin_epoch": CommandKind(1, _begin_epoch),
+    "barrier": CommandKind(1, lambda _tables, _given: DONE),
+    "raise_level": CommandKind(1, _raise_level),
+    "add_shard": CommandKind(1, _add_shard),
+    "remove_shard": CommandKind(1, _remove_shard),
+    "bind_cluster": CommandKind(1, _bind_cluster),
+    "assign_domain": CommandKind(1, _assign_domain),
+    "unassign_domain": CommandKind(1, _unassign_domain),
+    "move_begin": CommandKind(1, _move_begin),
+    "move_released": CommandKind(1, _move_step(ledger.released)),
+    "move_settled": CommandKind(1, _move_step(ledger.settled)),
+    "move_cancel": CommandKind(1, _move_step(ledger.cancel)),
+    "move_return": CommandKind(1, _move_step(ledger.give_back)),
+    "move_forget": CommandKind(1, _move_step(ledger.forget)),
+    "move_learn": CommandKind(1, _move_learn),
+    "relearn_done": CommandKind(1, lambda tables, _given: tables.relearn_done()),
 }
 
 KNOWN_LEVEL: Final = max(kind.level for kind in KINDS.values())

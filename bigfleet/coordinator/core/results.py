@@ -11,7 +11,7 @@ from typing import Any
 Result = dict[str, Any]  # Any: what JSON can say; it travels as text
 
 
-class Refusal(StrEnum):
+class RefusalCode(StrEnum):
     """Why a command was refused."""
 
     INVALID = "invalid"
@@ -29,10 +29,10 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class CommandRefused:
     """A refusal with its cause in words; `owner` names the shard that is in the way."""
 
-    refusal: Refusal
+    refusal: RefusalCode
     detail: str
     owner: str = ""
 
@@ -43,7 +43,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandDone:
     """The command took effect, or had taken effect before; `seq` is the number of a move begun or returned."""
 
     seq: int | None = None
@@ -53,5 +53,5 @@ class Done:
         return {"ok": True} if self.seq is None else {"ok": True, "seq": self.seq}
 
 
-DONE = Done()
-Verdict = Done | Refused
+DONE = CommandDone()
+CommandOutcome = CommandDone | CommandRefused

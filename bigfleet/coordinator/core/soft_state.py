@@ -18,7 +18,7 @@ LIVE_S: Final = 3 * INTERVAL_S
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClockReading:
     """When something was heard: by the steady clock for durations, in wall time for people."""
 
     monotonic_s: float
@@ -29,8 +29,8 @@ class Moment:
 class ShardState:
     """One shard as heard under this term."""
 
-    heartbeat: Moment
-    reported: Moment | None = None
+    heartbeat: ClockReading
+    reported: ClockReading | None = None
     cycle: int = 0
     shard_epoch: int = 0
     summary: ShardSummary | None = None
@@ -40,7 +40,7 @@ class ShardState:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReportReceipt:
     """What became of one report."""
 
     accepted: bool
@@ -57,7 +57,7 @@ class SoftState:
     def __init__(self) -> None:
         self._shards: dict[str, ShardState] = {}
 
-    def hear(self, report: ShardReport, now: Moment) -> Heard:
+    def hear(self, report: ShardReport, now: ClockReading) -> ReportReceipt:
         """Take one report in; an older one than the last only counts as a heartbeat."""
         state = self._shards.setdefault(report.shard_id, ShardState(now))
         state.heartbeat = now
@@ -66,14 +66,14 @@ class SoftState:
         # A shard that lost its epoch file starts again at 1: then nobody else has reported for a while.
         fresh = state.reported is not None and now.monotonic_s - state.reported.monotonic_s <= LIVE_S
         if fresh and told < known:
-            return Heard(accepted=False, lower_epoch=report.shard_epoch < state.shard_epoch)
+            return ReportReceipt(accepted=False, lower_epoch=report.shard_epoch < state.shard_epoch)
         restarted = state.reported is not None and report.shard_epoch != state.shard_epoch
         state.reported = now
         state.shard_epoch, state.cycle = told
         state.summary = report.summary or state.summary
         state.shortfalls = report.shortfalls[:MAX_SHORTFALLS]
         state.view = report.ownership or (None if restarted else state.view)
-        return Heard(True, restarted, truncated=max(0, len(report.shortfalls) - MAX_SHORTFALLS))
+        return ReportReceipt(True, restarted, truncated=max(0, len(report.shortfalls) - MAX_SHORTFALLS))
 
     def forget(self, shard: str) -> None:
         """Drop all that was heard of a shard, as it was removed."""
@@ -98,12 +98,24 @@ class SoftState:
         state = self._shards.get(shard)
         return 0 if state is None else state.heartbeat.wall_ns
 
+    def shares_provider(self, shard: str) -> bool:
+        """Whether a shard last reported that it shares its provider."""
+        state = self._shards.get(shard)
+        return state is not None and state.summary is not None and bool(state.summary.partition_key)
+
+    def has_settled(self, shard: str) -> bool:
+        """Whether a shard has reported, and knows what it owns if it shares its provider."""
+        state = self._shards.get(shard)
+        if state is None or state.reported is None:
+            return False
+        return not self.shares_provider(shard) or (state.view is not None and state.view.settled)
+
     def is_partitioned(self, shard: str) -> bool:
-        """Whether a removed shard may go on holding machines: it shares its provider, or is unheard while others do."""
+        """Whether a removed shard may still hold machines: it shares its provider, or did not report while others share."""
         state = self._shards.get(shard)
         if state is not None and state.summary is not None:
-            return bool(state.summary.partition_key)
-        return any(other.summary and other.summary.partition_key for other in self._shards.values())
+            return self.shares_provider(shard)
+        return any(self.shares_provider(other) for other in self._shards)
 
     def conflicts(self, now_s: float) -> dict[str, tuple[str, ...]]:
         """Providers that several live shards use without partition mode, or by different keys, with those shards."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bigfleet.coordinator.core import fields
-from bigfleet.coordinator.core.results import Refused, Verdict
+from bigfleet.coordinator.core.results import CommandOutcome, CommandRefused
 from bigfleet.coordinator.core.tables import FIRST_LEVEL, MoveRow, MoveState, Tables
 from bigfleet.model.errors import InvalidFieldError
 
@@ -114,6 +114,6 @@ def _read_move(row: object) -> MoveRow:
     )
 
 
-def _accept(place: str, verdict: Verdict) -> None:
-    if isinstance(verdict, Refused):
+def _accept(place: str, verdict: CommandOutcome) -> None:
+    if isinstance(verdict, CommandRefused):
         raise InvalidFieldError(place, verdict.detail, "rows that agree with each other")

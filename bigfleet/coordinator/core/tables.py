@@ -12,7 +12,7 @@ can be written as JSON as it is.
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from bigfleet.coordinator.core.results import DONE, Refusal, Refused, Verdict
+from bigfleet.coordinator.core.results import DONE, CommandOutcome, CommandRefused, RefusalCode
 
 FIRST_LEVEL: Final = 1
 
@@ -69,32 +69,36 @@ class Tables:
         self.moves_of_domain: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
         self.move_count = 0
 
-    def begin_epoch(self, term: int, node: str, cluster_id: str) -> Verdict:
+    def begin_epoch(self, term: int, node: str, cluster_id: str) -> CommandOutcome:
         """Let a newly won term rule; the first one also names the cluster."""
         if term <= self.epoch:
-            return Refused(Refusal.STALE_EPOCH, f"term: found {term}, allowed is more than {self.epoch}")
+            return CommandRefused(
+                RefusalCode.STALE_EPOCH, f"term: found {term}, allowed is more than {self.epoch}"
+            )
         if self.cluster_id and cluster_id != self.cluster_id:
-            return Refused(Refusal.INVALID, f"cluster_id: found {cluster_id}, allowed is {self.cluster_id}")
+            return CommandRefused(
+                RefusalCode.INVALID, f"cluster_id: found {cluster_id}, allowed is {self.cluster_id}"
+            )
         self.epoch, self.epoch_owner, self.cluster_id = term, node, cluster_id
         return DONE
 
-    def raise_level(self, level: int) -> Verdict:
+    def raise_level(self, level: int) -> CommandOutcome:
         """Allow commands of a higher level; repeated or lower ones change nothing (decision C12)."""
         self.level = max(self.level, level)
         return DONE
 
-    def add_shard(self, shard: str, address: str, registered_at_ns: int) -> Verdict:
+    def add_shard(self, shard: str, address: str, registered_at_ns: int) -> CommandOutcome:
         """Register a shard; a ghost of that id has come back."""
         if shard in self.shards:
-            return Refused(Refusal.SHARD_EXISTS, f"shard {shard} is registered already")
+            return CommandRefused(RefusalCode.SHARD_EXISTS, f"shard {shard} is registered already")
         self.shards[shard] = ShardRow(address, registered_at_ns)
         self.ghosts.pop(shard, None)
         return DONE
 
-    def remove_shard(self, shard: str, *, destroyed: bool, partitioned: bool) -> Verdict:
+    def remove_shard(self, shard: str, *, destroyed: bool, partitioned: bool) -> CommandOutcome:
         """Forget a shard with its clusters and domains; what that means for its moves is the ledger's part."""
         if shard not in self.shards and shard not in self.ghosts:
-            return Refused(Refusal.SHARD_NOT_FOUND, f"shard {shard} is not registered")
+            return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
         was_registered = self.shards.pop(shard, None) is not None
         for key, value in list(self.domains_of_shard.pop(shard, ())):
             self._drop_domain(key, value)
@@ -105,30 +109,30 @@ class Tables:
             self.ghosts[shard] = None
         return DONE
 
-    def bind_cluster(self, cluster: str, shard: str) -> Verdict:
+    def bind_cluster(self, cluster: str, shard: str) -> CommandOutcome:
         """Record which shard a cluster dials; nothing of ours proposes it (coordinator 7)."""
         if shard not in self.shards:
-            return Refused(Refusal.SHARD_NOT_FOUND, f"shard {shard} is not registered")
+            return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
         owner = self.clusters.setdefault(cluster, shard)
         if owner != shard:
             detail = f"cluster {cluster} is bound to shard {owner}"
-            return Refused(Refusal.CLUSTER_ALREADY_BOUND, detail, owner)
+            return CommandRefused(RefusalCode.CLUSTER_ALREADY_BOUND, detail, owner)
         return DONE
 
-    def assign_domain(self, key: str, value: str, shard: str) -> Verdict:
+    def assign_domain(self, key: str, value: str, shard: str) -> CommandOutcome:
         """Give a domain to a shard, whose home it then is for machines of it that are elsewhere."""
         if shard not in self.shards:
-            return Refused(Refusal.SHARD_NOT_FOUND, f"shard {shard} is not registered")
+            return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
         owner = self.owner_of(key, value)
         if owner and owner != shard:
             detail = f"domain {key}={value} belongs to shard {owner}"
-            return Refused(Refusal.DOMAIN_ALREADY_ASSIGNED, detail, owner)
+            return CommandRefused(RefusalCode.DOMAIN_ALREADY_ASSIGNED, detail, owner)
         self.domains.setdefault(key, {})[value] = shard
         self.domains_of_shard.setdefault(shard, {})[key, value] = None
         self.set_home(key, value, shard)
         return DONE
 
-    def unassign_domain(self, key: str, value: str) -> Verdict:
+    def unassign_domain(self, key: str, value: str) -> CommandOutcome:
         """Take a domain from whoever has it; absent is as good."""
         owner = self.owner_of(key, value)
         if owner:
@@ -140,7 +144,7 @@ class Tables:
             self.set_home(key, value, "")
         return DONE
 
-    def relearn_done(self) -> Verdict:
+    def relearn_done(self) -> CommandOutcome:
         """End the time after a restore in which shards are asked what they hold (coordinator 10.4)."""
         self.relearn = False
         return DONE

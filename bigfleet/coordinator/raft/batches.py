@@ -23,18 +23,18 @@ from bigfleet.coordinator.core.batch import (
     encode_command,
 )
 from bigfleet.coordinator.core.commands import barrier
-from bigfleet.coordinator.core.results import Refusal
+from bigfleet.coordinator.core.results import RefusalCode
 from bigfleet.coordinator.log import (
     Command,
+    CommandOutcomeUnknownError,
     FrozenError,
     LogError,
     NotLeaderError,
-    OutcomeUnknownError,
     Result,
     TooLargeError,
     UnavailableError,
 )
-from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
+from bigfleet.coordinator.raft.replica import BatchResult, OnBatchResult
 
 _T = TypeVar("_T")
 
@@ -42,10 +42,10 @@ IN_FLIGHT = 2
 _BARRIER = encode_command(barrier())
 
 
-class Submit(Protocol):
+class SubmitBatch(Protocol):
     """Hands a batch to the replica; `on_end` comes back on the loop, and perhaps never."""
 
-    def __call__(self, batch: str, on_end: OnBatchEnd) -> None: ...
+    def __call__(self, batch: str, on_end: OnBatchResult) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -75,12 +75,12 @@ class Batches:
         self._readers: list[asyncio.Future[None]] = []
         self._in_flight: list[_Batch] = []
         self._epoch: int | None = None
-        self._submit: Submit | None = None
+        self._submit: SubmitBatch | None = None
         self._hint: str | None = None
         self._frozen = False
         self._idle: asyncio.Future[None] | None = None
 
-    def begin(self, epoch: int, submit: Submit) -> None:
+    def begin(self, epoch: int, submit: SubmitBatch) -> None:
         """Take proposals under an epoch that is committed."""
         self._epoch, self._submit = epoch, submit
 
@@ -95,8 +95,10 @@ class Batches:
         for reader in readers:
             _fail(reader, NotLeaderError(hint))
         for batch in batches:
-            self._fail_batch(batch, OutcomeUnknownError("leadership was lost; the command may still commit"))
-        self._tell_if_idle()
+            self._fail_batch(
+                batch, CommandOutcomeUnknownError("leadership was lost; the command may still commit")
+            )
+        self._resolve_idle()
 
     def freeze(self) -> None:
         """Refuse new proposals while the voters change; what is on its way comes to its end."""
@@ -139,7 +141,9 @@ class Batches:
             if is_sent():
                 _fail(
                     future,
-                    OutcomeUnknownError(f"no answer within {timeout_s:g} s; the command may still commit"),
+                    CommandOutcomeUnknownError(
+                        f"no answer within {timeout_s:g} s; the command may still commit"
+                    ),
                 )
             else:
                 _fail(
@@ -176,7 +180,7 @@ class Batches:
             self._in_flight.append(batch)
             self._observe_batch(len(texts))
             self._submit(encode_batch(self._epoch, texts), partial(self._on_end, batch))
-        self._tell_if_idle()
+        self._resolve_idle()
 
     def _take(self, most: int) -> list[_Waiting]:
         """Take what fits into one batch; whoever gave up before it left was not proposed."""
@@ -194,26 +198,26 @@ class Batches:
             items.append(self._queue.popleft())
         return items
 
-    def _on_end(self, batch: _Batch, end: BatchEnd, results: str) -> None:
+    def _on_end(self, batch: _Batch, end: BatchResult, results: str) -> None:
         if batch not in self._in_flight:
             return  # leadership was lost meanwhile, and everybody has been told
         self._in_flight.remove(batch)
         match end:
-            case BatchEnd.APPLIED:
+            case BatchResult.APPLIED:
                 self._deliver(batch, json.loads(results))
-            case BatchEnd.NOT_APPLIED:
+            case BatchResult.NOT_APPLIED:
                 self._fail_batch(batch, NotLeaderError(self._hint))
-            case BatchEnd.BUSY:
+            case BatchResult.BUSY:
                 self._fail_batch(batch, UnavailableError("too much is waiting; nothing was replicated"))
-            case BatchEnd.UNKNOWN:
+            case BatchResult.UNKNOWN:
                 self._fail_batch(
-                    batch, OutcomeUnknownError("leadership changed; the command may still commit")
+                    batch, CommandOutcomeUnknownError("leadership changed; the command may still commit")
                 )
         self._send()
 
     def _deliver(self, batch: _Batch, results: list[Result]) -> None:
         expected = bool(batch.readers) + len(batch.items)
-        if results and results[0].get("refusal") == Refusal.STALE_EPOCH:
+        if results and results[0].get("refusal") == RefusalCode.STALE_EPOCH:
             # Refused whole: somebody else's epoch was committed before it, so certainly nothing happened.
             self._fail_batch(batch, NotLeaderError(self._hint))
             return
@@ -234,7 +238,7 @@ class Batches:
         for reader in batch.readers:
             _fail(reader, error)
 
-    def _tell_if_idle(self) -> None:
+    def _resolve_idle(self) -> None:
         if self._idle is not None and not (self._queue or self._readers or self._in_flight):
             self._idle.set_result(None)
             self._idle = None

@@ -24,7 +24,7 @@ from bigfleet.coordinator.log import (
     Tables,
 )
 from bigfleet.coordinator.raft.metadata import canonical
-from bigfleet.coordinator.raft.records import Entry, Raw
+from bigfleet.coordinator.raft.records import LogEntry, RawEntry
 from bigfleet.model.errors import BigFleetError
 
 RETRY_S = 60.0
@@ -35,8 +35,8 @@ _CHECKSUM_CHARACTERS = 64
 class Dump:
     """Tables, the entry they stand at, the one before it, and who the members were."""
 
-    last: Entry
-    before: Entry
+    last: LogEntry
+    before: LogEntry
     nodes: tuple[str, ...]
     tables: Tables
 
@@ -85,25 +85,30 @@ def write_dump(disk: Disk, path: str, dump: Dump) -> None:
         file.fsync()
 
 
-class Dumps:
+class DumpSerializer:
     """The library's serializer and deserializer; they are called on the tick thread."""
 
     def __init__(
         self,
         disk: Disk,
-        machine: StateMachine,
+        state_machine: StateMachine,
         monotonic_ns: Callable[[], int],
         on_written: Callable[[float | None], object] = lambda _seconds: None,
         on_failure: Callable[[FatalLogError], object] = lambda _failure: None,
     ) -> None:
         """`on_written` hears how long a dump took, or None of one that failed; `on_failure` that nothing may leave any more."""
-        self._disk, self._machine, self._now_ns, self._on_written = disk, machine, monotonic_ns, on_written
+        self._disk, self._state_machine, self._now_ns, self._on_written = (
+            disk,
+            state_machine,
+            monotonic_ns,
+            on_written,
+        )
         self._on_failure = on_failure
         self._resting_until_ns = 0
         self.failure: FatalLogError | None = None
         """Why the process has to end; looked at after every tick, since the library swallows what is raised here."""
 
-    def write(self, path: str, log: tuple[Raw, Raw, Iterable[object]]) -> None:
+    def write(self, path: str, log: tuple[RawEntry, RawEntry, Iterable[object]]) -> None:
         """Write the tables as they stand, synced; the library renames the file and trims the journal.
 
         After an error nothing is tried for a minute: the library asks again on every tick.
@@ -114,14 +119,16 @@ class Dumps:
         last, before, nodes = log
         names = tuple(sorted(str(node) for node in nodes if node is not None))
         try:
-            write_dump(self._disk, path, Dump(Entry(*last), Entry(*before), names, self._machine.dump()))
+            write_dump(
+                self._disk, path, Dump(LogEntry(*last), LogEntry(*before), names, self._state_machine.dump())
+            )
         except DiskError:
             self._resting_until_ns = now + nanoseconds(RETRY_S)
             self._on_written(None)
             raise
         self._on_written((self._now_ns() - now) / nanoseconds(1))
 
-    def load(self, path: str) -> tuple[Raw, Raw, tuple[str, ...]]:
+    def load(self, path: str) -> tuple[RawEntry, RawEntry, tuple[str, ...]]:
         """Fill the tables from a dump that is there already, at start or just received from the leader."""
         try:
             dump = read_dump(self._disk, path)
@@ -129,7 +136,7 @@ class Dumps:
             with self._disk.open(path, OpenMode.UPDATE) as file:
                 file.fsync()
             self._disk.fsync_directory(posixpath.dirname(path) or ".")
-            self._machine.load(dump.tables)
+            self._state_machine.load(dump.tables)
         except FatalLogError as error:
             raise self._failed(error) from error.__cause__
         except DiskError as error:
@@ -144,14 +151,14 @@ class Dumps:
         return failure
 
 
-def _entry_document(entry: Entry) -> list[object]:
+def _entry_document(entry: LogEntry) -> list[object]:
     return [base64.b64encode(entry.command).decode(), entry.index, entry.term]
 
 
-def _entry(document: object) -> Entry:
+def _entry(document: object) -> LogEntry:
     if not isinstance(document, list):
         raise TypeError("an entry is a list")
     command, index, term = document
     if type(index) is not int or type(term) is not int:
         raise TypeError("an entry has a whole index and term")
-    return Entry(base64.b64decode(command, validate=True), index, term)
+    return LogEntry(base64.b64decode(command, validate=True), index, term)

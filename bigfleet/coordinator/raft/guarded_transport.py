@@ -10,7 +10,7 @@ from typing import Any
 from pysyncobj.node import Node, TCPNode
 from pysyncobj.transport import TCPTransport
 
-from bigfleet.coordinator.raft.message_guard import MessageGuard, Refused
+from bigfleet.coordinator.raft.message_guard import MessageGuard, MessageRefused
 
 
 class RelayedNode(TCPNode):  # type: ignore[misc]  # the library has no types
@@ -42,7 +42,7 @@ class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has n
 
     def _onMessageReceived(self, node: Any, message: Any) -> None:  # noqa: N802 - the library's name
         verdict = self._guard.incoming(str(node.id), isinstance(node, TCPNode), message, self._syncObj)
-        if not isinstance(verdict, Refused):
+        if not isinstance(verdict, MessageRefused):
             super()._onMessageReceived(node, verdict)
         elif verdict.close and node in self._connections:
             self._connections[node].disconnect()

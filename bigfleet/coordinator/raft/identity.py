@@ -15,7 +15,7 @@ from bigfleet.coordinator.log import DamagedDirectoryError
 from bigfleet.coordinator.raft.metadata import sealed, unsealed
 
 
-class Mode(enum.StrEnum):
+class ReplicaMode(enum.StrEnum):
     """What a replica may be with this directory."""
 
     LEARNER = "learner"
@@ -24,36 +24,36 @@ class Mode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ReplicaIdentity:
     """The content of `identity.json`."""
 
     node_id: str
     cluster_id: str
     incarnation: int
-    mode: Mode
+    mode: ReplicaMode
     voters: tuple[str, ...]
 
 
-def read_identity(disk: Disk, path: str) -> Identity | None:
+def read_identity(disk: Disk, path: str) -> ReplicaIdentity | None:
     """Return the identity, None where there is none; raises DamagedDirectoryError."""
     if not disk.exists(path):
         return None
     body = unsealed(path, disk.read(path))
-    if set(body) != {field.name for field in fields(Identity)}:
+    if set(body) != {field.name for field in fields(ReplicaIdentity)}:
         raise DamagedDirectoryError(path, f"found the fields {sorted(body)}")
     try:
-        return Identity(
+        return ReplicaIdentity(
             node_id=str(body["node_id"]),
             cluster_id=str(body["cluster_id"]),
             incarnation=int(body["incarnation"]),
-            mode=Mode(body["mode"]),
+            mode=ReplicaMode(body["mode"]),
             voters=tuple(str(voter) for voter in body["voters"]),
         )
     except (ValueError, TypeError) as error:
         raise DamagedDirectoryError(path, f"found {body}, which no replica writes") from error
 
 
-def write_identity(disk: Disk, path: str, identity: Identity) -> None:
+def write_identity(disk: Disk, path: str, identity: ReplicaIdentity) -> None:
     """Replace the identity, durably."""
     body = {
         "node_id": identity.node_id,

@@ -16,8 +16,8 @@ from typing import NoReturn, overload
 
 from bigfleet.aio.disk import Disk, DiskCause, DiskError, File, OpenMode
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError, LogDiskError
-from bigfleet.coordinator.raft.metadata import Metadata, write_metadata
-from bigfleet.coordinator.raft.records import MAGIC, Entry, Raw, pack, witness
+from bigfleet.coordinator.raft.metadata import RaftMetadata, write_metadata
+from bigfleet.coordinator.raft.records import MAGIC, LogEntry, RawEntry, pack, witness
 
 
 class GuardedJournal:
@@ -27,8 +27,8 @@ class GuardedJournal:
         self,
         disk: Disk,
         path: str,
-        entries: list[Entry],
-        metadata: Metadata,
+        entries: list[LogEntry],
+        metadata: RaftMetadata,
         observe_sync: Callable[[Callable[[], None]], None] = lambda sync: sync(),
     ) -> None:
         """Take over what preflight found; it is written anew at the first sync, so nothing rests on bytes of a former life.
@@ -38,7 +38,7 @@ class GuardedJournal:
         self._disk, self._path = disk, path
         self._metadata_path = metadata_path(path)
         # Plain tuples, as the library pickles them to its peers and compares them with what a dump returns.
-        self._entries: list[Raw] = [entry.raw for entry in entries]
+        self._entries: list[RawEntry] = [entry.raw for entry in entries]
         self._metadata, self._written_metadata = metadata, metadata
         self._observe_sync = observe_sync
         self._file: File | None = None
@@ -51,13 +51,13 @@ class GuardedJournal:
     # What the rest of the replica reads, from any thread: single attributes, replaced whole.
 
     @property
-    def last(self) -> Entry:
+    def last(self) -> LogEntry:
         """The newest entry; before the first one a nought."""
         entries = self._entries
-        return Entry(*entries[-1]) if entries else Entry(b"", 0, 0)
+        return LogEntry(*entries[-1]) if entries else LogEntry(b"", 0, 0)
 
     @property
-    def last_raw(self) -> Raw | None:
+    def last_raw(self) -> RawEntry | None:
         """The newest entry as it is kept, to see whether it is still the same."""
         entries = self._entries
         return entries[-1] if entries else None
@@ -73,7 +73,7 @@ class GuardedJournal:
         place = index - self._entries[0][1] if self._entries else -1
         return 0 <= place < len(self._entries) and self._entries[place][2] == term
 
-    def give_up(self, failure: FatalLogError) -> None:
+    def mark_failed(self, failure: FatalLogError) -> None:
         """Let nothing rest on this journal any more, for a cause found outside of it; the first cause stays."""
         self._failure = self._failure or failure
 
@@ -110,7 +110,7 @@ class GuardedJournal:
                 )
             self._guarded(lambda: self._cut(place))
         if not self._stale:
-            self._guarded(lambda: self._append(Entry(command, idx, term)))
+            self._guarded(lambda: self._append(LogEntry(command, idx, term)))
         # Remembered only once it is in the file, so that memory is never ahead of it.
         self._entries.append((command, idx, term))
 
@@ -130,10 +130,10 @@ class GuardedJournal:
         self._stale = True
 
     @overload
-    def __getitem__(self, item: int) -> Raw: ...
+    def __getitem__(self, item: int) -> RawEntry: ...
     @overload
-    def __getitem__(self, item: slice) -> list[Raw]: ...
-    def __getitem__(self, item: int | slice) -> Raw | list[Raw]:
+    def __getitem__(self, item: slice) -> list[RawEntry]: ...
+    def __getitem__(self, item: int | slice) -> RawEntry | list[RawEntry]:
         return self._entries[item]
 
     def __len__(self) -> int:
@@ -178,7 +178,7 @@ class GuardedJournal:
 
     # The file.
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: LogEntry) -> None:
         record = pack(entry, self._synced)
         self._open_file().pwrite(self._end, record)
         self._offsets.append(self._end)
@@ -211,7 +211,7 @@ class GuardedJournal:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._offsets = write_journal(self._disk, self._path, [Entry(*raw) for raw in self._entries])
+        self._offsets = write_journal(self._disk, self._path, [LogEntry(*raw) for raw in self._entries])
         self._file = self._disk.open(self._path, OpenMode.UPDATE)
         self._end = self._file.size() - len(witness(0))
         self._synced = self._end
@@ -250,7 +250,7 @@ def metadata_path(journal_path: str) -> str:
     return f"{journal_path}.meta"
 
 
-def write_journal(disk: Disk, path: str, entries: list[Entry]) -> list[int]:
+def write_journal(disk: Disk, path: str, entries: list[LogEntry]) -> list[int]:
     """Replace a journal by one with these entries, durably; returns their offsets."""
     temporary = f"{path}.new"
     if disk.exists(temporary):

@@ -18,9 +18,9 @@ import pysyncobj.syncobj
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
 from bigfleet.coordinator.core.batch import BATCH_VERSION, newer_version
-from bigfleet.coordinator.core.results import Refusal, Refused
+from bigfleet.coordinator.core.results import CommandRefused, RefusalCode
 from bigfleet.coordinator.log import FatalLogError, StateMachine
-from bigfleet.coordinator.raft.dump import Dumps
+from bigfleet.coordinator.raft.dump import DumpSerializer
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport, RelayedNode
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import MessageGuard
@@ -41,7 +41,7 @@ def settings(
     journal_path: str,
     dump_path: str,
     password: bytes,
-    dumps: Dumps,
+    dumps: DumpSerializer,
     on_state: Callable[[int, int], None],
 ) -> SyncObjConf:
     """Return the settings of 17.4; the comments there say why each differs from the stock value."""
@@ -97,7 +97,7 @@ class Raft(SyncObj):  # type: ignore[misc]  # the library has no types
         conf: SyncObjConf,
         *,
         journal: GuardedJournal,
-        machine: StateMachine,
+        state_machine: StateMachine,
         guard: MessageGuard,
         transport: Callable[[Any, Any, Any, MessageGuard], Any] = GuardedTransport,
     ) -> None:
@@ -109,7 +109,7 @@ class Raft(SyncObj):  # type: ignore[misc]  # the library has no types
                 transportClass=lambda raft, mine, theirs: transport(raft, mine, theirs, guard),
             )
         self.failure: FatalLogError | None = None
-        self._machine = machine
+        self._state_machine = state_machine
 
     @replicated  # type: ignore[untyped-decorator]  # the library has no types
     def apply(self, batch: str) -> str:
@@ -120,9 +120,11 @@ class Raft(SyncObj):  # type: ignore[misc]  # the library has no types
             )
             raise self.failure
         try:
-            return self._machine.apply(batch)
+            return self._state_machine.apply(batch)
         except Exception as error:  # whatever it is: a raising command would stop every replica for good
-            return json.dumps([Refused(Refusal.INVALID, f"{type(error).__name__}: {error}").result()])
+            return json.dumps(
+                [CommandRefused(RefusalCode.INVALID, f"{type(error).__name__}: {error}").result()]
+            )
 
 
 class _NoFalseAlarms(logging.Filter):

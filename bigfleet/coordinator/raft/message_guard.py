@@ -35,7 +35,7 @@ class DurableLog(Protocol):
         """Index and term of the entry at which the dump stands, if there is one."""
 
 
-class RaftNumbers(Protocol):
+class RaftIndexes(Protocol):
     """The two numbers of the Raft object that decide about messages."""
 
     @property
@@ -56,7 +56,7 @@ class LearnerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class MessageRefused:
     """Why a message does not pass; `close` when its connection must not go on either."""
 
     reason: str
@@ -86,7 +86,7 @@ class MessageGuard:
         self.match: dict[str, int] = {}
         """The last index that a connection said to hold, under the present term."""
 
-    def outgoing(self, node: str, message: Message, raft: RaftNumbers) -> Message | None:
+    def outgoing(self, node: str, message: Message, raft: RaftIndexes) -> Message | None:
         """Return what to send in place of a message, None for nothing; everything it rests on is durable by then."""
         if message.get("type") in FORWARDED_TYPES or self._can_wait(node, message):
             return None
@@ -122,32 +122,36 @@ class MessageGuard:
         self._sent_commit[node] = commit
         return False
 
-    def incoming(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
+    def incoming(
+        self, node: str, is_voter: bool, message: object, raft: RaftIndexes
+    ) -> Message | MessageRefused:
         """Return what to hand to the library in place of a message, or why nothing."""
         verdict = self._judge(node, is_voter, message, raft)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, MessageRefused):
             self._on_refused(verdict.reason)
         return verdict
 
-    def _judge(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
+    def _judge(
+        self, node: str, is_voter: bool, message: object, raft: RaftIndexes
+    ) -> Message | MessageRefused:
         if not isinstance(message, dict):
-            return Refused("not_a_message", close=True)
+            return MessageRefused("not_a_message", close=True)
         if message.get("bf_cluster") != self._cluster_id:
-            return Refused("cluster", close=True)
+            return MessageRefused("cluster", close=True)
         kind = message.get("type")
         if kind in FORWARDED_TYPES:
-            return Refused("forwarded")
+            return MessageRefused("forwarded")
         if kind not in VOTER_TYPES or not (is_voter or kind == "next_node_idx"):
-            return Refused("type", close=True)
+            return MessageRefused("type", close=True)
         if kind == "next_node_idx":
             return self._append_answer(node, message, raft)
         if kind == "append_entries":
             return self._append(node, message, raft)
         return dict(message)
 
-    def _append_answer(self, node: str, message: Message, raft: RaftNumbers) -> Message | Refused:
+    def _append_answer(self, node: str, message: Message, raft: RaftIndexes) -> Message | MessageRefused:
         if message.get("bf_term") != raft.raftCurrentTerm:
-            return Refused("stale_term")
+            return MessageRefused("stale_term")
         learner = message.get("bf_learner")
         if learner is not None:
             self.learners[node] = LearnerReport(*learner)
@@ -155,10 +159,10 @@ class MessageGuard:
             self.match[node] = message["next_node_idx"] - 1
         return dict(message)
 
-    def _append(self, node: str, message: Message, raft: RaftNumbers) -> Message | Refused:
+    def _append(self, node: str, message: Message, raft: RaftIndexes) -> Message | MessageRefused:
         if "transmission" in message:
             # An entry in pieces: entries are too small for that, and the library marks the last piece wrongly.
-            return Refused("transmission", close=True)
+            return MessageRefused("transmission", close=True)
         passed = dict(message)
         previous = message.get("prevLogIdx")
         if previous is not None:
@@ -175,10 +179,10 @@ class MessageGuard:
             del passed["serialized"]
             return passed
         if not isinstance(chunk, tuple) or not self._continues(node, message, chunk):
-            return Refused("snapshot_gap")
+            return MessageRefused("snapshot_gap")
         return passed
 
-    def _has(self, snapshot: object, raft: RaftNumbers) -> bool:
+    def _has(self, snapshot: object, raft: RaftIndexes) -> bool:
         """Whether the entry at which a snapshot stands is in this replica's log already, so that it has nothing to gain."""
         if not isinstance(snapshot, tuple):
             return False

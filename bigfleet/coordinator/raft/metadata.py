@@ -19,7 +19,7 @@ VOTE_SPENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class RaftMetadata:
     """What Raft must remember besides its log; a lower commit index than the real one is harmless."""
 
     term: int = 0
@@ -49,18 +49,18 @@ def unsealed(path: str, data: bytes) -> dict[str, Any]:
     return body
 
 
-def read_metadata(disk: Disk, path: str) -> Metadata:
+def read_metadata(disk: Disk, path: str) -> RaftMetadata:
     """Return what the file holds; raises DamagedDirectoryError, and DiskError if it cannot be read."""
     body = unsealed(path, disk.read(path))
-    if set(body) != {field.name for field in fields(Metadata)}:
+    if set(body) != {field.name for field in fields(RaftMetadata)}:
         raise DamagedDirectoryError(path, f"found the fields {sorted(body)}, expected term, vote and commit")
     term, vote, commit = body["term"], body["vote"], body["commit"]
     is_whole = type(term) is int and type(commit) is int and term >= 0 and commit >= 0
     if not is_whole or not isinstance(vote, str | None):
         raise DamagedDirectoryError(path, f"found {body}, which no replica writes")
-    return Metadata(term, vote, commit)
+    return RaftMetadata(term, vote, commit)
 
 
-def write_metadata(disk: Disk, path: str, metadata: Metadata) -> None:
+def write_metadata(disk: Disk, path: str, metadata: RaftMetadata) -> None:
     """Replace the file, durably."""
     atomic_write(disk, path, sealed(asdict(metadata)))

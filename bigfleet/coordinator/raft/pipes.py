@@ -43,13 +43,13 @@ class FrameMeter:
         return True
 
 
-class Leg(asyncio.Protocol):
+class PipeEnd(asyncio.Protocol):
     """One end of a pipe; it reads nothing until it is joined to the other end."""
 
-    def __init__(self, on_made: Callable[["Leg"], object] = lambda _leg: None) -> None:
+    def __init__(self, on_made: Callable[["PipeEnd"], object] = lambda _leg: None) -> None:
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
-        self._other: Leg | None = None
+        self._other: PipeEnd | None = None
         self._early = b""
         self.meter: FrameMeter | None = None
         self.refused = ""
@@ -69,19 +69,19 @@ class Leg(asyncio.Protocol):
     def transport(self, transport: asyncio.Transport) -> None:
         self._transport = transport
 
-    def join(self, other: "Leg") -> None:
+    def join(self, other: "PipeEnd") -> None:
         """Let bytes pass both ways from now on; where one end is gone already, the other goes too."""
         self._other, other._other = other, self
         if self.ended.done() or other.ended.done():
             self.close()
             other.close()
             return
-        for leg in (self, other):
-            early, leg._early = leg._early, b""
+        for end in (self, other):
+            early, end._early = end._early, b""
             if early:
-                leg.data_received(early)
-            if not leg.transport.is_closing():
-                leg.transport.resume_reading()
+                end.data_received(early)
+            if not end.transport.is_closing():
+                end.transport.resume_reading()
 
     def close(self) -> None:
         """Cut this end at once; what was not delivered yet is lost, as with any broken connection."""

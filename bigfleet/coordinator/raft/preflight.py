@@ -12,16 +12,16 @@ from bigfleet.aio.disk import Disk, DiskCause, DiskError
 from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
 from bigfleet.coordinator.raft.dump import Dump, read_dump
 from bigfleet.coordinator.raft.journal import metadata_path
-from bigfleet.coordinator.raft.metadata import Metadata, read_metadata
-from bigfleet.coordinator.raft.records import Entry, scan
+from bigfleet.coordinator.raft.metadata import RaftMetadata, read_metadata
+from bigfleet.coordinator.raft.records import LogEntry, scan
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DirectoryContents:
     """What a replica may start from."""
 
-    entries: list[Entry]
-    metadata: Metadata
+    entries: list[LogEntry]
+    metadata: RaftMetadata
     dump: Dump | None
     cut_bytes: int = 0
     """How much of a torn, unacknowledged tail is left behind."""
@@ -32,7 +32,7 @@ class Found:
         return self.dump is None and len(self.entries) <= 1
 
 
-def examine(disk: Disk, journal_path: str, dump_path: str) -> Found:
+def examine(disk: Disk, journal_path: str, dump_path: str) -> DirectoryContents:
     """Return what is in a directory; raises DamagedDirectoryError naming the file that cannot be used."""
     try:
         return _examine(disk, journal_path, dump_path)
@@ -43,14 +43,14 @@ def examine(disk: Disk, journal_path: str, dump_path: str) -> Found:
         raise DamagedDirectoryError(error.path, f"it cannot be read: {error.cause.value}") from error
 
 
-def _examine(disk: Disk, journal_path: str, dump_path: str) -> Found:
+def _examine(disk: Disk, journal_path: str, dump_path: str) -> DirectoryContents:
     dump = read_dump(disk, dump_path) if disk.exists(dump_path) else None
     if not disk.exists(journal_path):
         if dump is not None:
             raise DamagedDirectoryError(journal_path, f"missing, although {dump_path} is there")
         if disk.exists(metadata_path(journal_path)):
             raise DamagedDirectoryError(journal_path, "missing, although its metadata is there")
-        return Found([], Metadata(), None)
+        return DirectoryContents([], RaftMetadata(), None)
     seen = scan(disk.read(journal_path))
     if seen.problem:
         raise DamagedDirectoryError(journal_path, seen.problem)
@@ -64,20 +64,20 @@ def _examine(disk: Disk, journal_path: str, dump_path: str) -> Found:
             journal_path, f"it ends at entry {last}, while entries up to {metadata.commit} are committed"
         )
     entries = _joined(journal_path, dump_path, seen.entries, dump, metadata)
-    return Found(entries, metadata, dump, seen.size - seen.end)
+    return DirectoryContents(entries, metadata, dump, seen.size - seen.end)
 
 
-def _metadata(disk: Disk, path: str, entries: list[Entry]) -> Metadata:
+def _metadata(disk: Disk, path: str, entries: list[LogEntry]) -> RaftMetadata:
     if disk.exists(path):
         return read_metadata(disk, path)
     if len(entries) > 1 or entries[0].term:
         raise DamagedDirectoryError(path, "missing, although the journal has entries")
-    return Metadata()
+    return RaftMetadata()
 
 
 def _joined(
-    journal_path: str, dump_path: str, entries: list[Entry], dump: Dump | None, metadata: Metadata
-) -> list[Entry]:
+    journal_path: str, dump_path: str, entries: list[LogEntry], dump: Dump | None, metadata: RaftMetadata
+) -> list[LogEntry]:
     """Return the journal as it has to stand behind the dump: its two entries, then everything newer."""
     first, last = entries[0].index, entries[-1].index
     if dump is None:

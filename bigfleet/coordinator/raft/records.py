@@ -21,11 +21,11 @@ WITNESS_BYTES = HEAD.size + FIELDS.size
 MAX_COMMAND_BYTES = 1 << 20
 
 
-Raw = tuple[bytes, int, int]  # an entry in the library's form: command, index, term
+RawEntry = tuple[bytes, int, int]  # an entry in the library's form: command, index, term
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One entry of the log."""
 
     command: bytes
@@ -33,16 +33,16 @@ class Entry:
     term: int
 
     @property
-    def raw(self) -> Raw:
+    def raw(self) -> RawEntry:
         """The entry as the library has it."""
         return self.command, self.index, self.term
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class JournalScan:
     """What a journal holds: entries with their offsets, and where the good part ends."""
 
-    entries: list[Entry]
+    entries: list[LogEntry]
     offsets: list[int]
     end: int
     size: int
@@ -50,7 +50,7 @@ class Scan:
     """Why it must not be used; empty if it may, after cutting it to `end`."""
 
 
-def pack(entry: Entry, synced: int) -> bytes:
+def pack(entry: LogEntry, synced: int) -> bytes:
     """Return the bytes of one record."""
     payload = FIELDS.pack(entry.index, entry.term, synced) + entry.command
     return HEAD.pack(len(payload), zlib.crc32(payload)) + payload
@@ -58,11 +58,11 @@ def pack(entry: Entry, synced: int) -> bytes:
 
 def witness(synced: int) -> bytes:
     """Return a record that holds no entry and vouches for the bytes before it."""
-    return pack(Entry(b"", 0, 0), synced)
+    return pack(LogEntry(b"", 0, 0), synced)
 
 
 class _Record(NamedTuple):
-    entry: Entry
+    entry: LogEntry
     synced: int
     end: int
 
@@ -80,33 +80,33 @@ def _read(data: bytes, offset: int) -> _Record | None:
     # Before the checksum, as it is cheap and most offsets of a hole end here.
     if synced > offset or zlib.crc32(data[start:end]) != checksum:
         return None
-    return _Record(Entry(data[start + FIELDS.size : end], index, term), synced, end)
+    return _Record(LogEntry(data[start + FIELDS.size : end], index, term), synced, end)
 
 
-def scan(data: bytes) -> Scan:
+def scan(data: bytes) -> JournalScan:
     """Read a whole journal file and decide about its end."""
-    entries: list[Entry] = []
+    entries: list[LogEntry] = []
     offsets: list[int] = []
     if not data.startswith(MAGIC):
-        return Scan([], [], 0, len(data), "it does not begin as a journal does")
+        return JournalScan([], [], 0, len(data), "it does not begin as a journal does")
     end = offset = len(MAGIC)
     problem = ""
     while (record := _read(data, offset)) is not None:
         entry = record.entry
         if entry.index:
-            problem = _misfit(entries, entry)
+            problem = _sequence_problem(entries, entry)
             if problem:
                 break
             entries.append(entry)
             offsets.append(offset)
             end = record.end
         offset = record.end
-    if not problem and offset < len(data) and (vouching := _vouched(data, offset)) is not None:
+    if not problem and offset < len(data) and (vouching := _vouching_record(data, offset)) is not None:
         problem = f"bad bytes at offset {offset}, which were synced by the word of offset {vouching}"
-    return Scan(entries, offsets, end, len(data), problem)
+    return JournalScan(entries, offsets, end, len(data), problem)
 
 
-def _misfit(entries: list[Entry], entry: Entry) -> str:
+def _sequence_problem(entries: list[LogEntry], entry: LogEntry) -> str:
     if not entries:
         return ""
     last = entries[-1]
@@ -117,7 +117,7 @@ def _misfit(entries: list[Entry], entry: Entry) -> str:
     return ""
 
 
-def _vouched(data: bytes, bad: int) -> int | None:
+def _vouching_record(data: bytes, bad: int) -> int | None:
     """Return the offset of a later valid record which says that the bad bytes were synced."""
     for offset in range(bad + 1, len(data) - WITNESS_BYTES + 1):
         record = _read(data, offset)

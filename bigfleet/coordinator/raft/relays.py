@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.certificates import RaftTls, replica_problem
-from bigfleet.coordinator.raft.pipes import FRAME_BYTES, FrameMeter, Leg
+from bigfleet.coordinator.raft.pipes import FRAME_BYTES, FrameMeter, PipeEnd
 from bigfleet.transport.address import ListenAddress, listen_problem
 
 HANDSHAKE_S = 5.0
@@ -60,7 +60,7 @@ class Relays:
     async def start(self) -> None:
         """Listen; raises FatalLogError where the address cannot be had."""
         self._thread.start()
-        await self._there(self._listen())
+        await self._on_relay_loop(self._listen())
 
     def set_target(self, port: int | None) -> None:
         """Let whoever is let in reach Raft on this loopback port; None while there is none."""
@@ -69,12 +69,12 @@ class Relays:
     async def stop(self) -> None:
         """Close everything and end the thread."""
         if self._thread.is_alive():
-            await self._there(self._close())
+            await self._on_relay_loop(self._close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
         self._loop.close()
 
-    async def _there(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def _on_relay_loop(self, work: Coroutine[Any, Any, _T]) -> _T:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     # From here on everything runs on the relays' loop.
@@ -82,14 +82,14 @@ class Relays:
     async def _listen(self) -> None:
         try:
             gate = await self._loop.create_server(
-                lambda: Leg(self._on_stranger), self._bind.host or None, self._bind.port
+                lambda: PipeEnd(self._on_connection), self._bind.host or None, self._bind.port
             )
         except OSError as error:
             raise FatalLogError(f"--raft-bind {self._bind}: {listen_problem(error)}") from error
         self._servers.append(gate)
         self.port = gate.sockets[0].getsockname()[1]
         for node, (host, port) in sorted(self._peers.items()):
-            outward = await self._loop.create_server(self._outward_leg(host, port), LOOPBACK, 0)
+            outward = await self._loop.create_server(self._outward_end(host, port), LOOPBACK, 0)
             self._servers.append(outward)
             self.ports[node] = outward.sockets[0].getsockname()[1]
         self._keep(self._watch_target())
@@ -104,43 +104,43 @@ class Relays:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.sleep(0)
 
-    def _keep(self, work: Coroutine[Any, Any, None], leg: Leg | None = None) -> None:
+    def _keep(self, work: Coroutine[Any, Any, None], end: PipeEnd | None = None) -> None:
         """Run something until it ends; its leg ends with it, also where it was cancelled before its first step."""
         task = self._loop.create_task(work)
         self._tasks[task] = None
 
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.pop(done, None)
-            if leg is not None:
-                leg.close()
+            if end is not None:
+                end.close()
 
         task.add_done_callback(ended)
 
-    def _on_stranger(self, leg: Leg) -> None:
-        self._keep(self._let_in(leg), leg)
+    def _on_connection(self, end: PipeEnd) -> None:
+        self._keep(self._relay_in(end), end)
 
-    def _outward_leg(self, host: str, port: int) -> Callable[[], Leg]:
-        return lambda: Leg(lambda leg: self._keep(self._let_out(leg, host, port), leg))
+    def _outward_end(self, host: str, port: int) -> Callable[[], PipeEnd]:
+        return lambda: PipeEnd(lambda end: self._keep(self._relay_out(end, host, port), end))
 
-    async def _let_in(self, leg: Leg) -> None:
+    async def _relay_in(self, end: PipeEnd) -> None:
         try:
-            if self._tls is not None and not await self._shake_hands(leg, self._tls):
+            if self._tls is not None and not await self._tls_handshake(end, self._tls):
                 return
             target = self._target
             if target is None:
                 return  # unformed or learning: nobody has any business here yet
-            _, inner = await self._loop.create_connection(Leg, LOOPBACK, target)
-            leg.meter = FrameMeter()
-            leg.join(inner)
-            await self._until_known(leg, inner)
-            await leg.ended
+            _, inner = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
+            end.meter = FrameMeter()
+            end.join(inner)
+            await self._await_secret(end, inner)
+            await end.ended
         except OSError as error:
             self._on_refused("broken", str(error))
 
-    async def _shake_hands(self, leg: Leg, tls: RaftTls) -> bool:
+    async def _tls_handshake(self, end: PipeEnd, tls: RaftTls) -> bool:
         try:
             secured = await self._loop.start_tls(
-                leg.transport, leg, tls.server(), server_side=True, ssl_handshake_timeout=HANDSHAKE_S
+                end.transport, end, tls.server(), server_side=True, ssl_handshake_timeout=HANDSHAKE_S
             )
         except (OSError, ssl.SSLError) as error:
             self._on_refused("handshake", str(error))
@@ -148,30 +148,30 @@ class Relays:
         if secured is None:
             self._on_refused("handshake", "the connection was closed")
             return False
-        leg.transport = secured
+        end.transport = secured
         secured.pause_reading()
         if problem := replica_problem(secured.get_extra_info("ssl_object")):
             self._on_refused("identity", problem)
             return False
         return True
 
-    async def _until_known(self, leg: Leg, inner: Leg) -> None:
+    async def _await_secret(self, end: PipeEnd, inner: PipeEnd) -> None:
         """Wait for Raft's first answer, which only who knows the secret gets; then larger frames may pass."""
-        ends = [inner.sent, leg.ended, inner.ended]
+        ends = [inner.sent, end.ended, inner.ended]
         await asyncio.wait(ends, timeout=HANDSHAKE_S, return_when=asyncio.FIRST_COMPLETED)
-        if inner.sent.done() and leg.meter is not None:
-            leg.meter.limit = FRAME_BYTES
+        if inner.sent.done() and end.meter is not None:
+            end.meter.limit = FRAME_BYTES
             return
-        self._on_refused(leg.refused or "secret", "it does not speak as a peer with our secret does")
-        leg.close()
+        self._on_refused(end.refused or "secret", "it does not speak as a peer with our secret does")
+        end.close()
 
-    async def _let_out(self, leg: Leg, host: str, port: int) -> None:
+    async def _relay_out(self, end: PipeEnd, host: str, port: int) -> None:
         try:
             address = await self._resolve(host, port)
             context = None if self._tls is None else self._tls.client()
             async with asyncio.timeout(HANDSHAKE_S):
                 _, outer = await self._loop.create_connection(
-                    Leg,
+                    PipeEnd,
                     *address,
                     ssl=context,
                     server_hostname=host if context else None,
@@ -183,8 +183,8 @@ class Relays:
                 outer.close()
                 self._on_refused("peer_identity", f"{host}:{port}: {problem}")
                 return
-            leg.join(outer)
-            await leg.ended
+            end.join(outer)
+            await end.ended
         except ssl.SSLError as error:
             self._on_refused("peer_handshake", f"{host}:{port}: {error}")
         except (OSError, TimeoutError):
@@ -198,7 +198,7 @@ class Relays:
             if target is None:
                 continue
             try:
-                _, probe = await self._loop.create_connection(Leg, LOOPBACK, target)
+                _, probe = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
             except OSError as error:
                 if target == self._target:
                     self._on_dead(FatalLogError(f"Raft no longer listens on its loopback port: {error}"))

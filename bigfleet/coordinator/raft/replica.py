@@ -18,7 +18,7 @@ from pysyncobj import FAIL_REASON
 from bigfleet.coordinator.core.batch import encode_batch, encode_command
 from bigfleet.coordinator.core.commands import begin_epoch
 from bigfleet.coordinator.log import FatalLogError, Snapshot, StateMachine
-from bigfleet.coordinator.raft.dump import Dumps
+from bigfleet.coordinator.raft.dump import DumpSerializer
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport, RelayedNode
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.library import TICK_S, Raft, settings
@@ -27,7 +27,7 @@ from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard
 _FOLLOWER, _CANDIDATE, _LEADER = 0, 1, 2
 
 
-class BatchEnd(enum.Enum):
+class BatchResult(enum.Enum):
     """What became of a batch that was handed over."""
 
     APPLIED = "applied"
@@ -38,18 +38,18 @@ class BatchEnd(enum.Enum):
 
 # 17.5: the first group certainly did not happen, the second may have.
 _ENDS = {
-    FAIL_REASON.SUCCESS: BatchEnd.APPLIED,
-    FAIL_REASON.QUEUE_FULL: BatchEnd.BUSY,
-    FAIL_REASON.MISSING_LEADER: BatchEnd.NOT_APPLIED,
-    FAIL_REASON.DISCARDED: BatchEnd.NOT_APPLIED,
-    FAIL_REASON.NOT_LEADER: BatchEnd.NOT_APPLIED,
+    FAIL_REASON.SUCCESS: BatchResult.APPLIED,
+    FAIL_REASON.QUEUE_FULL: BatchResult.BUSY,
+    FAIL_REASON.MISSING_LEADER: BatchResult.NOT_APPLIED,
+    FAIL_REASON.DISCARDED: BatchResult.NOT_APPLIED,
+    FAIL_REASON.NOT_LEADER: BatchResult.NOT_APPLIED,
 }
 
-OnBatchEnd = Callable[[BatchEnd, str], None]
+OnBatchResult = Callable[[BatchResult, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ReplicaView:
     """What a replica looked like after a tick."""
 
     state: int = _FOLLOWER
@@ -72,18 +72,18 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Listeners:
+class ReplicaListeners:
     """Whom a replica tells; called on its thread, must only hand over."""
 
     on_serving: Callable[[int], object] = lambda _term: None
     on_lost: Callable[[str], object] = lambda _cause: None
     on_election: Callable[[], object] = lambda: None
     on_fatal: Callable[[FatalLogError], object] = lambda _error: None
-    on_trouble: Callable[[str], object] = lambda _text: None
+    on_error: Callable[[str], object] = lambda _text: None
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReplicaConfig:
     """Who this replica is and with whom it votes."""
 
     node_id: str
@@ -100,18 +100,18 @@ class Replica:
 
     def __init__(
         self,
-        member: Member,
+        member: ReplicaConfig,
         *,
         journal: GuardedJournal,
         journal_path: str,
         dump_path: str,
-        dumps: Dumps,
-        machine: StateMachine,
+        dumps: DumpSerializer,
+        state_machine: StateMachine,
         guard: MessageGuard,
-        listeners: Listeners,
+        listeners: ReplicaListeners,
         transport: Callable[[Any, Any, Any, MessageGuard], Any] = GuardedTransport,
     ) -> None:
-        self._member, self._machine, self._listeners = member, machine, listeners
+        self._member, self._state_machine, self._listeners = member, state_machine, listeners
         self.journal, self._dumps, self._guard = journal, dumps, guard
         self._posted: deque[Callable[[], None]] = deque()
         self._state = _FOLLOWER
@@ -119,7 +119,7 @@ class Replica:
         self._proposed_term = 0
         self.serving: int | None = None
         """The term it won and has committed its epoch for; cleared the moment leadership is lost."""
-        self.view = View(term=journal.getCurrentTerm())
+        self.view = ReplicaView(term=journal.getCurrentTerm())
         conf = settings(
             bind=member.bind,
             journal_path=journal_path,
@@ -130,7 +130,13 @@ class Replica:
         )
         me = RelayedNode(member.raft_address, 0) if member.is_voter else None
         self._raft = Raft(
-            me, list(member.peers), conf, journal=journal, machine=machine, guard=guard, transport=transport
+            me,
+            list(member.peers),
+            conf,
+            journal=journal,
+            state_machine=state_machine,
+            guard=guard,
+            transport=transport,
         )
 
     @property
@@ -151,7 +157,7 @@ class Replica:
                 self._end_serving("failure")
                 raise failure
         self._begin_epoch_if_won()
-        seen = self._look()
+        seen = self._current_view()
         if seen != self.view:
             self.view = seen  # else the same object, so that those who look see at once that nothing changed
 
@@ -164,11 +170,11 @@ class Replica:
         """Let something run before the next tick; from any thread."""
         self._posted.append(work)
 
-    def submit(self, batch: str, on_end: OnBatchEnd) -> None:
+    def submit(self, batch: str, on_end: OnBatchResult) -> None:
         """Hand over one batch; from any thread. `on_end` is called on the replica's thread, and perhaps never."""
 
         def ended(result: str | None, reason: int) -> None:
-            on_end(_ENDS.get(reason, BatchEnd.UNKNOWN), result or "")
+            on_end(_ENDS.get(reason, BatchResult.UNKNOWN), result or "")
 
         self._raft.apply(batch, callback=ended)
 
@@ -176,9 +182,9 @@ class Replica:
         """Return the tables with the entry they stand at; on the replica's thread."""
         index = self._raft.raftLastApplied
         place = index - self.journal[0][1]
-        return Snapshot(self._machine.dump(), index, self.journal[place][2])
+        return Snapshot(self._state_machine.dump(), index, self.journal[place][2])
 
-    def hand_over(self) -> bool:
+    def transfer_leadership(self) -> bool:
         """Ask the most caught-up peer to take the leadership; on the replica's thread."""
         denied: list[int] = []
         self._raft.transferLeadership(callback=lambda _none, reason: denied.append(reason))
@@ -204,26 +210,26 @@ class Replica:
         self._proposed_term = term
         command = begin_epoch(term, self._member.node_id, self._member.cluster_id)
         # In ASCII, as every version has written it.
-        batch = encode_batch(self._machine.epoch, [encode_command(command, ascii_only=True)])
+        batch = encode_batch(self._state_machine.epoch, [encode_command(command, ascii_only=True)])
         self.submit(batch, lambda end, results: self._on_epoch(term, end, results))
 
-    def _on_epoch(self, term: int, end: BatchEnd, results: str) -> None:
+    def _on_epoch(self, term: int, end: BatchResult, results: str) -> None:
         if not self._won or self._raft.raftCurrentTerm != term:
             return
-        if end is not BatchEnd.APPLIED:
+        if end is not BatchResult.APPLIED:
             self._proposed_term = 0  # still leader: try again at the next tick
             return
         result = json.loads(results)[0]
         if not result["ok"]:
-            self._listeners.on_trouble(f"begin_epoch({term}) was refused: {result}")
+            self._listeners.on_error(f"begin_epoch({term}) was refused: {result}")
             return
         self.serving = term
         self._listeners.on_serving(term)
 
-    def _look(self) -> View:
+    def _current_view(self) -> ReplicaView:
         raft = self._raft
         leader = raft._getLeader()
-        return View(
+        return ReplicaView(
             state=self._state,
             leader=None if leader is None else str(leader.id),
             term=raft.raftCurrentTerm,

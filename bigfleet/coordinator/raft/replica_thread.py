@@ -16,7 +16,7 @@ from pysyncobj import SyncObjException
 from bigfleet.aio.clock import NANOSECONDS, Clock
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.library import TICK_S
-from bigfleet.coordinator.raft.replica import Listeners, Replica
+from bigfleet.coordinator.raft.replica import Replica, ReplicaListeners
 
 _BUILD_ATTEMPTS = 5
 
@@ -24,7 +24,7 @@ _BUILD_ATTEMPTS = 5
 class ReplicaThread:
     """One replica on a thread of its own; made and stopped on the asyncio loop."""
 
-    def __init__(self, build: Callable[[], Replica], listeners: Listeners, clock: Clock) -> None:
+    def __init__(self, build: Callable[[], Replica], listeners: ReplicaListeners, clock: Clock) -> None:
         """`build` is called on the thread; again, with another port, where its port was taken."""
         self._build, self._listeners, self._clock = build, listeners, clock
         self._stopping = threading.Event()
@@ -80,6 +80,6 @@ class ReplicaThread:
             except FatalLogError:
                 raise
             except Exception as error:  # as the library's own thread does: log, wait a little, go on
-                self._listeners.on_trouble(f"a tick failed: {type(error).__name__}: {error}")
+                self._listeners.on_error(f"a tick failed: {type(error).__name__}: {error}")
                 self._stopping.wait(TICK_S)
             self._ticked_ns = self._clock.monotonic_ns()

@@ -35,17 +35,17 @@ class LocalLog:
 
     def __init__(
         self,
-        machine: StateMachine,
+        state_machine: StateMachine,
         *,
         node_id: str = "coordinator-0",
         cluster_id: str = "00000000-0000-4000-8000-000000000000",
         raft_address: str = "127.0.0.1:7791",
         grpc_address: str = "127.0.0.1:7790",
     ) -> None:
-        self._machine = machine
+        self._state_machine = state_machine
         self._node_id, self._cluster_id = node_id, cluster_id
         self._raft_address, self._grpc_address = raft_address, grpc_address
-        self._term, self._index = machine.epoch, 1
+        self._term, self._index = state_machine.epoch, 1
         self._serving: int | None = None
         self._hint: str | None = None
         self._failures: list[LogError] = []
@@ -75,7 +75,7 @@ class LocalLog:
 
     async def snapshot(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Snapshot:
         await self.barrier(timeout_s=timeout_s)
-        return Snapshot(self._machine.dump(), self._index, self._term)
+        return Snapshot(self._state_machine.dump(), self._index, self._term)
 
     async def admit(self, node_id: str, raft_address: str) -> None:
         self._require_serving()
@@ -94,7 +94,7 @@ class LocalLog:
             cluster_id=self._cluster_id,
             membership=Membership.SOLO,
             term=self._term,
-            epoch=self._machine.epoch,
+            epoch=self._state_machine.epoch,
             serving=self._serving,
             last_term=self._term,
             last_index=self._index,
@@ -130,7 +130,7 @@ class LocalLog:
         self.lose()
         self._term += 1
         begin = begin_epoch(self._term, self._node_id, self._cluster_id)
-        result = self._commit(self._machine.epoch, encode_command(begin))
+        result = self._commit(self._state_machine.epoch, encode_command(begin))
         if not result["ok"]:
             raise FatalLogError(f"begin_epoch({self._term}) was refused: {result}")
         for callback in self._on_serving:
@@ -155,7 +155,7 @@ class LocalLog:
 
     def _commit(self, epoch: int, item: str) -> Result:
         self._index += 1
-        results: list[Result] = json.loads(self._machine.apply(encode_batch(epoch, [item])))
+        results: list[Result] = json.loads(self._state_machine.apply(encode_batch(epoch, [item])))
         return results[0]
 
 

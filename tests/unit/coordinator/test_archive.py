@@ -16,15 +16,15 @@ from bigfleet.coordinator.archive import (
     unpack,
 )
 from bigfleet.coordinator.core import commands
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import Snapshot, Tables
 
 NOW_NS = 1_794_938_400_123_000_000
 
 
-def machine() -> Machine:
+def state_machine() -> CoordinatorStateMachine:
     """A machine with a row in every table."""
-    made = Machine()
+    made = CoordinatorStateMachine()
     for item in (
         commands.begin_epoch(7, "n-0", "c-id"),
         commands.add_shard("s-1", "s-1:7780", 1_794_938_400_000_000_001),
@@ -45,7 +45,7 @@ def machine() -> Machine:
 
 
 def archive(tables: Tables | None = None) -> Archive:
-    return make_archive(Snapshot(tables or machine().dump(), 41, 7), ("n-0", "n-1", "n-2"), NOW_NS)
+    return make_archive(Snapshot(tables or state_machine().dump(), 41, 7), ("n-0", "n-1", "n-2"), NOW_NS)
 
 
 def tar_of(*members: tuple[str, bytes]) -> bytes:
@@ -106,8 +106,8 @@ def test_an_archive_has_the_originals_layout_and_keys() -> None:
 
 
 def test_every_table_survives_archive_and_restore() -> None:
-    before = machine().dump()
-    restored = Machine()
+    before = state_machine().dump()
+    restored = CoordinatorStateMachine()
     restored.load(tables_of(unpack(pack(archive(before))), cluster_id="unused"))
     after = restored.dump()
     changed = {name for name in before if before[name] != after[name]}
@@ -116,7 +116,7 @@ def test_every_table_survives_archive_and_restore() -> None:
 
 
 def test_many_rows_survive_their_slices() -> None:
-    tables = {**machine().dump(), "domains": {"rack": {f"r{n:05}": "s-1" for n in range(5001)}}}
+    tables = {**state_machine().dump(), "domains": {"rack": {f"r{n:05}": "s-1" for n in range(5001)}}}
     restored = tables_of(unpack(pack(archive(tables))), cluster_id="unused")
     assert restored["domains"] == tables["domains"]
 
@@ -144,7 +144,7 @@ def test_an_archive_of_the_original_restores_with_its_old_keys_ignored() -> None
     assert (tables["cluster_id"], tables["epoch"], tables["incarnation"]) == ("minted", 2, 1)
     assert tables["shards"]["s-1"].address == "s-1:7780"
     assert tables["domains"] == {"rack": {"r1": "s-1"}}
-    Machine().load(tables)
+    CoordinatorStateMachine().load(tables)
 
 
 def test_a_flipped_byte_anywhere_is_noticed_or_harmless() -> None:

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from bigfleet.coordinator.core.soft_state import Heard, Moment, SoftState
+from bigfleet.coordinator.core.soft_state import ClockReading, ReportReceipt, SoftState
 from bigfleet.model.shard_report import OwnershipView, ShardReport, ShardSummary, Shortfall
 
 SHORT = Shortfall(priority=5, age_cycles=2)
 
 
-def at(seconds: float) -> Moment:
-    return Moment(seconds, int(seconds * 1e9) + 1_000)
+def at(seconds: float) -> ClockReading:
+    return ClockReading(seconds, int(seconds * 1e9) + 1_000)
 
 
 def report(shard: str = "s", epoch: int = 1, cycle: int = 1, **more: object) -> ShardReport:
@@ -36,7 +36,7 @@ def test_the_same_report_twice_changes_nothing_but_times() -> None:
     state = SoftState()
     same = report(cycle=3, shortfalls=(SHORT,), summary=summary("p"))
     state.hear(same, at(0))
-    assert state.hear(same, at(10)) == Heard(accepted=True)
+    assert state.hear(same, at(10)) == ReportReceipt(accepted=True)
     ((_, kept),) = state.reported()
     assert (kept.cycle, kept.shortfalls, kept.reported, kept.heartbeat) == (3, (SHORT,), at(10), at(10))
 
@@ -44,8 +44,8 @@ def test_the_same_report_twice_changes_nothing_but_times() -> None:
 def test_an_older_report_is_a_heartbeat_and_nothing_more() -> None:
     state = SoftState()
     state.hear(report(epoch=2, cycle=7, shortfalls=(SHORT,)), at(0))
-    assert state.hear(report(epoch=2, cycle=6), at(5)) == Heard(accepted=False)
-    assert state.hear(report(epoch=1, cycle=99), at(6)) == Heard(accepted=False, lower_epoch=True)
+    assert state.hear(report(epoch=2, cycle=6), at(5)) == ReportReceipt(accepted=False)
+    assert state.hear(report(epoch=1, cycle=99), at(6)) == ReportReceipt(accepted=False, lower_epoch=True)
     ((_, kept),) = state.reported()
     assert (kept.cycle, kept.shortfalls, kept.reported) == (7, (SHORT,), at(0))
     assert state.heartbeat_ns("s") == at(6).wall_ns

@@ -4,14 +4,14 @@ import struct
 
 import pytest
 
-from bigfleet.coordinator.raft.records import MAGIC, WITNESS_BYTES, Entry, pack, scan, witness
+from bigfleet.coordinator.raft.records import MAGIC, WITNESS_BYTES, LogEntry, pack, scan, witness
 
 
-def entry(index: int, term: int = 1, command: bytes = b"\x00command") -> Entry:
-    return Entry(command + str(index).encode(), index, term)
+def entry(index: int, term: int = 1, command: bytes = b"\x00command") -> LogEntry:
+    return LogEntry(command + str(index).encode(), index, term)
 
 
-def journal(*groups: list[Entry]) -> bytes:
+def journal(*groups: list[LogEntry]) -> bytes:
     """Return a journal whose groups were each synced before the next was written, with the last witness."""
     data, synced = MAGIC, 0
     for group in groups:
@@ -80,7 +80,7 @@ def test_an_old_witness_between_records_is_no_entry() -> None:
         pytest.param([entry(1, 2), entry(2, 1)], "term 1 follows one of term 2", id="terms fall"),
     ],
 )
-def test_whole_records_that_no_log_can_hold_are_refused(entries: list[Entry], problem: str) -> None:
+def test_whole_records_that_no_log_can_hold_are_refused(entries: list[LogEntry], problem: str) -> None:
     assert problem in scan(journal(entries)).problem
 
 

@@ -13,15 +13,15 @@ from typing import TypeVar
 
 from bigfleet.aio.clock import NANOSECONDS, Clock
 from bigfleet.coordinator.log import StateMachine, UnavailableError
-from bigfleet.coordinator.raft.directory import DataDirectory
-from bigfleet.coordinator.raft.dump import Dumps
+from bigfleet.coordinator.raft.directory import ReplicaDirectory
+from bigfleet.coordinator.raft.dump import DumpSerializer
 from bigfleet.coordinator.raft.guarded_transport import RelayedNode
-from bigfleet.coordinator.raft.identity import Identity, Mode
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
 from bigfleet.coordinator.raft.journal import GuardedJournal
-from bigfleet.coordinator.raft.membership import Members
+from bigfleet.coordinator.raft.membership import ClusterMembers
 from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard
 from bigfleet.coordinator.raft.relays import LOOPBACK, Relays, free_port
-from bigfleet.coordinator.raft.replica import Listeners, Member, Replica
+from bigfleet.coordinator.raft.replica import Replica, ReplicaConfig, ReplicaListeners
 from bigfleet.coordinator.raft.replica_thread import ReplicaThread
 from bigfleet.obs.metrics import Metrics
 
@@ -30,26 +30,26 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ReplicaEnvironment:
     """What every life is built from."""
 
-    members: Members
-    directory: DataDirectory
-    machine: StateMachine
+    members: ClusterMembers
+    directory: ReplicaDirectory
+    state_machine: StateMachine
     clock: Clock
     metrics: Metrics
     password: bytes
     relays: Relays | None
 
 
-class Lives:
+class ReplicaRunner:
     """The present life of the replica, if there is one; used on the asyncio loop."""
 
-    def __init__(self, around: Surroundings, listeners: Listeners) -> None:
-        self._around, self._listeners = around, listeners
-        self._blank = around.machine.dump()
+    def __init__(self, environment: ReplicaEnvironment, listeners: ReplicaListeners) -> None:
+        self._environment, self._listeners = environment, listeners
+        self._blank = environment.state_machine.dump()
         self._thread: ReplicaThread | None = None
-        self.identity: Identity | None = None
+        self.identity: ReplicaIdentity | None = None
         self.target = 0
         """The index that this learner has to apply before it may vote; 0 while nobody has admitted it."""
 
@@ -60,21 +60,21 @@ class Lives:
 
     @property
     def is_learner(self) -> bool:
-        return self.identity is not None and self.identity.mode is Mode.LEARNER
+        return self.identity is not None and self.identity.mode is ReplicaMode.LEARNER
 
     def tick_age_s(self) -> float:
         """Return how long ago the present replica last ticked; 0 without one."""
         return 0.0 if self._thread is None else self._thread.tick_age_s()
 
-    async def begin(self, identity: Identity) -> None:
+    async def restart_as(self, identity: ReplicaIdentity) -> None:
         """End the present life and begin one with this identity; raises FatalLogError where the directory does not allow it."""
-        await self.end()
-        around = self._around
-        found = around.directory.examine()
-        around.machine.load(self._blank)
+        await self.stop()
+        environment = self._environment
+        found = environment.directory.examine()
+        environment.state_machine.load(self._blank)
         journal = GuardedJournal(
-            around.directory.disk,
-            around.directory.files.journal,
+            environment.directory.disk,
+            environment.directory.files.journal,
             found.entries,
             found.metadata,
             self._observe_sync,
@@ -82,15 +82,15 @@ class Lives:
         self.identity = identity
         # Known before it runs: it may win an election before this line goes on.
         self._thread = thread = ReplicaThread(
-            lambda: self._built(identity, journal), self._listeners, around.clock
+            lambda: self._built(identity, journal), self._listeners, environment.clock
         )
         await thread.start()
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """End the present life."""
         thread, self._thread = self._thread, None
-        if self._around.relays is not None:
-            self._around.relays.set_target(None)
+        if self._environment.relays is not None:
+            self._environment.relays.set_target(None)
         if thread is not None:
             await thread.stop()
 
@@ -113,35 +113,35 @@ class Lives:
         replica.post(run)
         return await answer
 
-    def _built(self, identity: Identity, journal: GuardedJournal) -> Replica:
+    def _built(self, identity: ReplicaIdentity, journal: GuardedJournal) -> Replica:
         """Build the Raft object; on its thread, once more with another port where the port was taken."""
-        around = self._around
-        is_voter = identity.mode is not Mode.LEARNER
-        peers = around.members.others if identity.mode is not Mode.SOLO else ()
-        ports = {} if around.relays is None else around.relays.ports
+        environment = self._environment
+        is_voter = identity.mode is not ReplicaMode.LEARNER
+        peers = environment.members.others if identity.mode is not ReplicaMode.SOLO else ()
+        ports = {} if environment.relays is None else environment.relays.ports
         port = free_port()
-        member = Member(
+        member = ReplicaConfig(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
-            raft_address=around.members.me.raft_address,
+            raft_address=environment.members.me.raft_address,
             is_voter=is_voter,
             peers=tuple(RelayedNode(peer.raft_address, ports[peer.node_id]) for peer in peers),
             bind=f"{LOOPBACK}:{port}",
-            password=around.password,
+            password=environment.password,
         )
         replica = Replica(
             member,
             journal=journal,
-            journal_path=around.directory.files.journal,
-            dump_path=around.directory.files.dump,
-            dumps=Dumps(
-                around.directory.disk,
-                around.machine,
-                around.clock.monotonic_ns,
+            journal_path=environment.directory.files.journal,
+            dump_path=environment.directory.files.dump,
+            dumps=DumpSerializer(
+                environment.directory.disk,
+                environment.state_machine,
+                environment.clock.monotonic_ns,
                 self._observe_dump,
-                journal.give_up,
+                journal.mark_failed,
             ),
-            machine=around.machine,
+            state_machine=environment.state_machine,
             guard=MessageGuard(
                 identity.cluster_id,
                 journal,
@@ -150,31 +150,31 @@ class Lives:
             ),
             listeners=self._listeners,
         )
-        if is_voter and around.relays is not None:
-            around.relays.set_target(port)
+        if is_voter and environment.relays is not None:
+            environment.relays.set_target(port)
         return replica
 
     def _report(self) -> LearnerReport:
         replica = self.replica
         applied = 0 if replica is None else replica.view.applied
-        return LearnerReport(self._around.members.me.node_id, self.target, applied)
+        return LearnerReport(self._environment.members.me.node_id, self.target, applied)
 
     # Counted on the replica's thread; the client library's series are safe to use there.
 
     def _observe_sync(self, sync: Callable[[], None]) -> None:
-        started = self._around.clock.monotonic_ns()
+        started = self._environment.clock.monotonic_ns()
         sync()
-        seconds = (self._around.clock.monotonic_ns() - started) / NANOSECONDS
-        self._around.metrics.histogram(f"{_PREFIX}journal_fsync_seconds").observe(seconds)
+        seconds = (self._environment.clock.monotonic_ns() - started) / NANOSECONDS
+        self._environment.metrics.histogram(f"{_PREFIX}journal_fsync_seconds").observe(seconds)
 
     def _observe_dump(self, seconds: float | None) -> None:
         if seconds is None:
-            self._around.metrics.counter(f"{_PREFIX}dump_failures_total").inc()
+            self._environment.metrics.counter(f"{_PREFIX}dump_failures_total").inc()
         else:
-            self._around.metrics.histogram(f"{_PREFIX}dump_seconds").observe(seconds)
+            self._environment.metrics.histogram(f"{_PREFIX}dump_seconds").observe(seconds)
 
     def _count_refused(self, reason: str) -> None:
-        self._around.metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
+        self._environment.metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
 
 
 def _settle(answer: "asyncio.Future[_T]", result: "_T | None", error: Exception | None) -> None:

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
 from bigfleet.coordinator.core.batch import BadBatchError, decode_batch
-from bigfleet.coordinator.core.commands import KINDS, KNOWN_LEVEL, Kind
-from bigfleet.coordinator.core.results import Refusal, Refused, Result
+from bigfleet.coordinator.core.commands import KINDS, KNOWN_LEVEL, CommandKind
+from bigfleet.coordinator.core.results import CommandRefused, RefusalCode, Result
 from bigfleet.coordinator.core.table_text import read_tables, table_text
 from bigfleet.coordinator.core.tables import Tables
 from bigfleet.model.errors import InvalidFieldError
@@ -26,7 +26,7 @@ def _nothing(_level: int) -> None:
     pass
 
 
-class Machine:
+class CoordinatorStateMachine:
     """The tables behind their lock; `on_outgrown` is told a level that this version does not know."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Machine:
         *,
         lock: AbstractContextManager[object] | None = None,
         on_outgrown: Callable[[int], object] = _nothing,
-        kinds: Mapping[str, Kind] = KINDS,
+        kinds: Mapping[str, CommandKind] = KINDS,
         known_level: int = KNOWN_LEVEL,
     ) -> None:
         self._lock = lock or nullcontext()
@@ -84,12 +84,12 @@ class Machine:
             return [_invalid(str(error))]
         if self._outgrown:
             detail = f"this replica stopped at level {self._outgrown}, which it does not know"
-            return [Refused(Refusal.LEVEL_UNKNOWN, detail).result()] * len(items)
+            return [CommandRefused(RefusalCode.LEVEL_UNKNOWN, detail).result()] * len(items)
         if _is_epoch(items[0]) and len(items) == 1:
             return [self._one(items[0])]
         if epoch != self._tables.epoch:
             detail = f"epoch: found {epoch}, allowed is {self._tables.epoch}"
-            return [Refused(Refusal.STALE_EPOCH, detail).result()] * len(items)
+            return [CommandRefused(RefusalCode.STALE_EPOCH, detail).result()] * len(items)
         return [
             _invalid("begin_epoch: found among other commands, allowed is alone")
             if _is_epoch(item)
@@ -106,7 +106,7 @@ class Machine:
             return _invalid(f"kind: found {ascii(name)[:80]}, allowed is one of {', '.join(self._kinds)}")
         if kind.level > self._tables.level:
             detail = f"{name} needs level {kind.level}, the replicas are at level {self._tables.level}"
-            return Refused(Refusal.LEVEL_TOO_LOW, detail).result()
+            return CommandRefused(RefusalCode.LEVEL_TOO_LOW, detail).result()
         try:
             verdict = kind.apply(self._tables, item)
         except InvalidFieldError as error:
@@ -124,8 +124,10 @@ def _is_epoch(item: object) -> bool:
 
 
 def _invalid(detail: str) -> Result:
-    return Refused(Refusal.INVALID, detail).result()
+    return CommandRefused(RefusalCode.INVALID, detail).result()
 
 
 def _defect(error: Exception) -> Result:
-    return Refused(Refusal.DEFECT, f"defect: {type(error).__name__}: {ascii(str(error))[:200]}").result()
+    return CommandRefused(
+        RefusalCode.DEFECT, f"defect: {type(error).__name__}: {ascii(str(error))[:200]}"
+    ).result()

@@ -29,7 +29,7 @@ UNKNOWN_KIND: Final = "unknown"
 """What an instruction without a payload is called in metrics and logs."""
 
 
-class DomainBook(Protocol):
+class DomainStore(Protocol):
     """Where assignments are taken down; a `BigFleetError` means that it could not be done."""
 
     def assign(self, domain: Domain) -> None: ...
@@ -40,7 +40,7 @@ class DomainBook(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class HandledInstruction:
     """One instruction and the ack that it is owed."""
 
     kind: str
@@ -49,57 +49,57 @@ class Handled:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class AnswerOutcome:
     """What became of an answer: the term to hold from now on, and the acks owed for its instructions."""
 
     term: int
-    handled: tuple[Handled, ...] = ()
+    handled: tuple[HandledInstruction, ...] = ()
     stale: bool = False
     """The answer as a whole came from a leader that has been replaced; its instructions come again."""
 
 
-class Obedience:
+class InstructionHandler:
     """Remembers what was carried out, and handles one answer after the other."""
 
-    def __init__(self, domains: DomainBook, memory: AckMemory | None = None) -> None:
+    def __init__(self, domains: DomainStore, memory: AckMemory | None = None) -> None:
         self._domains = domains
-        self._obeyed_term = 0
+        self._handled_term = 0
         self._memory = AckMemory() if memory is None else memory
 
-    def highest(self, answer: ReportAnswer, mark: int) -> int | None:
+    def term_after(self, answer: ReportAnswer, mark: int) -> int | None:
         """The term to hold after this answer; None when the answer is stale and is to be dropped."""
         if 0 < answer.term < mark:
             return None
         return max(mark, answer.term)
 
-    def respond(self, answer: ReportAnswer, mark: int) -> Response:
+    def handle(self, answer: ReportAnswer, mark: int) -> AnswerOutcome:
         """Handle an answer; the caller has made `highest` durable before, so that a crash cannot forget what was obeyed."""
-        term = self.highest(answer, mark)
+        term = self.term_after(answer, mark)
         if term is None:
-            return Response(mark, stale=True)
-        if term > self._obeyed_term:
+            return AnswerOutcome(mark, stale=True)
+        if term > self._handled_term:
             # What the leader before took away and did not live to deliver, nobody else knows of; the new one sends all again.
             self._domains.clear()
-            self._obeyed_term = term
+            self._handled_term = term
         handled = [found for item in answer.instructions if (found := self._handle(item, term)) is not None]
-        return Response(term, tuple(handled))
+        return AnswerOutcome(term, tuple(handled))
 
-    def _handle(self, instruction: Instruction, mark: int) -> Handled | None:
+    def _handle(self, instruction: Instruction, mark: int) -> HandledInstruction | None:
         if not instruction.id:
             return None  # nobody could be told what became of it
         payload = instruction.payload
         kind = UNKNOWN_KIND if payload is None else PAYLOAD_KINDS[type(payload)]
         known = self._memory.repeated(instruction.id)
         if known is not None:
-            return Handled(kind, known, repeated=True)
+            return HandledInstruction(kind, known, repeated=True)
         if instruction.term < mark:
             why = f"term {instruction.term} is below {mark}, the highest seen"
-            return Handled(kind, Ack(instruction.id, Outcome.REJECTED_STALE, why))
+            return HandledInstruction(kind, Ack(instruction.id, Outcome.REJECTED_STALE, why))
         outcome, why = self._carry_out(payload, kind)
         ack = Ack(instruction.id, outcome, why)
         if outcome is Outcome.ACCEPTED:
             self._memory.remember(ack)
-        return Handled(kind, ack)
+        return HandledInstruction(kind, ack)
 
     def _carry_out(self, payload: Payload | None, kind: str) -> tuple[Outcome, str]:
         match payload:

@@ -10,12 +10,13 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.coordinator.core import commands
-from bigfleet.coordinator.core.machine import Machine
-from bigfleet.coordinator.core.results import Refusal
-from bigfleet.coordinator.core.soft_state import Heard, Moment
+from bigfleet.coordinator.core.results import RefusalCode
+from bigfleet.coordinator.core.soft_state import ClockReading, ReportReceipt
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import ShardRow, Tables
-from bigfleet.coordinator.desk import Desk
-from bigfleet.coordinator.reign import Reign, Throne, pairs_of
+from bigfleet.coordinator.leader_check import Leadership
+from bigfleet.coordinator.leader_state import LeaderState
+from bigfleet.coordinator.proposer import Proposer
 from bigfleet.model.instruction import PAYLOAD_KINDS, ReportAnswer
 from bigfleet.model.shard_report import ShardReport
 from bigfleet.obs.metrics import Metrics
@@ -23,53 +24,53 @@ from bigfleet.obs.metrics import Metrics
 _MISMATCH = "bigfleet_coordinator_shard_address_mismatch"
 
 
-class Reporting:
+class ReportHandler:
     """Handles reports."""
 
     def __init__(
         self,
         *,
-        throne: Throne,
-        machine: Machine,
-        desk: Desk,
+        leadership: Leadership,
+        state_machine: CoordinatorStateMachine,
+        proposer: Proposer,
         metrics: Metrics,
         log: FilteringBoundLogger,
     ) -> None:
-        self._throne, self._machine, self._desk = throne, machine, desk
+        self._leadership, self._state_machine, self._proposer = leadership, state_machine, proposer
         self._metrics, self._log = metrics, log
 
-    async def report(self, report: ShardReport, call: Call, now: Moment) -> ReportAnswer:
+    async def report(self, report: ShardReport, call: Call, now: ClockReading) -> ReportAnswer:
         """Take one report in and answer it; `now` is when it arrived."""
-        reign = self._throne.require()
+        leader = self._leadership.require()
         await self._register(report, call, now)
-        self._throne.require(reign)
-        reign.first_report = reign.first_report or now
-        heard = reign.soft.hear(report, now)
+        self._leadership.require(leader)
+        leader.first_report = leader.first_report or now
+        heard = leader.soft.hear(report, now)
         self._tell(report, heard)
         if heard.restarted:
-            reign.delivery.restarted(report.shard_id)
-        self._acknowledge(reign, report, now)
-        self._derive(reign, report.shard_id, now)
-        instructions = reign.queue.next_answer(report.shard_id)
+            leader.delivery.restarted(report.shard_id)
+        self._acknowledge(leader, report, now)
+        self._derive(leader, report.shard_id, now)
+        instructions = leader.queue.next_answer(report.shard_id)
         if instructions:
-            await self._desk.barrier(call)
-            self._throne.require(reign)
-        return ReportAnswer(reign.term, acknowledged=True, instructions=instructions)
+            await self._proposer.barrier(call)
+            self._leadership.require(leader)
+        return ReportAnswer(leader.term, acknowledged=True, instructions=instructions)
 
-    def forget(self, reign: Reign, shard: str) -> None:
+    def forget(self, leader: LeaderState, shard: str) -> None:
         """Drop what is known of a removed shard, its series included."""
-        reign.forget(shard)
+        leader.forget(shard)
         self._metrics.forget(_MISMATCH, shard=shard)
         self._metrics.forget("bigfleet_coordinator_pending_instructions", shard=shard)
 
-    async def _register(self, report: ShardReport, call: Call, now: Moment) -> None:
-        row = self._machine.read(lambda tables: tables.shards.get(report.shard_id))
+    async def _register(self, report: ShardReport, call: Call, now: ClockReading) -> None:
+        row = self._state_machine.read(lambda tables: tables.shards.get(report.shard_id))
         if row is not None:
             self._compare_address(row, report)
             return
         command = commands.add_shard(report.shard_id, report.address, now.wall_ns)
-        result = await self._desk.propose(command, call)
-        if not result["ok"] and result["refusal"] != Refusal.SHARD_EXISTS:
+        result = await self._proposer.propose(command, call)
+        if not result["ok"] and result["refusal"] != RefusalCode.SHARD_EXISTS:
             raise RefusedError(
                 Code.UNAVAILABLE, f"shard {report.shard_id} was not registered: {result['detail']}"
             )
@@ -79,8 +80,8 @@ class Reporting:
     def _compare_address(self, row: ShardRow, report: ShardReport) -> None:
         differs = bool(report.address) and report.address != row.address
         gauge = self._metrics.gauge(_MISMATCH, shard=report.shard_id)
-        reign = self._throne.reign
-        state = reign.soft.of(report.shard_id) if reign is not None else None
+        leader = self._leadership.current
+        state = leader.soft.of(report.shard_id) if leader is not None else None
         if differs and (state is None or state.address != report.address):
             self._log.warning(
                 "shard_address_differs",
@@ -91,7 +92,7 @@ class Reporting:
             )
         gauge.set(int(differs))
 
-    def _tell(self, report: ShardReport, heard: Heard) -> None:
+    def _tell(self, report: ShardReport, heard: ReportReceipt) -> None:
         if heard.truncated:
             self._metrics.counter("bigfleet_coordinator_shortfalls_truncated_total").inc(heard.truncated)
         if heard.lower_epoch:
@@ -102,31 +103,28 @@ class Reporting:
                 what="an older process of this shard, or a second one of the same id, still reports",
             )
 
-    def _acknowledge(self, reign: Reign, report: ShardReport, now: Moment) -> None:
+    def _acknowledge(self, leader: LeaderState, report: ShardReport, now: ClockReading) -> None:
         for ack in report.acks:
-            instruction = reign.queue.acknowledge(report.shard_id, ack)
+            instruction = leader.queue.acknowledge(report.shard_id, ack)
             if instruction is None or instruction.payload is None:
                 continue
-            reign.delivery.acknowledged(report.shard_id, instruction, ack, now.monotonic_s)
+            leader.delivery.acknowledged(report.shard_id, instruction, ack, now.monotonic_s)
             self._metrics.counter(
                 "bigfleet_coordinator_instructions_acked_total",
                 kind=PAYLOAD_KINDS[type(instruction.payload)],
                 outcome=ack.outcome.name.lower(),
             ).inc()
 
-    def _derive(self, reign: Reign, shard: str, now: Moment) -> None:
-        state = reign.soft.of(shard)
-        sharing = state is not None and state.summary is not None and bool(state.summary.partition_key)
-
+    def _derive(self, leader: LeaderState, shard: str, now: ClockReading) -> None:
         def look(tables: Tables) -> tuple[bool, dict[tuple[str, str], None]]:
-            return tables.relearn, pairs_of(tables.domains_of_shard.get(shard))
+            return tables.relearn, dict(tables.domains_of_shard.get(shard, {}))
 
-        relearn, desired = self._machine.read(look)
-        if relearn or sharing:
+        relearn, desired = self._state_machine.read(look)
+        if relearn or leader.soft.shares_provider(shard):
             return
-        dropped = reign.queue.dropped
-        reign.delivery.derive(shard, desired, now.monotonic_s)
-        if reign.queue.dropped > dropped:
+        dropped = leader.queue.dropped
+        leader.delivery.derive(shard, desired, now.monotonic_s)
+        if leader.queue.dropped > dropped:
             self._metrics.counter("bigfleet_coordinator_instructions_dropped_total").inc(
-                reign.queue.dropped - dropped
+                leader.queue.dropped - dropped
             )

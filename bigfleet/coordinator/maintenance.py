@@ -15,11 +15,12 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.net import Health
 from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.commands import KNOWN_LEVEL
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import Tables
-from bigfleet.coordinator.desk import Desk
+from bigfleet.coordinator.leader_check import Leadership
+from bigfleet.coordinator.leader_state import LeaderState
 from bigfleet.coordinator.log import ReplicatedLog
-from bigfleet.coordinator.reign import Reign, Throne
+from bigfleet.coordinator.proposer import Proposer
 from bigfleet.model.errors import BigFleetError
 from bigfleet.transport.coordinator import COORDINATOR
 
@@ -32,22 +33,27 @@ LevelsOfVoters = Callable[[], Awaitable[Mapping[str, int]]]
 """Asks every voter which level of commands it knows; one that does not answer counts as 0."""
 
 
-class Upkeep:
+class Maintenance:
     """The second hand of a replica."""
 
     def __init__(
         self,
         *,
         log: ReplicatedLog,
-        machine: Machine,
-        throne: Throne,
-        desk: Desk,
+        state_machine: CoordinatorStateMachine,
+        leadership: Leadership,
+        proposer: Proposer,
         clock: Clock,
         logger: FilteringBoundLogger,
         levels: LevelsOfVoters,
         known_level: int = KNOWN_LEVEL,
     ) -> None:
-        self._log, self._machine, self._throne, self._desk = log, machine, throne, desk
+        self._log, self._state_machine, self._leadership, self._proposer = (
+            log,
+            state_machine,
+            leadership,
+            proposer,
+        )
         self._clock, self._logger = clock, logger
         self._levels, self._known_level = levels, known_level
         self._next_conflict_s = self._next_level_s = 0.0
@@ -56,25 +62,25 @@ class Upkeep:
         """Look after the replica until cancelled."""
         while True:
             health.set_serving(COORDINATOR.name, not self._log.status().waiting)
-            reign = self._throne.reign
-            if reign is not None:
+            leader = self._leadership.current
+            if leader is not None:
                 try:
-                    await self.look_after(reign)
+                    await self.look_after(leader)
                 except BigFleetError as error:  # the leadership went, or the log is busy: next second
                     self._logger.debug("upkeep_postponed", why=str(error))
             await self._clock.sleep(EVERY_S)
 
-    async def look_after(self, reign: Reign) -> None:
+    async def look_after(self, leader: LeaderState) -> None:
         """Do what is due under this reign."""
         now_s = monotonic_s(self._clock)
-        self._log_conflicts(reign, now_s)
-        await self._end_relearning(reign, now_s)
+        self._log_conflicts(leader, now_s)
+        await self._end_relearning(leader, now_s)
         await self._raise_level(now_s)
 
-    def _log_conflicts(self, reign: Reign, now_s: float) -> None:
+    def _log_conflicts(self, leader: LeaderState, now_s: float) -> None:
         if now_s < self._next_conflict_s:
             return
-        conflicts = reign.soft.conflicts(now_s)
+        conflicts = leader.soft.conflicts(now_s)
         for provider, shards in conflicts.items():
             self._logger.error(
                 "provider_conflict",
@@ -85,35 +91,27 @@ class Upkeep:
         if conflicts:
             self._next_conflict_s = now_s + CONFLICT_LOG_S
 
-    async def _end_relearning(self, reign: Reign, now_s: float) -> None:
+    async def _end_relearning(self, leader: LeaderState, now_s: float) -> None:
         def look(tables: Tables) -> tuple[bool, list[str]]:
             return tables.relearn, list(tables.shards)
 
-        relearn, shards = self._machine.read(look)
-        if not relearn or reign.first_report is None:
+        relearn, shards = self._state_machine.read(look)
+        if not relearn or leader.first_report is None:
             return
-        if now_s - reign.first_report.monotonic_s < RELEARN_S or not all(
-            self._has_settled(reign, shard) for shard in shards
+        if now_s - leader.first_report.monotonic_s < RELEARN_S or not all(
+            leader.soft.has_settled(shard) for shard in shards
         ):
             return
-        await self._desk.propose(commands.relearn_done())
+        await self._proposer.propose(commands.relearn_done())
         self._logger.info("relearning_done", shards=len(shards))
 
-    @staticmethod
-    def _has_settled(reign: Reign, shard: str) -> bool:
-        state = reign.soft.of(shard)
-        if state is None or state.reported is None:
-            return False
-        sharing = state.summary is not None and bool(state.summary.partition_key)
-        return not sharing or (state.view is not None and state.view.settled)
-
     async def _raise_level(self, now_s: float) -> None:
-        level = self._machine.read(lambda tables: tables.level)
+        level = self._state_machine.read(lambda tables: tables.level)
         if level >= self._known_level or now_s < self._next_level_s:
             return
         self._next_level_s = now_s + LEVEL_S
         known = await self._levels()
         lowest = min((known.get(voter, 0) for voter in self._log.status().voters), default=0)
         if lowest > level:
-            await self._desk.propose(commands.raise_level(min(lowest, self._known_level)))
+            await self._proposer.propose(commands.raise_level(min(lowest, self._known_level)))
             self._logger.info("command_level_raised", level=min(lowest, self._known_level))

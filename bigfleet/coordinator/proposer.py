@@ -10,15 +10,14 @@ from typing import Final
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.coordinator.core.commands import Command
-from bigfleet.coordinator.core.results import Refusal
+from bigfleet.coordinator.core.results import RefusalCode
 from bigfleet.coordinator.log import (
     PROPOSE_TIMEOUT_S,
+    CommandOutcomeUnknownError,
     LogError,
     NotLeaderError,
-    OutcomeUnknownError,
     ReplicatedLog,
     Result,
-    Snapshot,
     TooLargeError,
     UnavailableError,
     UnknownPeerError,
@@ -29,7 +28,7 @@ from bigfleet.obs.metrics import Metrics
 STATUSES: Final[dict[type[BigFleetError], Code]] = {
     NotLeaderError: Code.FAILED_PRECONDITION,
     UnavailableError: Code.UNAVAILABLE,
-    OutcomeUnknownError: Code.UNAVAILABLE,
+    CommandOutcomeUnknownError: Code.UNAVAILABLE,
     TooLargeError: Code.INVALID_ARGUMENT,
     UnknownPeerError: Code.INVALID_ARGUMENT,
     LogError: Code.UNAVAILABLE,
@@ -37,7 +36,7 @@ STATUSES: Final[dict[type[BigFleetError], Code]] = {
 """Rows of the status table that the coordinator's server adds."""
 
 
-class Desk:
+class Proposer:
     """Where commands are handed in."""
 
     def __init__(self, log: ReplicatedLog, clock: Clock, metrics: Metrics) -> None:
@@ -52,7 +51,7 @@ class Desk:
         """Commit one command within the caller's time; a refusal by the tables is returned, anything else raised."""
         try:
             result = await self._log.propose(command, timeout_s=_time_left_s(call))
-        except OutcomeUnknownError as error:
+        except CommandOutcomeUnknownError as error:
             self._applied["error"].inc()
             detail = f"outcome unknown, {command['kind']} may still take effect; ask, or repeat it ({error})"
             raise RefusedError(Code.UNAVAILABLE, detail) from error
@@ -60,7 +59,7 @@ class Desk:
             self._applied["error"].inc()
             raise
         self._applied["success" if result["ok"] else "fsm_error"].inc()
-        if result.get("refusal") == Refusal.STALE_EPOCH:
+        if result.get("refusal") == RefusalCode.STALE_EPOCH:
             # Another leader took over before this was committed, so it took no effect.
             raise NotLeaderError(self._log.status().leader)
         return result
@@ -74,10 +73,6 @@ class Desk:
             self._passed("not_leader" if isinstance(error, NotLeaderError) else "timeout", began_s)
             raise
         self._passed("success", began_s)
-
-    async def snapshot(self) -> Snapshot:
-        """Return the tables behind a barrier."""
-        return await self._log.snapshot()
 
     def _passed(self, outcome: str, began_s: float) -> None:
         self._metrics.counter("bigfleet_coordinator_barrier_total", outcome=outcome).inc()
