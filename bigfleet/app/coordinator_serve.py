@@ -34,7 +34,7 @@ from bigfleet.coordinator.assembly import CoordinatorParts, assemble, serve_opti
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError
-from bigfleet.coordinator.peer_levels import levels_of_voters
+from bigfleet.coordinator.maintenance import levels_of_voters
 from bigfleet.coordinator.raft.certificates import RaftTls
 from bigfleet.coordinator.raft.membership import ClusterMembers, members_from_flags
 from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
@@ -153,6 +153,7 @@ def _build(  # noqa: PLR0917  wiring: everything meets here once
         problem = f"the log needs commands of level {level}, which this version does not know"
         log.abort(DamagedDirectoryError(fspath(settings.data_dir), problem))
 
+    calls = GrpcPeerCalls(seams.net)
     state_machine = CoordinatorStateMachine(lock=threading.Lock(), on_outgrown=outgrown)
     log = RaftLog(
         RaftSettings(
@@ -168,7 +169,7 @@ def _build(  # noqa: PLR0917  wiring: everything meets here once
         ids=seams.ids,
         rng=seams.rng,
         state_machine=state_machine,
-        calls=GrpcPeerCalls(seams.net),
+        calls=calls,
         metrics=metrics,
         log=logger,
         tls=None if tls is None else RaftTls(tls),
@@ -180,7 +181,7 @@ def _build(  # noqa: PLR0917  wiring: everything meets here once
         ids=seams.ids,
         metrics=metrics,
         logger=logger,
-        levels=levels_of_voters(log, seams.net),
+        levels=levels_of_voters(log, calls),
     )
     return _Built(log, replica, state_machine, metrics, tls)
 
@@ -231,7 +232,7 @@ def _parts(
             clock=seams.clock,
             metrics=built.metrics,
             logger=logger,
-            on_exported=built.replica.service.note_export,
+            on_exported=built.replica.service.record_export,
         )
         parts["snapshot export"] = export.run()
     return parts

@@ -1,7 +1,7 @@
-"""All parts of one replica above its log, wired to each other.
+"""Builds the parts of one replica above its log.
 
 Why: the program and the tests build the same thing around different logs and clocks.
-Must never: make a clock, a socket or a file; all of them are handed in.
+Must never: create a clock, a socket or a file; the caller passes them in.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from bigfleet.transport.coordinator import COORDINATOR
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorParts:
-    """One replica's parts."""
+    """The parts of one replica above its log."""
 
     service: CoordinatorService
     leadership: Leadership
@@ -37,12 +37,12 @@ class CoordinatorParts:
     state_metrics: StateMetrics
 
     def bound(self) -> BoundService:
-        """The service, ready to be served."""
+        """Return the service for a server."""
         return COORDINATOR.bind(self.service)
 
 
 def serve_options(*, reflection: bool = False) -> ServeOptions:
-    """What the server of a coordinator needs besides the service."""
+    """Return the server options of a coordinator."""
     return ServeOptions(reflection=reflection, statuses=STATUSES)
 
 
@@ -56,7 +56,7 @@ def assemble(
     logger: FilteringBoundLogger,
     levels: LevelsOfVoters | None = None,
 ) -> CoordinatorParts:
-    """Build everything above a log; the log is not started here."""
+    """Build everything above a log; the caller starts the log."""
     wall = SteadyWall(clock)
 
     def now() -> ClockReading:

@@ -1,7 +1,7 @@
-"""The export loop: a snapshot of the leader's tables every few minutes into a directory, `latest` always a complete one.
+"""The export loop: the leader writes a snapshot into a directory every few minutes; `latest` always names a complete one.
 
-Why: losing all disks costs one interval of writes and no more, and a backup that is half written is worse than none.
-Must never: move `latest` before what it names is durable, remove what it names, or end the process over a full disk.
+Why: losing all disks then costs at most one interval of writes.
+Must never: move `latest` before its target is durable, remove that target, or end the process over a full disk.
 Rules: coordinator 10.3.
 """
 
@@ -30,13 +30,13 @@ _FILE_MODE: Final = 0o644
 
 
 class ExportDirectory:
-    """Where exports lie; all its calls block, so none belongs on the event loop."""
+    """The directory of exports; every call blocks, so none belongs on the event loop."""
 
     def __init__(self, disk: Disk, path: AnyPath, keep: int) -> None:
         self._disk, self._path, self._keep = disk, str(path), keep
 
     def add(self, archive: Archive, name: str) -> None:
-        """Write one export, let `latest` name it, and remove the oldest beyond those kept."""
+        """Write one export, point `latest` at it, and remove the oldest ones beyond `keep`."""
         ensure_directory(self._disk, self._path, _DIRECTORY_MODE)
         self._clear_leftovers()
         temporary, final = self._at(f"{_TEMPORARY}{name}"), self._at(name)
@@ -56,7 +56,7 @@ class ExportDirectory:
 
     def _prune(self, newest: str) -> None:
         exports = [name for name in self._disk.list_names(self._path) if _is_export(name) and name != newest]
-        # Names begin with their time, so the last in order are the newest; the one just written stays in any case.
+        # Names begin with their time, so the newest sort last; the one just written always stays.
         for name in exports[: max(0, len(exports) - (self._keep - 1))]:
             self._remove(name)
 
@@ -77,7 +77,7 @@ class ExportDirectory:
 
 
 class ExportLoop:
-    """Exports while this replica serves."""
+    """Exports while this replica is the serving leader."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ExportLoop:
                 await self.export()
 
     async def export(self) -> bool:
-        """Export once; a failure is told, counted, and tried again at the next tick."""
+        """Export once; a failure is logged and counted, and the next interval tries again."""
         try:
             snapshot = await self._log.snapshot()
             now_ns = self._clock.wall_ns()
@@ -129,7 +129,7 @@ class ExportLoop:
 
 
 def _stamp(now_ns: int) -> str:
-    """Write a time as YYYYMMDD-HHMMSS in UTC."""
+    """Return a time as YYYYMMDD-HHMMSS in UTC."""
     return rfc3339_of_ns(now_ns)[:19].replace("-", "").replace(":", "").replace("T", "-")
 
 

@@ -1,8 +1,7 @@
-"""What a replica does besides answering: readiness, and the leader's watch over conflicts, re-learning and levels.
+"""The periodic work of a replica: readiness, and on the leader provider conflicts, re-learning and command levels.
 
-Why: none of it belongs into a call, and all of it must stop within a second of losing the leadership.
-Must never: raise the level before every voter advertises it (decision C12), or end the re-learning before every shard has
-been heard (coordinator 10.4).
+Must never: raise the level before every voter advertises it (decision C12), end the re-learning before every shard has
+reported (coordinator 10.4), or go on for more than a second after leadership is lost.
 Rules: coordinator 4.1, 8.2, 10.4, 16.
 """
 
@@ -21,6 +20,7 @@ from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.leader_state import LeaderState
 from bigfleet.coordinator.log import ReplicatedLog
 from bigfleet.coordinator.proposer import Proposer
+from bigfleet.coordinator.raft.peer_calls import PeerCalls
 from bigfleet.model.errors import BigFleetError
 from bigfleet.transport.coordinator import COORDINATOR
 
@@ -30,11 +30,26 @@ LEVEL_S: Final = 10.0
 RELEARN_S: Final = 600.0
 
 LevelsOfVoters = Callable[[], Awaitable[Mapping[str, int]]]
-"""Asks every voter which level of commands it knows; one that does not answer counts as 0."""
+"""Asks every voter which level of commands it knows; a voter that does not answer counts as 0."""
+
+
+def levels_of_voters(log: ReplicatedLog, calls: PeerCalls, known_level: int = KNOWN_LEVEL) -> LevelsOfVoters:
+    """Return a function that asks the voters over gRPC."""
+
+    async def ask() -> Mapping[str, int]:
+        status = log.status()
+        levels = {status.node_id: known_level}
+        for peer in status.peers:
+            if peer.node_id != status.node_id:
+                answer = await calls.probe(peer.grpc_address)
+                levels[peer.node_id] = 0 if answer is None else answer.command_level
+        return levels
+
+    return ask
 
 
 class Maintenance:
-    """The second hand of a replica."""
+    """The loop of a replica that runs once a second."""
 
     def __init__(
         self,
@@ -48,30 +63,28 @@ class Maintenance:
         levels: LevelsOfVoters,
         known_level: int = KNOWN_LEVEL,
     ) -> None:
-        self._log, self._state_machine, self._leadership, self._proposer = (
-            log,
-            state_machine,
-            leadership,
-            proposer,
-        )
+        self._log, self._state_machine = log, state_machine
+        self._leadership, self._proposer = leadership, proposer
         self._clock, self._logger = clock, logger
         self._levels, self._known_level = levels, known_level
         self._next_conflict_s = self._next_level_s = 0.0
 
     async def run(self, health: Health) -> None:
-        """Look after the replica until cancelled."""
+        """Do what is due once a second, until cancelled."""
         while True:
             health.set_serving(COORDINATOR.name, not self._log.status().waiting)
             leader = self._leadership.current
             if leader is not None:
                 try:
-                    await self.look_after(leader)
-                except BigFleetError as error:  # the leadership went, or the log is busy: next second
+                    await self.run_leader_tasks(leader)
+                except (
+                    BigFleetError
+                ) as error:  # leadership was lost or the log is busy: try again in a second
                     self._logger.debug("upkeep_postponed", why=str(error))
             await self._clock.sleep(EVERY_S)
 
-    async def look_after(self, leader: LeaderState) -> None:
-        """Do what is due under this reign."""
+    async def run_leader_tasks(self, leader: LeaderState) -> None:
+        """Do what is due on the leader."""
         now_s = monotonic_s(self._clock)
         self._log_conflicts(leader, now_s)
         await self._end_relearning(leader, now_s)

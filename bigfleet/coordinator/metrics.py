@@ -1,7 +1,7 @@
-"""The series of the coordinator that describe a state: brought up to date at every scrape.
+"""The gauges of the coordinator, refreshed at every scrape.
 
-Why: the original sets some of them only while it serves a report, so that they lie in between; here each scrape looks.
-Must never: keep a series of a shard or provider that is gone, or say anything of shards on a replica that does not serve.
+Why: the original sets some of them only while it handles a report, so they are wrong in between.
+Must never: keep a series of a removed shard or provider, or show shards on a replica that does not serve.
 Rules: coordinator 13.
 """
 
@@ -20,7 +20,7 @@ _LEADS: Final = (RaftState.LEADER, RaftState.SERVING)
 
 
 class StateMetrics:
-    """Writes gauges from the log, the tables and the reign."""
+    """Sets gauges from the log, the tables and the leader's memory."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class StateMetrics:
         if leader is None:
             self._metrics.clear(f"{_PREFIX}shard_address_mismatch")
             return
-        for shard in leader.soft.heard():
+        for shard in leader.soft.shard_ids():
             pending = len(leader.queue.pending(shard))
             self._metrics.gauge(f"{_PREFIX}pending_instructions", shard=shard).set(pending)
         for provider, shards in leader.soft.conflicts(monotonic_s(self._clock)).items():

@@ -1,8 +1,8 @@
-"""Restore into, and extract from, the data directory of a replica that does not run.
+"""Restore and extract: work on the data directory of a replica that does not run.
 
-Why: the two disasters that need a person (coordinator 10.5) must work without any coordinator at all.
-Must never: touch a directory whose lock is held, make a directory that was not there in order to read it, or trust code in a
-log: entries are read without being able to name anything.
+Why: both must work without any running coordinator (coordinator 10.5).
+Must never: touch a locked directory, create a directory in order to read it, or run code from a log: unpickling refuses every
+class and function.
 Rules: coordinator 10.4 and 10.5.
 """
 
@@ -26,13 +26,13 @@ from bigfleet.coordinator.archive import (
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import DamagedDirectoryError, Snapshot
 from bigfleet.coordinator.raft.directory import ReplicaDirectory
-from bigfleet.coordinator.raft.identity import ReplicaIdentity
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, new_cluster_id
 
-_REGULAR: Final = 0  # the library's mark of an entry that calls the replicated method
+_REGULAR: Final = 0  # the library's prefix of an entry that calls the replicated method
 
 
 def read_archive(disk: Disk, path: AnyPath) -> Archive:
-    """Read an archive from a tar file or an exported directory; `CorruptArchiveError` names the path."""
+    """Read an archive from a tar file or an exported directory; raises `CorruptArchiveError`, which names the path."""
     place = fspath(path)
     try:
         if disk.stat(place).is_directory:
@@ -45,8 +45,8 @@ def read_archive(disk: Disk, path: AnyPath) -> Archive:
 def restore(
     disk: Disk, archive: Archive, data_dir: AnyPath, *, node_id: str, ids: Ids, force: bool
 ) -> ReplicaIdentity:
-    """Make a data directory that starts as a single voter at the archive's snapshot."""
-    tables = tables_of(archive, cluster_id=fresh_cluster_id(ids))
+    """Write a data directory that starts as a single voter at the archive's snapshot."""
+    tables = tables_of(archive, cluster_id=new_cluster_id(ids))
     with ReplicaDirectory(disk, fspath(data_dir)) as directory:
         return directory.restore(
             node_id=node_id,
@@ -60,10 +60,10 @@ def restore(
 
 
 def extract(disk: Disk, data_dir: AnyPath, now_ns: int) -> Archive:
-    """Make an archive of all that a stopped replica holds.
+    """Return an archive of everything a stopped replica holds.
 
-    Its last entries are taken in though they may not have been committed: of a majority that is gone nobody can say what it
-    had acknowledged, and one write too many is the smaller harm.
+    It includes the last entries, which may not be committed: a lost majority may have acknowledged them, and one write too many
+    does less harm than a lost one.
     """
     place = fspath(data_dir)
     if not disk.exists(place):
@@ -72,7 +72,7 @@ def extract(disk: Disk, data_dir: AnyPath, now_ns: int) -> Archive:
         identity = directory.identity()
         found = directory.examine()
         if identity is None or not found.entries:
-            raise DamagedDirectoryError(place, "no replica has kept anything here")
+            raise DamagedDirectoryError(place, "the directory holds no log of a replica")
         state_machine = CoordinatorStateMachine()
         start = 0
         if found.dump is not None:
@@ -90,14 +90,8 @@ def extract(disk: Disk, data_dir: AnyPath, now_ns: int) -> Archive:
     return make_archive(Snapshot(tables, last.index, last.term), identity.voters, now_ns)
 
 
-def fresh_cluster_id(ids: Ids) -> str:
-    """Return a random UUID, for an archive that names no cluster."""
-    one, two = ids.operation(), ids.operation()
-    return f"{one[:8]}-{one[8:12]}-4{one[13:]}-8{two[1:4]}-{two[4:]}"
-
-
 class _NothingNamed(pickle.Unpickler):
-    """Reads texts, numbers and tuples; whatever names a class or function is refused."""
+    """Reads texts, numbers and tuples; refuses every class and function."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"an entry names {module}.{name}")

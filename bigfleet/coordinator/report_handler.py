@@ -1,8 +1,7 @@
-"""What a report of a shard sets off: registration, heartbeat, soft state, acks, instructions.
+"""Handles a shard's report: registration, heartbeat, soft state, acks, instructions, in this order.
 
-Why: it is the only steady-state call, and the order of its steps is contract.
 Must never: attach an instruction without a barrier that began after the report arrived, stamp another term than the one
-this process won, or learn a second address of a shard.
+this process won, or record a second address of a shard.
 Rules: coordinator 3, 4.3, 5 and 6.
 """
 
@@ -25,7 +24,7 @@ _MISMATCH = "bigfleet_coordinator_shard_address_mismatch"
 
 
 class ReportHandler:
-    """Handles reports."""
+    """Handles reports on the leader."""
 
     def __init__(
         self,
@@ -40,14 +39,14 @@ class ReportHandler:
         self._metrics, self._log = metrics, log
 
     async def report(self, report: ShardReport, call: Call, now: ClockReading) -> ReportAnswer:
-        """Take one report in and answer it; `now` is when it arrived."""
+        """Handle one report, which arrived at `now`, and return its answer."""
         leader = self._leadership.require()
         await self._register(report, call, now)
         self._leadership.require(leader)
         leader.first_report = leader.first_report or now
-        heard = leader.soft.hear(report, now)
-        self._tell(report, heard)
-        if heard.restarted:
+        receipt = leader.soft.record(report, now)
+        self._log_receipt(report, receipt)
+        if receipt.restarted:
             leader.delivery.restarted(report.shard_id)
         self._acknowledge(leader, report, now)
         self._derive(leader, report.shard_id, now)
@@ -58,7 +57,7 @@ class ReportHandler:
         return ReportAnswer(leader.term, acknowledged=True, instructions=instructions)
 
     def forget(self, leader: LeaderState, shard: str) -> None:
-        """Drop what is known of a removed shard, its series included."""
+        """Drop what is known of a removed shard, and its series."""
         leader.forget(shard)
         self._metrics.forget(_MISMATCH, shard=shard)
         self._metrics.forget("bigfleet_coordinator_pending_instructions", shard=shard)
@@ -92,10 +91,10 @@ class ReportHandler:
             )
         gauge.set(int(differs))
 
-    def _tell(self, report: ShardReport, heard: ReportReceipt) -> None:
-        if heard.truncated:
-            self._metrics.counter("bigfleet_coordinator_shortfalls_truncated_total").inc(heard.truncated)
-        if heard.lower_epoch:
+    def _log_receipt(self, report: ShardReport, receipt: ReportReceipt) -> None:
+        if receipt.truncated:
+            self._metrics.counter("bigfleet_coordinator_shortfalls_truncated_total").inc(receipt.truncated)
+        if receipt.lower_epoch:
             self._log.error(
                 "incident_lower_shard_epoch",
                 shard=report.shard_id,

@@ -1,6 +1,5 @@
-"""The nine calls of the coordinator, each in the order of its checks.
+"""The nine gRPC calls of the coordinator: leader check, identity, arguments, then the work.
 
-Why: this is the contract with shards, admins, dashboards and peers.
 Must never: answer from a replica that does not serve, or read before a barrier that began after the request arrived.
 Rules: coordinator 4, wire 5, 7 and 8.
 """
@@ -42,7 +41,7 @@ _CODES: Final = {
 
 
 class CoordinatorService:
-    """Answers the nine calls on one replica."""
+    """The gRPC service of one replica."""
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class CoordinatorService:
         self._facts: tuple[LogStatus | None, int, Metadata] = None, 0, ()
 
     def facts(self, call: Call) -> Metadata:
-        """Return what this replica says about itself with every answer; the listing of shards adds who blocks."""
+        """Return the facts that go with an answer; those of ListShards add blockers and the last export."""
         status, level = self._log.status(), self._state_machine.level
         if status is not self._facts[0] or level != self._facts[1]:
             self._facts = status, level, facts_about(status, level)
@@ -72,8 +71,8 @@ class CoordinatorService:
             facts = (*facts, (BLOCKED_BY, ",".join(blockers)))
         return (*facts, (LAST_EXPORT, str(self._last_export_ns))) if self._last_export_ns else facts
 
-    def note_export(self, now_ns: int) -> None:
-        """Remember when this replica last exported a snapshot, for whoever asks how things stand."""
+    def record_export(self, now_ns: int) -> None:
+        """Record when this replica last exported a snapshot."""
         self._last_export_ns = now_ns
 
     @leader_only
@@ -149,7 +148,7 @@ class CoordinatorService:
         owned = self._state_machine.read(
             lambda tables: {shard: list(pairs) for shard, pairs in tables.domains_of_shard.items()}
         )
-        # Beside the loop: 100,000 rows take a moment, and reports must not wait for a listing.
+        # In a thread, so that reports do not wait for a listing of 100,000 rows.
         return await asyncio.to_thread(_encode_assignments, owned)
 
     @leader_only

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import Tables
+from tests.support.coordinator.unproposed_commands import bind_cluster, move_begin, move_learn, move_step
 
 SHARDS = st.sampled_from(["s-0", "s-1", "s-2", ""])
 KEYS = st.sampled_from(["rack", "zone"])
@@ -25,11 +26,11 @@ JSON = st.recursive(
 COMMANDS = st.one_of(
     st.builds(commands.add_shard, SHARDS, st.just("a:1"), NUMBERS),
     st.builds(commands.remove_shard, SHARDS, destroyed=st.booleans(), partitioned=st.booleans()),
-    st.builds(commands.bind_cluster, st.sampled_from(["blue", "red"]), SHARDS),
+    st.builds(bind_cluster, st.sampled_from(["blue", "red"]), SHARDS),
     st.builds(commands.assign_domain, KEYS, VALUES, SHARDS),
     st.builds(commands.unassign_domain, KEYS, VALUES),
     st.builds(
-        commands.move_begin,
+        move_begin,
         st.just("p:1"),
         st.dictionaries(IDS, VALUES, max_size=3),
         key=KEYS,
@@ -38,9 +39,9 @@ COMMANDS = st.one_of(
         flow=st.sampled_from(["f1", "f2"]),
         at_ns=NUMBERS,
     ),
-    st.builds(commands.move_step, STEPS, st.just("p:1"), LISTS, NUMBERS),
+    st.builds(move_step, STEPS, st.just("p:1"), LISTS, NUMBERS),
     st.builds(
-        commands.move_learn,
+        move_learn,
         st.just("p:1"),
         st.dictionaries(IDS, VALUES, max_size=2),
         key=KEYS,

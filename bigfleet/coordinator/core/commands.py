@@ -1,7 +1,6 @@
-"""Commands: how each is spelled, read, and applied to the tables. The one list of what the log may carry.
+"""The list of replicated commands: how each is written, read, and applied to the tables.
 
-Why: the proposer writes what every replica, of this version or the next, has to read; one table holds both ends together.
-Must never: be given a kind without a level (decision C12), or read a field that its maker does not write.
+Must never: add a kind without a level (decision C12), or read a field that no proposer writes.
 Rules: coordinator 2.2 and 12.7. Times are stamped by the proposer.
 """
 
@@ -13,25 +12,25 @@ from bigfleet.coordinator.core import fields, ledger
 from bigfleet.coordinator.core.results import DONE, CommandOutcome, CommandRefused
 from bigfleet.coordinator.core.tables import FIRST_LEVEL, Tables
 
-Command = dict[str, Any]  # Any: what JSON can say
+Command = dict[str, Any]  # Any: JSON
 Apply = Callable[[Tables, Mapping[str, Any]], CommandOutcome]
 
 
 @dataclass(frozen=True, slots=True)
 class CommandKind:
-    """One kind of command: since which level it may be proposed, and what it does."""
+    """One kind of command: the level from which it may be proposed, and its effect."""
 
     level: int
     apply: Apply
 
 
 def begin_epoch(term: int, node: str, cluster_id: str) -> Command:
-    """Let the term that a leader has won rule; alone in its batch."""
+    """Begin the epoch of a term that a leader has won; alone in its batch."""
     return {"kind": "begin_epoch", "term": term, "node": node, "cluster_id": cluster_id}
 
 
 def barrier() -> Command:
-    """Nothing but proof that a majority still follows."""
+    """Change nothing; its commit proves that a majority still follows."""
     return {"kind": "barrier"}
 
 
@@ -46,13 +45,8 @@ def add_shard(shard: str, address: str, registered_at_ns: int) -> Command:
 
 
 def remove_shard(shard: str, *, destroyed: bool, partitioned: bool) -> Command:
-    """Forget a shard with its clusters and domains."""
+    """Remove a shard with its clusters and domains."""
     return {"kind": "remove_shard", "id": shard, "destroyed": destroyed, "partitioned": partitioned}
-
-
-def bind_cluster(cluster: str, shard: str) -> Command:
-    """Record which shard a cluster dials."""
-    return {"kind": "bind_cluster", "cluster": cluster, "shard": shard}
 
 
 def assign_domain(key: str, value: str, shard: str) -> Command:
@@ -61,59 +55,8 @@ def assign_domain(key: str, value: str, shard: str) -> Command:
 
 
 def unassign_domain(key: str, value: str) -> Command:
-    """Take a domain from whoever has it."""
+    """Take a domain from its shard."""
     return {"kind": "unassign_domain", "key": key, "value": value}
-
-
-def move_begin(
-    provider: str,
-    machines: Mapping[str, str],
-    *,
-    key: str,
-    from_shard: str,
-    to_shard: str,
-    flow: str,
-    at_ns: int,
-) -> Command:
-    """Book machines (id to domain value) as on their way from one shard to another."""
-    return {
-        "kind": "move_begin",
-        "provider": provider,
-        "machines": dict(machines),
-        "key": key,
-        "from": from_shard,
-        "to": to_shard,
-        "flow": flow,
-        "at": at_ns,
-    }
-
-
-def move_step(kind: str, provider: str, ids: Sequence[str], seq: int) -> Command:
-    """One later step of a move: `move_released`, `move_settled`, `move_cancel`, `move_return` or `move_forget`."""
-    return {"kind": kind, "provider": provider, "ids": list(ids), "seq": seq}
-
-
-def move_learn(
-    provider: str,
-    machines: Mapping[str, str],
-    *,
-    key: str,
-    from_shard: str,
-    holder: str,
-    seq: int,
-    at_ns: int,
-) -> Command:
-    """Take back into the ledger what shards remember of a move."""
-    return {
-        "kind": "move_learn",
-        "provider": provider,
-        "machines": dict(machines),
-        "key": key,
-        "from": from_shard,
-        "holder": holder,
-        "seq": seq,
-        "at": at_ns,
-    }
 
 
 def relearn_done() -> Command:
@@ -216,4 +159,4 @@ KINDS: Final[Mapping[str, CommandKind]] = {
 }
 
 KNOWN_LEVEL: Final = max(kind.level for kind in KINDS.values())
-"""The highest level this version knows; a replica whose log goes beyond it must not go on (exit 71)."""
+"""The highest level this version knows; a replica whose log goes beyond it ends with exit 71."""

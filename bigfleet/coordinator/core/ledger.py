@@ -1,9 +1,7 @@
 """The ledger of machines that move between shards: seven commands, each one step of coordinator 12.7.
 
-Why: a move is ordered by committed steps and never by a clock (decision C6), so that no failover, late instruction or
-repeated command can give a machine two owners.
-Nothing of ours proposes these steps yet: partition mode and the rebalancer come in a later version, but rows survive
-replication and snapshots today.
+Why: committed steps order a move, never a clock (decision C6), so that no failover, late instruction or repeated command gives
+a machine two owners. No code proposes these steps yet; the rebalancer comes in a later version.
 Must never: delete a row in any step but `forget`; change some machines of a command and refuse others.
 Rules: coordinator 2.2, 10.4, 12.7, 12.9.
 """
@@ -36,7 +34,7 @@ def begin(
     flow: str,
     at_ns: int,
 ) -> CommandOutcome:
-    """Book machines (id to domain value) as on their way: step 2. All of them or none."""
+    """Record machines (id to domain value) as moving: step 2. All of them or none."""
     for shard in (from_shard, to_shard):
         if shard not in tables.shards:
             return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
@@ -75,17 +73,17 @@ def begin(
 
 
 def released(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
-    """The last owner has let go, durably: step 3."""
+    """Record that the donor has released the machines durably: step 3."""
     return _step(tables, (provider, ids, seq), MoveState.RELEASING, MoveState.ADOPTING)
 
 
 def settled(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
-    """The recipient has adopted: step 4."""
+    """Record that the recipient has adopted the machines: step 4."""
     return _step(tables, (provider, ids, seq), MoveState.ADOPTING, MoveState.HELD)
 
 
 def cancel(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
-    """The donor did not let these go: they stay with it."""
+    """Record that the donor kept the machines."""
     rows = _rows(tables, provider, ids, seq)
     if isinstance(rows, CommandRefused):
         return rows
@@ -100,7 +98,7 @@ def cancel(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Comma
 
 
 def give_back(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
-    """The recipient did not adopt: send them home, under a new number: step 5."""
+    """Return machines that the recipient did not adopt to their home, under a new number: step 5."""
     current = {machine_id: tables.move(provider, machine_id) for machine_id in ids}
     returned = [row.seq for row in current.values() if row and row.replaces == seq]
     if len(returned) == len(current):
@@ -128,7 +126,7 @@ def give_back(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Co
 
 
 def forget(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
-    """The machines are where their domains say, or are gone: delete their rows. Absent ones were forgotten before."""
+    """Delete the rows of machines that are back in their domain or gone; absent rows are no error."""
     known = [machine_id for machine_id in ids if tables.move(provider, machine_id)]
     rows = _rows(tables, provider, known, seq)
     if isinstance(rows, CommandRefused):
@@ -149,7 +147,7 @@ def learn(
     seq: int,
     at_ns: int,
 ) -> CommandOutcome:
-    """Take back into the ledger what shards remember of a move that a restored snapshot does not know (10.4).
+    """Record a move that shards remember and a restored snapshot lacks (10.4).
 
     Without machines it only keeps later numbers above one that a shard has seen.
     """
@@ -174,9 +172,9 @@ def learn(
 
 
 def settle_destroyed(tables: Tables, shard: str) -> None:
-    """Send home what a destroyed shard held, and take as released what it had not let go (12.9).
+    """Send home what a destroyed shard held, and treat as released what it had not released (12.9).
 
-    Rows it held without another home are deleted, since nobody else can own those machines.
+    Rows it held without another home are deleted: no other shard can own those machines.
     """
     places = [(provider, machine_id) for provider, rows in tables.moves.items() for machine_id in rows]
     for provider, machine_id in places:

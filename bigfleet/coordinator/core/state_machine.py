@@ -1,8 +1,7 @@
-"""The state machine: one batch text in, one result text out, on every replica in the same order.
+"""The state machine: applies batches to the tables, on every replica in the same order.
 
-Why: it is all that a replicated log has to know of the coordinator; see `bigfleet.coordinator.log.StateMachine`.
-Must never: raise from `apply`, whatever the text and whatever the defect: one raising command would stop all replicas for
-good (coordinator 17.3). Must never go on behind a level that this version does not know (decision C12).
+Must never: raise from `apply`: one raising command would stop all replicas for good (coordinator 17.3). Must never apply
+anything after a level that this version does not know (decision C12).
 Rules: coordinator 2.2, 2.3, 10.2.
 """
 
@@ -22,18 +21,14 @@ T = TypeVar("T")
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def _nothing(_level: int) -> None:
-    pass
-
-
 class CoordinatorStateMachine:
-    """The tables behind their lock; `on_outgrown` is told a level that this version does not know."""
+    """The tables behind their lock; `on_outgrown` gets a level that this version does not know."""
 
     def __init__(
         self,
         *,
         lock: AbstractContextManager[object] | None = None,
-        on_outgrown: Callable[[int], object] = _nothing,
+        on_outgrown: Callable[[int], object] = lambda _level: None,
         kinds: Mapping[str, CommandKind] = KINDS,
         known_level: int = KNOWN_LEVEL,
     ) -> None:
@@ -49,31 +44,31 @@ class CoordinatorStateMachine:
 
     @property
     def level(self) -> int:
-        """The committed level of commands; one number, so it is read without the lock."""
+        """The committed level of commands; one number, so no lock is needed."""
         return self._tables.level
 
     def apply(self, batch: str) -> str:
-        """Apply one batch; the answer is a JSON list with one result per item, or with one refusal of the whole."""
+        """Apply one batch and return a JSON list: one result per item, or one refusal of the whole."""
         try:
             with self._lock:
                 results = self._apply(batch)
-        except Exception as error:  # a defect of ours: the same on every replica, told and survived
+        except Exception as error:  # a defect: the same on every replica, reported and survived
             results = [_defect(error)]
         return _encode(results)
 
     def dump(self) -> dict[str, Any]:
-        """Return a copy of all tables, ready to be written as JSON."""
+        """Return a copy of all tables for JSON."""
         with self._lock:
             return table_text(self._tables)
 
     def load(self, tables: Mapping[str, Any]) -> None:
-        """Replace all tables by these; raises a BigFleetError and changes nothing when they do not fit."""
+        """Replace all tables; raises a BigFleetError and changes nothing if they are invalid."""
         loaded = read_tables(tables, known_level=self._known_level)
         with self._lock:
             self._tables, self._outgrown = loaded, 0
 
     def read(self, look: Callable[[Tables], T]) -> T:
-        """Look at the tables while nothing changes; what is handed out must be a copy."""
+        """Call `look` with the tables under the lock; it must return a copy."""
         with self._lock:
             return look(self._tables)
 
@@ -111,7 +106,7 @@ class CoordinatorStateMachine:
             verdict = kind.apply(self._tables, item)
         except InvalidFieldError as error:
             return _invalid(f"{name}: {error}")
-        except Exception as error:  # as in `apply`, but the other items of the batch are not disturbed
+        except Exception as error:  # as in `apply`; the other commands of the batch go on
             return _defect(error)
         if self._tables.level > self._known_level:
             self._outgrown = self._tables.level

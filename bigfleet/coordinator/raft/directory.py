@@ -1,6 +1,5 @@
-"""The data directory of one replica: its files, its lock, and every way in which it comes to be.
+"""The data directory of one replica: its files, its lock, and every operation that writes them.
 
-Why: minting, learning, promoting, restoring and extracting all write or read the same five files, and each has one right order.
 Must never: be used without its lock, wipe what it cannot read, or write the identity before the rest is durable.
 Rules: coordinator 9.2 to 9.5, 10.4, 17.2.
 """
@@ -19,9 +18,9 @@ from bigfleet.coordinator.raft.metadata import VOTE_SPENT, RaftMetadata, write_m
 from bigfleet.coordinator.raft.preflight import DirectoryContents, examine
 from bigfleet.coordinator.raft.records import LogEntry
 
-# No election of the snapshot's cluster can have come this far, so shards take the restored one for newer (10.4).
+# No election of the snapshot's cluster can have come this far, so shards treat the restored term as newer (10.4).
 RESTORED_TERM_JUMP = 1_048_576
-NO_OP = b"\x01"  # an entry that the library applies as nothing
+NO_OP = b"\x01"  # an entry that changes nothing
 
 
 class DirectoryInUseError(FatalLogError):
@@ -34,7 +33,7 @@ class NotEmptyError(FatalLogError):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFiles:
-    """Where everything lies."""
+    """The paths of a data directory."""
 
     directory: str
 
@@ -56,15 +55,15 @@ class DirectoryFiles:
 
     @property
     def leftovers(self) -> tuple[str, ...]:
-        """What an interrupted write or transmission may leave; never read."""
+        """Files that an interrupted write or transfer may leave; never read."""
         return (f"{self.dump}.tmp", f"{self.dump}.1.tmp", f"{self.journal}.new")
 
 
 class ReplicaDirectory:
-    """A locked data directory; close it to let the lock go."""
+    """A locked data directory; close it to release the lock."""
 
     def __init__(self, disk: Disk, path: str) -> None:
-        """Make the directory if it is absent and lock it; raises DirectoryInUseError."""
+        """Create the directory if it is absent, and lock it; raises DirectoryInUseError."""
         self.disk, self.files = disk, DirectoryFiles(path)
         try:
             ensure_directory(disk, path)
@@ -72,7 +71,7 @@ class ReplicaDirectory:
         except DiskError as error:
             if error.cause is DiskCause.LOCKED:
                 raise DirectoryInUseError(f"{path}: another process uses this directory") from error
-            # Nothing was written yet, so nothing is ahead of the disk: an ordinary failure to start (packaging 7 item 7).
+            # Nothing was written yet: an ordinary failure to start (packaging 7 item 7).
             raise FatalLogError(str(error)) from error
 
     def __enter__(self) -> Self:
@@ -84,11 +83,11 @@ class ReplicaDirectory:
         self.close()
 
     def close(self) -> None:
-        """Let the lock go."""
+        """Release the lock."""
         self._lock.close()
 
     def identity(self, node_id: str = "") -> ReplicaIdentity | None:
-        """Return whose directory it is; with a node id, refuse another's."""
+        """Return the identity; raises DamagedDirectoryError if it is not that of `node_id`."""
         identity = read_identity(self.disk, self.files.identity)
         if identity is not None and node_id and identity.node_id != node_id:
             raise DamagedDirectoryError(
@@ -113,25 +112,25 @@ class ReplicaDirectory:
         return found
 
     def clear_leftovers(self) -> None:
-        """Remove what interrupted writes left behind; a full disk needs the space."""
+        """Remove what interrupted writes left, as a full disk needs the space."""
         for path in self.files.leftovers:
             if self.disk.exists(path):
                 self.disk.remove(path)
 
     def mint(self, node_id: str, cluster_id: str) -> ReplicaIdentity:
-        """Begin a cluster of one voter: the log first, then the name on it."""
+        """Form a cluster of one voter: the log first, then the identity."""
         write_journal(self.disk, self.files.journal, [LogEntry(NO_OP, 1, 0)])
         write_metadata(self.disk, self.files.metadata, RaftMetadata())
         return self._write_identity(ReplicaIdentity(node_id, cluster_id, 1, ReplicaMode.SOLO, (node_id,)))
 
     def learn(self, node_id: str, cluster_id: str) -> ReplicaIdentity:
-        """Begin to learn one cluster's log."""
+        """Become a learner of one cluster."""
         return self._write_identity(ReplicaIdentity(node_id, cluster_id, 0, ReplicaMode.LEARNER, ()))
 
     def promote(self, identity: ReplicaIdentity, voters: tuple[str, ...], term: int) -> ReplicaIdentity:
-        """Make a voter of a learner, its vote in the present term already spent.
+        """Make a learner a voter that does not vote in the present term.
 
-        Before it lost its disk the same replica may have voted in this term; it must not vote again.
+        The same replica may have voted in this term before it lost its disk.
         """
         found = self.examine()
         spent = replace(found.metadata, term=max(term, found.metadata.term), vote=VOTE_SPENT)
@@ -139,7 +138,7 @@ class ReplicaDirectory:
         return self._write_identity(replace(identity, mode=ReplicaMode.FULL, voters=voters))
 
     def expand(self, identity: ReplicaIdentity, voters: tuple[str, ...]) -> ReplicaIdentity:
-        """Let the sole voter become one of several; from here on it needs a majority of them."""
+        """Make the sole voter one of several; from now on it needs a majority."""
         return self._write_identity(replace(identity, mode=ReplicaMode.FULL, voters=voters))
 
     def restore(
@@ -153,9 +152,9 @@ class ReplicaDirectory:
         term: int,
         force: bool,
     ) -> ReplicaIdentity:
-        """Replace everything by a single voter that stands at a snapshot; raises NotEmptyError without `force`.
+        """Replace everything by a single voter at a snapshot; raises NotEmptyError without `force`.
 
-        A crash half way leaves a log without identity, which no replica starts from.
+        A crash half way leaves a log without identity, from which no replica starts.
         """
         if index < 1:
             raise FatalLogError(f"index: found {index}, allowed is 1 or more")

@@ -1,7 +1,7 @@
-"""How a replica becomes what it is to be: alone, learner, voter; and how one voter becomes three.
+"""Formation: brings a replica from its start to a voter, and one voter to three.
 
-Why: forming, joining and growing are the moments in which a quorum can be lost or doubled; each step here is durable before the next
-is begun, so that a crash in between leaves one quorum.
+Why: forming, joining and growing can lose or double a quorum. Each step is durable before the next begins, so that a crash in
+between leaves one quorum.
 Must never: let a replica vote that has not applied an entry which the serving leader committed after it asked to join.
 Rules: coordinator 9.3 to 9.5; decision C3.
 """
@@ -18,7 +18,7 @@ from bigfleet.aio.rng import RandomStream
 from bigfleet.coordinator.log import DamagedDirectoryError, Membership
 from bigfleet.coordinator.raft.batches import Batches
 from bigfleet.coordinator.raft.directory import ReplicaDirectory
-from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode, new_cluster_id
 from bigfleet.coordinator.raft.membership import ClusterMembers, MemberAddress
 from bigfleet.coordinator.raft.peer_calls import PeerCalls
 from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
@@ -45,7 +45,7 @@ OnStep = Callable[[str], object]
 
 
 class Formation:
-    """The way of one replica from its start to a full voter."""
+    """Forms, joins or grows the cluster for one replica."""
 
     def __init__(
         self,
@@ -62,18 +62,18 @@ class Formation:
         log: FilteringBoundLogger,
         on_step: OnStep = lambda _step: None,
     ) -> None:
-        """`on_step` hears of every durable step, for logs and for tests that end the process there."""
+        """`on_step` is called after every durable step, for tests that end the process there."""
         self._setting, self._members, self._directory = setting, members, directory
         self._runner, self._batches, self._calls = runner, batches, calls
         self._clock, self._ids, self._jitter, self._log, self._on_step = clock, ids, jitter, log, on_step
         self._logged_s = float("-inf")
         self.waiting: tuple[str, ...] = ("starting",)
-        """Why this replica is no voter yet; empty once it is one."""
+        """Why this replica is not a voter yet; empty once it is."""
         self.heard = Membership.UNFORMED
-        """What others last said the membership is, for a learner to repeat."""
+        """The membership that peers last reported; a learner reports it too."""
 
     async def run(self) -> None:
-        """Bring the replica to where it belongs; returns when there is nothing left to form. Raises FatalLogError."""
+        """Return once there is nothing left to form; raises FatalLogError."""
         identity = await self._started()
         if identity.mode is ReplicaMode.LEARNER:
             identity = await self._learn(identity)
@@ -96,7 +96,7 @@ class Formation:
                     await self._runner.restart_as(identity)
                     return identity
                 case FormCluster():
-                    minted = self._directory.mint(self._members.me.node_id, self._cluster_id())
+                    minted = self._directory.mint(self._members.me.node_id, new_cluster_id(self._ids))
                     self._step("minted")
                     await self._runner.restart_as(minted)
                     return minted
@@ -118,10 +118,6 @@ class Formation:
             self._logged_s = now_s
         self.waiting = reasons
 
-    def _cluster_id(self) -> str:
-        one, two = self._ids.operation(), self._ids.operation()
-        return f"{one[:8]}-{one[8:12]}-4{one[13:]}-8{two[1:4]}-{two[4:]}"
-
     async def _ask_all(self) -> dict[str, PeerAnswer | None]:
         others = self._members.others
         answers = await asyncio.gather(*(self._calls.probe(peer.grpc_address) for peer in others))
@@ -130,14 +126,14 @@ class Formation:
     # Learner (9.4).
 
     async def _learn(self, identity: ReplicaIdentity) -> ReplicaIdentity:
-        """Learn until this replica may vote, then vote."""
+        """Learn until this replica may vote, then restart it as a voter."""
         self.waiting = ("learning: not a voter yet",)
         backoff = Backoff(self._jitter, JOIN_BACKOFF)
         ask_at_s = 0.0
         while not self._may_vote():
             if monotonic_s(self._clock) >= ask_at_s:
                 await self._ask_to_join(identity)
-                # Once admitted only the membership is missing, which costs a peer next to nothing to say.
+                # Once admitted only the membership is missing, which is a cheap question.
                 wait_s = ASK_AGAIN_S if self._runner.target else backoff.next_s()
                 ask_at_s = monotonic_s(self._clock) + wait_s
             await self._clock.sleep(LOOK_AGAIN_S)
@@ -170,7 +166,7 @@ class Formation:
             if answer.membership == Membership.FULL:
                 self.heard = Membership.FULL
             if answer.accepted and not self._runner.target:
-                # Behind the barrier of the admission, so behind all that we acknowledged in a former life.
+                # After the barrier of the admission, so after everything this replica acknowledged before it lost its disk.
                 self._runner.target = answer.last_index
                 self._step("admitted")
             if answer.accepted:
@@ -179,7 +175,7 @@ class Formation:
     # Expand (9.5).
 
     async def _expand(self, identity: ReplicaIdentity) -> None:
-        """Let the sole voter become one of all; it alone is the whole old quorum, so it alone may decide."""
+        """Make the sole voter one of all; as the whole old quorum it may decide alone."""
         while not await self._try_to_expand(identity):
             await self._clock.sleep(EXPAND_AGAIN_S)
 
@@ -219,7 +215,7 @@ class Formation:
         return replica is not None and replica.serving is not None
 
     def _learners(self, applied: int) -> list[str]:
-        """Return the admitted learners that have applied at least so much; members only, each once."""
+        """Return the members among the admitted learners that have applied at least this index."""
         replica = self._runner.replica
         reports = () if replica is None else replica.view.learners
         known = set(self._members.ids)

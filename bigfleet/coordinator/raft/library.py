@@ -1,7 +1,6 @@
-"""pysyncobj as we run it: its settings, its two hooks, and the one replicated method.
+"""pysyncobj as we run it: its settings, its hooks, and the one replicated method.
 
-Why: everything that touches the library's shape stands here and in `guarded_transport`, so that an upgrade is a project with a
-beginning and an end.
+Why: only this module and `guarded_transport` depend on the library's internals, which limits an upgrade to them.
 Must never: let a command raise (one such command stopped all three replicas for good), have a second replicated method (ids come
 from sorted names), or keep tables on the Raft object.
 Rules: coordinator 17.3, 17.4 and 17.9; decisions C7 and C12.
@@ -30,7 +29,7 @@ _building = threading.Lock()
 
 
 class UnknownLevelError(FatalLogError):
-    """The log holds a batch of a newer form; this version must not skip it (C12)."""
+    """The log holds a batch of a newer version, which must not be skipped (C12)."""
 
     exit_code = 71
 
@@ -44,7 +43,7 @@ def settings(
     dumps: DumpSerializer,
     on_state: Callable[[int, int], None],
 ) -> SyncObjConf:
-    """Return the settings of 17.4; the comments there say why each differs from the stock value."""
+    """Return the settings of 17.4."""
     return SyncObjConf(
         autoTick=False,  # the library's thread logs and retries whatever raises, a failed sync included
         autoTickPeriod=TICK_S,
@@ -77,7 +76,7 @@ def settings(
 
 @contextmanager
 def _journal_hook(journal: GuardedJournal) -> Iterator[None]:
-    """Let the next Raft object built on this thread take our journal; the library looks the factory up by its module name."""
+    """Make the next Raft object use our journal; the library looks its factory up in the module."""
     with _building:
         stock = pysyncobj.syncobj.createJournal
         pysyncobj.syncobj.createJournal = lambda _path: journal
@@ -121,14 +120,14 @@ class Raft(SyncObj):  # type: ignore[misc]  # the library has no types
             raise self.failure
         try:
             return self._state_machine.apply(batch)
-        except Exception as error:  # whatever it is: a raising command would stop every replica for good
+        except Exception as error:  # a raising command would stop every replica for good
             return json.dumps(
                 [CommandRefused(RefusalCode.INVALID, f"{type(error).__name__}: {error}").result()]
             )
 
 
 class _NoFalseAlarms(logging.Filter):
-    """Drops the library's cry that it truncates applied entries: our journal does not do what it announces."""
+    """Drops the library's warning that it truncates applied entries, which our journal does not do."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not str(record.msg).startswith("truncating already-applied log entries")

@@ -1,7 +1,6 @@
-"""Who the members are: a fixed table by ordinal, the same on every replica.
+"""The members of the cluster: a fixed table by ordinal, from flags that are the same on every replica.
 
-Why: in the library a voter's identity is its address string and its dynamic membership is unsafe, so addresses are names that
-never change, and the table comes from flags that are identical everywhere.
+Why: the library identifies a voter by its address text, and its dynamic membership is unsafe.
 Must never: resolve a name.
 Rules: coordinator 9.1 and 14.
 """
@@ -19,7 +18,7 @@ ALLOWED_REPLICAS = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class MemberAddress:
-    """One member and where it is."""
+    """One member and its addresses."""
 
     node_id: str
     raft_address: str
@@ -28,7 +27,7 @@ class MemberAddress:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMembers:
-    """All members, by ordinal, and which of them this process is."""
+    """All members by ordinal, and which of them this process is."""
 
     all: tuple[MemberAddress, ...]
     me: MemberAddress

@@ -1,7 +1,6 @@
-"""The replicated log of one process: what the service calls, on top of a replica that lives on its own thread.
+"""The `ReplicatedLog` of one process, on top of a replica that runs on its own thread.
 
-Why: callers want four calls and an honest error; threads, lives, batches and relays are none of their business.
-Must never: say that it serves before everybody who keeps soft state has dropped it, or after leadership was lost.
+Must never: report that it serves before soft state was dropped, or after leadership was lost.
 Rules: coordinator 2.4, 4.1, 9, 10.2, 11, 17.
 """
 
@@ -50,7 +49,7 @@ NO_PEER_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
-    """What the flags say about the log."""
+    """The settings of the log."""
 
     members: ClusterMembers
     data_dir: str
@@ -140,7 +139,7 @@ class RaftLog:
         if not any((m.node_id, m.raft_address) == (node_id, raft_address) for m in self._members.all):
             allowed = ", ".join(f"{member.node_id} at {member.raft_address}" for member in self._members.all)
             raise UnknownPeerError(node_id, raft_address, allowed)
-        # What is committed after the call began lies behind everything the caller ever acknowledged.
+        # What is committed after the call began comes after everything the caller ever acknowledged.
         await self.barrier()
 
     def status(self) -> LogStatus:
@@ -170,7 +169,7 @@ class RaftLog:
         return await asyncio.shield(self._failure)
 
     def abort(self, error: FatalLogError) -> None:
-        """Let the log fail, for a cause found outside of it; from any thread."""
+        """Fail the log for a cause outside of it; from any thread."""
         self._call_on_loop(self._fail, error)
 
     async def transfer_leadership(self) -> bool:
@@ -225,7 +224,7 @@ class RaftLog:
         )
 
     def _make_environment(self, directory: ReplicaDirectory) -> ReplicaEnvironment:
-        # A single replica talks to nobody, so nobody needs to know its password, ourselves included.
+        # A single replica has no peers, so a random password will do.
         password = self._settings.secret or "".join(self._ids.session() for _ in range(4)).encode()
         return ReplicaEnvironment(
             members=self._members,
@@ -263,14 +262,12 @@ class RaftLog:
             await formation.run()
         except FatalLogError as error:
             self._fail(error)
-        except (
-            Exception
-        ) as error:  # the task is watched by nobody else; a component that ends ends the process
+        except Exception as error:  # no other code watches this task
             self._log.exception("formation_failed")
             self._fail(FatalLogError(f"formation ended: {type(error).__name__}: {error}"))
 
     async def _warn_without_peers(self) -> None:
-        """Say so when no peer connects: a wrong secret looks just like that, and the library says nothing."""
+        """Log a warning while no peer is connected: with a wrong secret the library logs nothing."""
         alone_since_s = monotonic_s(self._clock)
         while True:
             await self._clock.sleep(1.0)
@@ -285,7 +282,7 @@ class RaftLog:
                 )
                 alone_since_s = now_s
 
-    # What the other threads tell; handed over to the loop, in order.
+    # Callbacks of the other threads; they run on the loop, in order.
 
     def _listeners(self) -> ReplicaListeners:
         return ReplicaListeners(
@@ -298,13 +295,13 @@ class RaftLog:
 
     def _call_on_loop(self, call: Callable[..., None], *arguments: object) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: the process is ending, nobody listens
+            with suppress(RuntimeError):  # the loop is closed: the process is ending
                 self._loop.call_soon_threadsafe(call, *arguments)
 
     def _start_serving(self, term: int) -> None:
         replica = self._status.replica
         if replica is None or replica.serving != term:
-            return  # lost again before we heard of it
+            return  # lost again before this callback ran
         for callback in self._on_serving:
             callback(term)
         self._status.serving = term

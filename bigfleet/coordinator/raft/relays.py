@@ -1,9 +1,9 @@
-"""The Raft port and the ways to the peers: everything between the library on loopback and the network.
+"""Relays between the library on loopback and the network: the Raft port, and one way out per peer.
 
-Why: the library speaks plain TCP, resolves names on its own thread and lets anybody talk to it. It is therefore given loopback
-addresses only; this module owns the real port, with TLS where the flags ask for it.
-Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader to the peers; or pipe a byte before the far
-side has shown a replica's certificate.
+Why: the library speaks plain TCP, resolves names on its own thread and accepts every connection. So it gets loopback addresses
+only, and this module owns the real port, with TLS if the flags ask for it.
+Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader; or forward a byte before the peer has
+shown a replica's certificate.
 Rules: coordinator 9.1, 17.4 (only one side dials; names are resolved for each dial), 17.7; decisions C8 and C11.
 """
 
@@ -33,7 +33,7 @@ async def as_named(host: str, port: int) -> tuple[str, int]:
 
 
 class Relays:
-    """One gate on the Raft port, one way out per peer; on a thread and loop of their own."""
+    """The server on the Raft port and one relay per peer, on their own thread and loop."""
 
     def __init__(
         self,
@@ -45,25 +45,25 @@ class Relays:
         on_dead: Callable[[FatalLogError], object],
         resolve: Resolve = as_named,
     ) -> None:
-        """Callbacks come on the relays' thread: why a connection was refused (reason, detail), and that Raft's own port died."""
+        """Callbacks run on the relays' thread: `on_refused` gets reason and detail, `on_dead` that Raft's own port is gone."""
         self._bind, self._peers, self._tls, self._resolve = bind, dict(peers), tls, resolve
         self._on_refused, self._on_dead = on_refused, on_dead
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="raft-relays", daemon=True)
         self._servers: list[asyncio.Server] = []
-        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they were begun
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they were started
         self._target: int | None = None
         self.ports: dict[str, int] = {}
         """The loopback port that leads to each peer, by its node id."""
         self.port = bind.port
 
     async def start(self) -> None:
-        """Listen; raises FatalLogError where the address cannot be had."""
+        """Listen; raises FatalLogError if the address is not available."""
         self._thread.start()
         await self._on_relay_loop(self._listen())
 
     def set_target(self, port: int | None) -> None:
-        """Let whoever is let in reach Raft on this loopback port; None while there is none."""
+        """Forward accepted connections to Raft on this loopback port; None while there is none."""
         self._loop.call_soon_threadsafe(setattr, self, "_target", port)
 
     async def stop(self) -> None:
@@ -97,7 +97,7 @@ class Relays:
     async def _close(self) -> None:
         for server in self._servers:
             await stop_listening(server)
-        # What was accepted last appears some turns of the loop later, and a closed connection ends some turns later.
+        # A connection appears some turns of the loop after its accept, and ends some turns after its close.
         for _ in range(_TURNS):
             for task in list(self._tasks):
                 task.cancel()
@@ -105,7 +105,7 @@ class Relays:
             await asyncio.sleep(0)
 
     def _keep(self, work: Coroutine[Any, Any, None], end: PipeEnd | None = None) -> None:
-        """Run something until it ends; its leg ends with it, also where it was cancelled before its first step."""
+        """Run a task; its end of the pipe closes with it, even if it is cancelled before its first step."""
         task = self._loop.create_task(work)
         self._tasks[task] = None
 
@@ -128,7 +128,7 @@ class Relays:
                 return
             target = self._target
             if target is None:
-                return  # unformed or learning: nobody has any business here yet
+                return  # unformed or learning: no peer connects yet
             _, inner = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
             end.meter = FrameMeter()
             end.join(inner)
@@ -156,13 +156,13 @@ class Relays:
         return True
 
     async def _await_secret(self, end: PipeEnd, inner: PipeEnd) -> None:
-        """Wait for Raft's first answer, which only who knows the secret gets; then larger frames may pass."""
+        """Wait for Raft's first answer, which proves that the peer knows the secret; then allow larger frames."""
         ends = [inner.sent, end.ended, inner.ended]
         await asyncio.wait(ends, timeout=HANDSHAKE_S, return_when=asyncio.FIRST_COMPLETED)
         if inner.sent.done() and end.meter is not None:
             end.meter.limit = FRAME_BYTES
             return
-        self._on_refused(end.refused or "secret", "it does not speak as a peer with our secret does")
+        self._on_refused(end.refused or "secret", "the peer did not prove that it knows our secret")
         end.close()
 
     async def _relay_out(self, end: PipeEnd, host: str, port: int) -> None:
@@ -188,10 +188,10 @@ class Relays:
         except ssl.SSLError as error:
             self._on_refused("peer_handshake", f"{host}:{port}: {error}")
         except (OSError, TimeoutError):
-            pass  # the peer is away; the library tries again
+            pass  # the peer is not reachable; the library tries again
 
     async def _watch_target(self) -> None:
-        """Look every now and then whether Raft still listens: an accept error closes its port for good."""
+        """Check periodically that Raft still listens: an accept error closes its port for good."""
         while True:
             await asyncio.sleep(PROBE_S)
             target = self._target
@@ -207,10 +207,10 @@ class Relays:
 
 
 async def stop_listening(server: asyncio.Server) -> None:
-    """Close a server without losing the connection it has just accepted.
+    """Close a server without leaking the connection it has just accepted.
 
-    asyncio attaches an accepted connection to its server one turn of the loop later, and a server that was closed in between refuses
-    it: the connection then belongs to nobody and stays open until the collector finds it.
+    asyncio attaches an accepted connection one turn of the loop later; if the server is closed in between, the connection stays
+    open until it is garbage-collected.
     """
     loop = server.get_loop()
     for listener in server.sockets:

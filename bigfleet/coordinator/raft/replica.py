@@ -1,15 +1,14 @@
-"""One life of the Raft object: built, ticked, watched and destroyed, all on one thread.
+"""One Raft object: built, ticked and destroyed on one thread, with the epoch that makes a leader serve.
 
-Why: the library is not thread-safe, its own thread retries what must end the process, and leadership is not yet the right to
-serve: that begins when the epoch of the term that was won is committed.
-Must never: block on the asyncio loop; what it tells goes through callbacks that only hand over.
+Why: the library is not thread-safe, and a leader may serve only once the epoch of the term it won is committed.
+Must never: wait for the asyncio loop; it reports through callbacks that only pass on.
 Rules: coordinator 4.1 (serving), 11, 17.5 and 17.9 (epoch).
 """
 
 import enum
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ _FOLLOWER, _CANDIDATE, _LEADER = 0, 1, 2
 
 
 class BatchResult(enum.Enum):
-    """What became of a batch that was handed over."""
+    """The outcome of a submitted batch."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not applied, and never will be"
@@ -36,7 +35,7 @@ class BatchResult(enum.Enum):
     UNKNOWN = "unknown"
 
 
-# 17.5: the first group certainly did not happen, the second may have.
+# 17.5: any other reason means that the batch may still be applied.
 _ENDS = {
     FAIL_REASON.SUCCESS: BatchResult.APPLIED,
     FAIL_REASON.QUEUE_FULL: BatchResult.BUSY,
@@ -50,7 +49,7 @@ OnBatchResult = Callable[[BatchResult, str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """What a replica looked like after a tick."""
+    """The state of a replica after a tick."""
 
     state: int = _FOLLOWER
     leader: str | None = None
@@ -73,7 +72,7 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaListeners:
-    """Whom a replica tells; called on its thread, must only hand over."""
+    """The callbacks of a replica; called on its thread, must not block."""
 
     on_serving: Callable[[int], object] = lambda _term: None
     on_lost: Callable[[str], object] = lambda _cause: None
@@ -84,7 +83,7 @@ class ReplicaListeners:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaConfig:
-    """Who this replica is and with whom it votes."""
+    """The identity, peers and address of one replica."""
 
     node_id: str
     cluster_id: str
@@ -96,7 +95,7 @@ class ReplicaConfig:
 
 
 class Replica:
-    """The Raft object and what we add to it; every method but the properties is called on its own thread."""
+    """The Raft object and what we add to it; unless noted, methods are called on its own thread."""
 
     def __init__(
         self,
@@ -118,7 +117,7 @@ class Replica:
         self._won = False
         self._proposed_term = 0
         self.serving: int | None = None
-        """The term it won and has committed its epoch for; cleared the moment leadership is lost."""
+        """The term it won and whose epoch is committed; None as soon as leadership is lost."""
         self.view = ReplicaView(term=journal.getCurrentTerm())
         conf = settings(
             bind=member.bind,
@@ -139,13 +138,8 @@ class Replica:
             transport=transport,
         )
 
-    @property
-    def match(self) -> Mapping[str, int]:
-        """How far each peer last said to be, by Raft address; of use on the leader."""
-        return self._guard.match
-
     def tick(self, wait_s: float = TICK_S) -> None:
-        """Let Raft do what is due, waiting at most so long for something to come; raises FatalLogError."""
+        """Let Raft work, waiting at most `wait_s` for input; raises FatalLogError."""
         while self._posted:
             self._posted.popleft()()
         try:
@@ -159,7 +153,7 @@ class Replica:
         self._begin_epoch_if_won()
         seen = self._current_view()
         if seen != self.view:
-            self.view = seen  # else the same object, so that those who look see at once that nothing changed
+            self.view = seen  # else the same object, which makes "nothing changed" a cheap check
 
     def destroy(self) -> None:
         """Close connections and files."""
@@ -167,11 +161,11 @@ class Replica:
         self._raft.destroy()
 
     def post(self, work: Callable[[], None]) -> None:
-        """Let something run before the next tick; from any thread."""
+        """Run `work` before the next tick; from any thread."""
         self._posted.append(work)
 
     def submit(self, batch: str, on_end: OnBatchResult) -> None:
-        """Hand over one batch; from any thread. `on_end` is called on the replica's thread, and perhaps never."""
+        """Submit one batch; from any thread. `on_end` is called on the replica's thread, or never."""
 
         def ended(result: str | None, reason: int) -> None:
             on_end(_ENDS.get(reason, BatchResult.UNKNOWN), result or "")
@@ -179,13 +173,13 @@ class Replica:
         self._raft.apply(batch, callback=ended)
 
     def snapshot(self) -> Snapshot:
-        """Return the tables with the entry they stand at; on the replica's thread."""
+        """Return the tables with index and term of the last applied entry."""
         index = self._raft.raftLastApplied
         place = index - self.journal[0][1]
         return Snapshot(self._state_machine.dump(), index, self.journal[place][2])
 
     def transfer_leadership(self) -> bool:
-        """Ask the most caught-up peer to take the leadership; on the replica's thread."""
+        """Ask the most caught-up peer to take over leadership."""
         denied: list[int] = []
         self._raft.transferLeadership(callback=lambda _none, reason: denied.append(reason))
         return denied == [FAIL_REASON.SUCCESS]
@@ -203,7 +197,7 @@ class Replica:
             self._listeners.on_lost(cause)
 
     def _begin_epoch_if_won(self) -> None:
-        """Propose the epoch of the term that was won, once; what commits it makes this replica serve."""
+        """Propose the epoch of the term that was won, once; its commit makes this replica serve."""
         term = self._raft.raftCurrentTerm
         if not self._won or not self._raft._isLeader() or self._proposed_term == term:
             return

@@ -1,8 +1,7 @@
-"""Starts and ends the lives of a replica: unformed, learner, sole voter, voter; one at a time.
+"""Starts and stops the Raft object of a replica: as learner, sole voter or voter.
 
-Why: the library cannot change what a node is, so a learner that becomes a voter, and a sole voter that becomes one of three, is a new
-Raft object on the same directory. Between two lives the tables begin empty again and are filled from dump and journal.
-Must never: have two of them on one directory, or reuse tables of the life before: entries would be applied twice.
+Why: the library cannot change the role of a node, so every change of role is a new Raft object on the same directory.
+Must never: run two of them on one directory, or keep the tables of the one before: entries would be applied twice.
 Rules: coordinator 9.4, 9.5 and 11.
 """
 
@@ -31,7 +30,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEnvironment:
-    """What every life is built from."""
+    """The parts that every Raft object of this replica is built from."""
 
     members: ClusterMembers
     directory: ReplicaDirectory
@@ -43,7 +42,7 @@ class ReplicaEnvironment:
 
 
 class ReplicaRunner:
-    """The present life of the replica, if there is one; used on the asyncio loop."""
+    """The Raft object of this replica, if one runs; used on the asyncio loop."""
 
     def __init__(self, environment: ReplicaEnvironment, listeners: ReplicaListeners) -> None:
         self._environment, self._listeners = environment, listeners
@@ -51,11 +50,11 @@ class ReplicaRunner:
         self._thread: ReplicaThread | None = None
         self.identity: ReplicaIdentity | None = None
         self.target = 0
-        """The index that this learner has to apply before it may vote; 0 while nobody has admitted it."""
+        """The index that this learner has to apply before it may vote; 0 until a leader has admitted it."""
 
     @property
     def replica(self) -> Replica | None:
-        """The replica of the present life; None between two of them."""
+        """The running replica; None while none runs."""
         return None if self._thread is None else self._thread.replica
 
     @property
@@ -63,11 +62,11 @@ class ReplicaRunner:
         return self.identity is not None and self.identity.mode is ReplicaMode.LEARNER
 
     def tick_age_s(self) -> float:
-        """Return how long ago the present replica last ticked; 0 without one."""
+        """Return the time since the last tick; 0 while none runs."""
         return 0.0 if self._thread is None else self._thread.tick_age_s()
 
     async def restart_as(self, identity: ReplicaIdentity) -> None:
-        """End the present life and begin one with this identity; raises FatalLogError where the directory does not allow it."""
+        """Stop the replica and start it with this identity; raises FatalLogError if the directory does not allow it."""
         await self.stop()
         environment = self._environment
         found = environment.directory.examine()
@@ -80,14 +79,14 @@ class ReplicaRunner:
             self._observe_sync,
         )
         self.identity = identity
-        # Known before it runs: it may win an election before this line goes on.
+        # Assigned before it runs: it may win an election before `start` returns.
         self._thread = thread = ReplicaThread(
             lambda: self._built(identity, journal), self._listeners, environment.clock
         )
         await thread.start()
 
     async def stop(self) -> None:
-        """End the present life."""
+        """Stop the running replica."""
         thread, self._thread = self._thread, None
         if self._environment.relays is not None:
             self._environment.relays.set_target(None)
@@ -95,17 +94,17 @@ class ReplicaRunner:
             await thread.stop()
 
     async def on_thread(self, work: Callable[[Replica], _T]) -> _T:
-        """Run something on the replica's thread and return what it returns."""
+        """Call `work` on the replica's thread and return its result."""
         replica = self.replica
         if replica is None:
-            raise UnavailableError("the replica is between two lives")
+            raise UnavailableError("the replica is being restarted")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[_T] = loop.create_future()
 
         def run() -> None:
             try:
                 result = work(replica)
-            except Exception as error:  # it belongs to whoever asked, not to the tick
+            except Exception as error:  # the caller gets it, not the tick
                 loop.call_soon_threadsafe(_settle, answer, None, error)
             else:
                 loop.call_soon_threadsafe(_settle, answer, result, None)
@@ -114,7 +113,7 @@ class ReplicaRunner:
         return await answer
 
     def _built(self, identity: ReplicaIdentity, journal: GuardedJournal) -> Replica:
-        """Build the Raft object; on its thread, once more with another port where the port was taken."""
+        """Build the Raft object; called on its thread, again with another port if the port was taken."""
         environment = self._environment
         is_voter = identity.mode is not ReplicaMode.LEARNER
         peers = environment.members.others if identity.mode is not ReplicaMode.SOLO else ()
@@ -159,7 +158,7 @@ class ReplicaRunner:
         applied = 0 if replica is None else replica.view.applied
         return LearnerReport(self._environment.members.me.node_id, self.target, applied)
 
-    # Counted on the replica's thread; the client library's series are safe to use there.
+    # Called on the replica's thread; metrics are thread-safe.
 
     def _observe_sync(self, sync: Callable[[], None]) -> None:
         started = self._environment.clock.monotonic_ns()

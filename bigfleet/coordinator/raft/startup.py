@@ -1,8 +1,8 @@
-"""What a replica does when it starts, decided from its directory and what its peers say.
+"""The start decision of a replica, from its directory and the answers of its peers.
 
-Why: most ways to lose a cluster are a start that should not have happened: a wiped voter that votes, an ordinal 0 that mints a
-second cluster, a volume rolled back to the days when its owner was alone.
-Must never: ask anybody, or read a disk; everything is handed in.
+Why: most lost clusters go back to a wrong start: a wiped voter that votes, an ordinal 0 that forms a second cluster, a volume
+rolled back to the time when its owner was the only voter.
+Must never: call a peer or read a disk; the caller passes everything in.
 Rules: coordinator 9.3, row by row; decision C3.
 """
 
@@ -15,19 +15,19 @@ from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """What a peer said of itself; the answer to the call itself does not count."""
+    """What a peer reported about itself."""
 
     cluster_id: str = ""
     membership: str = Membership.UNFORMED
     state: str = RaftState.UNFORMED
-    leader: str | None = None
     last_index: int = 0
+    command_level: int = 0
     accepted: bool = False
-    """Whether a serving leader admitted us; only ever true of an answer to a join."""
+    """Whether a serving leader admitted this replica; only in the answer to a join."""
 
     @property
     def is_unformed(self) -> bool:
-        """Whether it knows of no cluster at all."""
+        """Whether the peer belongs to no cluster."""
         return not self.cluster_id and self.membership == Membership.UNFORMED
 
     @property
@@ -37,7 +37,7 @@ class PeerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StartFlags:
-    """What the flags say."""
+    """The flags that the decision depends on."""
 
     replicas: int
     ordinal: int
@@ -47,36 +47,36 @@ class StartFlags:
 
 @dataclass(frozen=True, slots=True)
 class StartAsVoter:
-    """Go on as a voter with the full peer list."""
+    """Start as a voter with the full peer list."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartAsSoleVoter:
-    """Go on as the sole voter; expand if there are to be more."""
+    """Start as the sole voter; expand if there are to be more."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormCluster:
-    """Begin a cluster."""
+    """Form a new cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartAsLearner:
-    """Learn this cluster's log."""
+    """Start as a learner of this cluster."""
 
     cluster_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForPeers:
-    """Ask again later; not ready meanwhile, for these reasons."""
+    """Ask the peers again later; not ready meanwhile, for these reasons."""
 
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RefuseStart:
-    """End with exit 71: this directory must not be started from here."""
+    """End with exit 71: no replica may start from this directory."""
 
     problem: str
 
@@ -87,7 +87,7 @@ StartDecision = StartAsVoter | StartAsSoleVoter | FormCluster | StartAsLearner |
 def decide(
     setting: StartFlags, identity: ReplicaIdentity | None, answers: Mapping[str, PeerAnswer | None]
 ) -> StartDecision:
-    """Return what to do; `answers` has every other member, None for one that did not answer."""
+    """Return the decision; `answers` has every other member, None for one that did not answer."""
     if identity is None:
         return _with_empty_directory(setting, answers)
     match identity.mode:

@@ -1,9 +1,9 @@
-"""What a shard makes of an answer of the coordinator: which instructions it obeys, refuses, or answers a second time.
+"""Instruction handling: a shard carries out, refuses, or acknowledges again what the coordinator sends.
 
-Why: an instruction may come twice, late, or from a leader that has been replaced without knowing; each id is carried out
-once, and no term below the highest one seen is obeyed.
-Must never: accept what it does not carry out. Instructions that move machines between shards need a provider that shards
-share, which this shard does not do; they are refused with that reason (decision C4).
+Why: an instruction may come twice, late, or from a replaced leader. Each id is carried out once, and none below the highest term
+seen.
+Must never: accept what it does not carry out. Instructions that move machines between shards need a shared provider; this shard
+refuses them with that reason (decision C4).
 Rules: coordinator 5.2, shard 17, wire 5.2; a new term empties the set of domains (ADR-0140).
 """
 
@@ -26,11 +26,11 @@ from bigfleet.model.instruction import (
 )
 
 UNKNOWN_KIND: Final = "unknown"
-"""What an instruction without a payload is called in metrics and logs."""
+"""The kind of an instruction without a payload, in metrics and logs."""
 
 
 class DomainStore(Protocol):
-    """Where assignments are taken down; a `BigFleetError` means that it could not be done."""
+    """The domains of this shard; a failed change raises `BigFleetError`."""
 
     def assign(self, domain: Domain) -> None: ...
 
@@ -41,25 +41,15 @@ class DomainStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HandledInstruction:
-    """One instruction and the ack that it is owed."""
+    """The ack of one instruction."""
 
     kind: str
     ack: Ack
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerOutcome:
-    """What became of an answer: the term to hold from now on, and the acks owed for its instructions."""
-
-    term: int
-    handled: tuple[HandledInstruction, ...] = ()
-    stale: bool = False
-    """The answer as a whole came from a leader that has been replaced; its instructions come again."""
-
-
 class InstructionHandler:
-    """Remembers what was carried out, and handles one answer after the other."""
+    """Handles answers, and remembers what was carried out."""
 
     def __init__(self, domains: DomainStore, memory: AckMemory | None = None) -> None:
         self._domains = domains
@@ -67,26 +57,23 @@ class InstructionHandler:
         self._memory = AckMemory() if memory is None else memory
 
     def term_after(self, answer: ReportAnswer, mark: int) -> int | None:
-        """The term to hold after this answer; None when the answer is stale and is to be dropped."""
+        """Return the highest term seen after this answer; None if the answer is stale and must be dropped."""
         if 0 < answer.term < mark:
             return None
         return max(mark, answer.term)
 
-    def handle(self, answer: ReportAnswer, mark: int) -> AnswerOutcome:
-        """Handle an answer; the caller has made `highest` durable before, so that a crash cannot forget what was obeyed."""
-        term = self.term_after(answer, mark)
-        if term is None:
-            return AnswerOutcome(mark, stale=True)
+    def handle(self, answer: ReportAnswer, term: int) -> tuple[HandledInstruction, ...]:
+        """Handle the instructions of an answer; `term` is that of `term_after`, and durable by now."""
         if term > self._handled_term:
-            # What the leader before took away and did not live to deliver, nobody else knows of; the new one sends all again.
+            # An unassignment of the last leader may be lost; the new leader sends all domains again.
             self._domains.clear()
             self._handled_term = term
-        handled = [found for item in answer.instructions if (found := self._handle(item, term)) is not None]
-        return AnswerOutcome(term, tuple(handled))
+        handled = (self._handle(instruction, term) for instruction in answer.instructions)
+        return tuple(item for item in handled if item is not None)
 
     def _handle(self, instruction: Instruction, mark: int) -> HandledInstruction | None:
         if not instruction.id:
-            return None  # nobody could be told what became of it
+            return None  # it could not be acknowledged
         payload = instruction.payload
         kind = UNKNOWN_KIND if payload is None else PAYLOAD_KINDS[type(payload)]
         known = self._memory.repeated(instruction.id)

@@ -158,7 +158,6 @@ def _answer(node: Node, *, accepted: bool = False) -> PeerAnswer:
         cluster_id=status.cluster_id,
         membership=status.membership,
         state=status.state,
-        leader=status.leader,
         last_index=status.last_index,
         accepted=accepted,
     )

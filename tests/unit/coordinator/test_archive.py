@@ -18,6 +18,7 @@ from bigfleet.coordinator.archive import (
 from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import Snapshot, Tables
+from tests.support.coordinator.unproposed_commands import bind_cluster, move_begin
 
 NOW_NS = 1_794_938_400_123_000_000
 
@@ -30,13 +31,11 @@ def state_machine() -> CoordinatorStateMachine:
         commands.add_shard("s-1", "s-1:7780", 1_794_938_400_000_000_001),
         commands.add_shard("s-2", "", 6),
         commands.add_shard("gone", "", 7),
-        commands.bind_cluster("blue", "s-1"),
+        bind_cluster("blue", "s-1"),
         commands.assign_domain("rack", "r2", "s-1"),
         commands.assign_domain("rack", "r1", "s-2"),
         commands.assign_domain("zone", "ä", "s-1"),
-        commands.move_begin(
-            "p:9000", {"m-1": "r1"}, key="rack", from_shard="s-1", to_shard="s-2", flow="f1", at_ns=9
-        ),
+        move_begin("p:9000", {"m-1": "r1"}, key="rack", from_shard="s-1", to_shard="s-2", flow="f1", at_ns=9),
         commands.remove_shard("gone", destroyed=False, partitioned=True),
     ):
         answer = made.apply(json.dumps({"v": 1, "epoch": made.epoch, "items": [item]}))

@@ -1,4 +1,4 @@
-"""What a replica does besides answering: health, levels (decision C12), and what it survives."""
+"""The periodic work of a replica: health, command levels (decision C12), and the errors it survives."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from bigfleet.aio.net import Code, RefusedError
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import LogStatus, PeerStatus, UnavailableError
-from bigfleet.coordinator.maintenance import Maintenance
-from bigfleet.coordinator.peer_levels import levels_of_voters
+from bigfleet.coordinator.maintenance import Maintenance, levels_of_voters
+from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.network import Network
 from bigfleet.transport.coordinator import COORDINATOR
@@ -88,7 +88,7 @@ def test_the_level_is_raised_only_once_every_voter_advertises_it(world: Worlds) 
             leader = here.replica.leadership.require()
             for known, expected in ((0, 1), (1, 1), (2, 2)):
                 levels["coordinator-0"] = known
-                await keeper.look_after(leader)
+                await keeper.run_leader_tasks(leader)
                 assert here.state_machine.dump()["level"] == expected
                 await here.process.clock.sleep(11)
 
@@ -108,7 +108,7 @@ def test_voters_are_asked_at_most_every_ten_seconds(world: Worlds) -> None:
             keeper = maintenance(here, {})
             keeper._levels = ask
             for _ in range(21):
-                await keeper.look_after(here.replica.leadership.require())
+                await keeper.run_leader_tasks(here.replica.leadership.require())
                 await here.process.clock.sleep(1)
             assert asked == 3
 
@@ -122,7 +122,8 @@ class _Peer:
         self._level = level
 
     async def _refuse(self, _request: object, _call: object) -> object:
-        raise RefusedError(Code.FAILED_PRECONDITION, "no", (("bigfleet-command-level", self._level),))
+        facts = (("bigfleet-raft-state", "follower"), ("bigfleet-command-level", self._level))
+        raise RefusedError(Code.FAILED_PRECONDITION, "no", facts)
 
     async def snapshot_save(self, _request, _call):  # type: ignore[no-untyped-def]
         for never in list[pb.SnapshotSaveChunk]():
@@ -141,12 +142,13 @@ def test_a_voter_that_does_not_answer_knows_nothing() -> None:
         class Log(LocalLog):
             def status(self) -> LogStatus:
                 peers = tuple(
-                    PeerStatus(name, f"{name}:7791", f"{name}:7790", connected=True)
+                    PeerStatus(name, f"{name}:7790", connected=True)
                     for name in ("coordinator-0", "c-1", "c-2")
                 )
                 return replace(super().status(), peers=peers)
 
-        ask = levels_of_voters(Log(CoordinatorStateMachine()), network.host("coordinator-0"), known_level=9)
+        calls = GrpcPeerCalls(network.host("coordinator-0"))
+        ask = levels_of_voters(Log(CoordinatorStateMachine()), calls, known_level=9)
         assert await ask() == {"coordinator-0": 9, "c-1": 7, "c-2": 0}
 
     run_virtual(run())

@@ -275,7 +275,7 @@ def test_two_shards_on_one_provider_raise_the_conflict_gauge_and_are_told_every_
                 await here.report("s-2", second + 1, summary=same)
                 leader = here.replica.leadership.current
                 assert leader is not None
-                await here.replica.maintenance.look_after(leader)
+                await here.replica.maintenance.run_leader_tasks(leader)
                 await here.process.clock.sleep(10)
             assert here.sample("provider_conflict", provider="p:1") == 2
             assert here.events().count("provider_conflict") == 3  # at 0, 60 and 120 s
@@ -301,7 +301,7 @@ def test_while_relearning_after_a_restore_no_domain_instruction_leaves_and_it_en
                 answer = await here.report("s-1", second + 2)
                 if second == 650:
                     await here.report("s-2", 2)
-                await here.replica.maintenance.look_after(leader)
+                await here.replica.maintenance.run_leader_tasks(leader)
                 assert bool(answer.instructions) == (second > 650), second
                 await here.shards()
                 assert (here.said("bigfleet-blocked-by") == "relearn") == (second < 650)

@@ -12,6 +12,7 @@ from bigfleet.coordinator.core.results import CommandOutcome
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import Tables
 from bigfleet.model.errors import InvalidFieldError
+from tests.support.coordinator.unproposed_commands import bind_cluster, move_begin
 
 CLUSTER = "c0ffee"
 
@@ -183,13 +184,11 @@ def full() -> CoordinatorStateMachine:
         commands.add_shard("s-1", "s-1:7780", 5),
         commands.add_shard("s-2", "s-2:7780", 6),
         commands.add_shard("gone", "", 7),
-        commands.bind_cluster("blue", "s-1"),
+        bind_cluster("blue", "s-1"),
         commands.assign_domain("rack", "r1", "s-1"),
         commands.assign_domain("rack", "r2", "s-2"),
         commands.assign_domain("zone", "a", "s-2"),
-        commands.move_begin(
-            "p:9000", {"m-1": "r1"}, key="rack", from_shard="s-1", to_shard="s-2", flow="f1", at_ns=9
-        ),
+        move_begin("p:9000", {"m-1": "r1"}, key="rack", from_shard="s-1", to_shard="s-2", flow="f1", at_ns=9),
         commands.remove_shard("gone", destroyed=False, partitioned=True),
     ):
         assert batch(state_machine, item)[0]["ok"], item

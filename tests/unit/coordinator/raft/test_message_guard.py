@@ -62,7 +62,6 @@ def test_an_append_answer_carries_the_term_and_one_of_another_term_is_dropped() 
     assert answer is not None
     assert answer["bf_term"] == 5
     assert world.take(answer) == answer
-    assert world.guard.match == {"peer": 7}
     world.raft.raftCurrentTerm = 6
     assert world.take(answer) == MessageRefused("stale_term")
 

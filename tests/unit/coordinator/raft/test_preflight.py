@@ -11,9 +11,10 @@ from bigfleet.coordinator.raft.dump import Dump, encode, write_dump
 from bigfleet.coordinator.raft.journal import write_journal
 from bigfleet.coordinator.raft.metadata import RaftMetadata, write_metadata
 from bigfleet.coordinator.raft.preflight import DirectoryContents, examine
-from bigfleet.coordinator.raft.records import LogEntry, scan
+from bigfleet.coordinator.raft.records import LogEntry
 from bigfleet.testing.disk.image import DiskImage, Fault
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
+from tests.support.coordinator.journal_offsets import offsets
 
 JOURNAL, META, DUMP = "/data/journal", "/data/journal.meta", "/data/dump"
 
@@ -105,11 +106,10 @@ def test_an_unacknowledged_torn_tail_is_left_behind() -> None:
     image = good().edit(JOURNAL, lambda data: data.extend(b"\x40\x00\x00\x00garbage"))
     found = image.examine()
     assert numbers(found) == (1, 40)
-    assert found.cut_bytes > 0
 
 
 def _cut_below_commit(data: bytearray) -> None:
-    del data[scan(bytes(data)).offsets[30] + 5 :]
+    del data[offsets(bytes(data))[30] + 5 :]
 
 
 def _flip(place: float) -> Callable[[bytearray], None]:
@@ -120,7 +120,7 @@ def _flip(place: float) -> Callable[[bytearray], None]:
 
 
 def _garbage_length(data: bytearray) -> None:
-    at = scan(bytes(data)).offsets[19]
+    at = offsets(bytes(data))[19]
     data[at : at + 4] = b"\xff\xff\xff\x7f"
 
 
@@ -186,5 +186,5 @@ def test_a_dump_whose_checksum_fits_and_whose_content_does_not_is_refused() -> N
     image.edit(
         DUMP, lambda old: old.__setitem__(slice(None), sha256(body).hexdigest().encode() + b"\n" + body)
     )
-    with pytest.raises(DamagedDirectoryError, match="its content does not"):
+    with pytest.raises(DamagedDirectoryError, match="its content is not a dump"):
         image.examine()
