@@ -1,67 +1,64 @@
-"""Where this replica stands: put together from its life, its formation and what the loop has been told.
+"""The status of this replica, from its Raft object, its formation and the serving epoch.
 
-Why: the trailing metadata of every answer, readiness, `status` and the hint of a refusal all read the same facts, and must not mix
-those of two moments.
-Must never: say serving when the replica has lost the leadership, even if the loop has not been told yet.
+Why: answers, readiness, `status` and the hint of a refusal read the same facts, which must be those of one moment.
+Must never: report serving after the replica has lost leadership, even if the loop does not know yet.
 Rules: coordinator 4.1 (metadata, serving), 9.6 (ready).
 """
 
 from bigfleet.coordinator.log import LogStatus, Membership, PeerStatus, RaftState, StateMachine
 from bigfleet.coordinator.raft.formation import Formation
-from bigfleet.coordinator.raft.identity import Identity, Mode
-from bigfleet.coordinator.raft.lives import Lives
-from bigfleet.coordinator.raft.membership import Members
-from bigfleet.coordinator.raft.replica import Replica, View
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
+from bigfleet.coordinator.raft.membership import ClusterMembers
+from bigfleet.coordinator.raft.replica import Replica, ReplicaView
+from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
 
 
-class Standing:
-    """Facts about one replica; `lives` and `formation` are there once the log is started."""
+class ReplicaStatus:
+    """The status of one replica; `runner` and `formation` are set once the log is started."""
 
-    def __init__(self, members: Members, machine: StateMachine) -> None:
-        self._members, self._machine = members, machine
-        self.lives: Lives | None = None
+    def __init__(self, members: ClusterMembers, state_machine: StateMachine) -> None:
+        self._members, self._state_machine = members, state_machine
+        self.runner: ReplicaRunner | None = None
         self.formation: Formation | None = None
-        self.on_disk: Identity | None = None
-        """Whose directory this is, before there is a life: an empty ordinal 0 that asks must hear of the cluster."""
+        self.on_disk: ReplicaIdentity | None = None
+        """The identity on disk, for answers before the first Raft object: an empty ordinal 0 must learn of the cluster."""
         self.serving: int | None = None
-        """The epoch for which soft state was dropped, so that it may be served under."""
+        """The epoch under which this replica may serve, because soft state was dropped for it."""
         self._known: tuple[object, LogStatus] = (None, self._status(None))
 
     @property
     def replica(self) -> Replica | None:
-        return None if self.lives is None else self.lives.replica
+        return None if self.runner is None else self.runner.replica
 
     @property
-    def is_lonely(self) -> bool:
-        """Whether peers are expected on the Raft links and none is there."""
+    def lacks_peers(self) -> bool:
+        """Whether peers should be connected and none is."""
         replica = self.replica
-        if replica is None or self.lives is None or replica.view.connected:
+        if replica is None or self.runner is None or replica.view.connected:
             return False
-        return self.lives.is_learner or self._membership() is Membership.FULL
+        return self.runner.is_learner or self._membership() is Membership.FULL
 
     def serving_now(self) -> int | None:
-        """The epoch served under; asked of the replica too, which knows first when it is lost."""
+        """Return the serving epoch; the replica knows first when it is lost."""
         replica = self.replica
         return self.serving if replica is not None and replica.serving == self.serving else None
 
     def hint(self) -> str | None:
-        """gRPC address of the believed leader; never this replica, as it would answer the same again."""
+        """Return the gRPC address of the believed leader; never this replica's own."""
         replica = self.replica
         leader = None if replica is None else self._members.by_raft_address(replica.view.leader)
         return None if leader is None or leader == self._members.me else leader.grpc_address
 
-    def status(self) -> LogStatus:
-        """Return all of it; the same value as long as nothing it is made of has changed, as every answer asks for it."""
+    def log_status(self) -> LogStatus:
+        """Return the status; the same object until something changes, as every answer reads it."""
         replica = self.replica
         key = (
-            None
-            if replica is None
-            else (replica.view, replica.journal.last_raw, replica.serving, tuple(replica.match.items())),
+            None if replica is None else (replica.view, replica.journal.last_raw, replica.serving),
             self.serving,
             self._identity(),
             self.on_disk,
             None if self.formation is None else (self.formation.waiting, self.formation.heard),
-            self._machine.epoch,
+            self._state_machine.epoch,
         )
         if key != self._known[0]:
             self._known = key, self._status(replica)
@@ -69,7 +66,7 @@ class Standing:
 
     def _status(self, replica: Replica | None) -> LogStatus:
         identity = self._identity()
-        view = View() if replica is None else replica.view
+        view = ReplicaView() if replica is None else replica.view
         last = None if replica is None else replica.journal.last
         serving = self.serving_now()
         return LogStatus(
@@ -79,7 +76,7 @@ class Standing:
             cluster_id="" if identity is None else identity.cluster_id,
             membership=self._membership(),
             term=view.term,
-            epoch=self._machine.epoch,
+            epoch=self._state_machine.epoch,
             serving=serving,
             last_term=0 if last is None else last.term,
             last_index=0 if last is None else last.index,
@@ -90,15 +87,15 @@ class Standing:
             waiting=self._waiting(view),
         )
 
-    def _identity(self) -> Identity | None:
-        lived = None if self.lives is None else self.lives.identity
+    def _identity(self) -> ReplicaIdentity | None:
+        lived = None if self.runner is None else self.runner.identity
         return lived or self.on_disk
 
-    def _state(self, view: View, serving: int | None) -> RaftState:
+    def _state(self, view: ReplicaView, serving: int | None) -> RaftState:
         identity = self._identity()
         if identity is None:
             return RaftState.UNFORMED
-        if identity.mode is Mode.LEARNER:
+        if identity.mode is ReplicaMode.LEARNER:
             return RaftState.LEARNER
         if serving is not None:
             return RaftState.SERVING
@@ -111,31 +108,28 @@ class Standing:
         if identity is None:
             return Membership.UNFORMED
         match identity.mode:
-            case Mode.SOLO:
+            case ReplicaMode.SOLO:
                 return Membership.SOLO
-            case Mode.FULL:
+            case ReplicaMode.FULL:
                 return Membership.FULL
-            case Mode.LEARNER:
+            case ReplicaMode.LEARNER:
                 return Membership.UNFORMED if self.formation is None else self.formation.heard
 
-    def _peers(self, view: View) -> tuple[PeerStatus, ...]:
-        match = self.replica.match if self.replica is not None and view.is_leader else {}
+    def _peers(self, view: ReplicaView) -> tuple[PeerStatus, ...]:
         return tuple(
             PeerStatus(
                 member.node_id,
-                member.raft_address,
                 member.grpc_address,
                 connected=member == self._members.me or member.raft_address in view.connected,
-                match_index=match.get(member.raft_address),
             )
             for member in self._members.all
         )
 
-    def _waiting(self, view: View) -> tuple[str, ...]:
+    def _waiting(self, view: ReplicaView) -> tuple[str, ...]:
         if self.formation is None:
             return ("starting",)
         if self.formation.waiting:
             return self.formation.waiting
-        # The library remembers its last leader, and without any connection holds no election that would make it forget.
+        # Without connections the library holds no election, and so keeps its last leader.
         within_reach = view.leader in (self._members.me.raft_address, *view.connected)
         return () if within_reach else ("no leader is known",)

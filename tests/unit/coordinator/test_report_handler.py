@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bigfleet.aio.net import Code, RpcError
-from bigfleet.coordinator.local_log import LocalLog
-from bigfleet.coordinator.log import OutcomeUnknownError
+from bigfleet.coordinator.log import CommandOutcomeUnknownError
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.local_log import LocalLog
 from tests.unit.coordinator.harness import World, Worlds
 
 ACCEPTED = pb.InstructAck.OUTCOME_ACCEPTED
@@ -159,7 +159,7 @@ def test_instructions_are_attached_only_after_a_barrier_that_began_after_the_rep
             await here.assign("rack", "r1", "s-1")
             answer = await here.report("s-1", 2)
             assert (began, len(answer.instructions)) == (["barrier"], 1)
-            here.log.fail_next(OutcomeUnknownError("no majority"))
+            here.log.fail_next(CommandOutcomeUnknownError("no majority"))
             with pytest.raises(RpcError) as refused:
                 await here.report("s-1", 3)
             assert refused.value.code is Code.UNAVAILABLE
@@ -273,9 +273,9 @@ def test_two_shards_on_one_provider_raise_the_conflict_gauge_and_are_told_every_
             for second in range(0, 130, 10):
                 await here.report("s-1", second + 1, summary=same)
                 await here.report("s-2", second + 1, summary=same)
-                reign = here.replica.throne.reign
-                assert reign is not None
-                await here.replica.upkeep.look_after(reign)
+                leader = here.replica.leadership.current
+                assert leader is not None
+                await here.replica.maintenance.run_leader_tasks(leader)
                 await here.process.clock.sleep(10)
             assert here.sample("provider_conflict", provider="p:1") == 2
             assert here.events().count("provider_conflict") == 3  # at 0, 60 and 120 s
@@ -293,15 +293,15 @@ def test_while_relearning_after_a_restore_no_domain_instruction_leaves_and_it_en
             await here.report("s-1", 1)
             await here.report("s-2", 1)
             await here.assign("rack", "r1", "s-1")
-            here.machine.load({**here.machine.dump(), "relearn": True})
+            here.state_machine.load({**here.state_machine.dump(), "relearn": True})
             here.log.gain()
-            reign = here.replica.throne.reign
-            assert reign is not None
+            leader = here.replica.leadership.current
+            assert leader is not None
             for second in range(0, 700, 10):
                 answer = await here.report("s-1", second + 2)
                 if second == 650:
                     await here.report("s-2", 2)
-                await here.replica.upkeep.look_after(reign)
+                await here.replica.maintenance.run_leader_tasks(leader)
                 assert bool(answer.instructions) == (second > 650), second
                 await here.shards()
                 assert (here.said("bigfleet-blocked-by") == "relearn") == (second < 650)

@@ -1,9 +1,9 @@
-"""What a shard makes of an answer of the coordinator: which instructions it obeys, refuses, or answers a second time.
+"""Instruction handling: a shard carries out, refuses, or acknowledges again what the coordinator sends.
 
-Why: an instruction may come twice, late, or from a leader that has been replaced without knowing; each id is carried out
-once, and no term below the highest one seen is obeyed.
-Must never: accept what it does not carry out. Instructions that move machines between shards need a provider that shards
-share, which this shard does not do; they are refused with that reason (decision C4).
+Why: an instruction may come twice, late, or from a replaced leader. Each id is carried out once, and none below the highest term
+seen.
+Must never: accept what it does not carry out. Instructions that move machines between shards need a shared provider; this shard
+refuses them with that reason (decision C4).
 Rules: coordinator 5.2, shard 17, wire 5.2; a new term empties the set of domains (ADR-0140).
 """
 
@@ -26,11 +26,11 @@ from bigfleet.model.instruction import (
 )
 
 UNKNOWN_KIND: Final = "unknown"
-"""What an instruction without a payload is called in metrics and logs."""
+"""The kind of an instruction without a payload, in metrics and logs."""
 
 
-class DomainBook(Protocol):
-    """Where assignments are taken down; a `BigFleetError` means that it could not be done."""
+class DomainStore(Protocol):
+    """The domains of this shard; a failed change raises `BigFleetError`."""
 
     def assign(self, domain: Domain) -> None: ...
 
@@ -40,66 +40,53 @@ class DomainBook(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
-    """One instruction and the ack that it is owed."""
+class HandledInstruction:
+    """The ack of one instruction."""
 
     kind: str
     ack: Ack
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """What became of an answer: the term to hold from now on, and the acks owed for its instructions."""
+class InstructionHandler:
+    """Handles answers, and remembers what was carried out."""
 
-    term: int
-    handled: tuple[Handled, ...] = ()
-    stale: bool = False
-    """The answer as a whole came from a leader that has been replaced; its instructions come again."""
-
-
-class Obedience:
-    """Remembers what was carried out, and handles one answer after the other."""
-
-    def __init__(self, domains: DomainBook, memory: AckMemory | None = None) -> None:
+    def __init__(self, domains: DomainStore, memory: AckMemory | None = None) -> None:
         self._domains = domains
-        self._obeyed_term = 0
+        self._handled_term = 0
         self._memory = AckMemory() if memory is None else memory
 
-    def highest(self, answer: ReportAnswer, mark: int) -> int | None:
-        """The term to hold after this answer; None when the answer is stale and is to be dropped."""
+    def term_after(self, answer: ReportAnswer, mark: int) -> int | None:
+        """Return the highest term seen after this answer; None if the answer is stale and must be dropped."""
         if 0 < answer.term < mark:
             return None
         return max(mark, answer.term)
 
-    def respond(self, answer: ReportAnswer, mark: int) -> Response:
-        """Handle an answer; the caller has made `highest` durable before, so that a crash cannot forget what was obeyed."""
-        term = self.highest(answer, mark)
-        if term is None:
-            return Response(mark, stale=True)
-        if term > self._obeyed_term:
-            # What the leader before took away and did not live to deliver, nobody else knows of; the new one sends all again.
+    def handle(self, answer: ReportAnswer, term: int) -> tuple[HandledInstruction, ...]:
+        """Handle the instructions of an answer; `term` is that of `term_after`, and durable by now."""
+        if term > self._handled_term:
+            # An unassignment of the last leader may be lost; the new leader sends all domains again.
             self._domains.clear()
-            self._obeyed_term = term
-        handled = [found for item in answer.instructions if (found := self._handle(item, term)) is not None]
-        return Response(term, tuple(handled))
+            self._handled_term = term
+        handled = (self._handle(instruction, term) for instruction in answer.instructions)
+        return tuple(item for item in handled if item is not None)
 
-    def _handle(self, instruction: Instruction, mark: int) -> Handled | None:
+    def _handle(self, instruction: Instruction, mark: int) -> HandledInstruction | None:
         if not instruction.id:
-            return None  # nobody could be told what became of it
+            return None  # it could not be acknowledged
         payload = instruction.payload
         kind = UNKNOWN_KIND if payload is None else PAYLOAD_KINDS[type(payload)]
         known = self._memory.repeated(instruction.id)
         if known is not None:
-            return Handled(kind, known, repeated=True)
+            return HandledInstruction(kind, known, repeated=True)
         if instruction.term < mark:
             why = f"term {instruction.term} is below {mark}, the highest seen"
-            return Handled(kind, Ack(instruction.id, Outcome.REJECTED_STALE, why))
+            return HandledInstruction(kind, Ack(instruction.id, Outcome.REJECTED_STALE, why))
         outcome, why = self._carry_out(payload, kind)
         ack = Ack(instruction.id, outcome, why)
         if outcome is Outcome.ACCEPTED:
             self._memory.remember(ack)
-        return Handled(kind, ack)
+        return HandledInstruction(kind, ack)
 
     def _carry_out(self, payload: Payload | None, kind: str) -> tuple[Outcome, str]:
         match payload:

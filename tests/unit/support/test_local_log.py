@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from bigfleet.coordinator.local_log import LocalLog
+from bigfleet.coordinator.core.batch import MAX_BATCH_BYTES
 from bigfleet.coordinator.log import (
-    MAX_BATCH_BYTES,
+    CommandOutcomeUnknownError,
     NotLeaderError,
-    OutcomeUnknownError,
     RaftState,
     TooLargeError,
     UnknownPeerError,
 )
+from tests.support.coordinator.local_log import LocalLog
 
 
 class Pairs:
@@ -49,8 +49,8 @@ def put(key: str, value: str) -> dict[str, str]:
 
 def test_a_command_is_committed_and_its_result_returned() -> None:
     async def scenario() -> None:
-        machine = Pairs()
-        log = LocalLog(machine)
+        state_machine = Pairs()
+        log = LocalLog(state_machine)
         await log.start()
         assert await log.propose(put("a", "1")) == {"ok": True}
         snapshot = await log.snapshot()
@@ -94,15 +94,15 @@ def test_who_does_not_serve_refuses_with_the_hint() -> None:
 
 def test_a_command_that_was_under_way_when_leadership_went_is_not_applied() -> None:
     async def scenario() -> None:
-        machine = Pairs()
-        log = LocalLog(machine)
+        state_machine = Pairs()
+        log = LocalLog(state_machine)
         await log.start()
         under_way = asyncio.ensure_future(log.propose(put("a", "1")))
         await asyncio.sleep(0)
         log.gain()
         with pytest.raises(NotLeaderError):
             await under_way
-        assert machine.pairs == {}
+        assert state_machine.pairs == {}
 
     asyncio.run(scenario())
 
@@ -111,8 +111,8 @@ def test_failures_can_be_planted_and_strangers_are_refused() -> None:
     async def scenario() -> None:
         log = LocalLog(Pairs())
         await log.start()
-        log.fail_next(OutcomeUnknownError("no answer in 5 s"))
-        with pytest.raises(OutcomeUnknownError):
+        log.fail_next(CommandOutcomeUnknownError("no answer in 5 s"))
+        with pytest.raises(CommandOutcomeUnknownError):
             await log.barrier()
         await log.barrier()
         with pytest.raises(UnknownPeerError):

@@ -10,9 +10,9 @@ import asyncio
 import json
 from collections.abc import Callable
 
+from bigfleet.coordinator.core.batch import MAX_BATCH_BYTES, encode_batch, encode_command
+from bigfleet.coordinator.core.commands import barrier, begin_epoch
 from bigfleet.coordinator.log import (
-    BATCH_VERSION,
-    MAX_BATCH_BYTES,
     PROPOSE_TIMEOUT_S,
     Command,
     FatalLogError,
@@ -35,17 +35,17 @@ class LocalLog:
 
     def __init__(
         self,
-        machine: StateMachine,
+        state_machine: StateMachine,
         *,
         node_id: str = "coordinator-0",
         cluster_id: str = "00000000-0000-4000-8000-000000000000",
         raft_address: str = "127.0.0.1:7791",
         grpc_address: str = "127.0.0.1:7790",
     ) -> None:
-        self._machine = machine
+        self._state_machine = state_machine
         self._node_id, self._cluster_id = node_id, cluster_id
         self._raft_address, self._grpc_address = raft_address, grpc_address
-        self._term, self._index = machine.epoch, 1
+        self._term, self._index = state_machine.epoch, 1
         self._serving: int | None = None
         self._hint: str | None = None
         self._failures: list[LogError] = []
@@ -56,7 +56,7 @@ class LocalLog:
         self.gain()
 
     async def propose(self, command: Command, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Result:
-        text = json.dumps(command, separators=(",", ":"), ensure_ascii=False)
+        text = encode_command(command)
         if (size := len(text.encode())) > MAX_BATCH_BYTES:
             raise TooLargeError(size)
         epoch = self._require_serving()
@@ -71,11 +71,11 @@ class LocalLog:
         return self._commit(epoch, text)
 
     async def barrier(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> None:
-        await self.propose({"kind": "barrier"}, timeout_s=timeout_s)
+        await self.propose(barrier(), timeout_s=timeout_s)
 
     async def snapshot(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Snapshot:
         await self.barrier(timeout_s=timeout_s)
-        return Snapshot(self._machine.dump(), self._index, self._term)
+        return Snapshot(self._state_machine.dump(), self._index, self._term)
 
     async def admit(self, node_id: str, raft_address: str) -> None:
         self._require_serving()
@@ -94,7 +94,7 @@ class LocalLog:
             cluster_id=self._cluster_id,
             membership=Membership.SOLO,
             term=self._term,
-            epoch=self._machine.epoch,
+            epoch=self._state_machine.epoch,
             serving=self._serving,
             last_term=self._term,
             last_index=self._index,
@@ -129,13 +129,8 @@ class LocalLog:
         """Win an election: the term rises, the epoch is committed, then this replica serves."""
         self.lose()
         self._term += 1
-        begin = {
-            "kind": "begin_epoch",
-            "term": self._term,
-            "node": self._node_id,
-            "cluster_id": self._cluster_id,
-        }
-        result = self._commit(self._machine.epoch, json.dumps(begin))
+        begin = begin_epoch(self._term, self._node_id, self._cluster_id)
+        result = self._commit(self._state_machine.epoch, encode_command(begin))
         if not result["ok"]:
             raise FatalLogError(f"begin_epoch({self._term}) was refused: {result}")
         for callback in self._on_serving:
@@ -160,8 +155,7 @@ class LocalLog:
 
     def _commit(self, epoch: int, item: str) -> Result:
         self._index += 1
-        answer = self._machine.apply(f'{{"v":{BATCH_VERSION},"epoch":{epoch},"items":[{item}]}}')
-        results: list[Result] = json.loads(answer)
+        results: list[Result] = json.loads(self._state_machine.apply(encode_batch(epoch, [item])))
         return results[0]
 
 

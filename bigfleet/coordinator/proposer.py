@@ -1,7 +1,6 @@
-"""Commands and barriers on their way to the log and back: time-outs, counting, and what the caller is told.
+"""Proposes commands and barriers for a call: deadline, metrics, and the status of each error.
 
-Why: every call that changes or reads something ends in one of a few ways, and each must be told the same everywhere.
-Must never: answer that nothing happened where something may: a time-out is an unknown outcome, and says so.
+Must never: answer that nothing happened where something may have: a timeout is an unknown outcome.
 Rules: coordinator 2.4, 4.1 and 13.
 """
 
@@ -10,15 +9,14 @@ from typing import Final
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.coordinator.core.commands import Command
-from bigfleet.coordinator.core.results import Refusal
+from bigfleet.coordinator.core.results import RefusalCode
 from bigfleet.coordinator.log import (
     PROPOSE_TIMEOUT_S,
+    CommandOutcomeUnknownError,
     LogError,
     NotLeaderError,
-    OutcomeUnknownError,
     ReplicatedLog,
     Result,
-    Snapshot,
     TooLargeError,
     UnavailableError,
     UnknownPeerError,
@@ -29,30 +27,30 @@ from bigfleet.obs.metrics import Metrics
 STATUSES: Final[dict[type[BigFleetError], Code]] = {
     NotLeaderError: Code.FAILED_PRECONDITION,
     UnavailableError: Code.UNAVAILABLE,
-    OutcomeUnknownError: Code.UNAVAILABLE,
+    CommandOutcomeUnknownError: Code.UNAVAILABLE,
     TooLargeError: Code.INVALID_ARGUMENT,
     UnknownPeerError: Code.INVALID_ARGUMENT,
     LogError: Code.UNAVAILABLE,
 }
-"""Rows of the status table that the coordinator's server adds."""
+"""The gRPC status of each error of the log."""
 
 
-class Desk:
-    """Where commands are handed in."""
+class Proposer:
+    """Proposes within the caller's deadline, and counts the outcomes."""
 
     def __init__(self, log: ReplicatedLog, clock: Clock, metrics: Metrics) -> None:
         self._log, self._clock, self._metrics = log, clock, metrics
-        # Looked up once: every command counts.
+        # Looked up once, for speed.
         self._applied = {
             outcome: metrics.counter("bigfleet_coordinator_apply_total", outcome=outcome)
             for outcome in ("success", "error", "fsm_error")
         }
 
     async def propose(self, command: Command, call: Call | None = None) -> Result:
-        """Commit one command within the caller's time; a refusal by the tables is returned, anything else raised."""
+        """Commit one command and return its result, which may be a refusal by the tables; other failures raise."""
         try:
             result = await self._log.propose(command, timeout_s=_time_left_s(call))
-        except OutcomeUnknownError as error:
+        except CommandOutcomeUnknownError as error:
             self._applied["error"].inc()
             detail = f"outcome unknown, {command['kind']} may still take effect; ask, or repeat it ({error})"
             raise RefusedError(Code.UNAVAILABLE, detail) from error
@@ -60,13 +58,13 @@ class Desk:
             self._applied["error"].inc()
             raise
         self._applied["success" if result["ok"] else "fsm_error"].inc()
-        if result.get("refusal") == Refusal.STALE_EPOCH:
-            # Another leader took over before this was committed, so it took no effect.
+        if result.get("refusal") == RefusalCode.STALE_EPOCH:
+            # Another leader took over before the commit, so the command had no effect.
             raise NotLeaderError(self._log.status().leader)
         return result
 
     async def barrier(self, call: Call | None = None) -> None:
-        """Return once a majority has confirmed this leader after the call arrived."""
+        """Return once a majority has confirmed this leader after the call began."""
         began_s = monotonic_s(self._clock)
         try:
             await self._log.barrier(timeout_s=_time_left_s(call))
@@ -74,10 +72,6 @@ class Desk:
             self._passed("not_leader" if isinstance(error, NotLeaderError) else "timeout", began_s)
             raise
         self._passed("success", began_s)
-
-    async def snapshot(self) -> Snapshot:
-        """Return the tables behind a barrier."""
-        return await self._log.snapshot()
 
     def _passed(self, outcome: str, began_s: float) -> None:
         self._metrics.counter("bigfleet_coordinator_barrier_total", outcome=outcome).inc()

@@ -1,4 +1,4 @@
-"""What a replica does besides answering: health, levels (decision C12), and what it survives."""
+"""The periodic work of a replica: health, command levels (decision C12), and the errors it survives."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.aio.service import ServiceSpec
-from bigfleet.coordinator.core.machine import Machine
-from bigfleet.coordinator.local_log import LocalLog
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import LogStatus, PeerStatus, UnavailableError
-from bigfleet.coordinator.peer_levels import levels_of_voters
-from bigfleet.coordinator.upkeep import Upkeep
+from bigfleet.coordinator.maintenance import Maintenance, levels_of_voters
+from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.network import Network
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.local_log import LocalLog
 from tests.unit.coordinator.harness import World, Worlds
 
 
@@ -29,15 +29,15 @@ class Board:
         self.told.append(serving)
 
 
-def upkeep(world: World, levels: Mapping[str, int], known_level: int = 2) -> Upkeep:
+def maintenance(world: World, levels: Mapping[str, int], known_level: int = 2) -> Maintenance:
     async def ask() -> Mapping[str, int]:
         return levels
 
-    return Upkeep(
+    return Maintenance(
         log=world.log,
-        machine=world.machine,
-        throne=world.replica.throne,
-        desk=world.replica.desk,
+        state_machine=world.state_machine,
+        leadership=world.replica.leadership,
+        proposer=world.replica.proposer,
         clock=world.process.clock,
         logger=world.logged,
         levels=ask,
@@ -49,7 +49,7 @@ def test_health_follows_readiness_second_by_second(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
             board = Board()
-            task = asyncio.ensure_future(here.replica.upkeep.run(board))
+            task = asyncio.ensure_future(here.replica.maintenance.run(board))
             await here.process.clock.sleep(1.5)
             here.log.lose()
             await here.process.clock.sleep(1)
@@ -64,16 +64,16 @@ def test_health_follows_readiness_second_by_second(world: Worlds) -> None:
 def test_a_log_that_is_busy_postpones_the_work_and_ends_nothing(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
-            here.machine.load({**here.machine.dump(), "relearn": True})
+            here.state_machine.load({**here.state_machine.dump(), "relearn": True})
             await here.report("s-1")
             await here.process.clock.sleep(600)
             await here.report("s-1", 2)
             here.log.fail_next(UnavailableError("busy"))
-            task = asyncio.ensure_future(here.replica.upkeep.run(Board()))
+            task = asyncio.ensure_future(here.replica.maintenance.run(Board()))
             await here.process.clock.sleep(0.5)
-            assert here.machine.dump()["relearn"]
+            assert here.state_machine.dump()["relearn"]
             await here.process.clock.sleep(1)
-            assert not here.machine.dump()["relearn"]
+            assert not here.state_machine.dump()["relearn"]
             assert not task.done()
             task.cancel()
 
@@ -84,12 +84,12 @@ def test_the_level_is_raised_only_once_every_voter_advertises_it(world: Worlds) 
     async def run() -> None:
         async with world() as here:
             levels: dict[str, int] = {}
-            keeper = upkeep(here, levels)
-            reign = here.replica.throne.require()
+            keeper = maintenance(here, levels)
+            leader = here.replica.leadership.require()
             for known, expected in ((0, 1), (1, 1), (2, 2)):
                 levels["coordinator-0"] = known
-                await keeper.look_after(reign)
-                assert here.machine.dump()["level"] == expected
+                await keeper.run_leader_tasks(leader)
+                assert here.state_machine.dump()["level"] == expected
                 await here.process.clock.sleep(11)
 
     run_virtual(run())
@@ -105,10 +105,10 @@ def test_voters_are_asked_at_most_every_ten_seconds(world: Worlds) -> None:
                 asked += 1
                 return {}
 
-            keeper = upkeep(here, {})
+            keeper = maintenance(here, {})
             keeper._levels = ask
             for _ in range(21):
-                await keeper.look_after(here.replica.throne.require())
+                await keeper.run_leader_tasks(here.replica.leadership.require())
                 await here.process.clock.sleep(1)
             assert asked == 3
 
@@ -122,7 +122,8 @@ class _Peer:
         self._level = level
 
     async def _refuse(self, _request: object, _call: object) -> object:
-        raise RefusedError(Code.FAILED_PRECONDITION, "no", (("bigfleet-command-level", self._level),))
+        facts = (("bigfleet-raft-state", "follower"), ("bigfleet-command-level", self._level))
+        raise RefusedError(Code.FAILED_PRECONDITION, "no", facts)
 
     async def snapshot_save(self, _request, _call):  # type: ignore[no-untyped-def]
         for never in list[pb.SnapshotSaveChunk]():
@@ -141,12 +142,13 @@ def test_a_voter_that_does_not_answer_knows_nothing() -> None:
         class Log(LocalLog):
             def status(self) -> LogStatus:
                 peers = tuple(
-                    PeerStatus(name, f"{name}:7791", f"{name}:7790", connected=True)
+                    PeerStatus(name, f"{name}:7790", connected=True)
                     for name in ("coordinator-0", "c-1", "c-2")
                 )
                 return replace(super().status(), peers=peers)
 
-        ask = levels_of_voters(Log(Machine()), network.host("coordinator-0"), known_level=9)
+        calls = GrpcPeerCalls(network.host("coordinator-0"))
+        ask = levels_of_voters(Log(CoordinatorStateMachine()), calls, known_level=9)
         assert await ask() == {"coordinator-0": 9, "c-1": 7, "c-2": 0}
 
     run_virtual(run())

@@ -33,11 +33,11 @@ _MODULES = (
 _PR_SET_PDEATHSIG = 1
 
 
-class Forked:
+class ForkedProcess:
     """One child, with the part of `subprocess.Popen` that tests use."""
 
-    def __init__(self, nursery: "Nursery", pid: int) -> None:
-        self._nursery, self.pid = nursery, pid
+    def __init__(self, server: "ForkServer", pid: int) -> None:
+        self._server, self.pid = server, pid
         self._handle = os.pidfd_open(pid)
         self.returncode: int | None = None
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Forked:
         return code
 
     def has_ended(self, timeout: float | None = 0) -> bool:
-        """Whether it ends within that time; also once there is no nursery left to ask for its code."""
+        """Whether it ends within that time; also once there is no fork server left to ask for its code."""
         poller = select.poll()
         poller.register(self._handle, select.POLLIN)
         return bool(poller.poll(None if timeout is None else timeout * 1000))
@@ -78,11 +78,11 @@ class Forked:
                 return None
             with self._lock:
                 if self.returncode is None:
-                    self.returncode = self._nursery.reap(self.pid)
+                    self.returncode = self._server.reap(self.pid)
         return self.returncode
 
 
-class Nursery:
+class ForkServer:
     """The process that forks; one for the life of a test run."""
 
     def __init__(self) -> None:
@@ -95,9 +95,11 @@ class Nursery:
         )
         self._lock = threading.Lock()
 
-    def start(self, module: str, arguments: Sequence[str], log: Path) -> Forked:
+    def start(self, module: str, arguments: Sequence[str], log: Path) -> ForkedProcess:
         """Run the `main` of a module with these arguments in a child that writes to a log."""
-        return Forked(self, self._ask({"start": module, "arguments": list(arguments), "log": str(log)}))
+        return ForkedProcess(
+            self, self._ask({"start": module, "arguments": list(arguments), "log": str(log)})
+        )
 
     def reap(self, pid: int) -> int:
         """Return the exit code of a child that has ended."""
@@ -118,7 +120,7 @@ class Nursery:
             self._process.stdin.flush()
             answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the nursery ended with {self._process.wait()}")
+            raise RuntimeError(f"the fork server ended with {self._process.wait()}")
         return int(answer)
 
 
@@ -156,11 +158,11 @@ def _become_a_program(log: str) -> None:
 
 
 @functools.cache
-def the_nursery() -> Nursery:
+def fork_server() -> ForkServer:
     """The one of this process, started when it is first asked for and ended with the process."""
-    nursery = Nursery()
-    atexit.register(nursery.close)
-    return nursery
+    server = ForkServer()
+    atexit.register(server.close)
+    return server
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""The state machine: one batch text in, one result text out, on every replica in the same order.
+"""The state machine: applies batches to the tables, on every replica in the same order.
 
-Why: it is all that a replicated log has to know of the coordinator; see `bigfleet.coordinator.log.StateMachine`.
-Must never: raise from `apply`, whatever the text and whatever the defect: one raising command would stop all replicas for
-good (coordinator 17.3). Must never go on behind a level that this version does not know (decision C12).
+Must never: raise from `apply`: one raising command would stop all replicas for good (coordinator 17.3). Must never apply
+anything after a level that this version does not know (decision C12).
 Rules: coordinator 2.2, 2.3, 10.2.
 """
 
@@ -11,32 +10,26 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
-from bigfleet.coordinator.core.commands import KINDS, KNOWN_LEVEL, Kind
-from bigfleet.coordinator.core.results import Refusal, Refused, Result
+from bigfleet.coordinator.core.batch import BadBatchError, decode_batch
+from bigfleet.coordinator.core.commands import KINDS, KNOWN_LEVEL, CommandKind
+from bigfleet.coordinator.core.results import CommandRefused, RefusalCode, Result
 from bigfleet.coordinator.core.table_text import read_tables, table_text
 from bigfleet.coordinator.core.tables import Tables
 from bigfleet.model.errors import InvalidFieldError
-
-BATCH_VERSION: Final = 1
-MAX_COMMANDS: Final = 256
 
 T = TypeVar("T")
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def _nothing(_level: int) -> None:
-    pass
-
-
-class Machine:
-    """The tables behind their lock; `on_outgrown` is told a level that this version does not know."""
+class CoordinatorStateMachine:
+    """The tables behind their lock; `on_outgrown` gets a level that this version does not know."""
 
     def __init__(
         self,
         *,
         lock: AbstractContextManager[object] | None = None,
-        on_outgrown: Callable[[int], object] = _nothing,
-        kinds: Mapping[str, Kind] = KINDS,
+        on_outgrown: Callable[[int], object] = lambda _level: None,
+        kinds: Mapping[str, CommandKind] = KINDS,
         known_level: int = KNOWN_LEVEL,
     ) -> None:
         self._lock = lock or nullcontext()
@@ -51,51 +44,47 @@ class Machine:
 
     @property
     def level(self) -> int:
-        """The committed level of commands; one number, so it is read without the lock."""
+        """The committed level of commands; one number, so no lock is needed."""
         return self._tables.level
 
     def apply(self, batch: str) -> str:
-        """Apply one batch; the answer is a JSON list with one result per item, or with one refusal of the whole."""
+        """Apply one batch and return a JSON list: one result per item, or one refusal of the whole."""
         try:
             with self._lock:
                 results = self._apply(batch)
-        except Exception as error:  # a defect of ours: the same on every replica, told and survived
+        except Exception as error:  # a defect: the same on every replica, reported and survived
             results = [_defect(error)]
         return _encode(results)
 
     def dump(self) -> dict[str, Any]:
-        """Return a copy of all tables, ready to be written as JSON."""
+        """Return a copy of all tables for JSON."""
         with self._lock:
             return table_text(self._tables)
 
     def load(self, tables: Mapping[str, Any]) -> None:
-        """Replace all tables by these; raises a BigFleetError and changes nothing when they do not fit."""
+        """Replace all tables; raises a BigFleetError and changes nothing if they are invalid."""
         loaded = read_tables(tables, known_level=self._known_level)
         with self._lock:
             self._tables, self._outgrown = loaded, 0
 
     def read(self, look: Callable[[Tables], T]) -> T:
-        """Look at the tables while nothing changes; what is handed out must be a copy."""
+        """Call `look` with the tables under the lock; it must return a copy."""
         with self._lock:
             return look(self._tables)
 
     def _apply(self, batch: str) -> list[Result]:
         try:
-            document = json.loads(batch)
-        except (ValueError, RecursionError) as error:
-            return [_invalid(f"batch: {type(error).__name__}, allowed is JSON")]
-        problem = _shape_problem(document)
-        if problem:
-            return [_invalid(problem)]
-        items: list[object] = document["items"]
+            epoch, items = decode_batch(batch)
+        except BadBatchError as error:
+            return [_invalid(str(error))]
         if self._outgrown:
             detail = f"this replica stopped at level {self._outgrown}, which it does not know"
-            return [Refused(Refusal.LEVEL_UNKNOWN, detail).result()] * len(items)
+            return [CommandRefused(RefusalCode.LEVEL_UNKNOWN, detail).result()] * len(items)
         if _is_epoch(items[0]) and len(items) == 1:
             return [self._one(items[0])]
-        if document["epoch"] != self._tables.epoch:
-            detail = f"epoch: found {document['epoch']}, allowed is {self._tables.epoch}"
-            return [Refused(Refusal.STALE_EPOCH, detail).result()] * len(items)
+        if epoch != self._tables.epoch:
+            detail = f"epoch: found {epoch}, allowed is {self._tables.epoch}"
+            return [CommandRefused(RefusalCode.STALE_EPOCH, detail).result()] * len(items)
         return [
             _invalid("begin_epoch: found among other commands, allowed is alone")
             if _is_epoch(item)
@@ -112,12 +101,12 @@ class Machine:
             return _invalid(f"kind: found {ascii(name)[:80]}, allowed is one of {', '.join(self._kinds)}")
         if kind.level > self._tables.level:
             detail = f"{name} needs level {kind.level}, the replicas are at level {self._tables.level}"
-            return Refused(Refusal.LEVEL_TOO_LOW, detail).result()
+            return CommandRefused(RefusalCode.LEVEL_TOO_LOW, detail).result()
         try:
             verdict = kind.apply(self._tables, item)
         except InvalidFieldError as error:
             return _invalid(f"{name}: {error}")
-        except Exception as error:  # as in `apply`, but the other items of the batch are not disturbed
+        except Exception as error:  # as in `apply`; the other commands of the batch go on
             return _defect(error)
         if self._tables.level > self._known_level:
             self._outgrown = self._tables.level
@@ -125,27 +114,15 @@ class Machine:
         return verdict.result()
 
 
-def _shape_problem(document: object) -> str:
-    if not isinstance(document, dict):
-        return "batch: found no object, allowed is an object with v, epoch and items"
-    version = document.get("v")
-    if type(version) is not int or version != BATCH_VERSION:
-        return f"v: found {ascii(version)[:80]}, allowed is {BATCH_VERSION}"
-    if type(document.get("epoch")) is not int:
-        return f"epoch: found {ascii(document.get('epoch'))[:80]}, allowed is a whole number"
-    items = document.get("items")
-    if not isinstance(items, list) or not 1 <= len(items) <= MAX_COMMANDS:
-        return f"items: allowed is a list of 1 to {MAX_COMMANDS} commands"
-    return ""
-
-
 def _is_epoch(item: object) -> bool:
     return isinstance(item, dict) and item.get("kind") == "begin_epoch"
 
 
 def _invalid(detail: str) -> Result:
-    return Refused(Refusal.INVALID, detail).result()
+    return CommandRefused(RefusalCode.INVALID, detail).result()
 
 
 def _defect(error: Exception) -> Result:
-    return Refused(Refusal.DEFECT, f"defect: {type(error).__name__}: {ascii(str(error))[:200]}").result()
+    return CommandRefused(
+        RefusalCode.DEFECT, f"defect: {type(error).__name__}: {ascii(str(error))[:200]}"
+    ).result()
