@@ -25,7 +25,7 @@ from bigfleet.dashboard.cluster_reader import KubeClusters
 from bigfleet.dashboard.guard import Admission
 from bigfleet.dashboard.meter import own_metrics
 from bigfleet.dashboard.prometheus import Prometheus
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import LoginError
@@ -176,9 +176,9 @@ def _prometheus(
     return Prometheus(ask, lambda: clock.wall_ns() / 1e9)
 
 
-def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> Endpoint:
+def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> ScrapeTarget:
     pod, _, url = given.partition("=")
-    return Endpoint(pod, partial(_fetch, url, session, clock))
+    return ScrapeTarget(pod, partial(_fetch, url, session, clock))
 
 
 async def _fetch(url: str, session: aiohttp.ClientSession, clock: SystemClock) -> bytes:
