@@ -47,7 +47,7 @@ class SnapshotDocument:
     sort_needs: bool = False
     extras: Extras = field(default_factory=dict)
     """The `x-` keys by the way to their object; kept for writing, otherwise ignored. The ways hold for this situation:
-    whoever replaces it drops them or moves them along."""
+    code that replaces it drops them or moves them along."""
 
 
 def read_situation(data: bytes | str) -> SnapshotDocument:
