@@ -39,13 +39,8 @@ class MemoryStore:
         while self._waiting:
             self._write(*self._waiting.popleft())
 
-    def lose_waiting(self) -> None:
-        """Drop what is not durable, as a power cut would; its callbacks never run."""
-        self._waiting.clear()
-
     @property
     def waiting(self) -> int:
-        """How many entries wait to become durable."""
         return len(self._waiting)
 
     def want_snapshot(self) -> None:
@@ -124,7 +119,6 @@ class ScriptedBackend:
         self._scripts.setdefault((kind, machine_id), deque()).append(script)
 
     def always(self, kind: OperationKind, script: Script) -> None:
-        """Run this script in every call of a kind."""
         self._always[kind] = script
 
     async def describe(self) -> AsyncIterator[DescribedMachine]:

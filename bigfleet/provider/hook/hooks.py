@@ -83,7 +83,6 @@ class HookRunner:
             self._disk.remove(posixpath.join(self._blob_directory, name))
 
     def is_busy(self, machine_id: str) -> bool:
-        """Return whether a hook works on the machine now."""
         return machine_id in self._busy
 
     async def call(

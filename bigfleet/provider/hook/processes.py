@@ -146,7 +146,6 @@ class _Pipe:
             self._transport.close()
 
     def close_write_end(self) -> None:
-        """Close the writing end in this process."""
         if self.write_end >= 0:
             os.close(self.write_end)
             self.write_end = -1

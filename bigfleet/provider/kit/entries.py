@@ -40,7 +40,6 @@ class SnapshotHeader:
 
 
 def encode_header(header: SnapshotHeader) -> bytes:
-    """Return the first entry of a snapshot."""
     text = header.incarnation.encode()
     return _HEADER + _HEAD.pack(VERSION, header.head, len(text)) + text
 
@@ -119,7 +118,6 @@ class Decoder:
         }
 
     def decode(self, entry: bytes) -> Sequence[StateChange | SnapshotHeader]:
-        """Return the changes of one entry."""
         found: list[StateChange | SnapshotHeader] = []
         at = 0
         while at < len(entry):

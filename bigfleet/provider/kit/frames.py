@@ -63,7 +63,6 @@ def _is_header(data: bytes, kind: bytes) -> bool:
 
 
 def pack(entry: bytes, *, salt: int, offset: int, synced: int) -> bytes:
-    """Return the frame of an entry for this offset."""
     check = _check(entry, salt, offset, synced)
     return _FRAME.pack(_MAGIC, len(entry), synced, check) + entry
 

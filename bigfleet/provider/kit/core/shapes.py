@@ -33,7 +33,6 @@ class Shapes:
         return number
 
     def drop(self, number: int) -> None:
-        """Remove one reference."""
         self._uses[number] -= 1
         if not self._uses[number]:
             shape = self._values[number]

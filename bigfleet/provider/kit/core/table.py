@@ -93,7 +93,6 @@ class RecordTable:
         return int(self._gone_at_s[row])
 
     def machine(self, row: int) -> MachineRecord:
-        """Decode the record."""
         return self._codec.machine(self._codec.unlisted(self._listed[row]), self.shape(row))
 
     def own(self, row: int) -> bytes:
@@ -156,7 +155,6 @@ class RecordTable:
         return kept
 
     def tombstones(self) -> list[int]:
-        """Return the rows of tombstones."""
         found: list[int] = np.flatnonzero(self._gone_at_s[: len(self._ids)]).tolist()
         return found
 
