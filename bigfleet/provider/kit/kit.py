@@ -7,7 +7,6 @@ Rules: providers 4.
 import asyncio
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -20,6 +19,7 @@ from bigfleet.aio.net import Net, ServeOptions, Server
 from bigfleet.aio.rng import Rng, SystemRng
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.model.machine import MachineState
+from bigfleet.model.times import rfc3339_of_s
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
@@ -242,7 +242,7 @@ class ProviderKit:
     def now(self) -> Timestamp:
         """Return the time for tombstones and audit lines."""
         seconds = self._wall.now_ns() // NANOSECONDS
-        return Timestamp(seconds, datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"))
+        return Timestamp(seconds, rfc3339_of_s(seconds))
 
     def _require_running(self) -> RunningProvider:
         if self._running is None:
