@@ -102,7 +102,7 @@ def _encode_small(change: FenceMark | DropMachine) -> bytes:
     return _MARK + _MARKED.pack(len(shard), len(machine), change.epoch, change.sequence) + shard + machine
 
 
-class Decoder:
+class EntryDecoder:
     """Decodes entries in the order of writing; keeps the numbered shapes of the snapshot."""
 
     def __init__(self) -> None:

@@ -29,7 +29,9 @@ class DamagedStoreError(BigFleetError):
     """A state file is damaged; the provider does not start."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}; restore it from a copy, or move it away to start with an empty state")
+        super().__init__(
+            f"{path}: {problem}; restore it from a copy, or move it away to start with an empty state"
+        )
         self.path, self.problem = path, problem
 
 

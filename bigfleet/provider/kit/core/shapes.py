@@ -10,7 +10,7 @@ from collections.abc import Callable
 from bigfleet.model.machine import Shape
 
 
-class Shapes:
+class ShapeTable:
     """Shapes and their bytes by number, with reference counts."""
 
     def __init__(self, encode: Callable[[Shape], bytes]) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigfleet.model.machine import MachineState, Shape
 from bigfleet.provider.contract import STATES
 from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Operations, PutMachine
-from bigfleet.provider.kit.core.shapes import Shapes
+from bigfleet.provider.kit.core.shapes import ShapeTable
 from bigfleet.provider.kit.core.values import MachineRecord
 
 _FREE = 0  # the state of a row that holds no machine; no record ever has it
@@ -47,7 +47,7 @@ class RecordTable:
 
     def __init__(self, codec: TableCodec) -> None:
         self._codec = codec
-        self._shapes = Shapes(codec.shape)
+        self._shapes = ShapeTable(codec.shape)
         self._rows: dict[str, int] = {}
         self._ids: list[str] = []
         self._listed: list[bytes] = []
