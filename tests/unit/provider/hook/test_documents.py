@@ -178,7 +178,7 @@ def test_rules_between_the_parts_hold(text: str, fault: str) -> None:
 
 def test_a_thing_that_holds_for_all_files_is_said_in_one_of_them() -> None:
     files = [("/a.yaml", inventory(["m-1"]).encode()), ("/b.yaml", b"name: hall-8")]
-    with pytest.raises(InventoryError, match=r"/b.yaml: name: said here and in /a.yaml"):
+    with pytest.raises(InventoryError, match=r"/b.yaml: name: given here and in /a.yaml"):
         read_inventory(files, SETS)
 
 
