@@ -8,49 +8,63 @@ forms beside them.
 from collections.abc import Sequence
 
 from bigfleet.app.process import run_program
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleetctl",
     summary="bigfleetctl is the admin tool of a fleet's coordinator.",
     rows=(
-        Row("assign-domain", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
-        Row(
+        CommandRow("assign-domain", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
+        CommandRow(
             "completion",
             "print a completion script for bash, zsh or fish",
             "bigfleet.cli.verbs.completion:BIGFLEETCTL",
         ),
-        Row("domains", "which shard owns which domain"),
-        Row("domains assign", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
-        Row("domains list", "list which shard owns which domain", "bigfleet.cli.bigfleetctl.domains:LIST"),
-        Row("domains unassign", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"),
-        Row(
+        CommandRow("domains", "which shard owns which domain"),
+        CommandRow("domains assign", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
+        CommandRow(
+            "domains list", "list which shard owns which domain", "bigfleet.cli.bigfleetctl.domains:LIST"
+        ),
+        CommandRow(
+            "domains unassign", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
+        ),
+        CommandRow(
             "list-domain-assignments",
             "list which shard owns which domain",
             "bigfleet.cli.bigfleetctl.domains:LIST",
         ),
-        Row("list-shards", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
-        Row("remove-shard", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"),
-        Row("reports", "show the last report of each shard", "bigfleet.cli.bigfleetctl.reports:REPORTS"),
-        Row("shards", "the registry of shards"),
-        Row("shards list", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
-        Row("shards remove", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"),
-        Row("snapshot", "backups of the coordinator's tables"),
-        Row(
+        CommandRow("list-shards", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
+        CommandRow(
+            "remove-shard", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
+        ),
+        CommandRow(
+            "reports", "show the last report of each shard", "bigfleet.cli.bigfleetctl.reports:REPORTS"
+        ),
+        CommandRow("shards", "the registry of shards"),
+        CommandRow("shards list", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
+        CommandRow(
+            "shards remove", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
+        ),
+        CommandRow("snapshot", "backups of the coordinator's tables"),
+        CommandRow(
             "snapshot extract",
             "make an archive from the directory of a stopped replica",
             "bigfleet.cli.bigfleetctl.snapshot:EXTRACT",
         ),
-        Row("snapshot inspect", "show what is in an archive", "bigfleet.cli.bigfleetctl.snapshot:INSPECT"),
-        Row(
+        CommandRow(
+            "snapshot inspect", "show what is in an archive", "bigfleet.cli.bigfleetctl.snapshot:INSPECT"
+        ),
+        CommandRow(
             "snapshot restore",
             "make a data directory from an archive",
             "bigfleet.cli.bigfleetctl.snapshot:RESTORE",
         ),
-        Row("snapshot save", "save a fresh snapshot", "bigfleet.cli.bigfleetctl.snapshot:SAVE"),
-        Row("status", "show how the coordinator stands", "bigfleet.cli.bigfleetctl.status:STATUS"),
-        Row("unassign-domain", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"),
-        Row("version", "print version and build", "bigfleet.cli.verbs.version:BIGFLEETCTL"),
+        CommandRow("snapshot save", "save a fresh snapshot", "bigfleet.cli.bigfleetctl.snapshot:SAVE"),
+        CommandRow("status", "show how the coordinator stands", "bigfleet.cli.bigfleetctl.status:STATUS"),
+        CommandRow(
+            "unassign-domain", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
+        ),
+        CommandRow("version", "print version and build", "bigfleet.cli.verbs.version:BIGFLEETCTL"),
     ),
     examples=(
         "bigfleetctl status",

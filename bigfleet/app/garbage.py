@@ -19,7 +19,7 @@ FULL_EVERY = 3600  # of those
 _NEVER = 1_000_000  # looks at the middle-aged before Python looks at all; they are set aside long before
 
 
-async def set_aside_what_lives(clock: Clock) -> None:
+async def freeze_live_objects(clock: Clock) -> None:
     """Keep collections short, until cancelled."""
     young, middle, old = gc.get_threshold()
     gc.set_threshold(young, middle, _NEVER)
@@ -36,18 +36,18 @@ async def set_aside_what_lives(clock: Clock) -> None:
         gc.set_threshold(young, middle, old)
 
 
-def hold_collection() -> None:
+def pause_collection() -> None:
     """Collect nothing while a cache fills; what a reader drops meanwhile goes by its reference count."""
     gc.disable()
 
 
-def settle_collection() -> None:
+def freeze_and_resume() -> None:
     """Collect again, but never look at what is there now: it is the cache, and stays."""
     gc.freeze()
     gc.enable()
 
 
-def release_collection() -> None:
+def unfreeze_and_resume() -> None:
     """Look at everything again, since what the cache was for has ended."""
     gc.unfreeze()
     gc.enable()

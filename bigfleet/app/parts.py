@@ -47,11 +47,11 @@ async def run_parts(
     """Run until a signal comes, with the lag of the loop measured beside the parts, and return the exit code."""
     lag = metrics.histogram("bigfleet_event_loop_lag_seconds")
     every = {**parts, "loop lag": sample_loop_lag(clock, lag.observe)}
-    await until_stop(every, proc, log, on_stop=on_stop)
+    await run_until_stop(every, proc, log, on_stop=on_stop)
     return proc.exit_code
 
 
-async def until_stop(
+async def run_until_stop(
     parts: Mapping[str, Part], proc: Proc, log: FilteringBoundLogger, *, on_stop: OnStop | None = None
 ) -> None:
     """Run the parts until a stop is asked for or one of them ends, which is a failure; the code is then the process's.
@@ -78,7 +78,7 @@ async def until_stop(
         await asyncio.wait([*tasks, stop])
 
 
-def logs_of(
+def process_log(
     settings: ProcessFlags,
     console: Console,
     component: str,
@@ -124,7 +124,7 @@ class FlagError(BigFleetError):
 
 
 @contextmanager
-def naming(flag: str) -> Iterator[None]:
+def flag_errors(flag: str) -> Iterator[None]:
     """Say which flag is to blame when what it names cannot be had."""
     try:
         yield

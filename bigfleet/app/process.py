@@ -12,7 +12,7 @@ from typing import TextIO
 
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 
 
 def whole_writes(stream: TextIO) -> TextIO:
@@ -28,7 +28,7 @@ def whole_writes(stream: TextIO) -> TextIO:
     return io.TextIOWrapper(buffered, stream.encoding, stream.errors, line_buffering=True)
 
 
-def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
+def run_program(program: CliProgram, argv: Sequence[str] | None = None) -> int:
     """Run a program on this process's own arguments, unless others are given."""
     console = Console(
         program=program,
@@ -41,7 +41,7 @@ def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
     return dispatch(console, sys.argv[1:] if argv is None else argv)
 
 
-def run_single_command(program: Program, argv: Sequence[str] | None = None) -> int:
+def run_single_command(program: CliProgram, argv: Sequence[str] | None = None) -> int:
     """Run a program that has one command, whose name the caller may leave out."""
     (row,) = program.rows
     given = list(sys.argv[1:] if argv is None else argv)

@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
-from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics, tls_store
+from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.metric import Component
@@ -52,7 +52,7 @@ async def provider_process(
     """Set up logs, signals, metrics and probes; the process is not ready before `run`."""
     proc = SystemProc()
     with (
-        logs_of(settings, console, Component.PROVIDER.value) as log,
+        process_log(settings, console, Component.PROVIDER.value) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Duration, HttpListen, Listen, OptionalPath
 from bigfleet.cli.framework.settings import ProcessFlags
@@ -61,7 +61,7 @@ def _run(settings: AllInOneSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-ALL_IN_ONE = Command(
+ALL_IN_ONE = CliCommand(
     AllInOneSettings,
     _run,
     """Run a whole small fleet in one process, for a first look and for development: a coordinator, a shard, a provider

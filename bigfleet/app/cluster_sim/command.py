@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Cli, Dial
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
@@ -33,7 +33,7 @@ def _run(settings: ClusterSimSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-CLUSTER_SIM = Command(
+CLUSTER_SIM = CliCommand(
     ClusterSimSettings,
     _run,
     """Speak the operator's side of a session from a file of demand: send roll-ups as the schedule says, answer bootstrap

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Cli, Directory, Duration, HttpListen, Listen, OptionalPath
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
@@ -89,7 +89,7 @@ def _run(settings: CoordinatorSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-COORDINATOR = Command(
+COORDINATOR = CliCommand(
     CoordinatorSettings,
     _run,
     """Run one replica of the coordinator, which records which shard owns what. Three replicas keep each other's word: what was

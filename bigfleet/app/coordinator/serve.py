@@ -23,8 +23,8 @@ from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
-from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.parts import Part, logs_of, process_metrics, run_parts, tls_store
+from bigfleet.app.garbage import freeze_live_objects
+from bigfleet.app.parts import Part, process_log, process_metrics, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -103,7 +103,7 @@ async def _serve(settings: CoordinatorSettings, console: Console, members: Membe
     proc = SystemProc()
     with ExitStack() as stack:
         logger = stack.enter_context(
-            logs_of(settings, console, Component.COORDINATOR.value, node=settings.id)
+            process_log(settings, console, Component.COORDINATOR.value, node=settings.id)
         )
         stack.enter_context(proc.listen())
         metrics = process_metrics(Component.COORDINATOR, console)
@@ -212,7 +212,7 @@ def _parts(
     parts: dict[str, Part] = {
         "log": built.log.wait_failure(),
         "upkeep": built.replica.upkeep.run(server.health),
-        "garbage": set_aside_what_lives(seams.clock),
+        "garbage": freeze_live_objects(seams.clock),
     }
     if settings.snapshot_export_dir is not None:
         export = ExportLoop(
@@ -252,13 +252,13 @@ def _refresh(built: _Built) -> None:
         ends.set(built.tls.pair().not_after.timestamp())
 
 
-class Ticking(Protocol):
+class TickingLog(Protocol):
     """Something with a thread of its own that shows signs of life."""
 
     def tick_age_s(self) -> float: ...
 
 
-def not_alive(log: Ticking) -> list[str]:
+def not_alive(log: TickingLog) -> list[str]:
     """Return why the process can only be restarted; losing the majority is no such reason."""
     age_s = log.tick_age_s()
     return [f"the Raft loop has been silent for {age_s:.0f} s"] if age_s > WEDGED_S else []

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import Cli, Dial, Listen, OptionalPath
@@ -112,7 +112,7 @@ def _run(settings: DashboardSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-DASHBOARD = Command(
+DASHBOARD = CliCommand(
     DashboardSettings,
     _run,
     """Serve read-only pages and an HTTP API over a coordinator, its shards and their metrics. Every source is optional;

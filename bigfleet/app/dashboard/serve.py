@@ -17,7 +17,7 @@ from bigfleet.aio.disk import DiskError
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard.command import DashboardSettings, trusted_networks
-from bigfleet.app.parts import logs_of, run_parts, tls_store
+from bigfleet.app.parts import process_log, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.verbs.version import build_commit
@@ -103,7 +103,7 @@ async def _serve(
 ) -> int:
     proc, clock = SystemProc(), SystemClock()
     with (
-        logs_of(settings, console, "dashboard") as log,
+        process_log(settings, console, "dashboard") as log,
         proc.listen(),
     ):
         async with aiohttp.ClientSession() as session:
@@ -134,7 +134,7 @@ async def _serve(
             await dashboard.start()
             try:
                 scheme = "https" if tls else "http"
-                console.say(
+                console.print_now(
                     f"dashboard: {scheme}://{settings.listen.host or '127.0.0.1'}:{dashboard.port}{options.base}"
                 )
                 parts = {"dashboard": dashboard.wait_failure()}

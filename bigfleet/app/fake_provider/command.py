@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bigfleet.app.provider_flags import ProviderFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import ByteSize, Cli, Duration, HttpListen, Listen, OptionalPath
@@ -117,7 +117,7 @@ def _run(settings: FakeProviderSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-SERVE = Command(
+SERVE = CliCommand(
     FakeProviderSettings,
     _run,
     """Serve a fleet that does not exist behind the real provider contract, and let it fail as real ones do. Machines come

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bigfleet.app.provider_flags import ProviderFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, Listen, OptionalPath
 from bigfleet.transport.address import ListenAddress
@@ -40,7 +40,7 @@ def _run(settings: FaultProviderSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-SERVE = Command(
+SERVE = CliCommand(
     FaultProviderSettings,
     _run,
     """Serve slots that fail on command. The cluster of a Configure is the command: fault-error fails at once, fault-timeout

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bigfleet.app.provider_flags import ProviderFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, Listen, OptionalPath
@@ -91,7 +91,7 @@ def _run(settings: HookProviderSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-SERVE = Command(
+SERVE = CliCommand(
     HookProviderSettings,
     _run,
     """Serve the machines of an inventory to shards. What is done to a machine, hooks do: executable files of the machine's

@@ -200,4 +200,4 @@ def _print(settings: HookProviderSettings, console: Console, inventory: Inventor
         count = "1 machine" if checked.machines == 1 else f"{checked.machines} machines"
         console.print(f"\n{count}, {inventory.mode.value}, beginning {state}")
     for warning in warnings_of(inventory):
-        console.complain(f"warning: {warning}")
+        console.print_error(f"warning: {warning}")

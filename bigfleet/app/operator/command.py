@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bigfleet.aio.identity import Identity
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UnreadableValueError, UsageError
 from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, OptionalPath
@@ -80,7 +80,7 @@ def _run(settings: OperatorSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-RUN = Command(
+RUN = CliCommand(
     OperatorSettings,
     _run,
     """Speak for one Kubernetes cluster. It adds up the CapacityRequests of the cluster and sends the whole demand to one shard

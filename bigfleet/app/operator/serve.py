@@ -21,9 +21,16 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
-from bigfleet.app.garbage import hold_collection, release_collection, settle_collection
+from bigfleet.app.garbage import freeze_and_resume, pause_collection, unfreeze_and_resume
 from bigfleet.app.operator.command import DEFAULT_ROLLUP_S, OperatorSettings
-from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics, show_certificate, tls_store
+from bigfleet.app.parts import (
+    process_log,
+    process_metrics,
+    run_parts,
+    serve_metrics,
+    show_certificate,
+    tls_store,
+)
 from bigfleet.cli.framework.console import Console
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
@@ -89,7 +96,7 @@ async def _serve(
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     with (
-        logs_of(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
+        process_log(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
@@ -110,7 +117,7 @@ async def _serve(
                     rng=rng,
                     metrics=metrics,
                     host=host,
-                    on_synced=settle_collection,
+                    on_synced=freeze_and_resume,
                 )
 
             candidate = _Candidate(make)
@@ -140,12 +147,12 @@ class _Candidate:
     async def work(self) -> None:
         """Dial and work until cancelled."""
         self._operator = self._make()
-        hold_collection()
+        pause_collection()
         try:
             await self._operator.run()
         finally:
             self._operator = None
-            release_collection()
+            unfreeze_and_resume()
 
     def not_ready(self) -> list[str]:
         """Return why the process is not ready."""

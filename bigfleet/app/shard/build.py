@@ -14,9 +14,9 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.net import Channel, DialOptions, ServeOptions, Server
 from bigfleet.aio.seams import Seams
-from bigfleet.app.parts import naming
+from bigfleet.app.parts import flag_errors
 from bigfleet.app.shard.command import ShardSettings
-from bigfleet.app.shard.readers import Readers, readers_of
+from bigfleet.app.shard.readers import ShardReaders, readers_of
 from bigfleet.obs.audit import Audit, AuditFile, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
@@ -64,7 +64,7 @@ class RunningShard:
 
     shard: Shard
     server: Server
-    readers: Readers
+    readers: ShardReaders
     """Those who watch the shard and the way to its coordinator; their parts are for the caller to run too."""
     fake: FakeProvider | None
     """The provider inside this process, if it is one."""
@@ -98,7 +98,7 @@ async def listening_shard(
         stack.push_async_callback(channel.close)
         audit: Audit = NoAudit()
         if settings.audit_log is not None:
-            with naming("--audit-log"):
+            with flag_errors("--audit-log"):
                 audit = AuditFile(
                     seams.disk,
                     settings.audit_log,

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bigfleet.app.dashboard.beside import check_dashboard
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import (
@@ -186,7 +186,7 @@ def _run(settings: ShardSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-SHARD = Command(
+SHARD = CliCommand(
     ShardSettings,
     _run,
     """Run a shard. It follows the machines of one provider, takes the demand of the operators that dial it, decides every

@@ -31,7 +31,7 @@ _PREFIX = "bigfleet_shard_"
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class ShardReaders:
     """What is served beside the sessions, and what runs beside the shard."""
 
     read: ReadService
@@ -59,7 +59,7 @@ def readers_of(
     seams: Seams,
     metrics: Metrics,
     log: FilteringBoundLogger,
-) -> Readers:
+) -> ShardReaders:
     """Join the readers to a shard; a term file that cannot be read refuses the start."""
     link = None
     if settings.coordinator_addr:
@@ -90,7 +90,7 @@ def readers_of(
         totals=lambda: metrics.totals(_PREFIX),
     )
     frames = NeedFrames()
-    return Readers(
+    return ShardReaders(
         ReadService(shard, frames), InsightService(shard, watching, standing, frames), watching, link
     )
 

@@ -16,20 +16,20 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard.beside import dashboard_beside
-from bigfleet.app.garbage import set_aside_what_lives
+from bigfleet.app.garbage import freeze_live_objects
 from bigfleet.app.parts import (
     Part,
-    logs_of,
-    naming,
+    flag_errors,
+    process_log,
     process_metrics,
+    run_until_stop,
     serve_metrics,
     show_certificate,
     tls_store,
-    until_stop,
 )
 from bigfleet.app.shard.build import RunningShard, listening_shard
 from bigfleet.app.shard.command import ShardSettings
-from bigfleet.app.turns import quick_turns
+from bigfleet.app.switch_interval import short_switch_interval
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metric import Component
@@ -50,18 +50,18 @@ def serve(settings: ShardSettings, console: Console) -> int:
 
 async def _serve(settings: ShardSettings, console: Console) -> int:
     proc = SystemProc()
-    with naming("--data-dir"):
+    with flag_errors("--data-dir"):
         data = open_data_directory(SystemDisk(), settings.data_dir)
     try:
         with (
-            logs_of(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
+            process_log(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
             proc.listen(),
-            quick_turns(),
+            short_switch_interval(),
         ):
             tls = tls_store(settings, log)
             seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
             metrics = process_metrics(Component.SHARD, console)
-            tidying = asyncio.ensure_future(set_aside_what_lives(seams.clock))
+            tidying = asyncio.ensure_future(freeze_live_objects(seams.clock))
             try:
                 return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
             finally:
@@ -100,7 +100,7 @@ async def run_shard(
         parts = _parts(settings, running, seams, metrics)
         if tls is not None:
             parts["certificate"] = show_certificate(tls, metrics, seams.clock, Role.SHARD.value)
-        await until_stop(parts, seams.proc, log)
+        await run_until_stop(parts, seams.proc, log)
         # The grace is for calls under way; a second signal forfeits what is left of it.
         ending = asyncio.ensure_future(stack.aclose())
         hurry = asyncio.ensure_future(seams.proc.wait_hurry())

@@ -6,7 +6,7 @@ Rules: operator 9, packaging 1.2 and 1.8.
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Duration, HttpListen, OptionalPath
 from bigfleet.cli.framework.settings import ProcessFlags
@@ -50,7 +50,7 @@ def _run(settings: PodControllerSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-RUN = Command(
+RUN = CliCommand(
     PodControllerSettings,
     _run,
     """Keep one CapacityRequest for every pod of the cluster, for the pod's whole life, scheduled or not, so that the operator

@@ -18,7 +18,7 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
-from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics
+from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics
 from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
 from bigfleet.cli.framework.console import Console
 from bigfleet.kube.kubeconfig import Target
@@ -67,7 +67,7 @@ async def _serve(
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     with (
-        logs_of(settings, console, Component.POD_CONTROLLER.value) as log,
+        process_log(settings, console, Component.POD_CONTROLLER.value) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:

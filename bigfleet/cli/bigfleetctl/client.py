@@ -42,7 +42,7 @@ _BETWEEN_ROUNDS: Final = BackoffPolicy(first_s=0.3, ceiling_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Ctl:
+class LeaderConnection:
     """A connection of one verb."""
 
     leader: LeaderClient
@@ -63,7 +63,7 @@ class Ctl:
 def run_with(
     settings: CtlFlags,
     console: Console,
-    verb: Callable[[Ctl], Awaitable[int]],
+    verb: Callable[[LeaderConnection], Awaitable[int]],
     *,
     hints: Mapping[Code, str] = _NO_HINTS,
 ) -> int:
@@ -79,7 +79,7 @@ def run_with(
 
     async def go() -> int:
         async with LeaderClient(GrpcNet(tls), target.addresses, resolve=system_resolve) as leader:
-            return await verb(Ctl(leader, settings.timeout))
+            return await verb(LeaderConnection(leader, settings.timeout))
 
     try:
         return asyncio.run(go())

@@ -9,13 +9,13 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import done, listing
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column
 
 if TYPE_CHECKING:  # gRPC is imported by the verbs as they run, so that --help stays quick
-    from bigfleet.cli.bigfleetctl.client import Ctl
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
 
 _COLUMNS: Final = (
     Column("TOPOLOGY_KEY", "topology_key"),
@@ -48,7 +48,7 @@ def _list(settings: ListDomainsSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         found = (await ctl.call(LIST_DOMAIN_ASSIGNMENTS, pb.ListDomainAssignmentsRequest())).assignments
         rows = [
             {
@@ -71,7 +71,7 @@ def _assign(settings: AssignSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import ASSIGN_DOMAIN
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         wire = {
             "topology_key": settings.key,
             "topology_value": settings.value,
@@ -93,7 +93,7 @@ def _unassign(settings: UnassignSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import UNASSIGN_DOMAIN
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         wire = {"topology_key": settings.key, "topology_value": settings.value}
         await ctl.call(UNASSIGN_DOMAIN, pb.UnassignDomainRequest(**wire))
         done(console, settings, f"unassigned {settings.key}={settings.value}", wire)
@@ -102,20 +102,20 @@ def _unassign(settings: UnassignSettings, console: Console) -> int:
     return run_with(settings, console, ask)
 
 
-LIST = Command(
+LIST = CliCommand(
     ListDomainsSettings,
     _list,
     """List which shard owns which domain, by shard, key and value. A domain is all machines whose label has one value.""",
     ("bigfleetctl list-domain-assignments", "bigfleetctl domains list --shard shard-0 -o json"),
 )
-ASSIGN = Command(
+ASSIGN = CliCommand(
     AssignSettings,
     _assign,
     """Give a domain to a shard. Again to its owner is fine; a domain of another shard is refused until it is unassigned. It
     changes no decision of a shard that owns its provider alone.""",
     ("bigfleetctl assign-domain --key topology.kubernetes.io/rack --value r17 --shard shard-0",),
 )
-UNASSIGN = Command(
+UNASSIGN = CliCommand(
     UnassignSettings,
     _unassign,
     """Take a domain from its owner. One that nobody owns is fine.""",

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from bigfleet.cli.framework.console import Console
-from bigfleet.cli.framework.output import Column, Listing, Record, write
+from bigfleet.cli.framework.output import Column, Listing, OutputRecord, write
 from bigfleet.cli.framework.settings import OutputFlags
 
 _MACHINE_FORMS: Final = ("json", "yaml")
@@ -36,7 +36,7 @@ def listing(
 def done(console: Console, settings: OutputFlags, text: str, wire: Mapping[str, object]) -> None:
     """Print what was done: one line for people, one object for programs."""
     if for_programs(settings):
-        write(console, settings, Record(wire))
+        write(console, settings, OutputRecord(wire))
     else:
         console.print(text)
 

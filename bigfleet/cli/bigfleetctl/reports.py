@@ -10,13 +10,13 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import age, for_programs, listing
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column
 
 if TYPE_CHECKING:  # gRPC is imported by the verb as it runs, so that --help stays quick
-    from bigfleet.cli.bigfleetctl.client import Ctl
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
     from bigfleet.v1alpha1.coordinator_pb2 import ShardReportSnapshot
 
 NOTHING: Final = "no reports yet; the leader may be rebuilding"
@@ -39,7 +39,7 @@ def _reports(settings: ReportsSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import LIST_SHARD_REPORTS
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         request = pb.ListShardReportsRequest(shard_id=settings.shard)
         reports = (await ctl.call(LIST_SHARD_REPORTS, request)).reports
         if not reports and not for_programs(settings):
@@ -78,7 +78,7 @@ def _row(report: "ShardReportSnapshot", console: Console) -> dict[str, object]:
     }
 
 
-REPORTS = Command(
+REPORTS = CliCommand(
     ReportsSettings,
     _reports,
     """Show the last report of each shard: its machines, its provider, how many profiles it could not serve, and for how many

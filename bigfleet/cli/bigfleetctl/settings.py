@@ -47,17 +47,17 @@ class CtlFlags(OutputFlags, TlsFlags):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CoordinatorTarget:
     """Whom to call, and with which certificate; no files is plaintext."""
 
     addresses: tuple[str, ...]
     tls: tuple[Path, Path, Path] | None = None
 
 
-def target_of(settings: CtlFlags, environ: Mapping[str, str]) -> Target:
+def target_of(settings: CtlFlags, environ: Mapping[str, str]) -> CoordinatorTarget:
     """Return whom the flags, or else the context, name."""
     given = _context(settings.context, environ) if settings.context else {}
-    return Target(
+    return CoordinatorTarget(
         _addresses(settings.coordinator or given.get("coordinator") or DEFAULT_COORDINATOR),
         _files(settings, given),
     )

@@ -10,14 +10,14 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import age, done, listing
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column, time_of
 
 if TYPE_CHECKING:  # gRPC is imported by the verbs as they run, so that --help stays quick
-    from bigfleet.cli.bigfleetctl.client import Ctl
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
 
 _ALIVE_S: Final = 30.0
 _COLUMNS: Final = (
@@ -48,7 +48,7 @@ def _list(settings: ListShardsSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import LIST_SHARDS
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         shards = (await ctl.call(LIST_SHARDS, pb.ListShardsRequest())).shards
         listing(
             console,
@@ -85,7 +85,7 @@ def _remove(settings: RemoveShardSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import REMOVE_SHARD
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         await _look_first(ctl, settings, console)
         request = pb.RemoveShardRequest(shard_id=settings.shard, destroyed=settings.destroyed)
         await ctl.call(REMOVE_SHARD, request)
@@ -96,7 +96,7 @@ def _remove(settings: RemoveShardSettings, console: Console) -> int:
     return run_with(settings, console, ask)
 
 
-async def _look_first(ctl: "Ctl", settings: RemoveShardSettings, console: Console) -> None:
+async def _look_first(ctl: "LeaderConnection", settings: RemoveShardSettings, console: Console) -> None:
     """Refuse where the shard lives and nobody said so; tell what goes with it."""
     from bigfleet.transport.coordinator import (
         LIST_DOMAIN_ASSIGNMENTS,
@@ -127,14 +127,14 @@ async def _look_first(ctl: "Ctl", settings: RemoveShardSettings, console: Consol
         )
 
 
-LIST = Command(
+LIST = CliCommand(
     ListShardsSettings,
     _list,
     """List the shards that have registered, with their address and when the leader last heard them. A dash under
     LAST_HEARTBEAT means: not since this leader took over.""",
     ("bigfleetctl list-shards", "bigfleetctl shards list -o json"),
 )
-REMOVE = Command(
+REMOVE = CliCommand(
     RemoveShardSettings,
     _remove,
     """Forget a shard with its domains and clusters. A live shard registers again with its next report, which is also the way

@@ -15,15 +15,15 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import done, for_programs
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 
 if TYPE_CHECKING:  # gRPC and the coordinator's room are imported by the verbs as they run
-    from bigfleet.cli.bigfleetctl.client import Ctl
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
     from bigfleet.coordinator.archive import Archive
 
 _Archive = Annotated[Path, Cli(positional=True, metavar="FILE|DIR")]
@@ -71,7 +71,7 @@ def _save(settings: SaveSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import SNAPSHOT_SAVE
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         meta, state = b"", bytearray()
         async for chunk in ctl.leader.server_stream(SNAPSHOT_SAVE, pb.SnapshotSaveRequest()):
             meta = meta or chunk.meta_json
@@ -191,13 +191,13 @@ def _inspect(settings: InspectSettings, console: Console) -> int:
     }
     if for_programs(settings):
         document = {"meta": archive.meta.document(), "checksum": _verdict(ours), "rows": rows}
-        write(console, settings, Record(document))
+        write(console, settings, OutputRecord(document))
         return ExitCode.DONE
     meta = archive.meta
     fields: dict[str, object] = {"id": meta.id, "index": meta.index, "term": meta.term, "bytes": meta.size}
     shown = ("cluster_id", "incarnation", "epoch", "level", "created_at", "voters", "sha256")
     fields |= {name: ours[name] for name in shown if name in ours}
-    write(console, settings, Record({**fields, "checksum": _verdict(ours), **rows}))
+    write(console, settings, OutputRecord({**fields, "checksum": _verdict(ours), **rows}))
     return ExitCode.DONE
 
 
@@ -226,14 +226,14 @@ def _told() -> Iterator[None]:
         raise CommandError(str(error), code) from error
 
 
-SAVE = Command(
+SAVE = CliCommand(
     SaveSettings,
     _save,
     """Save a fresh snapshot of the coordinator's tables into one archive. Takes as long as it takes; --timeout does not bind
     it. The file appears only when it is complete and on the disk.""",
     ("bigfleetctl snapshot save coordinator.tar",),
 )
-RESTORE = Command(
+RESTORE = CliCommand(
     RestoreSettings,
     _restore,
     """Make the data directory of a stopped replica from an archive or an export, as a single voter that the others then join.
@@ -245,13 +245,13 @@ RESTORE = Command(
         "bigfleetctl snapshot restore --data-dir ./coord-data --node-id node-1 ./exports/latest",
     ),
 )
-INSPECT = Command(
+INSPECT = CliCommand(
     InspectSettings,
     _inspect,
     """Show what is in an archive or an export: where it was taken, whether its checksum holds, how many rows each table has.""",
     ("bigfleetctl snapshot inspect coordinator.tar", "bigfleetctl snapshot inspect ./exports/latest -o json"),
 )
-EXTRACT = Command(
+EXTRACT = CliCommand(
     ExtractSettings,
     _extract,
     """Make an archive of all that a stopped replica holds, when it is the last one left.""",

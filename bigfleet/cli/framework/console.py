@@ -10,14 +10,14 @@ from datetime import datetime
 from io import BytesIO
 from typing import BinaryIO, TextIO
 
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
     """The surroundings of one run of one program."""
 
-    program: Program
+    program: CliProgram
     stdout: TextIO
     stderr: TextIO
     environ: Mapping[str, str]
@@ -28,11 +28,11 @@ class Console:
         """Write a line to standard output."""
         self.stdout.write(f"{text}\n")
 
-    def say(self, text: str) -> None:
+    def print_now(self, text: str) -> None:
         """Print a line at once, also into a file or pipe: for programs that tell what happens while it happens."""
         self.print(text)
         self.stdout.flush()
 
-    def complain(self, text: str) -> None:
+    def print_error(self, text: str) -> None:
         """Write the one line on standard error that tells why the command ends."""
         self.stderr.write(f"{self.program.name}: {text}\n")

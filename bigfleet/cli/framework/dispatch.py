@@ -12,7 +12,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.help import command_page, group_page
-from bigfleet.cli.framework.tree import Row, flag_name, is_flag, walk
+from bigfleet.cli.framework.tree import CommandRow, flag_name, is_flag, walk
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.version import __version__
 
@@ -25,7 +25,7 @@ def dispatch(console: Console, argv: Sequence[str]) -> int:
     except OSError as error:
         _drop_buffered(console)
         if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
-            console.complain(_told(error))
+            console.print_error(_told(error))
             return ExitCode.FAILURE
     return code
 
@@ -36,20 +36,20 @@ def _ended(console: Console, argv: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader has seen enough, as in `bigfleet … | head`
         return ExitCode.DONE
     except CommandError as error:
-        console.complain(str(error))
+        console.print_error(str(error))
         return error.code
     except InvalidFieldError as error:
-        console.complain(str(error))
+        console.print_error(str(error))
         return ExitCode.USAGE
     except OSError as error:
-        console.complain(_told(error))
+        console.print_error(_told(error))
         return ExitCode.FAILURE
     except BigFleetError as error:
-        console.complain(str(error))
+        console.print_error(str(error))
         return ExitCode.FAILURE
     except KeyboardInterrupt:
         # A process that serves ends by its own signal handler, with 0; here a command was cut short.
-        console.complain("interrupted before it was done")
+        console.print_error("interrupted before it was done")
         return ExitCode.FAILURE
 
 
@@ -77,9 +77,9 @@ def _dispatch(console: Console, argv: Sequence[str]) -> int:
     raise UsageError(f"a command is missing, allowed is one of {names}; see {here} --help")
 
 
-def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
+def _run(console: Console, row: CommandRow, arguments: Sequence[str]) -> int:
     # Imported here, once a command is chosen: pydantic alone takes longer than all of --version may.
-    from bigfleet.cli.framework.command import neighbours, resolve
+    from bigfleet.cli.framework.command import all_settings, resolve
     from bigfleet.cli.framework.load import load
     from bigfleet.cli.framework.options import options_of
     from bigfleet.cli.framework.parse import parse
@@ -91,7 +91,7 @@ def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
         if parsed.help:
             console.stdout.write(command_page(console.program, row, command, options))
             return ExitCode.DONE
-        loaded = load(command.settings, parsed.texts, console.environ, lambda: neighbours(console.program))
+        loaded = load(command.settings, parsed.texts, console.environ, lambda: all_settings(console.program))
     except UsageError as error:
         raise UsageError(f"{error}; see {console.program.name} {row.name} --help") from None
     if loaded.settings.print_config:

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
 if TYPE_CHECKING:  # both bring pydantic, which a group's page must not pay for
-    from bigfleet.cli.framework.command import Command
+    from bigfleet.cli.framework.command import CliCommand
     from bigfleet.cli.framework.options import Option
     from bigfleet.cli.framework.settings import Flags
 
 _WIDTH = 100
 
 
-def group_page(program: Program, path: Sequence[str]) -> str:
+def group_page(program: CliProgram, path: Sequence[str]) -> str:
     """Return the help of a program or of a group of its commands."""
     here = program.row(path)
     rows = program.children(path)
@@ -37,7 +37,9 @@ def group_page(program: Program, path: Sequence[str]) -> str:
     return "\n\n".join([*parts, *_examples(examples)]) + "\n"
 
 
-def command_page(program: Program, row: Row, command: "Command[Flags]", options: "Sequence[Option]") -> str:
+def command_page(
+    program: CliProgram, row: CommandRow, command: "CliCommand[Flags]", options: "Sequence[Option]"
+) -> str:
     """Return the help of one command."""
     arguments = [option for option in options if option.positional]
     flags = [option for option in options if not option.positional]
@@ -54,7 +56,7 @@ def command_page(program: Program, row: Row, command: "Command[Flags]", options:
     return "\n\n".join([*parts, *_examples(command.examples)]) + "\n"
 
 
-def usage(program: Program, row: Row, options: "Sequence[Option]") -> str:
+def usage(program: CliProgram, row: CommandRow, options: "Sequence[Option]") -> str:
     """Return the one-line form of a command: what must be given, then what may be."""
     words = [program.name, *row.words]
     for option in (option for option in options if option.positional):

@@ -19,7 +19,7 @@ from bigfleet.transport.address import ListenAddress, parse_http_listen, parse_l
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """A type of value that has a text form of its own."""
 
     types: tuple[type, ...]  # what a value is once it is read
@@ -63,28 +63,28 @@ _NONE = type(None)
 _A_DIRECTORY = "the path of a directory, . for the one it is started in"
 
 Duration = Annotated[
-    float, Kind((int, float), "DURATION", values.DURATION, values.parse_duration, values.format_duration)
+    float, ValueKind((int, float), "DURATION", values.DURATION, values.parse_duration, values.format_duration)
 ]
 ByteSize = Annotated[
-    int, Kind((int,), "BYTES", values.BYTE_SIZE, values.parse_byte_size, values.format_byte_size)
+    int, ValueKind((int,), "BYTES", values.BYTE_SIZE, values.parse_byte_size, values.format_byte_size)
 ]
-Listen = Annotated[ListenAddress, Kind((ListenAddress,), "ADDRESS", values.LISTEN_ADDRESS, parse_listen)]
+Listen = Annotated[ListenAddress, ValueKind((ListenAddress,), "ADDRESS", values.LISTEN_ADDRESS, parse_listen)]
 HttpListen = Annotated[
     ListenAddress | None,
-    Kind(
+    ValueKind(
         (ListenAddress, _NONE), "ADDRESS", values.HTTP_ADDRESS, parse_http_listen, values.format_http_address
     ),
 ]
-Dial = Annotated[str, Kind((), "ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
+Dial = Annotated[str, ValueKind((), "ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
 OptionalDial = Annotated[
     str,
-    Kind((), "ADDRESS", f"{values.DIAL_ADDRESS}, or empty for none", values.parse_optional_dial_address),
+    ValueKind((), "ADDRESS", f"{values.DIAL_ADDRESS}, or empty for none", values.parse_optional_dial_address),
 ]
 OptionalPath = Annotated[
-    Path | None, Kind((Path, _NONE), "FILE", "a path, or empty for none", _optional_path, _path_text)
+    Path | None, ValueKind((Path, _NONE), "FILE", "a path, or empty for none", _optional_path, _path_text)
 ]
 
-Directory = Annotated[Path, Kind((Path,), "DIR", _A_DIRECTORY, _directory)]
+Directory = Annotated[Path, ValueKind((Path,), "DIR", _A_DIRECTORY, _directory)]
 
 
 @dataclass(frozen=True, slots=True)

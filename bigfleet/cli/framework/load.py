@@ -21,11 +21,11 @@ from bigfleet.cli.framework.tree import near_miss
 from bigfleet.cli.framework.values import parse_boolean
 
 S = TypeVar("S", bound=Flags)
-Neighbours = Callable[[], Iterable[type[Flags]]]
+OtherSettings = Callable[[], Iterable[type[Flags]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class _Given:
     """A value as some source gave it, and which source that was."""
 
     value: object
@@ -33,7 +33,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded(Generic[S]):
+class LoadedSettings(Generic[S]):
     """Settings with the source of each value, by field; what is not in `sources` is the default."""
 
     settings: S
@@ -44,15 +44,15 @@ def load(
     settings: type[S],
     texts: Mapping[str, Sequence[str]],
     environ: Mapping[str, str],
-    neighbours: Neighbours = tuple,
-) -> Loaded[S]:
+    other_settings: OtherSettings = tuple,
+) -> LoadedSettings[S]:
     """Build the settings from parsed flags, environment and config file.
 
     `neighbours` gives the settings of the program's other commands. It is asked only when a variable under
     this command's prefix is unknown here, since answering it imports them all.
     """
     options = options_of(settings)
-    _refuse_unknown_variables(settings, options, environ, neighbours)
+    _refuse_unknown_variables(settings, options, environ, other_settings)
     layers = [_from_flags(options, texts), _from_environment(options, environ)]
     config = layers[0].get("config") or layers[1].get("config")
     if config is not None and config.value:
@@ -66,23 +66,23 @@ def load(
         filled = settings(**values)
     except ValidationError as error:
         raise UsageError("; ".join(_told(error, options, given))) from None
-    return Loaded(filled, {name: value.source for name, value in given.items()})
+    return LoadedSettings(filled, {name: value.source for name, value in given.items()})
 
 
-def _from_flags(options: Iterable[Option], texts: Mapping[str, Sequence[str]]) -> dict[str, Given]:
+def _from_flags(options: Iterable[Option], texts: Mapping[str, Sequence[str]]) -> dict[str, _Given]:
     return {
-        option.field: Given(list(found) if option.many else found[-1], "flag")
+        option.field: _Given(list(found) if option.many else found[-1], "flag")
         for option in options
         if (found := texts.get(option.field))
     }
 
 
-def _from_environment(options: Iterable[Option], environ: Mapping[str, str]) -> dict[str, Given]:
+def _from_environment(options: Iterable[Option], environ: Mapping[str, str]) -> dict[str, _Given]:
     found = {}
     for option in options:
         name = next((name for name in option.variables if name in environ), None)
         if name is not None:
-            found[option.field] = Given(environ[name], f"environment {name}")
+            found[option.field] = _Given(environ[name], f"environment {name}")
     return found
 
 
@@ -99,7 +99,7 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _from_file(options: Iterable[Option], path: Path) -> dict[str, Given]:
+def _from_file(options: Iterable[Option], path: Path) -> dict[str, _Given]:
     try:
         document = yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
     except OSError as error:
@@ -116,11 +116,14 @@ def _from_file(options: Iterable[Option], path: Path) -> dict[str, Given]:
     for key in document:
         if key not in known:
             raise UsageError(f"--config: {path}: unknown key {key}{near_miss(str(key), list(known))}")
-    return {known[key].field: Given(value, f"file {path}") for key, value in document.items()}
+    return {known[key].field: _Given(value, f"file {path}") for key, value in document.items()}
 
 
 def _refuse_unknown_variables(
-    settings: type[Flags], options: Iterable[Option], environ: Mapping[str, str], neighbours: Neighbours
+    settings: type[Flags],
+    options: Iterable[Option],
+    environ: Mapping[str, str],
+    other_settings: OtherSettings,
 ) -> None:
     prefix = settings.model_config.get("env_prefix", "")
     known = {name for option in options for name in option.variables}
@@ -129,7 +132,7 @@ def _refuse_unknown_variables(
     )
     if not unknown:
         return
-    others = list(neighbours())
+    others = list(other_settings())
     # A longer prefix belongs to another command (BIGFLEET_X_ and BIGFLEET_X_Y_); an equal one is shared by
     # the verbs of a program, and each of them knows only a part of the keys.
     longer = tuple(
@@ -143,7 +146,7 @@ def _refuse_unknown_variables(
             raise UsageError(f"unknown environment variable {name}{near_miss(name, sorted(known))}")
 
 
-def _prepared(option: Option, given: Given) -> object:
+def _prepared(option: Option, given: _Given) -> object:
     """Bring a raw value into the form a flag would have given it, so that one rule reads all three."""
     value = given.value
     if option.many:
@@ -163,7 +166,7 @@ def _prepared(option: Option, given: Given) -> object:
     return value
 
 
-def _told(error: ValidationError, options: Iterable[Option], given: Mapping[str, Given]) -> list[str]:
+def _told(error: ValidationError, options: Iterable[Option], given: Mapping[str, _Given]) -> list[str]:
     by_field = {option.field: option for option in options}
     lines = []
     for fault in error.errors(include_url=False, include_input=False):
@@ -180,7 +183,7 @@ def _told(error: ValidationError, options: Iterable[Option], given: Mapping[str,
     return list(dict.fromkeys(lines))
 
 
-def _found(option: Option, given: Mapping[str, Given]) -> str:
+def _found(option: Option, given: Mapping[str, _Given]) -> str:
     value = given[option.field]
     shown = "a value" if option.cli.masked else repr(value.value)
     return f"found {shown}" + ("" if value.source == "flag" else f" in {value.source}")

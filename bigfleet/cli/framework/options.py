@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from bigfleet.cli.framework import values
-from bigfleet.cli.framework.kinds import Cli, Kind
+from bigfleet.cli.framework.kinds import Cli, ValueKind
 from bigfleet.cli.framework.settings import Flags
 
 _NAMES = {
@@ -49,7 +49,7 @@ class Option:
     is_path: bool
     variable: str  # empty for none
     cli: Cli = _NO_MARK
-    kind: Kind | None = None
+    kind: ValueKind | None = None
 
     @property
     def positional(self) -> bool:
@@ -111,7 +111,7 @@ def _option(name: str, info: FieldInfo, settings: type[Flags], prefix: str) -> O
     base, many, optional, inner = _unwrap(info.annotation)
     marks = (*info.metadata, *inner)
     cli = next((mark for mark in marks if isinstance(mark, Cli)), _NO_MARK)
-    kind = next((mark for mark in marks if isinstance(mark, Kind)), None)
+    kind = next((mark for mark in marks if isinstance(mark, ValueKind)), None)
     optional = optional and kind not in info.metadata  # such a kind reads and writes its own None
     choices = tuple(map(str, get_args(base))) if get_origin(base) is Literal else ()
     is_bool = base is bool

@@ -19,7 +19,7 @@ __all__ = [
     "EM_DASH",
     "Column",
     "Listing",
-    "Record",
+    "OutputRecord",
     "cell",
     "colour_wanted",
     "is_zero_time",
@@ -37,19 +37,19 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class OutputRecord:
     """One thing; as a table one line per field, as JSON one object."""
 
     fields: Mapping[str, object]
 
 
-def write(console: Console, settings: OutputFlags, content: Listing | Record) -> None:
+def write(console: Console, settings: OutputFlags, content: Listing | OutputRecord) -> None:
     """Print a listing or a record in the form that was asked for."""
     if settings.output == "json":
         console.print(dumps(_document(content), indent=2, ensure_ascii=False))
     elif settings.output == "yaml":
         console.stdout.write(yaml_text(_document(content)))
-    elif isinstance(content, Record):
+    elif isinstance(content, OutputRecord):
         console.stdout.write(_record_table(content))
     else:
         console.stdout.write(table_text(console, settings, content))
@@ -119,15 +119,15 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _record_table(record: Record) -> str:
+def _record_table(record: OutputRecord) -> str:
     width = max(len(key) for key in record.fields) + 1
     lines = (f"{key + ':':<{width}}  {cell(value)}" for key, value in record.fields.items())
     # A value of several lines begins below its key; nothing trails behind that.
     return "".join("\n".join(part.rstrip() for part in line.split("\n")) + "\n" for line in lines)
 
 
-def _document(content: Listing | Record) -> object:
-    if isinstance(content, Record):
+def _document(content: Listing | OutputRecord) -> object:
+    if isinstance(content, OutputRecord):
         return _plain(content.fields)
     return {content.name: [_plain(row) for row in content.rows]}
 

@@ -14,14 +14,14 @@ from bigfleet.cli.framework.tree import flag_name, is_flag, near_miss
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedArguments:
     """The texts given on the command line, by field; `help` when any form of it was among them."""
 
     texts: dict[str, list[str]]
     help: bool
 
 
-def parse(options: Sequence[Option], argv: Sequence[str]) -> Parsed:
+def parse(options: Sequence[Option], argv: Sequence[str]) -> ParsedArguments:
     """Sort the arguments by option; raises UsageError naming the first one that fits nowhere."""
     known = by_name(options)
     texts: dict[str, list[str]] = {}
@@ -37,14 +37,14 @@ def parse(options: Sequence[Option], argv: Sequence[str]) -> Parsed:
             continue
         name = flag_name(word)
         if name in ("h", "help"):
-            return Parsed({}, help=True)
+            return ParsedArguments({}, help=True)
         if name not in known:
             near = near_miss(f"--{name}", [f"--{known_name}" for known_name in known if len(known_name) > 1])
             raise UsageError(f"unknown flag --{name}{near}")
         option = known[name]
         texts.setdefault(option.field, []).append(_value(option, word, rest, known))
     _assign_plain(options, plain, texts)
-    return Parsed(texts, help=False)
+    return ParsedArguments(texts, help=False)
 
 
 def _value(option: Option, word: str, rest: list[str], known: dict[str, Option]) -> str:

@@ -12,7 +12,7 @@ from bigfleet.cli.framework.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CommandRow:
     """One command, or one group of commands when `target` is empty.
 
     `name` may have several words: `certs issue` is the command `issue` of the group `certs`.
@@ -29,36 +29,36 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CliProgram:
     """A console script: its name, what it is for, and its table of commands."""
 
     name: str
     summary: str
-    rows: tuple[Row, ...]
+    rows: tuple[CommandRow, ...]
     examples: tuple[str, ...] = ()
     # Flags that take a value and may stand before the command. Kept here, as the walk must step over the
     # value before it can know which command is meant; a test compares it with the commands' own flags.
     leading_value_flags: frozenset[str] = frozenset({"config", "log-level", "output", "o"})
 
-    def children(self, path: Sequence[str]) -> tuple[Row, ...]:
+    def children(self, path: Sequence[str]) -> tuple[CommandRow, ...]:
         """Return the rows directly below a group, in the order of the table."""
         return tuple(row for row in self.rows if row.words[:-1] == tuple(path))
 
-    def row(self, path: Sequence[str]) -> Row | None:
+    def row(self, path: Sequence[str]) -> CommandRow | None:
         """Return the row of exactly this path, None when there is none."""
         return next((row for row in self.rows if row.words == tuple(path)), None)
 
-    def commands(self) -> tuple[Row, ...]:
+    def commands(self) -> tuple[CommandRow, ...]:
         """Return the rows that can be run, groups left out."""
         return tuple(row for row in self.rows if row.target)
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class CommandMatch:
     """Where the arguments lead: a command (`row` is set) or a group, and what is left for it."""
 
     path: tuple[str, ...]
-    row: Row | None
+    row: CommandRow | None
     arguments: tuple[str, ...]
 
 
@@ -73,7 +73,7 @@ def flag_name(word: str) -> str:
     return name.partition("=")[0]
 
 
-def walk(program: Program, argv: Sequence[str]) -> Walk:
+def walk(program: CliProgram, argv: Sequence[str]) -> CommandMatch:
     """Follow the command words of the arguments; flags met on the way are left for the command."""
     path: tuple[str, ...] = ()
     passed: list[str] = []
@@ -93,11 +93,11 @@ def walk(program: Program, argv: Sequence[str]) -> Walk:
             raise _unknown(program, path, word)
         path = row.words
         if row.target:
-            return Walk(path, row, (*passed, *rest))
-    return Walk(path, None, (*passed, *rest))
+            return CommandMatch(path, row, (*passed, *rest))
+    return CommandMatch(path, None, (*passed, *rest))
 
 
-def _unknown(program: Program, path: tuple[str, ...], word: str) -> UsageError:
+def _unknown(program: CliProgram, path: tuple[str, ...], word: str) -> UsageError:
     names = [row.words[-1] for row in program.children(path)]
     here = " ".join((program.name, *path))
     return UsageError(

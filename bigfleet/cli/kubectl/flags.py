@@ -37,14 +37,14 @@ class KubeFlags(OutputFlags):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterAccess:
     """A cluster as one person sees it."""
 
     client: "KubeClient"
     namespace: str
 
 
-def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awaitable[T]]) -> T:
+def ask(settings: KubeFlags, console: Console, question: Callable[[ClusterAccess], Awaitable[T]]) -> T:
     """Ask a cluster something and return the answer; what the API server refuses becomes an exit code and a line."""
     import asyncio
     from os import fspath
@@ -65,7 +65,7 @@ def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awa
     async def answer() -> T:
         client = KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
         try:
-            return await question(Cluster(client, settings.namespace or target.namespace or "default"))
+            return await question(ClusterAccess(client, settings.namespace or target.namespace or "default"))
         finally:
             await client.close()
 

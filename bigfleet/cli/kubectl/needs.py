@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.output import Column, Listing, write
 from bigfleet.cli.kubectl import formatting
-from bigfleet.cli.kubectl.flags import Cluster, KubeFlags, ask
+from bigfleet.cli.kubectl.flags import ClusterAccess, KubeFlags, ask
 from bigfleet.model.errors import InvalidFieldError
 
 Document = dict[str, Any]
@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 )
 
 
-class NeedsSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
+class KubectlNeedsSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
     """Flags of `kubectl bigfleet needs`."""
 
     all_namespaces: Annotated[bool, Cli(short="A")] = Field(
@@ -103,23 +103,23 @@ def _row(members: list[Document], now: datetime) -> dict[str, object]:
     }
 
 
-def _needs(settings: NeedsSettings, console: Console) -> int:
+def _needs(settings: KubectlNeedsSettings, console: Console) -> int:
     from bigfleet.kube.client import Selection
     from bigfleet.kube.resources import CAPACITY_REQUESTS
 
-    async def requests(cluster: Cluster) -> list[Document]:
+    async def requests(cluster: ClusterAccess) -> list[Document]:
         namespace = "" if settings.all_namespaces else cluster.namespace
         return await cluster.client.list_all(Selection(CAPACITY_REQUESTS, namespace=namespace))
 
     rows = needs(ask(settings, console, requests), console.now())
     write(console, settings, Listing("needs", _COLUMNS, rows))
     if not rows:
-        console.complain("no CapacityRequest there; -A looks at all namespaces, -n at one")
+        console.print_error("no CapacityRequest there; -A looks at all namespaces, -n at one")
     return ExitCode.DONE
 
 
-NEEDS = Command(
-    NeedsSettings,
+NEEDS = CliCommand(
+    KubectlNeedsSettings,
     _needs,
     """List what pods ask for, equal demand in one row: how many requests, how many of them the operator has reported, and the
     resources of all together. A number under NOT REPORTED means requests that are left out because they are wrong; why tells

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.output import Column, Listing, write
 from bigfleet.cli.kubectl import formatting
-from bigfleet.cli.kubectl.flags import Cluster, KubeFlags, ask
+from bigfleet.cli.kubectl.flags import ClusterAccess, KubeFlags, ask
 
 Document = dict[str, Any]
 _COLUMNS: Final = (
@@ -74,18 +74,18 @@ def _upcoming(settings: UpcomingSettings, console: Console) -> int:
     from bigfleet.kube.client import Selection
     from bigfleet.kube.resources import UPCOMING_NODES
 
-    async def nodes(cluster: Cluster) -> list[Document]:
+    async def nodes(cluster: ClusterAccess) -> list[Document]:
         return await cluster.client.list_all(Selection(UPCOMING_NODES))
 
     rows = upcoming(ask(settings, console, nodes), console.now(), every=settings.every)
     write(console, settings, Listing("upcoming", _COLUMNS, rows))
     if not rows:
         hint = "" if settings.every else "; -a also shows those that are Ready"
-        console.complain(f"no machine is on its way into this cluster or out of it{hint}")
+        console.print_error(f"no machine is on its way into this cluster or out of it{hint}")
     return ExitCode.DONE
 
 
-UPCOMING = Command(
+UPCOMING = CliCommand(
     UpcomingSettings,
     _upcoming,
     """List the machines that are on their way into this cluster or out of it, in the order of their life. A machine that is

@@ -40,7 +40,7 @@ async def verdicts(
     tls: TlsFlags, shard: str, cluster: str, request: Document, console: Console
 ) -> tuple[str, ...]:
     """Return what a shard says about the needs that are like a request."""
-    channel = GrpcNet(tls.tls_store(console.complain)).dial(shard)
+    channel = GrpcNet(tls.tls_store(console.print_error)).dial(shard)
     asked = shardread_pb2.InspectNeedsRequest(cluster_id=cluster)
     frames = []
     try:
@@ -50,10 +50,10 @@ async def verdicts(
         raise CommandError(f"--shard {shard}: {error}", _CODES.get(error.code, ExitCode.FAILURE)) from error
     finally:
         await channel.close()
-    return told(frames, request)
+    return verdict_lines(frames, request)
 
 
-def told(frames: Iterable[shardread_pb2.InspectNeedsResponse], request: Document) -> tuple[str, ...]:
+def verdict_lines(frames: Iterable[shardread_pb2.InspectNeedsResponse], request: Document) -> tuple[str, ...]:
     """Return the verdicts in an answer on needs like the request; one line that says so where there are none."""
     lines: list[str] = []
     cycle = 0

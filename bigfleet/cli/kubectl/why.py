@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 from bigfleet.cli.framework.settings import TlsFlags
-from bigfleet.cli.kubectl.flags import Cluster, KubeFlags, ask
+from bigfleet.cli.kubectl.flags import ClusterAccess, KubeFlags, ask
 
 if TYPE_CHECKING:  # the client library takes longer to import than --help may
-    from bigfleet.cli.kubectl.story import Case
+    from bigfleet.cli.kubectl.pod_report import PodFacts
 
 Document = dict[str, Any]
 _EVENTS = 5
@@ -38,19 +38,19 @@ class WhySettings(KubeFlags, TlsFlags, env_prefix="KUBECTL_BIGFLEET_"):
 
 
 def _why(settings: WhySettings, console: Console) -> int:
-    from bigfleet.cli.kubectl.story import tell
+    from bigfleet.cli.kubectl.pod_report import describe_pod
 
     if settings.shard is not None and not settings.cluster_id:
         raise UsageError(
             "--cluster-id: missing, allowed is the id under which the operator speaks to --shard"
         )
     case = ask(settings, console, lambda cluster: _look(cluster, settings, console))
-    write(console, settings, Record(_shown(tell(case, console.now()), settings.output)))
+    write(console, settings, OutputRecord(_shown(describe_pod(case, console.now()), settings.output)))
     return ExitCode.DONE
 
 
-async def _look(cluster: Cluster, settings: WhySettings, console: Console) -> "Case":
-    from bigfleet.cli.kubectl.story import Case
+async def _look(cluster: ClusterAccess, settings: WhySettings, console: Console) -> "PodFacts":
+    from bigfleet.cli.kubectl.pod_report import PodFacts
     from bigfleet.cli.kubectl.verdict import verdicts
     from bigfleet.kube.client import Selection
     from bigfleet.kube.crds.capacity_request import OWNED_BY_POD
@@ -87,10 +87,10 @@ async def _look(cluster: Cluster, settings: WhySettings, console: Console) -> "C
     said: tuple[str, ...] = ()
     if settings.shard is not None and request is not None:
         said = await verdicts(settings, settings.shard, settings.cluster_id, request, console)
-    return Case(pod, request, await client.list_all(Selection(UPCOMING_NODES)), events[-_EVENTS:], said)
+    return PodFacts(pod, request, await client.list_all(Selection(UPCOMING_NODES)), events[-_EVENTS:], said)
 
 
-async def _find(cluster: Cluster, resource: Any, key: Any) -> Document | None:
+async def _find(cluster: ClusterAccess, resource: Any, key: Any) -> Document | None:
     from bigfleet.kube.errors import NotFoundError
 
     try:
@@ -109,7 +109,7 @@ def _shown(story: dict[str, object], form: str) -> dict[str, object]:
     return shown
 
 
-WHY = Command(
+WHY = CliCommand(
     WhySettings,
     _why,
     """Tell what is happening for one pod: what it asks for, whether that was reported, which nodes on their way could serve

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -98,11 +98,11 @@ def _compare(settings: CompareSettings, console: Console) -> int:
         return ExitCode.DONE
     over = comparison.over(settings.fail_over)
     for row in over:
-        console.complain(
+        console.print_error(
             f"{row.name}: {row.ratio:.3g} times the earlier figure, allowed is {settings.fail_over:g}"
         )
     if comparison.answers_differ:
-        console.complain("actions_sha256: the decisions differ, so the figures are not of the same work")
+        console.print_error("actions_sha256: the decisions differ, so the figures are not of the same work")
     return ExitCode.FAILURE if over or comparison.answers_differ else ExitCode.DONE
 
 
@@ -190,7 +190,7 @@ _COMPARISON_COLUMNS = (
     Column("MARK", "mark"),
 )
 
-ENGINE = Command(
+ENGINE = CliCommand(
     EngineSettings,
     _engine,
     """Build a fleet of the given profile, measure the engine and the reading of listings on it, and print CPU times and
@@ -205,7 +205,7 @@ ENGINE = Command(
         "bigfleet bench engine --only full_pass,zero_change",
     ),
 )
-COMPARE = Command(
+COMPARE = CliCommand(
     CompareSettings,
     _compare,
     """Compare two files that `bench engine` wrote for the same profile and seed, figure by figure in units. More than a

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from bigfleet.aio.identity import Identity, Role
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 from bigfleet.cli.framework.settings import Flags, OutputFlags
 
 if TYPE_CHECKING:  # cryptography is imported by the verbs as they run, so that --help stays quick
@@ -89,7 +89,7 @@ def _show(settings: ShowSettings, console: Console) -> int:
 
     with _exit_codes():
         info = describe(settings.path, now=console.now())
-    write(console, settings, Record(_fields(info)))
+    write(console, settings, OutputRecord(_fields(info)))
     return ExitCode.DONE
 
 
@@ -128,7 +128,7 @@ def _exit_codes() -> Iterator[None]:
         raise CommandError(str(error), code) from error
 
 
-INIT = Command(
+INIT = CliCommand(
     InitSettings,
     _init,
     """Make a certificate authority for development in a directory: ca.crt and ca.key. It refuses to overwrite.
@@ -136,7 +136,7 @@ INIT = Command(
     It has no revocation and its key lies on the disk, so production brings its own authority.""",
     ("bigfleet certs init ./pki",),
 )
-ISSUE = Command(
+ISSUE = CliCommand(
     IssueSettings,
     _issue,
     """Sign a certificate for one member of the fleet. The files tls.crt, tls.key and ca.crt go to a directory of
@@ -149,7 +149,7 @@ ISSUE = Command(
         "bigfleet certs issue ./pki --role admin --name alice --days 7",
     ),
 )
-SHOW = Command(
+SHOW = CliCommand(
     ShowSettings,
     _show,
     "Tell what a certificate says: identity, names, validity, uses, and every problem for which the fleet would refuse it.",

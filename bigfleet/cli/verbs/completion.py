@@ -14,14 +14,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.options import Option
 from bigfleet.cli.framework.settings import Flags
-from bigfleet.cli.framework.surface import Entry, entries, groups
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.surface import CommandEntry, entries, groups
+from bigfleet.cli.framework.tree import CliProgram
 
 _EVERYWHERE = ("-h", "--help", "--version")
 
@@ -38,7 +38,7 @@ class _Words:
     file_arguments: tuple[str, ...]  # paths whose arguments are files
 
 
-def _words(program: Program) -> _Words:
+def _words(program: CliProgram) -> _Words:
     found = entries(program)
     after = {
         " ".join(path): (*(row.words[-1] for row in program.children(path)), *_EVERYWHERE)
@@ -63,13 +63,13 @@ def spellings(option: Option) -> tuple[str, ...]:
     return tuple(f"-{name}" if len(name) == 1 else f"--{name}" for name in option.names)
 
 
-def _offered(entry: Entry) -> Iterable[str]:
+def _offered(entry: CommandEntry) -> Iterable[str]:
     for option in entry.options:
         yield from option.choices if option.positional else spellings(option)
     yield from _EVERYWHERE
 
 
-def bash_script(program: Program) -> str:
+def bash_script(program: CliProgram) -> str:
     """Return a script for `source <(bigfleet completion bash)`."""
     name, words = program.name, _words(program)
     offer = 'COMPREPLY=($(compgen -W "{}" -- "$current"))'
@@ -127,7 +127,7 @@ complete -o filenames -F _{name} {name}
 """
 
 
-def zsh_script(program: Program) -> str:
+def zsh_script(program: CliProgram) -> str:
     """Return a script for a file `_bigfleet` in a directory of zsh's fpath."""
     name, words = program.name, _words(program)
     values = [
@@ -171,7 +171,7 @@ compdef _{name} {name}
 """
 
 
-def fish_script(program: Program) -> str:
+def fish_script(program: CliProgram) -> str:
     """Return a script for `bigfleet completion fish | source`."""
     name, words = program.name, _words(program)
     lines = [
@@ -239,7 +239,11 @@ def _indented(width: int, lines: Iterable[str]) -> str:
     return "\n".join(" " * width + line for line in lines)
 
 
-_SCRIPTS: dict[str, Callable[[Program], str]] = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
+_SCRIPTS: dict[str, Callable[[CliProgram], str]] = {
+    "bash": bash_script,
+    "zsh": zsh_script,
+    "fish": fish_script,
+}
 
 
 class CompletionSettings(Flags, env_prefix="BIGFLEET_COMPLETION_"):
@@ -272,5 +276,5 @@ def _examples(program: str) -> tuple[str, ...]:
     )
 
 
-BIGFLEET = Command(CompletionSettings, _run, _DESCRIPTION, _examples("bigfleet"))
-BIGFLEETCTL = Command(CtlCompletionSettings, _run, _DESCRIPTION, _examples("bigfleetctl"))
+BIGFLEET = CliCommand(CompletionSettings, _run, _DESCRIPTION, _examples("bigfleet"))
+BIGFLEETCTL = CliCommand(CtlCompletionSettings, _run, _DESCRIPTION, _examples("bigfleetctl"))

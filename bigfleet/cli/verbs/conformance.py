@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -152,7 +152,7 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
         system_settings,
     )
 
-    base = system_settings(tls=settings.tls_store(console.complain))
+    base = system_settings(tls=settings.tls_store(console.print_error))
     directory = (
         Path(stack.enter_context(private_directory())) if settings.start or settings.fault_start else None
     )
@@ -233,7 +233,7 @@ _COLUMNS = (
     Column("MEANING", "meaning"),
 )
 
-CONFORMANCE = Command(
+CONFORMANCE = CliCommand(
     ConformanceSettings,
     _conformance,
     """Test a provider, in whatever language it is written, against the contract: 27 baseline and 93 extension behaviours,

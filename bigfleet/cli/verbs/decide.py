@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -108,7 +108,7 @@ _NEED_COLUMNS = (
     Column("PROFILE", "fingerprint", wide=True),
 )
 
-DECIDE = Command(
+DECIDE = CliCommand(
     DecideSettings,
     _decide,
     """Run the decision engine on a snapshot document and print the actions it decides and how every need fares.

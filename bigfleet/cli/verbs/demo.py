@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -38,13 +38,13 @@ def _demo(settings: DemoSettings, console: Console) -> int:
     if settings.story not in STORIES:
         raise UsageError(f"STORY: found {settings.story!r}, allowed is one of {', '.join(STORIES)}")
     try:
-        play(settings.story, console.say)
+        play(settings.story, console.print_now)
     except StoryError as error:
         raise CommandError(str(error), ExitCode.FAILURE) from error
     return ExitCode.DONE
 
 
-DEMO = Command(
+DEMO = CliCommand(
     DemoSettings,
     _demo,
     """Play a short story: a shard, a provider and clusters, all of them the production code, on virtual time and without

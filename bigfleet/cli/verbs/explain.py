@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
 from bigfleet.cli.framework.output import Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.live_shard import ShardFlags, ask, source
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, read_snapshot
 from bigfleet.cli.verbs.what_if import read_edit_files
 from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
 
@@ -69,7 +69,7 @@ def _content(settings: ExplainSettings, console: Console) -> dict[str, Any]:
     from bigfleet.document.snapshot import read_situation
     from bigfleet.explain.question import explain_in
 
-    document = read_situation(source(settings, settings.file, settings.shard, console))
+    document = read_situation(read_snapshot(settings, settings.file, settings.shard, console))
     edits = read_edit_files(settings.edit, console)
     return explain_in(
         document, edits, need=settings.need, machine=settings.machine, quick=settings.quick, prefix="--"
@@ -80,7 +80,7 @@ def _asked(settings: ExplainSettings, address: str, console: Console) -> tuple[d
     """The explanation as the shard itself makes it, for its last cycle, and whether changes were tried for it."""
     content, tried = ask(settings, address, console, lambda channel: _explained(channel, settings))
     if settings.need and not tried and not settings.quick:
-        console.complain(
+        console.print_error(
             "the fleet is too large to try changes inside the shard; bigfleet snapshot saves it, and explain on the "
             "saved document tries them"
         )
@@ -130,7 +130,7 @@ def _short_rows(rows: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, o
         }
 
 
-EXPLAIN = Command(
+EXPLAIN = CliCommand(
     ExplainSettings,
     _explain,
     """Explain how one need, or one machine, of a snapshot document or of a running shard fares: what was chosen, what was next best, which

@@ -46,7 +46,7 @@ def ask(
     return asyncio.run(_ask(settings, address, console, question))
 
 
-def source(settings: ShardFlags, file: Path | None, address: str | None, console: Console) -> bytes:
+def read_snapshot(settings: ShardFlags, file: Path | None, address: str | None, console: Console) -> bytes:
     """The snapshot document to work on: a file, or what a running shard decided on last; exactly one of the two."""
     if (file is None) == (address is None):
         found = "neither" if file is None else "both"
@@ -65,14 +65,14 @@ async def _ask(
         try:
             return await question(channel)
         except RpcError as error:
-            raise told(error, address, secured=settings.tls_cert is not None) from None
+            raise command_error(error, address, secured=settings.tls_cert is not None) from None
 
 
 @asynccontextmanager
 async def _dialled(settings: ShardFlags, console: Console, address: str) -> "AsyncIterator[Channel]":
     from bigfleet.transport.grpc_net import GrpcNet
 
-    channel = GrpcNet(settings.tls_store(console.complain)).dial(address)
+    channel = GrpcNet(settings.tls_store(console.print_error)).dial(address)
     try:
         yield channel
     finally:
@@ -108,7 +108,7 @@ def message_document(message: "Message") -> dict[str, Any]:  # Any: JSON as prot
     return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
 
 
-def told(error: "RpcError", address: str, *, secured: bool) -> CommandError:
+def command_error(error: "RpcError", address: str, *, secured: bool) -> CommandError:
     """What a refusal means, with the exit code of its kind and the next step."""
     from bigfleet.aio.net import Code
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
@@ -135,7 +135,7 @@ _COLUMNS = (
     Column("HOST", "host", wide=True),
 )
 
-MACHINES = Command(
+MACHINES = CliCommand(
     MachinesSettings,
     _machines,
     """Print the machines of a running shard as its last cycle saw them. The shard filters, sorts and limits, so that a

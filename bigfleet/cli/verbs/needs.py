@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
@@ -163,7 +163,7 @@ _COLUMNS = (
     Column("PROFILE", "fingerprint", wide=True),
 )
 
-NEEDS = Command(
+NEEDS = CliCommand(
     NeedsSettings,
     _needs,
     """Print the needs of a running shard as its last cycle saw them, in the order of precedence: what each wants, what it

@@ -1,4 +1,4 @@
-"""`bigfleet new-provider NAME`: writes the project of a provider that works, to be filled in.
+"""`bigfleet new-provider NAME`: writes the project of a provider that works and is to be filled in.
 
 Why: an author should begin with something that passes conformance, and see at each step whether it still does.
 Must never: write into a directory that holds anything, or leave half a project behind a refusal.
@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -52,7 +52,7 @@ class NewProviderSettings(Flags, env_prefix="BIGFLEET_NEW_PROVIDER_"):
     )
 
 
-def words(name: str) -> dict[str, str]:
+def template_values(name: str) -> dict[str, str]:
     """Return what stands in for each mark of the templates."""
     package = name.replace("-", "_")
     base = name.removesuffix("-provider")
@@ -65,7 +65,7 @@ def words(name: str) -> dict[str, str]:
     }
 
 
-def filled(text: str, marks: dict[str, str]) -> str:
+def fill_template(text: str, marks: dict[str, str]) -> str:
     """Return a template with its marks replaced; a mark nobody knows is a defect."""
     return re.sub(r"@@(\w+)@@", lambda found: marks[found[1]], text)
 
@@ -80,10 +80,12 @@ def _run(settings: NewProviderSettings, console: Console) -> int:
     target, disk = settings.directory or Path(settings.name), SystemDisk()
     if disk.exists(target) and (not disk.stat(target).is_directory or disk.list_names(target)):
         raise CommandError(f"{target}: exists and is not an empty directory", ExitCode.EXISTS)
-    marks = words(settings.name)
+    marks = template_values(settings.name)
     # All of it is made before any of it is written.
     project = {
-        filled(path, marks): filled(disk.read(f"{TEMPLATES}/{template}{ENDING}").decode(), marks)
+        fill_template(path, marks): fill_template(
+            disk.read(f"{TEMPLATES}/{template}{ENDING}").decode(), marks
+        )
         for template, path in FILES.items()
     }
     for path, text in project.items():
@@ -95,7 +97,7 @@ def _run(settings: NewProviderSettings, console: Console) -> int:
     return ExitCode.DONE
 
 
-NEW_PROVIDER = Command(
+NEW_PROVIDER = CliCommand(
     NewProviderSettings,
     _run,
     """Write the project of a provider: a backend that works on machines that do not exist, tests that run the conformance

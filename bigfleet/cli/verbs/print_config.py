@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import yaml
 
-from bigfleet.cli.framework.load import Loaded
+from bigfleet.cli.framework.load import LoadedSettings
 from bigfleet.cli.framework.options import Option, options_of
 from bigfleet.cli.framework.settings import Flags
 
@@ -20,7 +20,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 MASK = "****"
 
 
-def effective(command: str, loaded: Loaded[Flags]) -> str:
+def effective(command: str, loaded: LoadedSettings[Flags]) -> str:
     """Return the settings as commented YAML."""
     lines = {
         option.flag: (_shown(option, getattr(loaded.settings, option.field)), _source(option, loaded.sources))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -47,7 +47,7 @@ def _repair(settings: RepairSettings, console: Console) -> int:
     return ExitCode.DONE
 
 
-REPAIR = Command(
+REPAIR = CliCommand(
     RepairSettings,
     _repair,
     """Bring a Failed machine back after somebody has looked at it; there is no other way out of Failed. Its binding and

@@ -7,7 +7,7 @@ Rules: snapshot section 4.
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
@@ -28,7 +28,7 @@ def _snapshot(settings: SnapshotSettings, console: Console) -> int:
     return ExitCode.DONE
 
 
-SNAPSHOT = Command(
+SNAPSHOT = CliCommand(
     SnapshotSettings,
     _snapshot,
     """Print the snapshot document of a running shard's last cycle: machines, demand and whatever else the decision

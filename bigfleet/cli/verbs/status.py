@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
-from bigfleet.cli.framework.output import Column, Listing, Record, table_text, write, yaml_text
+from bigfleet.cli.framework.output import Column, Listing, OutputRecord, table_text, write, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
 
@@ -65,7 +65,7 @@ def _status(settings: StatusSettings, console: Console) -> int:
         settings, settings.shard, console, lambda channel: _look(channel, settings.timeout)
     )
     if settings.output in ("json", "yaml"):
-        write(console, settings, Record(_document(status, shortfalls)))
+        write(console, settings, OutputRecord(_document(status, shortfalls)))
     else:
         console.stdout.write(_text(settings, console, status, shortfalls))
     return ExitCode.DONE if status.ready else ExitCode.REFUSED
@@ -100,12 +100,12 @@ async def _follow(channel: "Channel", settings: WatchSettings, console: Console)
         if settings.output == "json":
             from json import dumps
 
-            console.say(dumps(_document(status, shortfalls), ensure_ascii=False))
+            console.print_now(dumps(_document(status, shortfalls), ensure_ascii=False))
         elif settings.output == "yaml":
-            console.say(f"---\n{yaml_text(_document(status, shortfalls))}".rstrip("\n"))
+            console.print_now(f"---\n{yaml_text(_document(status, shortfalls))}".rstrip("\n"))
         else:
             clear = _CLEAR if console.stdout.isatty() else ""
-            console.say(f"{clear}{_text(settings, console, status, shortfalls)}")
+            console.print_now(f"{clear}{_text(settings, console, status, shortfalls)}")
         seen += 1
         if seen == settings.cycles:
             return
@@ -193,14 +193,14 @@ def _document(
     return {**message_document(status), "shortfall_rows": rows}
 
 
-STATUS = Command(
+STATUS = CliCommand(
     StatusSettings,
     _status,
     """Tell how a running shard stands: ready or why not, machines by state with their price, clusters with their sessions,
     and what cannot be served. Ends with exit code 3 when the shard is not ready.""",
     ("bigfleet status --shard 127.0.0.1:7780", "bigfleet status --shard 127.0.0.1:7780 -o json"),
 )
-WATCH = Command(
+WATCH = CliCommand(
     WatchSettings,
     _watch,
     """Show the status of a running shard anew after each of its cycles, until Ctrl-C. For programs: with -o json one line

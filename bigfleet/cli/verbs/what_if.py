@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -20,7 +20,7 @@ from bigfleet.cli.framework.kinds import Cli, Dial, Duration
 from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.documents import STDIN, read_file
-from bigfleet.cli.verbs.live_shard import ShardFlags, source
+from bigfleet.cli.verbs.live_shard import ShardFlags, read_snapshot
 from bigfleet.explain.amounts import amounts_text
 from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import InvalidFieldError
@@ -81,7 +81,7 @@ def _what_if(settings: WhatIfSettings, console: Console) -> int:
     if [settings.file, *settings.edit].count(STDIN) > 1:
         raise CommandError("--edit: found -, allowed is standard input for one file only", ExitCode.USAGE)
     horizon = _horizon(settings)
-    document = read_situation(source(settings, settings.file, settings.shard, console))
+    document = read_situation(read_snapshot(settings, settings.file, settings.shard, console))
     edits = read_edit_files(settings.edit, console)
     if settings.print_snapshot:
         edited = apply_edits(document, edits).document
@@ -300,7 +300,7 @@ _FIGURE_COLUMNS = (
     Column("DIFFERENCE", "difference"),
 )
 
-WHAT_IF = Command(
+WHAT_IF = CliCommand(
     WhatIfSettings,
     _what_if,
     """Run the decision engine on a snapshot document as it is and with edits, and print what differs: needs, machines,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -159,7 +159,7 @@ async def cluster_findings(
     return found
 
 
-DOCTOR = Command(
+DOCTOR = CliCommand(
     DoctorSettings,
     _run,
     """Check a deployment from where it runs, one line per check: names resolve, ports are open, certificates are good and of the

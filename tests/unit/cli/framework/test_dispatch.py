@@ -7,7 +7,7 @@ import pytest
 
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.version import __version__
 
 Run = Callable[..., tuple[int, str, str]]
@@ -111,7 +111,7 @@ def test_an_argument_too_many_is_refused(run: Run) -> None:
     assert "unexpected argument 'again', allowed is HOW" in err
 
 
-def test_a_failing_write_of_the_last_buffer_is_noticed(program: Program) -> None:
+def test_a_failing_write_of_the_last_buffer_is_noticed(program: CliProgram) -> None:
     class Closed(StringIO):
         def flush(self) -> None:
             raise BrokenPipeError

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-TURN_S: Final = 0.001
+SWITCH_INTERVAL_S: Final = 0.001
 
 
 @contextmanager
-def quick_turns() -> Iterator[None]:
+def short_switch_interval() -> Iterator[None]:
     """Let nobody wait longer than a millisecond for a thread that only computes."""
     before_s = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         yield
     finally:

@@ -22,7 +22,7 @@ _LATE_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PodFacts:
     """All that is known of one pod's wait; what could not be found is None or empty."""
 
     pod: Document | None = None
@@ -32,7 +32,7 @@ class Case:
     verdicts: Sequence[str] = field(default=())
 
 
-def suited(request: Document, nodes: Sequence[Document]) -> list[Document]:
+def suitable_nodes(request: Document, nodes: Sequence[Document]) -> list[Document]:
     """Return the upcoming nodes that may serve a request, in the order of their life."""
     found = [node for node in nodes if may_serve(node.get("spec") or {}, request["spec"])]
     return sorted(found, key=lambda node: (PHASES.index(phase_of(node)), node["metadata"]["name"]))
@@ -43,7 +43,7 @@ def phase_of(node: Document) -> str:
     return (node.get("status") or {}).get("phase") or PHASES[0]
 
 
-def tell(case: Case, now: datetime) -> dict[str, object]:
+def describe_pod(case: PodFacts, now: datetime) -> dict[str, object]:
     """Return the story as fields in the order in which a person reads them; the last says what it comes to."""
     told: dict[str, object] = {}
     if case.pod is not None:
@@ -53,7 +53,7 @@ def tell(case: Case, now: datetime) -> dict[str, object]:
         told["request"] = f"{_name(case.request)}, {_request_words(case.request, now)}"
         told["asks for"] = _demand_words(spec)
         told["nodes for it"] = [
-            _node_words(node) for node in suited(case.request, case.upcoming)[:10]
+            _node_words(node) for node in suitable_nodes(case.request, case.upcoming)[:10]
         ] or None
     told["events"] = [_event_words(event, now) for event in case.events] or None
     if case.verdicts:
@@ -62,7 +62,7 @@ def tell(case: Case, now: datetime) -> dict[str, object]:
     return told
 
 
-def conclusion(case: Case, now: datetime) -> str:
+def conclusion(case: PodFacts, now: datetime) -> str:
     """Return what it all comes to, and what somebody may do about it."""
     pod, request = case.pod, case.request
     if pod is not None:
@@ -84,7 +84,7 @@ def conclusion(case: Case, now: datetime) -> str:
         if (now - created).total_seconds() < _LATE_S:
             return "the operator reports the request with its next roll-up"
         return "the operator has not reported the request; is it running, connected and synchronised? see its /readyz"
-    nodes = suited(request, case.upcoming)
+    nodes = suitable_nodes(request, case.upcoming)
     coming = [node for node in nodes if phase_of(node) in _COMING]
     if coming:
         return f"a node that may serve it is on its way: {coming[0]['metadata']['name']}"
