@@ -1,8 +1,8 @@
 """The program `bigfleetctl`: its table of commands and its `main`.
 
-Must never: import a command; a row names it, and it is imported when it is asked for.
-Rules: coordinator 15, packaging 1.9: global flags may stand before or after the verb, and the original's verbs have noun
-forms beside them.
+Must never: import a command here; `--help` has to be quick.
+Rules: coordinator 15, packaging 1.9: global flags may come before or after the verb, and the original's verbs also have noun
+forms.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ PROGRAM = CliProgram(
     name="bigfleetctl",
     summary="bigfleetctl is the admin tool of a fleet's coordinator.",
     rows=(
-        CommandRow("assign-domain", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
+        CommandRow("assign-domain", "assign a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
         CommandRow(
             "completion",
             "print a completion script for bash, zsh or fish",
             "bigfleet.cli.verbs.completion:BIGFLEETCTL",
         ),
         CommandRow("domains", "which shard owns which domain"),
-        CommandRow("domains assign", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
+        CommandRow("domains assign", "assign a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
         CommandRow(
             "domains list", "list which shard owns which domain", "bigfleet.cli.bigfleetctl.domains:LIST"
         ),
         CommandRow(
-            "domains unassign", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
+            "domains unassign", "take a domain from its shard", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
         ),
         CommandRow(
             "list-domain-assignments",
@@ -35,7 +35,7 @@ PROGRAM = CliProgram(
         ),
         CommandRow("list-shards", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
         CommandRow(
-            "remove-shard", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
+            "remove-shard", "remove a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
         ),
         CommandRow(
             "reports", "show the last report of each shard", "bigfleet.cli.bigfleetctl.reports:REPORTS"
@@ -43,12 +43,12 @@ PROGRAM = CliProgram(
         CommandRow("shards", "the registry of shards"),
         CommandRow("shards list", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
         CommandRow(
-            "shards remove", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
+            "shards remove", "remove a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
         ),
         CommandRow("snapshot", "backups of the coordinator's tables"),
         CommandRow(
             "snapshot extract",
-            "make an archive from the directory of a stopped replica",
+            "create an archive from the data directory of a stopped replica",
             "bigfleet.cli.bigfleetctl.snapshot:EXTRACT",
         ),
         CommandRow(
@@ -56,13 +56,13 @@ PROGRAM = CliProgram(
         ),
         CommandRow(
             "snapshot restore",
-            "make a data directory from an archive",
+            "create a data directory from an archive",
             "bigfleet.cli.bigfleetctl.snapshot:RESTORE",
         ),
         CommandRow("snapshot save", "save a fresh snapshot", "bigfleet.cli.bigfleetctl.snapshot:SAVE"),
-        CommandRow("status", "show how the coordinator stands", "bigfleet.cli.bigfleetctl.status:STATUS"),
+        CommandRow("status", "show the status of the coordinator", "bigfleet.cli.bigfleetctl.status:STATUS"),
         CommandRow(
-            "unassign-domain", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
+            "unassign-domain", "take a domain from its shard", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
         ),
         CommandRow("version", "print version and build", "bigfleet.cli.verbs.version:BIGFLEETCTL"),
     ),

@@ -1,9 +1,8 @@
-"""How long one thread keeps the interpreter while another waits for it.
+"""Shortens the time that one thread keeps the interpreter while another waits for it.
 
-Why: a shard computes in a thread beside its event loop. Whenever the loop has looked at its sockets it has to get the
-interpreter back, and Python lets it wait for five milliseconds each time; a frame that takes three turns of the loop would
-wait for fifteen, for as long as a cycle computes.
-Must never: be shorter than it takes to hand over, some hundredths of a millisecond, or computing would starve.
+Why: a shard computes in a thread next to its event loop. After each poll of its sockets the loop needs the interpreter back,
+and by default waits 5 ms for it; a frame that takes three turns of the loop would wait 15 ms while a cycle computes.
+Must never: be shorter than a switch takes, some hundredths of a millisecond, or computing would starve.
 Rules: shard 4.4 (streams and probes stay responsive while a cycle computes).
 """
 
@@ -17,7 +16,7 @@ SWITCH_INTERVAL_S: Final = 0.001
 
 @contextmanager
 def short_switch_interval() -> Iterator[None]:
-    """Let nobody wait longer than a millisecond for a thread that only computes."""
+    """Set the switch interval to a millisecond until the block ends."""
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:

@@ -1,8 +1,8 @@
 """A whole fleet in one process: coordinator, shard, fake provider, simulated clusters, dashboard.
 
-Why: the first five minutes with BigFleet need one command and nothing installed; all parts are those that run in
-production, joined over real sockets on loopback.
-Must never: listen beyond loopback unless told, or leave a directory behind that nobody asked for.
+Why: a first look at BigFleet should need one command and no installation. All parts are the production ones, connected
+over real sockets on loopback.
+Must never: listen on other interfaces unless a flag says so, or leave a temporary directory behind.
 Rules: packaging 1.6, shard 22.3, decision S9.
 """
 
@@ -76,7 +76,7 @@ def _world(settings: AllInOneSettings) -> World:
 
 async def _serve(settings: AllInOneSettings, console: Console, world: World, directory: Path) -> int:
     proc = SystemProc()
-    # What happens is told on standard output; the log is for what went wrong, unless somebody asks for more.
+    # Events are printed on standard output; the log has errors only, unless --log-level asks for more.
     level = "error" if settings.log_level == "info" else settings.log_level
     with (
         process_log(settings, console, "all-in-one", level=level) as log,
@@ -93,7 +93,7 @@ async def _serve(settings: AllInOneSettings, console: Console, world: World, dir
 
 
 class _Fleet:
-    """Everything that runs, wired together."""
+    """Wires all parts of the fleet together."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _Fleet:
         )
 
     async def parts(self, stack: AsyncExitStack, events: EventPrinter) -> dict[str, Part]:
-        """Start what listens, and return what has to run."""
+        """Start the dashboard, and return the parts that have to run."""
         fake = self._fake()
         clusters = [self._cluster(name, events) for name in self._world.clusters]
         parts: dict[str, Part] = {
@@ -225,7 +225,7 @@ class _Fleet:
 
 
 def _program() -> str:
-    """How to call the program from the same place: by name where the shell finds it, else by where it is."""
+    """Return how to call this program: by name where the shell finds it, else by path."""
     if shutil.which("bigfleet"):
         return "bigfleet"
     return os.path.relpath(sys.argv[0])

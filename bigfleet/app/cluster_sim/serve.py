@@ -1,6 +1,6 @@
-"""A simulated cluster as a process: from its file to a session that lasts until a signal comes.
+"""A simulated cluster as a process: reads its file and keeps a session until a signal comes.
 
-Must never: dial before its file was found good.
+Must never: dial before the file has been validated.
 Rules: packaging 1.3 and 1.10.
 """
 

@@ -11,7 +11,7 @@ from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
 PROGRAM = CliProgram(
     name="bigfleet-fault-provider",
-    summary="bigfleet-fault-provider fails on command, for the fault lane of the conformance kit.",
+    summary="bigfleet-fault-provider fails on command, for the fault profile of the conformance kit.",
     rows=(
         CommandRow("serve", "serve slots that fail on command", "bigfleet.app.fault_provider.command:SERVE"),
     ),

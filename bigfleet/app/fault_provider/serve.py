@@ -1,6 +1,6 @@
 """The fault provider as a process.
 
-Must never: serve before its state was found good.
+Must never: serve before its state has been validated.
 Rules: providers 6, packaging 1.2 and 1.3.
 """
 

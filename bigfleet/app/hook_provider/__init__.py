@@ -11,7 +11,7 @@ from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
 PROGRAM = CliProgram(
     name="bigfleet-hook-provider",
-    summary="bigfleet-hook-provider serves machines of an inventory file, by commands of their owner.",
+    summary="bigfleet-hook-provider serves the machines of an inventory file and acts on them through hook commands.",
     rows=(
         CommandRow("serve", "serve the machines of an inventory", "bigfleet.app.hook_provider.command:SERVE"),
     ),

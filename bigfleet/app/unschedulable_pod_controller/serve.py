@@ -1,8 +1,7 @@
-"""The pod controller as a process: its wiring, its signals, its end.
+"""The pod controller as a process: wiring, signals, shutdown.
 
-Why: the real clock, disk and connections of the controller meet here and nowhere else.
-Must never: touch a cluster before flags, defaults and the way into it were found good; work without the lease when one is
-asked for; end with 0 when a part of it ended by itself.
+Must never: touch a cluster before flags, defaults and kubeconfig have been validated; work without the lease under
+--leader-elect; end with 0 when a part ended by itself.
 Rules: operator 1 rule 8, 9 and 12; packaging 1.3, 1.8 and 1.11.
 """
 
@@ -43,7 +42,7 @@ def serve(settings: PodControllerSettings, console: Console) -> int:
 
 
 def load_defaults(settings: PodControllerSettings, disk: Disk) -> PenaltyDefaults:
-    """Read the file of penalty defaults; a file that cannot be used ends the program, naming the class."""
+    """Read the file of penalty defaults; raises BadDefaultsError, which names the class, for an unusable file."""
     if settings.priority_class_defaults is None:
         return NO_DEFAULTS
     path = fspath(settings.priority_class_defaults)
@@ -106,9 +105,9 @@ async def _serve(
 
 
 async def lead(lease: Lease, controller: PodController) -> None:
-    """Work whenever the lease is ours; the caches are kept in any case, so that a standby can begin at once."""
+    """Work while this process holds the lease; a standby keeps its caches, so that it can begin at once."""
     while not await lease.lead(controller.work):
-        pass  # lost: wait for it again
+        pass  # the lease was lost
 
 
 def _options(settings: PodControllerSettings) -> Options:

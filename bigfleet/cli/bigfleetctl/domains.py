@@ -14,7 +14,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column
 
-if TYPE_CHECKING:  # gRPC is imported by the verbs as they run, so that --help stays quick
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
     from bigfleet.cli.bigfleetctl.client import LeaderConnection
 
 _COLUMNS: Final = (
@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 class ListDomainsSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl list-domain-assignments`."""
 
-    shard: str = Field(default="", description="only domains of this shard")
+    shard: str = Field(default="", description="list only the domains of this shard")
 
 
 class UnassignSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
@@ -40,7 +40,7 @@ class UnassignSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 class AssignSettings(UnassignSettings, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl assign-domain`."""
 
-    shard: str = Field(min_length=1, description="id of the shard that gets it")
+    shard: str = Field(min_length=1, description="id of the shard that gets the domain")
 
 
 def _list(settings: ListDomainsSettings, console: Console) -> int:
@@ -82,8 +82,8 @@ def _assign(settings: AssignSettings, console: Console) -> int:
         return ExitCode.DONE
 
     hints = {
-        Code.NOT_FOUND: "a shard registers with its first report, bigfleetctl list-shards shows who has",
-        Code.ALREADY_EXISTS: "bigfleetctl unassign-domain takes it from there",
+        Code.NOT_FOUND: "a shard registers with its first report; bigfleetctl list-shards lists the registered ones",
+        Code.ALREADY_EXISTS: "bigfleetctl unassign-domain takes it from its shard",
     }
     return run_with(settings, console, ask, hints=hints)
 
@@ -105,19 +105,19 @@ def _unassign(settings: UnassignSettings, console: Console) -> int:
 LIST = CliCommand(
     ListDomainsSettings,
     _list,
-    """List which shard owns which domain, by shard, key and value. A domain is all machines whose label has one value.""",
+    """List which shard owns which domain, by shard, key and value. A domain is the set of machines with one label value.""",
     ("bigfleetctl list-domain-assignments", "bigfleetctl domains list --shard shard-0 -o json"),
 )
 ASSIGN = CliCommand(
     AssignSettings,
     _assign,
-    """Give a domain to a shard. Again to its owner is fine; a domain of another shard is refused until it is unassigned. It
-    changes no decision of a shard that owns its provider alone.""",
+    """Assign a domain to a shard. Repeating an assignment is allowed; a domain of another shard is refused until it is
+    unassigned. Assignments have no effect on a shard that does not share its provider.""",
     ("bigfleetctl assign-domain --key topology.kubernetes.io/rack --value r17 --shard shard-0",),
 )
 UNASSIGN = CliCommand(
     UnassignSettings,
     _unassign,
-    """Take a domain from its owner. One that nobody owns is fine.""",
+    """Take a domain from its shard. A domain without a shard is not an error.""",
     ("bigfleetctl unassign-domain --key topology.kubernetes.io/rack --value r17",),
 )

@@ -1,6 +1,6 @@
-"""`bigfleetctl reports`: what shards last told the leader.
+"""`bigfleetctl reports`: the last report of each shard.
 
-Must never: let an empty answer read as no demand: after a failover the leader knows nothing until shards report again.
+Must never: present an empty list as no demand: a new leader has no reports until shards send them again.
 Rules: coordinator 15.
 """
 
@@ -15,7 +15,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column
 
-if TYPE_CHECKING:  # gRPC is imported by the verb as it runs, so that --help stays quick
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
     from bigfleet.cli.bigfleetctl.client import LeaderConnection
     from bigfleet.v1alpha1.coordinator_pb2 import ShardReportSnapshot
 
@@ -29,7 +29,7 @@ _COLUMNS: Final = tuple(
 class ReportsSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl reports`."""
 
-    shard: str = Field(default="", description="only the report of this shard")
+    shard: str = Field(default="", description="show only the report of this shard")
 
 
 def _reports(settings: ReportsSettings, console: Console) -> int:
@@ -53,7 +53,7 @@ def _reports(settings: ReportsSettings, console: Console) -> int:
             wire=[
                 {
                     **MessageToDict(report, preserving_proto_field_name=True),
-                    "cycle": report.cycle,  # the library would write these two as texts
+                    "cycle": report.cycle,  # protobuf would write these two as strings
                     "received_at_unix_ns": report.received_at_unix_ns,
                 }
                 for report in reports
@@ -82,6 +82,6 @@ REPORTS = CliCommand(
     ReportsSettings,
     _reports,
     """Show the last report of each shard: its machines, its provider, how many profiles it could not serve, and for how many
-    cycles the oldest of them has waited. Right after a failover there are none until shards report again.""",
+    cycles the oldest of them has been short. After a failover there are none until shards report again.""",
     ("bigfleetctl reports", "bigfleetctl reports --shard shard-0 -o json"),
 )

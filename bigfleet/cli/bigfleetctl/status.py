@@ -1,7 +1,7 @@
-"""`bigfleetctl status`: one screen that says how the coordinator stands, with or without a leader.
+"""`bigfleetctl status`: the state of the coordinator on one screen, with or without a leader.
 
-Why: when nothing else works this has to; so it asks every replica for what it says about itself, which needs no leader.
-Must never: fail because one replica is away, or end with 0 while nobody leads.
+Why: it must work when nothing else does, so it asks every replica about itself, which needs no leader.
+Must never: fail because one replica is unreachable, or end with 0 without a leader.
 Rules: coordinator 15, packaging 1.9.
 """
 
@@ -17,7 +17,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column, Listing, OutputRecord, table_text, write
 
-if TYPE_CHECKING:  # gRPC is imported by the verb as it runs, so that --help stays quick
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
     from bigfleet.cli.bigfleetctl.client import LeaderConnection
     from bigfleet.transport.coordinator import ReplicaFacts
 
@@ -43,7 +43,7 @@ class CtlStatusSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAnswer:
-    """One replica and what it said; `problem` is why it said nothing."""
+    """The answer of one replica; `problem` is why there was none."""
 
     target: tuple[str, str]
     facts: "ReplicaFacts"
@@ -79,7 +79,7 @@ def _status(settings: CtlStatusSettings, console: Console) -> int:
 
 
 async def _ask_all(ctl: "LeaderConnection") -> list[ReplicaAnswer]:
-    """Ask every address of the name, then every peer that was named and has not answered."""
+    """Ask every address of the name, then every known peer that has not answered."""
     found = list(await asyncio.gather(*(_ask(ctl, target) for target in await ctl.leader.targets())))
     heard = {one.facts.node for one in found if one.facts.node}
     peers = dict(pair for one in found for pair in one.facts.peers)
@@ -95,7 +95,7 @@ async def _ask_all(ctl: "LeaderConnection") -> list[ReplicaAnswer]:
 async def _ask_followers_again(
     ctl: "LeaderConnection", asked: Sequence[ReplicaAnswer]
 ) -> list[ReplicaAnswer]:
-    """Ask the others once more: the leader's answer is an entry of its own, which they would all seem to lag behind."""
+    """Ask the followers again: the leader's answer is itself a log entry, behind which they would seem to lag."""
     later = await asyncio.gather(
         *(
             _ask(ctl, one.target, one.facts.node)
@@ -204,7 +204,7 @@ def _print(console: Console, settings: CtlStatusSettings, document: Mapping[str,
 
 
 def levels(document: Mapping[str, Any]) -> str | None:
-    """Say up to which level commands may be proposed, and who has not been upgraded to the highest one known."""
+    """Return the command level in use, and which replicas must be upgraded before it can rise."""
     known = {row["replica"] or row["address"]: row["command_level"] or 0 for row in document["replicas"]}
     highest = max(known.values(), default=0)
     level = document["command_level"]
@@ -220,8 +220,8 @@ def levels(document: Mapping[str, Any]) -> str | None:
 STATUS = CliCommand(
     CtlStatusSettings,
     _status,
-    """Show how the coordinator stands: who leads, the state of each replica and how far it lags behind, each shard with the
-    time since its last report, when a snapshot was last exported, and who keeps domains of shared providers from moving.
+    """Show the status of the coordinator: the leader, the state and lag of each replica, each shard with the time since its
+    last report, the time of the last export, and which shard blocks moves of domains of shared providers.
 
     Works without a leader too, and then ends with 3.""",
     ("bigfleetctl status", "bigfleetctl status --coordinator 10.0.0.1:7790,10.0.0.2:7790 -o json"),

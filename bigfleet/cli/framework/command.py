@@ -1,6 +1,6 @@
-"""What a row of a command table points to.
+"""A command of a program, and the import of the command that a row names.
 
-Must never: be imported by a module that `--version` or a group's `--help` needs: it brings pydantic.
+Must never: be imported for `--version` or the help page of a group, since it imports pydantic.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Flags)
 
 @dataclass(frozen=True, slots=True)
 class CliCommand(Generic[S]):
-    """A verb: its settings, what it does with them, and the prose of its help page."""
+    """A verb: its settings, the function that runs it, and the text of its help page."""
 
     settings: type[S]
     run: Callable[[S, Console], int]
@@ -35,5 +35,5 @@ def resolve(row: CommandRow) -> CliCommand[Flags]:
 
 
 def all_settings(program: CliProgram) -> list[type[Flags]]:
-    """Return the settings of every command of a program, which imports them all."""
+    """Return the settings of every command of a program; imports all commands."""
     return [resolve(row).settings for row in program.commands()]

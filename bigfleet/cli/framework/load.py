@@ -1,8 +1,7 @@
-"""Flag, environment, file, default: the one place that layers them and remembers who won.
+"""Loads settings from flags, environment, file and defaults, and records the source of each value.
 
-Why: three ways to set a thing are only bearable if the order is fixed and the winner can be seen.
-Must never: let a mistyped key pass in silence, show a value that is masked, or read anything but the
-environment and the one file it was given.
+Why: with several sources, the order must be fixed and the effective source visible.
+Must never: accept an unknown key, show a masked value, or read anything but the environment and the given file.
 Rules: packaging 1.2, rules 3 to 5.
 """
 
@@ -26,7 +25,7 @@ OtherSettings = Callable[[], Iterable[type[Flags]]]
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A value as some source gave it, and which source that was."""
+    """A value as its source gave it, and the name of the source."""
 
     value: object
     source: str
@@ -34,7 +33,7 @@ class _Given:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings(Generic[S]):
-    """Settings with the source of each value, by field; what is not in `sources` is the default."""
+    """Settings with the source of each value by field; fields that are not in `sources` have their default."""
 
     settings: S
     sources: dict[str, str]
@@ -48,8 +47,8 @@ def load(
 ) -> LoadedSettings[S]:
     """Build the settings from parsed flags, environment and config file.
 
-    `neighbours` gives the settings of the program's other commands. It is asked only when a variable under
-    this command's prefix is unknown here, since answering it imports them all.
+    `other_settings` returns the settings of the program's other commands. It imports them all, so it is called only when
+    the environment has a variable with this command's prefix that this command does not know.
     """
     options = options_of(settings)
     _refuse_unknown_variables(settings, options, environ, other_settings)
@@ -58,14 +57,14 @@ def load(
     if config is not None and config.value:
         layers.append(_from_file(options, Path(str(config.value))))
     given = {name: value for layer in reversed(layers) for name, value in layer.items()}
-    # Any: the settings class checks each value against its field.
+    # Any: the settings class validates each value.
     values: dict[str, Any] = {
         option.field: _prepared(option, given[option.field]) for option in options if option.field in given
     }
     try:
         filled = settings(**values)
     except ValidationError as error:
-        raise UsageError("; ".join(_told(error, options, given))) from None
+        raise UsageError("; ".join(_error_lines(error, options, given))) from None
     return LoadedSettings(filled, {name: value.source for name, value in given.items()})
 
 
@@ -87,7 +86,7 @@ def _from_environment(options: Iterable[Option], environ: Mapping[str, str]) -> 
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where plain YAML would let the last one win unseen."""
+    """YAML that refuses a duplicate key, where plain YAML would use the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
@@ -101,7 +100,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 def _from_file(options: Iterable[Option], path: Path) -> dict[str, _Given]:
     try:
-        document = yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
+        document = yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506  a subclass of SafeLoader
     except OSError as error:
         raise UsageError(f"--config: {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -133,8 +132,8 @@ def _refuse_unknown_variables(
     if not unknown:
         return
     others = list(other_settings())
-    # A longer prefix belongs to another command (BIGFLEET_X_ and BIGFLEET_X_Y_); an equal one is shared by
-    # the verbs of a program, and each of them knows only a part of the keys.
+    # A longer prefix belongs to another command (BIGFLEET_X_ and BIGFLEET_X_Y_). Verbs of one program share a prefix, and
+    # each knows only a part of its keys.
     longer = tuple(
         p
         for other in others
@@ -147,7 +146,7 @@ def _refuse_unknown_variables(
 
 
 def _prepared(option: Option, given: _Given) -> object:
-    """Bring a raw value into the form a flag would have given it, so that one rule reads all three."""
+    """Convert a raw value to the form that a flag gives, so that all sources are read by one rule."""
     value = given.value
     if option.many:
         parts = value if isinstance(value, list) else [value]
@@ -160,19 +159,19 @@ def _prepared(option: Option, given: _Given) -> object:
         try:
             return parse_boolean(str(value))
         except UnreadableValueError:
-            return value  # the settings class refuses it, with every other fault in the same line
+            return value  # the settings class refuses it, together with all other errors
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)  # YAML reads 0 and 7780 as numbers; a flag would have been the same text
+        return str(value)  # YAML reads 0 and 7780 as numbers; a flag gives text
     return value
 
 
-def _told(error: ValidationError, options: Iterable[Option], given: Mapping[str, _Given]) -> list[str]:
+def _error_lines(error: ValidationError, options: Iterable[Option], given: Mapping[str, _Given]) -> list[str]:
     by_field = {option.field: option for option in options}
     lines = []
     for fault in error.errors(include_url=False, include_input=False):
         option = by_field.get(str(fault["loc"][0])) if fault["loc"] else None
         cause = fault.get("ctx", {}).get("error")
-        if option is None:  # a rule about several fields, worded by the settings class
+        if option is None:  # a rule about several fields; the settings class has the text
             lines.append(str(cause))
             continue
         if fault["type"] == "missing":

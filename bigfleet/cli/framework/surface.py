@@ -1,7 +1,7 @@
-"""Everything a user can type after a program's name, with every command imported.
+"""All commands of a program with their options.
 
-Why: completion scripts and reference pages are made from the same commands that run, so they cannot lie.
-Must never: be needed to run a command.
+Why: completion scripts and reference pages are generated from the commands themselves.
+Must never: be needed to run a command, since it imports all of them.
 """
 
 from collections.abc import Iterator

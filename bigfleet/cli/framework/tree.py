@@ -1,6 +1,6 @@
 """The command tree as a flat table, and the walk from arguments to one command.
 
-Why: adding a command is adding one row, and no command is imported before it is asked for.
+Why: to add a command is to add one row, and a command is imported only when it runs.
 Must never: import a command, pydantic, or anything else that slows down `--version` and `--help`.
 Rules: packaging 1.2, rules 6 and 7.
 """
@@ -16,7 +16,7 @@ class CommandRow:
     """One command, or one group of commands when `target` is empty.
 
     `name` may have several words: `certs issue` is the command `issue` of the group `certs`.
-    `target` is `module:attribute`, the attribute being a `bigfleet.cli.framework.command.Command`.
+    `target` is `module:attribute`, the attribute being a `bigfleet.cli.framework.command.CliCommand`.
     """
 
     name: str
@@ -36,8 +36,8 @@ class CliProgram:
     summary: str
     rows: tuple[CommandRow, ...]
     examples: tuple[str, ...] = ()
-    # Flags that take a value and may stand before the command. Kept here, as the walk must step over the
-    # value before it can know which command is meant; a test compares it with the commands' own flags.
+    # Flags with a value that may come before the command. `walk` must skip the value before it knows the command;
+    # a test compares this set with the flags of the commands.
     leading_value_flags: frozenset[str] = frozenset({"config", "log-level", "output", "o"})
 
     def children(self, path: Sequence[str]) -> tuple[CommandRow, ...]:
@@ -45,11 +45,11 @@ class CliProgram:
         return tuple(row for row in self.rows if row.words[:-1] == tuple(path))
 
     def row(self, path: Sequence[str]) -> CommandRow | None:
-        """Return the row of exactly this path, None when there is none."""
+        """Return the row of exactly this path, or None."""
         return next((row for row in self.rows if row.words == tuple(path)), None)
 
     def commands(self) -> tuple[CommandRow, ...]:
-        """Return the rows that can be run, groups left out."""
+        """Return the rows of commands, without those of groups."""
         return tuple(row for row in self.rows if row.target)
 
 
@@ -63,7 +63,7 @@ class CommandMatch:
 
 
 def is_flag(word: str) -> bool:
-    """Tell whether an argument is a flag; a lone dash is a name by custom of standard input."""
+    """Return whether an argument is a flag; a lone dash means standard input."""
     return word.startswith("-") and word != "-"
 
 
@@ -74,7 +74,7 @@ def flag_name(word: str) -> str:
 
 
 def walk(program: CliProgram, argv: Sequence[str]) -> CommandMatch:
-    """Follow the command words of the arguments; flags met on the way are left for the command."""
+    """Find the command that the arguments name; flags before it are left for the command."""
     path: tuple[str, ...] = ()
     passed: list[str] = []
     rest = list(argv)
@@ -106,7 +106,7 @@ def _unknown(program: CliProgram, path: tuple[str, ...], word: str) -> UsageErro
 
 
 def near_miss(word: str, known: Sequence[str]) -> str:
-    """Return ` (did you mean …?)` for a word that is nearly a known one, else nothing."""
+    """Return ` (did you mean …?)` for a word that is close to a known one, else an empty text."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, known, n=1)

@@ -1,11 +1,11 @@
 """`completion bash|zsh|fish`: completion scripts made from the command table and the settings.
 
-Why: a script that asks the program at each key press would cost an interpreter start; these are static.
+Why: the scripts are static, since calling the program at each key press would be too slow.
 Must never: offer what the program refuses.
 Rules: packaging 1.9.
 
-All three scripts work alike: from the words typed so far they make the path of the command (flags and
-their values skipped), then offer commands, flags, or the values of the flag before the cursor.
+All three scripts find the command from the words before the cursor, without flags and their values, then offer commands,
+flags, or the values of the flag before the cursor.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ _EVERYWHERE = ("-h", "--help", "--version")
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What a shell needs to know of a program."""
+    """The commands, flags and values of a program."""
 
     paths: tuple[str, ...]  # every command and group, as the words typed
     value_flags: tuple[str, ...]  # flags whose next word is a value
@@ -139,7 +139,7 @@ def zsh_script(program: CliProgram) -> str:
     return f"""#compdef {name}
 # zsh completion of {name}; save it as _{name} in a directory of $fpath
 _{name}() {{
-  local previous="${{words[CURRENT-1]}}" trodden="" skip="" word
+  local previous="${{words[CURRENT-1]}}" command="" skip="" word
   local -i i
   for ((i = 2; i < CURRENT; i++)); do
     word="${{words[i]}}"
@@ -151,19 +151,19 @@ _{name}() {{
       {"|".join(words.value_flags)}) skip=1 ;;
       -*) ;;
       *)
-        case "${{trodden:+$trodden }}$word" in
-          {"|".join(f'"{path}"' for path in words.paths)}) trodden="${{trodden:+$trodden }}$word" ;;
+        case "${{command:+$command }}$word" in
+          {"|".join(f'"{path}"' for path in words.paths)}) command="${{command:+$command }}$word" ;;
         esac
         ;;
     esac
   done
-  case "$trodden|$previous" in
+  case "$command|$previous" in
 {_indented(4, values)}
   esac
-  case "$trodden" in
+  case "$command" in
 {_indented(4, after)}
   esac
-  case "$trodden" in
+  case "$command" in
 {_indented(4, files) or "    *) ;;"}
   esac
 }}
@@ -177,7 +177,7 @@ def fish_script(program: CliProgram) -> str:
     lines = [
         f"# fish completion of {name}; load it with: {name} completion fish | source",
         f"function __{name}_at",
-        "    set -l trodden",
+        "    set -l command",
         "    set -l skip 0",
         "    for word in (commandline -opc)[2..-1]",
         "        if test $skip = 1",
@@ -189,13 +189,13 @@ def fish_script(program: CliProgram) -> str:
         "                set skip 1",
         "            case '-*'",
         "            case '*'",
-        "                set -l longer (string join ' ' -- $trodden $word)",
+        "                set -l longer (string join ' ' -- $command $word)",
         f"                if contains -- $longer {' '.join(map(_quoted, words.paths))}",
-        "                    set trodden $trodden $word",
+        "                    set command $command $word",
         "                end",
         "        end",
         "    end",
-        '    test "$trodden" = "$argv[1]"',
+        '    test "$command" = "$argv[1]"',
         "end",
         f"complete -c {name} -f",
         f"complete -c {name} -s h -l help -d 'help, on any level'",

@@ -1,7 +1,7 @@
-"""`bigfleet new-provider NAME`: writes the project of a provider that works and is to be filled in.
+"""`bigfleet new-provider NAME`: creates the project of a working provider, which the author then completes.
 
-Why: an author should begin with something that passes conformance, and see at each step whether it still does.
-Must never: write into a directory that holds anything, or leave half a project behind a refusal.
+Why: an author should begin with a provider that passes conformance, and see at each step whether it still does.
+Must never: write into a directory that is not empty, or leave half a project after an error.
 Rules: providers 4.3.
 """
 
@@ -48,12 +48,12 @@ class NewProviderSettings(Flags, env_prefix="BIGFLEET_NEW_PROVIDER_"):
         description="name of the provider: small letters, digits and single dashes, such as acme-provider"
     )
     directory: Annotated[OptionalPath, Cli(metavar="DIR", default="the name")] = Field(
-        default=None, description="directory to write to; must not exist, or be empty"
+        default=None, description="directory to write; it must be empty or not exist"
     )
 
 
 def template_values(name: str) -> dict[str, str]:
-    """Return what stands in for each mark of the templates."""
+    """Return the value of each mark in the templates."""
     package = name.replace("-", "_")
     base = name.removesuffix("-provider")
     return {
@@ -66,7 +66,7 @@ def template_values(name: str) -> dict[str, str]:
 
 
 def fill_template(text: str, marks: dict[str, str]) -> str:
-    """Return a template with its marks replaced; a mark nobody knows is a defect."""
+    """Return a template with its marks replaced; an unknown mark is a defect."""
     return re.sub(r"@@(\w+)@@", lambda found: marks[found[1]], text)
 
 
@@ -81,7 +81,7 @@ def _run(settings: NewProviderSettings, console: Console) -> int:
     if disk.exists(target) and (not disk.stat(target).is_directory or disk.list_names(target)):
         raise CommandError(f"{target}: exists and is not an empty directory", ExitCode.EXISTS)
     marks = template_values(settings.name)
-    # All of it is made before any of it is written.
+    # Render everything before writing anything.
     project = {
         fill_template(path, marks): fill_template(
             disk.read(f"{TEMPLATES}/{template}{ENDING}").decode(), marks
@@ -100,7 +100,7 @@ def _run(settings: NewProviderSettings, console: Console) -> int:
 NEW_PROVIDER = CliCommand(
     NewProviderSettings,
     _run,
-    """Write the project of a provider: a backend that works on machines that do not exist, tests that run the conformance
-    kit, a container file and a chart. It passes conformance as it is; its TODOs say what to replace.""",
+    """Create the project of a provider: a backend with simulated machines, tests that run the conformance kit, a container
+    file and a chart. It passes conformance unchanged; its TODOs mark what to replace.""",
     ("bigfleet new-provider acme-provider", "bigfleet new-provider acme --directory ../acme"),
 )

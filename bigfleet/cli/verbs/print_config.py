@@ -1,6 +1,6 @@
-"""`--print-config`: every effective value with the source it came from.
+"""`--print-config`: every effective value with its source.
 
-Why: with four sources, "which value holds, and who set it" must be one command away.
+Why: with four sources, a user must be able to see which value is in effect and where it comes from.
 Must never: show a masked value, or the user and password of a URL.
 Rules: packaging 1.2, rule 5.
 
@@ -37,7 +37,7 @@ def _shown(option: Option, value: object) -> str:
         return option.text(value)
     text = option.text(value)
     shown = MASK if option.cli.masked and text else _USER_INFO.sub(MASK, text)
-    # A whole document of one scalar: YAML's own quoting, without its end mark.
+    # A document of one scalar, for YAML's quoting, without its end marker.
     scalar = str(yaml.safe_dump(shown, default_flow_style=True, allow_unicode=True, width=10**6))
     return scalar.removesuffix("...\n").strip()
 

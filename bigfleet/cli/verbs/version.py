@@ -1,6 +1,6 @@
-"""`bigfleet version` and `bigfleetctl version`: which build this is, for people and for scripts.
+"""`bigfleet version` and `bigfleetctl version`: version and commit of this build.
 
-Must never: guess a commit; a build that was not told its commit says so.
+Must never: guess a commit; without one the output says `unknown`.
 """
 
 import platform
@@ -40,9 +40,7 @@ def _run(settings: OutputFlags, console: Console) -> int:
     return ExitCode.DONE
 
 
-_DESCRIPTION = (
-    "Print the version of this build, its commit where the build was told it, and the Python it runs on."
-)
+_DESCRIPTION = "Print the version of this build, its commit if known, and the version of Python."
 
 BIGFLEET = CliCommand(VersionSettings, _run, _DESCRIPTION, ("bigfleet version", "bigfleet version -o json"))
 BIGFLEETCTL = CliCommand(

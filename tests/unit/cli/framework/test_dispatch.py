@@ -96,7 +96,7 @@ def test_a_refused_file_is_told_with_its_name(run: Run) -> None:
 
 
 def test_a_command_cut_short_does_not_claim_success(run: Run) -> None:
-    assert run("tools", "fail", "interrupt") == (1, "", "sample: interrupted before it was done\n")
+    assert run("tools", "fail", "interrupt") == (1, "", "sample: interrupted before it had finished\n")
 
 
 def test_words_after_a_double_dash_are_never_flags(run: Run) -> None:

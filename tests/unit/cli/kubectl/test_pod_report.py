@@ -51,7 +51,7 @@ def node(name: str, phase: str, zone: str = "a", **status: Any) -> dict[str, Any
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        pytest.param(PodFacts(pod("Succeeded")), "asks for nothing", id="finished"),
+        pytest.param(PodFacts(pod("Succeeded")), "requests nothing", id="finished"),
         pytest.param(PodFacts(pod(schedulingGates=[{"name": "g"}])), "scheduling gates (g)", id="gated"),
         pytest.param(PodFacts(pod(nodeName="n1"), request()), "has a node, n1", id="scheduled"),
         pytest.param(PodFacts(pod()), "bigfleet-unschedulable-pod-controller running", id="no request"),

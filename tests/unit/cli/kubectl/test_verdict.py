@@ -52,11 +52,11 @@ def test_a_short_need_says_what_is_missing_and_why() -> None:
     (line,) = verdict_lines([HEADER, view], REQUEST)
     assert line == (
         "cycle 42: short of cpu 8, memory 1Gi with 1 machines; priority starved; "
-        "matching machines: 0 idle, 2 that could be bought, 256 in use or more; short for 5 cycles; gathers in r1; "
-        "waits, as no domain can hold the whole gang"
+        "matching machines: 0 idle, 2 speculative, 256 in use or more; short for 5 cycles; gathers in r1; "
+        "parked, since no domain can hold the whole gang"
     )
 
 
 def test_other_needs_are_not_shown() -> None:
     others = [HEADER, need(8, satisfied=True), need(7, "a", satisfied=True)]
-    assert verdict_lines(others, REQUEST) == ("cycle 42: no need like this one is known",)
+    assert verdict_lines(others, REQUEST) == ("cycle 42: the shard knows no such need",)
