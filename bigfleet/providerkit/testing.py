@@ -1,7 +1,7 @@
-"""Test a provider without a disk, a substrate or a second of waiting.
+"""Test a provider without a disk, real machines or real waiting.
 
     async def scenario() -> None:
-        async with VirtualProvider(ScriptedBackend([Slot.of("m-1", ...)])) as provider:
+        async with VirtualProvider(ScriptedBackend([DescribedMachine.of("m-1", ...)])) as provider:
             await provider.client.create("m-1")
             assert (await provider.settled("m-1"))[0].host
 
@@ -10,9 +10,9 @@
 Rules: providers 4.3.
 """
 
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.testing import (
+from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.providerkit.scripted import (
     BackendCall,
     MemoryStore,
     ReadyBackend,
@@ -26,12 +26,12 @@ from bigfleet.testing.net.network import Network
 
 __all__ = [
     "BackendCall",
+    "FencingToken",
     "MemoryStore",
     "Network",
-    "ProviderClient",
+    "RawProviderClient",
     "ReadyBackend",
     "ScriptedBackend",
-    "Token",
     "VirtualClock",
     "VirtualProvider",
     "WatchingBackend",

@@ -19,10 +19,10 @@ from bigfleet.provider.fake.control_http import ControlServer, check_loopback
 from bigfleet.provider.fake.inventory import read_inventory, slots_of
 from bigfleet.provider.fake.latency import fixed
 from bigfleet.provider.fake.lies.registry import parse_lies
-from bigfleet.provider.fake.life import no_machines
+from bigfleet.provider.fake.lifecycle import no_machines
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
-from bigfleet.provider.fake.script import Step, play, read_script
+from bigfleet.provider.fake.script import ScriptStep, play, read_script
 from bigfleet.provider.fake.seeding import CatalogueSeed
 from bigfleet.provider.fake.specs import parse_failures, parse_latencies, parse_stockout
 from bigfleet.provider.fake.state import JournalState, NoState
@@ -105,7 +105,7 @@ async def _serve(
     console: Console,
     options: FakeOptions,
     seeds: Seeds,
-    steps: tuple[Step, ...],
+    steps: tuple[ScriptStep, ...],
 ) -> int:
     async with provider_process(settings, console, settings.metrics_addr) as process:
         state = JournalState(settings.state, clock=process.clock) if settings.state is not None else NoState()
@@ -131,7 +131,7 @@ async def _serve(
 
 
 def _parts(
-    fake: FakeProvider, steps: tuple[Step, ...], process: ProviderProcess
+    fake: FakeProvider, steps: tuple[ScriptStep, ...], process: ProviderProcess
 ) -> dict[str, Coroutine[Any, Any, object]]:
     async def play_and_stay() -> None:
         await play(steps, fake, process.clock)

@@ -13,8 +13,8 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.provider.fault.backend import FaultBackend, FaultOptions
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
-from bigfleet.provider.kit.service import PROVIDER
-from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.kit.store import StateStore, Volatile
+from bigfleet.provider.methods import PROVIDER
 
 
 def serve(settings: FaultProviderSettings, console: Console) -> int:
@@ -29,7 +29,9 @@ def serve(settings: FaultProviderSettings, console: Console) -> int:
 
 async def _serve(settings: FaultProviderSettings, console: Console, options: FaultOptions) -> int:
     async with provider_process(settings, console, settings.metrics_addr) as process:
-        store: Store = Volatile() if settings.state is None else Journal(settings.state, clock=process.clock)
+        store: StateStore = (
+            Volatile() if settings.state is None else Journal(settings.state, clock=process.clock)
+        )
         kit = ProviderKit(
             FaultBackend(options, process.clock),
             store=store,

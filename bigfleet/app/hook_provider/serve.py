@@ -24,20 +24,20 @@ from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column, Listing, write
 from bigfleet.obs.logs import build_logger
 from bigfleet.provider.hook.bundled import BUNDLED
-from bigfleet.provider.hook.check import Checked
+from bigfleet.provider.hook.check import CheckReport
 from bigfleet.provider.hook.check import check as check_hooks
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.inventory import Inventory, warnings_of
-from bigfleet.provider.hook.hooks import Hooks
+from bigfleet.provider.hook.core.inventory import HookInventory, warnings_of
+from bigfleet.provider.hook.hooks import HookRunner
 from bigfleet.provider.hook.processes import SystemProcesses
 from bigfleet.provider.hook.provider import HookProvider
 from bigfleet.provider.hook.sources import InventorySource
 from bigfleet.provider.kit.admin import AdminSocket
-from bigfleet.provider.kit.audit import AuditFile, LogAudit
+from bigfleet.provider.kit.audit import RepairAuditFile, RepairAuditLog
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.service import PROVIDER
-from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.kit.store import StateStore, Volatile
+from bigfleet.provider.methods import PROVIDER
 
 _COLUMNS = tuple(Column(name.upper(), name) for name in ("hook", "file", "machine", "result", "detail"))
 
@@ -47,7 +47,7 @@ def check(settings: HookProviderSettings, console: Console) -> int:
     disk, clock = SystemDisk(), SystemClock()
     inventory = _loaded(InventorySource(disk, _absolute(settings), BUNDLED))
     with tempfile.TemporaryDirectory(prefix="bigfleet-hook-") as directory:
-        hooks = Hooks(
+        hooks = HookRunner(
             SystemProcesses(clock),
             environ=console.environ,
             disk=disk,
@@ -101,7 +101,7 @@ async def _serve(settings: HookProviderSettings, console: Console) -> int:
             store=store,
             limits=_limits(settings),
             metrics=process.metrics,
-            audit=AuditFile(disk, Path(state) / "audit.jsonl") if state else LogAudit(log),
+            audit=RepairAuditFile(disk, Path(state) / "audit.jsonl") if state else RepairAuditLog(log),
             require_fencing=settings.require_fencing,
             require_shard_san=settings.require_shard_san,
         )
@@ -141,7 +141,7 @@ async def _open_admin(
     stack.push_async_callback(admin.close)
 
 
-def _store(settings: HookProviderSettings, disk: SystemDisk, clock: Clock) -> tuple[Store, str]:
+def _store(settings: HookProviderSettings, disk: SystemDisk, clock: Clock) -> tuple[StateStore, str]:
     if settings.state == MEMORY:
         return Volatile(), ""
     ensure_directory(disk, settings.state)
@@ -175,14 +175,16 @@ def _absolute(settings: HookProviderSettings) -> list[Path]:
     return [path.absolute() for path in settings.inventory]
 
 
-def _loaded(source: InventorySource) -> Inventory:
+def _loaded(source: InventorySource) -> HookInventory:
     try:
         return source.load()
     except InventoryError as error:
         raise UsageError(f"--inventory: {error}") from error
 
 
-def _print(settings: HookProviderSettings, console: Console, inventory: Inventory, checked: Checked) -> None:
+def _print(
+    settings: HookProviderSettings, console: Console, inventory: HookInventory, checked: CheckReport
+) -> None:
     rows = [
         {
             "hook": tried.kind.value,

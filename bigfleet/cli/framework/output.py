@@ -13,6 +13,7 @@ from json import dumps
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.document.listing import Column, Listing
+from bigfleet.model.times import rfc3339_of
 
 # Column and Listing are exported here too, so that a command imports its output from one module.
 __all__ = [
@@ -116,7 +117,7 @@ def rfc3339(moment: datetime) -> str:
     """Return a time as RFC 3339 in UTC; raises ValueError for a time without a zone."""
     if moment.tzinfo is None:
         raise ValueError("a time without a zone cannot be printed")
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return rfc3339_of(moment)
 
 
 def _record_table(record: OutputRecord) -> str:

@@ -66,11 +66,11 @@ def _explain(settings: ExplainSettings, console: Console) -> int:
 def _content(settings: ExplainSettings, console: Console) -> dict[str, Any]:
     # Imported here: the engine imports numpy, which takes longer than --help may.
     from bigfleet.document.snapshot import read_situation
-    from bigfleet.explain.question import explain_in
+    from bigfleet.explain.what_if import explain_document
 
     document = read_situation(read_snapshot(settings, settings.file, settings.shard, console))
     edits = read_edit_files(settings.edit, console)
-    return explain_in(
+    return explain_document(
         document, edits, need=settings.need, machine=settings.machine, quick=settings.quick, prefix="--"
     )
 

@@ -10,25 +10,18 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from bigfleet.aio.net import Channel, Code, RpcError
-from bigfleet.aio.service import ServiceSpec, UnaryMethod
+from bigfleet.aio.service import UnaryMethod
 from bigfleet.provider.conformance.calls import (
     NO_TOKEN,
     CallLog,
-    Token,
+    CallToken,
     told_bytes,
     told_code,
     told_machine,
 )
 from bigfleet.provider.conformance.states import State, state_name
+from bigfleet.provider.methods import CONFIGURE, CREATE, DELETE, DRAIN, GET, LIST
 from bigfleet.v1alpha1 import provider_pb2 as pb
-
-PROVIDER: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["CapacityProvider"])
-_CREATE: Final = PROVIDER.unary("Create", pb.CreateRequest, pb.TransitionAck)
-_CONFIGURE: Final = PROVIDER.unary("Configure", pb.ConfigureRequest, pb.TransitionAck)
-_DRAIN: Final = PROVIDER.unary("Drain", pb.DrainRequest, pb.TransitionAck)
-_DELETE: Final = PROVIDER.unary("Delete", pb.DeleteRequest, pb.TransitionAck)
-_GET: Final = PROVIDER.unary("Get", pb.MachineRef, pb.Machine)
-_LIST: Final = PROVIDER.unary("List", pb.ListFilter, pb.MachineList)
 
 BLOB: Final = b"# conformance"
 
@@ -36,7 +29,7 @@ _Mutation = TypeVar("_Mutation", pb.CreateRequest, pb.ConfigureRequest, pb.Drain
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class MutationReply:
     """The answer to a mutating call; without success the id is empty and the record blank."""
 
     code: Code
@@ -57,7 +50,7 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class GetReply:
     """The answer to Get."""
 
     code: Code
@@ -73,7 +66,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListReply:
     """The answer to List."""
 
     code: Code
@@ -103,25 +96,25 @@ class Caller:
         self._channel, self._log, self._deadline_s = channel, log, deadline_s
 
     async def create(
-        self, machine_id: str, token: Token = NO_TOKEN, *, timeout_s: float | None = None
-    ) -> Ack:
+        self, machine_id: str, token: CallToken = NO_TOKEN, *, timeout_s: float | None = None
+    ) -> MutationReply:
         request = pb.CreateRequest(
             machine_id=machine_id,
             shard_id=token.shard,
             shard_epoch=token.epoch,
             sequence_number=token.sequence,
         )
-        return await self._mutate(_CREATE, request, f"Create {machine_id!r}, {token}", timeout_s)
+        return await self._mutate(CREATE, request, f"Create {machine_id!r}, {token}", timeout_s)
 
     async def configure(
         self,
         machine_id: str,
         cluster: str,
-        token: Token = NO_TOKEN,
+        token: CallToken = NO_TOKEN,
         *,
         metadata: Mapping[str, str] | None = None,
         blob: bytes = BLOB,
-    ) -> Ack:
+    ) -> MutationReply:
         request = pb.ConfigureRequest(
             machine_id=machine_id,
             cluster_id=cluster,
@@ -133,9 +126,9 @@ class Caller:
         )
         size = f"{len(metadata or {})} metadata keys, blob of {len(blob)} bytes"
         asked = f"Configure {machine_id!r} for cluster {cluster!r}, {size}, {token}"
-        return await self._mutate(_CONFIGURE, request, asked)
+        return await self._mutate(CONFIGURE, request, asked)
 
-    async def drain(self, machine_id: str, grace_s: int, token: Token = NO_TOKEN) -> Ack:
+    async def drain(self, machine_id: str, grace_s: int, token: CallToken = NO_TOKEN) -> MutationReply:
         request = pb.DrainRequest(
             machine_id=machine_id,
             grace_period_seconds=grace_s,
@@ -143,25 +136,25 @@ class Caller:
             shard_epoch=token.epoch,
             sequence_number=token.sequence,
         )
-        return await self._mutate(_DRAIN, request, f"Drain {machine_id!r} with grace {grace_s}, {token}")
+        return await self._mutate(DRAIN, request, f"Drain {machine_id!r} with grace {grace_s}, {token}")
 
-    async def delete(self, machine_id: str, token: Token = NO_TOKEN) -> Ack:
+    async def delete(self, machine_id: str, token: CallToken = NO_TOKEN) -> MutationReply:
         request = pb.DeleteRequest(
             machine_id=machine_id,
             shard_id=token.shard,
             shard_epoch=token.epoch,
             sequence_number=token.sequence,
         )
-        return await self._mutate(_DELETE, request, f"Delete {machine_id!r}, {token}")
+        return await self._mutate(DELETE, request, f"Delete {machine_id!r}, {token}")
 
-    async def get(self, machine_id: str, *, poll: bool = False) -> Sight:
+    async def get(self, machine_id: str, *, poll: bool = False) -> GetReply:
         record = self._log.begin(f"Get {machine_id!r}", poll=poll)
         try:
-            reply = await self._channel.unary(_GET, pb.MachineRef(id=machine_id), timeout_s=self._deadline_s)
+            reply = await self._channel.unary(GET, pb.MachineRef(id=machine_id), timeout_s=self._deadline_s)
         except RpcError as error:
-            sight = Sight(error.code, error.detail, pb.Machine())
+            sight = GetReply(error.code, error.detail, pb.Machine())
         else:
-            sight = Sight(Code.OK, "", reply.message)
+            sight = GetReply(Code.OK, "", reply.message)
         self._log.end(record, str(sight))
         return sight
 
@@ -172,18 +165,18 @@ class Caller:
         max_results: int = 0,
         since: bytes = b"",
         poll: bool = False,
-    ) -> Listing:
+    ) -> ListReply:
         asked = "List " + ("+".join(state_name(state) for state in states) or "all")
         asked += f", at most {max_results}" if max_results else ""
         asked += f", since {told_bytes(since)}" if since else ""
         record = self._log.begin(asked, poll=poll)
         request = pb.ListFilter(states=states, max_results=max_results, since_revision=since)
         try:
-            reply = await self._channel.unary(_LIST, request, timeout_s=self._deadline_s)
+            reply = await self._channel.unary(LIST, request, timeout_s=self._deadline_s)
         except RpcError as error:
-            listing = Listing(error.code, error.detail, (), b"")
+            listing = ListReply(error.code, error.detail, (), b"")
         else:
-            listing = Listing(Code.OK, "", tuple(reply.message.machines), reply.message.revision)
+            listing = ListReply(Code.OK, "", tuple(reply.message.machines), reply.message.revision)
         self._log.end(record, str(listing))
         return listing
 
@@ -197,14 +190,14 @@ class Caller:
         request: _Mutation,
         asked: str,
         timeout_s: float | None = None,
-    ) -> Ack:
+    ) -> MutationReply:
         record = self._log.begin(asked, poll=False)
         try:
             reply = await self._channel.unary(method, request, timeout_s=timeout_s or self._deadline_s)
         except RpcError as error:
-            ack = Ack(error.code, error.detail, "", pb.Machine())
+            ack = MutationReply(error.code, error.detail, "", pb.Machine())
             self._log.end(record, str(ack))
         else:
-            ack = Ack(Code.OK, "", reply.message.operation_id, reply.message.machine)
+            ack = MutationReply(Code.OK, "", reply.message.operation_id, reply.message.machine)
             self._log.end(record, f"{ack}, {told_machine(ack.machine)}")
         return ack

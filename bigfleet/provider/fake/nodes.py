@@ -1,9 +1,7 @@
-"""What is known about the nodes of machines that are not there: whether one has joined, whether one is empty.
+"""The nodes of fake machines: whether one has joined its cluster, and whether one is empty.
 
-Why: where a test has real clusters, a machine is Configured because its node joined and Idle again because its node was
-emptied; both facts are made by somebody else, a test's kubelet and a test's eviction, who has to be asked or to tell.
-Must never: end a wait for a join by itself (the configure timeout does), keep a blob longer than its node takes to join, or
-hand a blob to a log: this is the one place of the fake that has one, and only while it waits for joins.
+Why: in tests with real clusters the test's own kubelet and evictions decide both; callables or verbs report them.
+Must never: end a wait for a join (the configure timeout does), keep a blob after its node has joined, or log a blob.
 Rules: decision O4 (a drain lasts until the node is empty or the grace ends); ADR-0056; ADR-0100 (joins).
 """
 
@@ -14,29 +12,29 @@ from typing import Final, TypeAlias
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.provider.fake.events import EventLog
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 
 POLL_S: Final = 0.5
-"""How often a callable is asked again; whoever tells is heard at once."""
+"""Time between two calls of a callable; verbs take effect at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class JoiningNode:
     """A machine that has its blob and whose node has not joined yet."""
 
-    machine: Machine
+    machine: MachineRecord
     cluster: str
     operation_id: str
     blob: bytes = field(repr=False)
 
 
-NodeJoined: TypeAlias = Callable[[Joining], Awaitable[bool]]
-"""Tells whether the node of a machine has joined its cluster and is Ready; may well be what lets it join."""
-NodeEmpty: TypeAlias = Callable[[Machine], Awaitable[bool]]
-"""Tells whether nothing runs any more on the node of a machine that drains."""
+NodeJoined: TypeAlias = Callable[[JoiningNode], Awaitable[bool]]
+"""Returns whether the node of a machine has joined its cluster and is Ready; it may make it join."""
+NodeEmpty: TypeAlias = Callable[[MachineRecord], Awaitable[bool]]
+"""Returns whether nothing runs any more on the node of a draining machine."""
 
 
-class Nodes:
+class FakeNodes:
     """The nodes of one fake; without arguments they join at once and are always empty."""
 
     def __init__(
@@ -52,20 +50,20 @@ class Nodes:
         self._clock, self._events = clock, events
         self.until_joined, self._node_joined = until_joined or node_joined is not None, node_joined
         self.until_empty, self._node_empty = until_empty or node_empty is not None, node_empty
-        self._joining: dict[str, Joining] = {}
+        self._joining: dict[str, JoiningNode] = {}
         self._joined: set[str] = set()
         self._emptied: set[str] = set()
-        self._told: dict[str, asyncio.Future[None]] = {}
+        self._waiting: dict[str, asyncio.Future[None]] = {}
 
-    # For whoever tells.
+    # For the verbs.
 
     @property
-    def joining(self) -> tuple[Joining, ...]:
-        """The machines whose nodes are awaited, the longest waiting first."""
+    def joining(self) -> tuple[JoiningNode, ...]:
+        """The machines that wait for their nodes, the longest waiting first."""
         return tuple(self._joining.values())
 
     def joined(self, machine_id: str) -> bool:
-        """Say that the node of a machine is Ready; False when nobody waits for it."""
+        """Report that the node of a machine is Ready; False when the machine does not wait for it."""
         if machine_id not in self._joining:
             return False
         self._joined.add(machine_id)
@@ -73,18 +71,18 @@ class Nodes:
         return True
 
     def emptied(self, machine_id: str) -> None:
-        """Say that nothing runs any more on the node of a machine; it may be said before the drain begins."""
+        """Report that the node of a machine is empty; may come before the drain begins."""
         self._emptied.add(machine_id)
         self._tell(machine_id)
 
     # For the backend.
 
     def bound(self, machine_id: str) -> None:
-        """Forget what was said of the binding before."""
+        """Forget reports about the machine's binding before."""
         self._emptied.discard(machine_id)
 
-    async def join(self, joining: Joining) -> None:
-        """Wait until the node has joined; whoever waits here has a timeout of his own."""
+    async def join(self, joining: JoiningNode) -> None:
+        """Wait until the node has joined; the caller has a timeout."""
         machine_id = joining.machine.id
         self._joining[machine_id] = joining
         self._events.add("joining", id=machine_id, cluster=joining.cluster)
@@ -96,7 +94,7 @@ class Nodes:
             self._joining.pop(machine_id, None)
             self._joined.discard(machine_id)
 
-    async def empty(self, machine: Machine, grace_s: float) -> None:
+    async def empty(self, machine: MachineRecord, grace_s: float) -> None:
         """Wait until the node is empty, or until the grace ends."""
         end_s = monotonic_s(self._clock) + grace_s
         empty = await self._is_empty(machine)
@@ -105,32 +103,32 @@ class Nodes:
             empty = await self._is_empty(machine)
         self._events.add("drained", id=machine.id, by="empty" if empty else "grace")
 
-    async def _has_joined(self, joining: Joining) -> bool:
+    async def _has_joined(self, joining: JoiningNode) -> bool:
         if joining.machine.id in self._joined:
             return True
         return self._node_joined is not None and await self._node_joined(joining)
 
-    async def _is_empty(self, machine: Machine) -> bool:
+    async def _is_empty(self, machine: MachineRecord) -> bool:
         if machine.id in self._emptied:
             return True
         return self._node_empty is not None and await self._node_empty(machine)
 
     async def _look_again(self, machine_id: str, after_s: float) -> None:
-        """Wait so long, or until somebody tells something about this node."""
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._told[machine_id] = told
-        timer = self._clock.call_later(after_s, lambda: _wake(told))
+        """Wait so many seconds, or until a verb reports something about this node."""
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[machine_id] = wake
+        timer = self._clock.call_later(after_s, lambda: _wake(wake))
         try:
-            await told
+            await wake
         finally:
             timer.cancel()
-            self._told.pop(machine_id, None)
+            self._waiting.pop(machine_id, None)
 
     def _tell(self, machine_id: str) -> None:
-        if machine_id in self._told:
-            _wake(self._told[machine_id])
+        if machine_id in self._waiting:
+            _wake(self._waiting[machine_id])
 
 
-def _wake(told: "asyncio.Future[None]") -> None:
-    if not told.done():
-        told.set_result(None)
+def _wake(wake: "asyncio.Future[None]") -> None:
+    if not wake.done():
+        wake.set_result(None)

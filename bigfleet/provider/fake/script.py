@@ -1,7 +1,6 @@
-"""Verbs at their times, from a file: so every fault that the control can cause can also be caused by a flag.
+"""Runs verbs at given times from a file, so that a flag can cause every fault that the control can.
 
-Why: a run that is to be repeated must not hang on somebody pressing a button.
-Must never: go on in silence after a step that could not be done.
+Must never: continue after a step that failed.
 Rules: providers 5.3 (each row by flag and by control).
 
     - {at: 10m, do: fail, zone: zone-a, capacity_type: Spot}
@@ -28,16 +27,16 @@ class ScriptError(BigFleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One verb at one time, in seconds since the start."""
+class ScriptStep:
+    """One verb and its time in seconds since the start."""
 
     at_s: float
     verb: str
     body: dict[str, object] = field(default_factory=dict)
 
 
-def read_script(data: bytes) -> tuple[Step, ...]:
-    """Read a file of `--script`; `DocumentError` names the path of whatever is wrong."""
+def read_script(data: bytes) -> tuple[ScriptStep, ...]:
+    """Read a file of `--script`; `DocumentError` names the path of what is invalid."""
     document = parse_yaml(data)
     if document is None:
         return ()
@@ -52,8 +51,8 @@ def read_script(data: bytes) -> tuple[Step, ...]:
     return tuple(sorted(steps, key=lambda step: step.at_s))
 
 
-async def play(steps: Sequence[Step], fake: FakeProvider, clock: Clock) -> None:
-    """Do everything at its time; returns after the last step."""
+async def play(steps: Sequence[ScriptStep], fake: FakeProvider, clock: Clock) -> None:
+    """Run every step at its time; return after the last."""
     start_s = monotonic_s(clock)
     for step in steps:
         left_s = start_s + step.at_s - monotonic_s(clock)
@@ -65,7 +64,7 @@ async def play(steps: Sequence[Step], fake: FakeProvider, clock: Clock) -> None:
             raise ScriptError(f"script at {step.at_s:g} s: {step.verb}: {error}") from error
 
 
-def _step(raw: object) -> Step:
+def _step(raw: object) -> ScriptStep:
     if not isinstance(raw, dict):
         raise DocumentError("", shown(raw), "an object with at, do and the fields of the verb")
     verb = raw.get("do")
@@ -73,6 +72,6 @@ def _step(raw: object) -> Step:
         allowed = ", ".join(name for name, known in VERBS.items() if known.changes)
         raise DocumentError("do", shown(verb), f"one of {allowed}")
     body = {name: value for name, value in raw.items() if name not in _OWN}
-    read_form(body, VERBS[verb].form)  # a misspelt field is told at the start, not after ten minutes
+    read_form(body, VERBS[verb].form)  # a misspelt field is an error at start, not after ten minutes
     at = raw.get("at", "0")
-    return Step(parse_duration(str(at), "at"), verb, body)
+    return ScriptStep(parse_duration(str(at), "at"), verb, body)

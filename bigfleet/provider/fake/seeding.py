@@ -1,8 +1,6 @@
-"""The machines a fake starts with, from a catalogue of workloads.
+"""Machines of a fake from a workload catalogue, the same fleet that benchmarks generate.
 
-Why: a scale test that says "realistic, 250 configured per cluster" must find the same fleet in the fake, in the benchmarks
-and in the simulator; the workload room makes all three.
-Must never: draw from anything but the seed, or make machines in another way than `bigfleet.workload.fleet`.
+Must never: use another source of randomness than the seed, or another generator than `bigfleet.workload.fleet`.
 Rules: providers 5.1, scaletest 4.2 to 4.5.
 """
 
@@ -13,7 +11,7 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import Assignment
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.wire.metadata import OWNER_SHARD, assignment_to_metadata
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.catalogues import REALISTIC
@@ -23,7 +21,7 @@ from bigfleet.workload.profiles import ScaleProfile, SeedCounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueSeed:
-    """How many machines of each tier, for the shard of one ordinal; clusters are those of the whole fleet."""
+    """Numbers of machines of each tier for one shard; `clusters` counts those of the whole fleet."""
 
     catalogue: Catalogue = REALISTIC
     idle: int = 0
@@ -35,7 +33,7 @@ class CatalogueSeed:
     ordinal: int = 0
     shards: int = 1
     owner_shard: str = ""
-    """Whose mark bound machines carry; empty leaves the key out, and any shard takes them."""
+    """The owner in the metadata of bound machines; empty leaves the key out, so that any shard takes them."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -50,8 +48,8 @@ class CatalogueSeed:
         if self.configured_per_cluster and not self.clusters:
             raise InvalidFieldError("clusters", 0, "1 or more together with configured-per-cluster")
 
-    def slots(self) -> Iterator[Slot]:
-        """Make the machines, some thousands at a time."""
+    def slots(self) -> Iterator[DescribedMachine]:
+        """Yield the machines, generated some thousands at a time."""
         stamps = _Stamps(self.owner_shard)
         for part in fleet_parts(self._profile(), SeededRng(self.seed), self.ordinal):
             yield from _slots(part, stamps)
@@ -71,7 +69,7 @@ class CatalogueSeed:
 
 @dataclass(frozen=True, slots=True)
 class _Counted(ScaleProfile):
-    """A profile whose counts are given and not derived."""
+    """A profile whose counts are given, not derived."""
 
     cluster_count: int = 0
     counts: SeedCounts = field(default_factory=lambda: SeedCounts(0, 0, 0, 0))
@@ -88,7 +86,7 @@ class _Counted(ScaleProfile):
 
 
 class _Stamps:
-    """Assignments as the map that a provider keeps for a shard; each made once."""
+    """Assignments as shard metadata, each encoded once."""
 
     def __init__(self, owner_shard: str) -> None:
         self._owner_shard = owner_shard
@@ -104,13 +102,13 @@ class _Stamps:
         return found
 
 
-def _slots(part: FleetPart, stamps: _Stamps) -> Iterator[Slot]:
+def _slots(part: FleetPart, stamps: _Stamps) -> Iterator[DescribedMachine]:
     if part.tier is CONFIGURED:
         for machine_id, shape, stamp in zip(part.ids, part.shapes, part.stamps, strict=True):
-            yield Slot(
+            yield DescribedMachine(
                 machine_id, shape, host_ref(machine_id), part.tier.state, part.cluster, stamps.of(stamp)
             )
         return
     has_host = part.tier.has_host
     for machine_id, shape in zip(part.ids, part.shapes, strict=True):
-        yield Slot(machine_id, shape, host_ref(machine_id) if has_host else "")
+        yield DescribedMachine(machine_id, shape, host_ref(machine_id) if has_host else "")

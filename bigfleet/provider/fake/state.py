@@ -1,11 +1,9 @@
-"""Where a fake keeps its state over restarts, and how it is told to forget it.
+"""The state of a fake over restarts, kept or forgotten.
 
-Why: "restart with and without state" is a row of the failure matrix; the kit knows stores, not how to begin a second one.
 Must never: delete anything but the files of its own journal.
 Rules: providers 5.1 (`--state`), 5.2 (`/restart`, `/reset`).
 """
 
-from collections.abc import Callable
 from os import fspath
 from typing import Final, Protocol
 
@@ -14,21 +12,21 @@ from bigfleet.aio.disk import AnyPath, Disk
 from bigfleet.aio.rng import Rng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.provider.kit.journal import Journal
-from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.kit.store import StateStore, Volatile
 
 _SNAPSHOT: Final = "snapshot"
 _JOURNAL_FILES: Final = ("journal.", _SNAPSHOT, f".{_SNAPSHOT}")
 
 
-class State(Protocol):
-    """A place for one provider's state."""
+class FakeState(Protocol):
+    """Opens stores for one provider's state."""
 
-    def open(self) -> Store:
-        """Return a store on what is there."""
+    def open(self) -> StateStore:
+        """Return a store on the present state."""
         ...
 
     def forget(self) -> None:
-        """Make the next store an empty one; only while none is open."""
+        """Make the next store empty; only while none is open."""
         ...
 
     @property
@@ -38,35 +36,17 @@ class State(Protocol):
 
 
 class NoState:
-    """Memory only: every start is the first one."""
+    """Keeps nothing: every start is a first start."""
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         return Volatile()
 
     def forget(self) -> None:
-        """There is nothing."""
+        """There is nothing to forget."""
 
     @property
     def kept(self) -> bool:
         return False
-
-
-class KeptState:
-    """A store that outlives its kits and may be opened as often as wanted, such as the one in memory that tests use."""
-
-    def __init__(self, make: Callable[[], Store]) -> None:
-        self._make = make
-        self._store = make()
-
-    def open(self) -> Store:
-        return self._store
-
-    def forget(self) -> None:
-        self._store = self._make()
-
-    @property
-    def kept(self) -> bool:
-        return next(self._store.open(), None) is not None
 
 
 class JournalState:
@@ -83,7 +63,7 @@ class JournalState:
         self._directory, self._disk = directory, disk or SystemDisk()
         self._clock, self._rng = clock, rng
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         return Journal(self._directory, disk=self._disk, clock=self._clock, rng=self._rng)
 
     def forget(self) -> None:

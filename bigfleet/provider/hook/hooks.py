@@ -1,6 +1,5 @@
-"""Calls hooks: one per machine at a time, so many at once, each with its blob in a file that ends with it.
+"""Runs hooks: one per machine at a time, a limited number at once, each with its blob in a temporary file.
 
-Why: order, environment and secrets of every hook are decided in one place, whoever calls it and why.
 Must never: let a blob outlive its hook or reach a log; put more into a hook's environment than the protocol names.
 Rules: providers 7.3.
 """
@@ -16,47 +15,47 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.aio.disk import Disk, DiskError, OpenMode, ensure_directory
-from bigfleet.provider.hook.core.exits import Verdict, told, verdict
-from bigfleet.provider.hook.core.inventory import HookKind, Inventory
+from bigfleet.provider.hook.core.exits import HookOutcome, describe_exit, outcome_of
+from bigfleet.provider.hook.core.inventory import HookInventory, HookKind
 from bigfleet.provider.hook.core.protocol import (
     BLOB_VARIABLE,
     DEFAULT_PATH,
     DRY_RUN_VARIABLE,
     INHERITED,
-    Words,
+    HookRequest,
 )
-from bigfleet.provider.hook.processes import MAX_LINE_BYTES, Command, Processes
+from bigfleet.provider.hook.processes import MAX_LINE_BYTES, HookCommand, Processes
 from bigfleet.provider.kit.core.texts import one_line, without_secret
 
 DEFAULT_PARALLEL: Final = 16
 MAX_DISCOVERED_BYTES: Final = 256 * 1024 * 1024
-_LINES_LOGGED: Final = 1000  # of one call; a hook that shouts must not fill the log
+_LINES_LOGGED: Final = 1000  # per call; a hook that writes without end must not fill the log
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """How a hook ended, what it printed, and its own last word on standard error."""
+class HookResult:
+    """How a hook ended, what it printed, and its last line on standard error."""
 
-    verdict: Verdict
+    outcome: HookOutcome
     code: int
     output: bytes
     last_line: str
 
     @property
     def reason(self) -> str:
-        """Why it ended so, in the hook's words if it had any."""
-        return self.last_line or told(self.code)
+        """The hook's last line on standard error, else its exit code in words."""
+        return self.last_line or describe_exit(self.code)
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The lock of one machine, and how many hold it or wait for it."""
+    """The lock of one machine, with the number of its holders and waiters."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
-class Hooks:
+class HookRunner:
     """The hooks of one provider."""
 
     def __init__(
@@ -78,30 +77,37 @@ class Hooks:
         self._blobs = 0
 
     def prepare(self) -> None:
-        """Make the private directory, and clear what a process that was killed left in it."""
+        """Create the private directory, and remove what a killed process left in it."""
         ensure_directory(self._disk, self._blob_directory)
         for name in self._disk.list_names(self._blob_directory):
             self._disk.remove(posixpath.join(self._blob_directory, name))
 
     def is_busy(self, machine_id: str) -> bool:
-        """Tell whether a hook works on the machine now."""
+        """Return whether a hook works on the machine now."""
         return machine_id in self._busy
 
     async def call(
-        self, inventory: Inventory, words: Words, *, blob: bytes | None = None, timeout_s: float | None = None
-    ) -> Answer:
-        """Run the hook of a kind to its end; TimeoutError once it was ended for taking too long.
+        self,
+        inventory: HookInventory,
+        request: HookRequest,
+        *,
+        blob: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> HookResult:
+        """Run the hook of a kind to its end; TimeoutError when it took too long and was terminated.
 
         Raises `SpawnError` if it cannot be started and `DiskError` if its blob cannot be written.
         """
-        async with self._turn(words.subject.id if words.subject else ""):
+        async with self._turn(request.subject.id if request.subject else ""):
             with self._blob_file(blob) as path:
                 async with timeout(self._clock, timeout_s):
-                    return await self._run(inventory, words, path, blob or b"")
+                    return await self._run(inventory, request, path, blob or b"")
 
-    async def _run(self, inventory: Inventory, words: Words, blob_path: str, blob: bytes) -> Answer:
+    async def _run(
+        self, inventory: HookInventory, request: HookRequest, blob_path: str, blob: bytes
+    ) -> HookResult:
         last, count = "", 0
-        log = self._log.bind(hook=words.kind.value, machine=words.subject.id if words.subject else "")
+        log = self._log.bind(hook=request.kind.value, machine=request.subject.id if request.subject else "")
 
         def hear(line: str) -> None:
             nonlocal last, count
@@ -112,20 +118,20 @@ class Hooks:
             if count <= _LINES_LOGGED:
                 log.info("hook_said", line=said)
 
-        command = Command(
-            inventory.hooks[words.kind],
-            words.arguments,
-            words.encode(),
+        command = HookCommand(
+            inventory.hooks[request.kind],
+            request.arguments,
+            request.encode(),
             self._environment(inventory, blob_path),
-            keep_bytes=MAX_DISCOVERED_BYTES if words.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
+            keep_bytes=MAX_DISCOVERED_BYTES if request.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
         )
         ended = await self._processes.run(command, hear)
         if count > _LINES_LOGGED:
             log.warning("hook_said_too_much", lines=count, logged=_LINES_LOGGED)
         log.debug("hook_ended", code=ended.code)
-        return Answer(verdict(words.kind, ended.code), ended.code, ended.output, last)
+        return HookResult(outcome_of(request.kind, ended.code), ended.code, ended.output, last)
 
-    def _environment(self, inventory: Inventory, blob_path: str) -> dict[str, str]:
+    def _environment(self, inventory: HookInventory, blob_path: str) -> dict[str, str]:
         names = (*INHERITED, *inventory.pass_env)
         found = {
             "PATH": DEFAULT_PATH,
@@ -139,7 +145,7 @@ class Hooks:
 
     @asynccontextmanager
     async def _turn(self, machine_id: str) -> AsyncIterator[None]:
-        """Wait until nobody works on the machine, then for a place; in this order, so that no place is held in waiting."""
+        """Wait for the machine's lock, then for a permit; in this order, so that no waiter holds a permit."""
         turn = self._busy.setdefault(machine_id, _Turn())
         turn.users += 1
         try:
@@ -147,9 +153,8 @@ class Hooks:
                 yield
         finally:
             turn.users -= 1
-            if (
-                not turn.users
-            ):  # not `locked`: a lock that was just let go has nobody in it and may be wanted all the same
+            # Not `locked`: a lock that was just released may still have waiters.
+            if not turn.users:
                 del self._busy[machine_id]
 
     @contextmanager
@@ -164,5 +169,5 @@ class Hooks:
                 file.pwrite(0, blob)
             yield path
         finally:
-            with suppress(DiskError):  # a disk that refused the file may refuse this too
+            with suppress(DiskError):  # a disk that failed to write may fail to remove
                 self._disk.remove(path)

@@ -1,7 +1,6 @@
-"""Asks the probe hook about every machine that should be well, and gives up on one after three bad answers in a row.
+"""Runs the probe hook for every Idle or Configured machine, and fails one after three failures in a row.
 
-Why: hardware dies between two operations, and a shard counts on what is Idle or Configured.
-Must never: touch a machine that an operation works on, or fail one for a single bad answer.
+Must never: probe a machine that an operation works on, or fail one for a single failed probe.
 Rules: providers 7.3 (`probe`), 1.2 (a stable machine may fail unasked), decision S1.
 """
 
@@ -13,14 +12,14 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.hook.core.exits import Verdict
-from bigfleet.provider.hook.core.inventory import HookKind, Inventory
-from bigfleet.provider.hook.core.protocol import Subject, Words
-from bigfleet.provider.hook.hooks import Hooks
+from bigfleet.provider.hook.core.exits import HookOutcome
+from bigfleet.provider.hook.core.inventory import HookInventory, HookKind
+from bigfleet.provider.hook.core.protocol import HookMachine, HookRequest
+from bigfleet.provider.hook.hooks import HookRunner
 from bigfleet.provider.hook.processes import SpawnError
 from bigfleet.provider.hook.sources import InventorySource
 from bigfleet.provider.kit.core.transitions import Lost
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 
 INTERVAL_S: Final = 60.0
 TIMEOUT_S: Final = 30.0
@@ -29,49 +28,49 @@ PROBED_STATES: Final = frozenset({MachineState.IDLE, MachineState.CONFIGURED})
 
 
 class Prober:
-    """Counts bad answers in a row, by machine."""
+    """Counts failed probes in a row, by machine."""
 
     def __init__(
         self,
         source: InventorySource,
-        hooks: Hooks,
+        hooks: HookRunner,
         *,
         clock: Clock,
         log: FilteringBoundLogger,
-        machines: Callable[[], Iterable[Machine]],
-        subject: Callable[[Machine], Subject],
-        happened: Callable[[Lost], Awaitable[bool]],
+        machines: Callable[[], Iterable[MachineRecord]],
+        subject: Callable[[MachineRecord], HookMachine],
+        report_event: Callable[[Lost], Awaitable[bool]],
         interval_s: float = INTERVAL_S,
         at_once: int = 4,
     ) -> None:
         self._source, self._hooks, self._clock, self._log = source, hooks, clock, log
-        self._machines, self._subject, self._happened = machines, subject, happened
+        self._machines, self._subject, self._report_event = machines, subject, report_event
         self._interval_s = interval_s
-        # Fewer than there are places, so that operations never wait behind a whole round of probes.
+        # Fewer than hooks may run at once, so that operations do not wait behind a round of probes.
         self._places = asyncio.Semaphore(at_once)
         self._failures: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Probe round after round, for ever."""
+        """Probe all machines at every interval until cancelled."""
         while True:
             await self._clock.sleep(self._interval_s)
             await self.round()
 
     async def round(self) -> None:
-        """Probe every machine that should be well, once."""
+        """Probe every Idle or Configured machine once."""
         inventory = self._source.inventory
         if HookKind.PROBE not in inventory.hooks:
             self._failures.clear()
             return
         machines = [machine for machine in self._machines() if machine.state in PROBED_STATES]
-        # Only machines probed in this round are remembered: one that left and came back begins anew.
+        # Only machines probed in this round are counted: one that left and came back starts at 0.
         well = {machine.id for machine in machines}
         self._failures = {name: count for name, count in self._failures.items() if name in well}
         async with asyncio.TaskGroup() as group:
             for machine in machines:
                 group.create_task(self._probe(inventory, machine))
 
-    async def _probe(self, inventory: Inventory, machine: Machine) -> None:
+    async def _probe(self, inventory: HookInventory, machine: MachineRecord) -> None:
         async with self._places:
             if self._hooks.is_busy(machine.id):
                 return
@@ -80,32 +79,32 @@ class Prober:
             self._failures.pop(machine.id, None)
             return
         if not problem:
-            return  # not yet: neither good nor bad
+            return  # the hook cannot say yet
         count = self._failures[machine.id] = self._failures.get(machine.id, 0) + 1
         self._log.warning("probe_failed", machine=machine.id, in_a_row=count, why=problem)
         if count >= FAILURES:
             del self._failures[machine.id]
-            await self._happened(Lost(machine.id, f"probe: {problem}"))
+            await self._report_event(Lost(machine.id, f"probe: {problem}"))
 
-    async def _problem(self, inventory: Inventory, machine: Machine) -> str | None:
-        """Return what is wrong, None if nothing is, an empty text if the hook cannot say yet."""
-        words = Words(
+    async def _problem(self, inventory: HookInventory, machine: MachineRecord) -> str | None:
+        """Return what is wrong, None if nothing is, an empty text if the hook cannot say yet or did not run."""
+        request = HookRequest(
             kind=HookKind.PROBE,
             subject=self._subject(machine),
             cluster=machine.cluster,
             deadline_seconds=int(TIMEOUT_S),
         )
         try:
-            answer = await self._hooks.call(inventory, words, timeout_s=TIMEOUT_S)
+            result = await self._hooks.call(inventory, request, timeout_s=TIMEOUT_S)
         except TimeoutError:
             return f"no answer within {TIMEOUT_S:g} s"
         except SpawnError as error:
-            # A broken script says nothing about hardware; counted, it would fail the whole fleet in three minutes.
+            # Not counted: a broken script would fail the whole fleet in three minutes.
             self._log.error("probe_not_run", machine=machine.id, why=str(error))
             return ""
-        match answer.verdict:
-            case Verdict.DONE:
+        match result.outcome:
+            case HookOutcome.DONE:
                 return None
-            case Verdict.NOT_YET:
+            case HookOutcome.NOT_YET:
                 return ""
-        return answer.reason
+        return result.reason

@@ -1,6 +1,5 @@
-"""A hook provider at work: the kit on its backend, and the loops that look at files and machines.
+"""The hook provider: the kit on its backend, and the loops that watch files and probe machines.
 
-Why: what must be made, started and stopped together is one object, for the program and for tests alike.
 Must never: end a loop because a file, a hook or the disk failed; only a defect does, and then the program ends.
 Rules: providers 7.
 """
@@ -16,20 +15,20 @@ from bigfleet.aio.disk import Disk
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.hook.backend import HookBackend, NodeReadiness, ResumingHookBackend
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.inventory import Mode, warnings_of
-from bigfleet.provider.hook.hooks import DEFAULT_PARALLEL, Hooks
-from bigfleet.provider.hook.learned import LearnedLabels
+from bigfleet.provider.hook.core.inventory import InventoryMode, warnings_of
+from bigfleet.provider.hook.hooks import DEFAULT_PARALLEL, HookRunner
+from bigfleet.provider.hook.host_labels import HostLabels
 from bigfleet.provider.hook.probing import INTERVAL_S, Prober
 from bigfleet.provider.hook.processes import Processes
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.kit import STOP_GRACE_S, ProviderKit
 
 WATCH_S: Final = 5.0
 
 
 class HookProvider:
-    """One provider. Its life: `start`, `run` beside whatever else the process does, `stop`."""
+    """One provider: `start`, `run` as a background task, `stop`."""
 
     def __init__(
         self,
@@ -48,12 +47,12 @@ class HookProvider:
         probe_s: float = INTERVAL_S,
         **kit: Any,  # Any: whatever ProviderKit takes besides
     ) -> None:
-        """Take an inventory that was loaded; its mode, name and `resume` hold for the life of the provider."""
+        """The source must be loaded; name, mode and `resume` of its inventory are fixed for this provider."""
         inventory = source.inventory
         self._source, self._clock, self._log, self._watch_s = source, clock, log, watch_s
-        self._learned = LearnedLabels(disk, state_directory)
+        self._host_labels = HostLabels(disk, state_directory)
         self._refresh_wanted = asyncio.Event()
-        self._hooks = Hooks(
+        self._hooks = HookRunner(
             processes,
             environ=environ,
             disk=disk,
@@ -67,15 +66,15 @@ class HookProvider:
             self._hooks,
             clock=clock,
             readiness=readiness,
-            learned=self._learned,
-            on_learned=self._refresh_wanted.set,
+            host_labels=self._host_labels,
+            on_labels_changed=self._refresh_wanted.set,
         )
         self.kit = ProviderKit(
             self.backend,
             name=inventory.name,
             clock=clock,
             log=log,
-            offer_delete=inventory.mode is Mode.POWER_MANAGED,
+            offer_delete=inventory.mode is InventoryMode.POWER_MANAGED,
             **kit,
         )
         self._prober = Prober(
@@ -85,15 +84,15 @@ class HookProvider:
             log=log,
             machines=lambda: list(self._machines()),
             subject=self.backend.subject,
-            happened=self.kit.happened,
+            report_event=self.kit.report_event,
             interval_s=probe_s,
             at_once=max(1, parallel // 4),
         )
 
     async def start(self) -> None:
-        """Make ready, then start the kit; afterwards calls can be served."""
+        """Prepare the hooks and start the kit; afterwards calls can be served."""
         self._hooks.prepare()
-        self._learned.open()
+        self._host_labels.open()
         inventory = self._source.inventory
         for warning in warnings_of(inventory):
             self._log.warning("inventory_warning", why=warning)
@@ -101,18 +100,18 @@ class HookProvider:
         self._log.info("hooks_ready", mode=inventory.mode.value, hooks=sorted(inventory.hooks))
 
     async def run(self) -> None:
-        """Watch files and machines, for ever."""
+        """Watch files and probe machines until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_watching())
             group.create_task(self._keep_refreshing())
             group.create_task(self._prober.run())
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Answer the calls that run, end the hooks, close the store."""
+        """Finish running calls, terminate the hooks, close the store."""
         await self.kit.stop(grace_s)
 
     async def reload(self) -> bool:
-        """Read the inventory anew; False if it is bad, and the old one stays in force."""
+        """Read the inventory again; False if it is invalid, and the old one stays in use."""
         try:
             inventory = self._source.load()
         except InventoryError as error:
@@ -121,7 +120,7 @@ class HookProvider:
         for warning in warnings_of(inventory):
             self._log.warning("inventory_warning", why=warning)
         await self._refresh()
-        # Said last: whoever waits for this line may count on the machines that it counts.
+        # Logged last: a reader of this line may rely on the machines that it counts.
         self._log.info("inventory_loaded", machines=len(inventory.entries))
         return True
 
@@ -143,8 +142,8 @@ class HookProvider:
         except BigFleetError as error:
             self._log.warning("refresh_failed", why=str(error))
 
-    def _machines(self) -> Iterator[Machine]:
-        for machine_id in sorted(self.kit.book.table.ids()):
+    def _machines(self) -> Iterator[MachineRecord]:
+        for machine_id in sorted(self.kit.state.table.ids()):
             machine = self.kit.machine(machine_id)
             if machine is not None:
                 yield machine

@@ -1,7 +1,6 @@
-"""Holds the inventory in force: reads files and directories, again when they change, and keeps the old one if the new is bad.
+"""Reads the inventory from files and directories, and keeps the old one if the new one is invalid.
 
-Why: people edit the inventory of a running provider; half a file, a typo or a hook without its executable bit must cost nothing.
-Must never: take over a part of an inventory of which another part is bad.
+Must never: take over a part of an invalid inventory.
 Rules: providers 7.1.
 """
 
@@ -10,40 +9,40 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 from bigfleet.aio.disk import AnyPath, Disk, DiskError
-from bigfleet.provider.hook.core.documents import ENDINGS, Sets, read_inventory
+from bigfleet.provider.hook.core.documents import ENDINGS, HookSets, read_inventory
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.inventory import Entry, Inventory, changes_refused
+from bigfleet.provider.hook.core.inventory import HookInventory, InventoryEntry, changes_refused
 
 _EXECUTABLE = 0o111
 Files = Sequence[tuple[str, bytes]]
 
 
 class InventorySource:
-    """Files and directories, and the inventory that was last found good in them."""
+    """Files and directories, and the last valid inventory read from them."""
 
-    def __init__(self, disk: Disk, paths: Sequence[AnyPath], sets: Sets) -> None:
+    def __init__(self, disk: Disk, paths: Sequence[AnyPath], sets: HookSets) -> None:
         self._disk, self._paths, self._sets = disk, [posixpath.normpath(str(path)) for path in paths], sets
-        self._inventory: Inventory | None = None
+        self._inventory: HookInventory | None = None
         self._seen: bytes = b""
-        self._known: dict[str, Entry] = {}
+        self._known: dict[str, InventoryEntry] = {}
 
     @property
-    def inventory(self) -> Inventory:
-        """What is in force; `load` must have succeeded once."""
+    def inventory(self) -> HookInventory:
+        """The inventory in use; `load` must have succeeded once."""
         if self._inventory is None:
             raise InventoryError(["the inventory was not read yet"])
         return self._inventory
 
-    def entry(self, machine_id: str) -> Entry | None:
-        """Return a machine, also one that has left the files: a bound one is still to be drained."""
+    def entry(self, machine_id: str) -> InventoryEntry | None:
+        """Return a machine, also one that is no longer in the files: a bound one must still be drained."""
         return self._known.get(machine_id)
 
-    def discovered(self, found: Mapping[str, Entry]) -> None:
-        """Remember machines that a hook found, for their `vars`."""
+    def discovered(self, found: Mapping[str, InventoryEntry]) -> None:
+        """Keep machines that a hook found, for their `vars`."""
         self._known |= found
 
-    def load(self) -> Inventory:
-        """Read everything now; `InventoryError`, and the old inventory stays in force, if anything is wrong with it."""
+    def load(self) -> HookInventory:
+        """Read everything now; if anything is invalid, raise `InventoryError` and keep the old inventory."""
         files, problems = self._read()
         self._seen = _digest(files, problems)
         if problems:
@@ -59,7 +58,7 @@ class InventorySource:
         return found
 
     def has_changed(self) -> bool:
-        """Tell whether the files are not those of the last `load`, good or bad."""
+        """Return whether the files differ from those of the last `load`, valid or not."""
         return _digest(*self._read()) != self._seen
 
     def _read(self) -> tuple[Files, list[str]]:
@@ -79,7 +78,7 @@ class InventorySource:
             problems.append(f"{', '.join(self._paths)}: no file that ends in {', '.join(ENDINGS)}")
         return files, problems
 
-    def _hook_faults(self, inventory: Inventory) -> list[str]:
+    def _hook_faults(self, inventory: HookInventory) -> list[str]:
         faults = []
         for kind, path in sorted(inventory.hooks.items()):
             try:

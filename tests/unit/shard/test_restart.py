@@ -5,9 +5,9 @@ import pytest
 from bigfleet.aio.disk import DiskError, atomic_write
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.machine import MachineState
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.shard.epoch import EpochError, open_data_directory
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
@@ -23,7 +23,7 @@ MUTATING = ("Create", "Configure", "Drain", "Delete")
 @pytest.mark.parametrize("sync", [True, False], ids=["synchronous", "asynchronous"])
 def test_item_2_a_configured_machine_comes_back_with_all_of_its_assignment(sync: bool) -> None:
     profile = Profile(
-        requirements=(Requirement("rack", Operator.SAME),),
+        requirements=(Requirement("rack", RequirementOperator.SAME),),
         priority=700,
         interruption_bucket=PenaltyBucket(12),
         reclamation_bucket=PenaltyBucket(27),
@@ -98,7 +98,7 @@ def test_two_processes_of_one_identity_the_older_epoch_is_fenced_and_stops_itsel
             await operator.demand(need(cpu=16))
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 4)
             for machine_id in operator.in_state(S.CONFIGURED):
-                await world.fake.call("Drain", machine_id, Token("shard-0", 9, 1))
+                await world.fake.call("Drain", machine_id, FencingToken("shard-0", 9, 1))
             await world.until(lambda: world.shard.actuation.self_paused)
             assert world.shard.not_ready()
 

@@ -1,4 +1,4 @@
-"""Lies about single records: prices, bindings, states and hosts that cannot be true.
+"""Lies about single records: invalid prices, bindings, states and hosts.
 
 Rules: providers 5.4.
 """
@@ -6,10 +6,9 @@ Rules: providers 5.4.
 import math
 from typing import Final
 
-from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import BOUND_STATES
-from bigfleet.provider.fake.lies.lie import Asked, Lie, Truth
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 ALIEN: Final = 42
@@ -17,8 +16,8 @@ SHARED_HOST: Final = "host-shared-by-all"
 LEAK_LABEL: Final = "fake.bigfleet/blob"
 
 
-class NanPrice(Lie):
-    """Prices are no number."""
+class NanPriceLie(Lie):
+    """Prices are NaN."""
 
     name, on_records = "nan-price", True
 
@@ -26,7 +25,7 @@ class NanPrice(Lie):
         machine.price_per_hour = math.nan
 
 
-class BadProbability(Lie):
+class BadProbabilityLie(Lie):
     """Interruption probabilities are above one."""
 
     name, on_records = "bad-probability", True
@@ -35,8 +34,8 @@ class BadProbability(Lie):
         machine.interruption_probability = 1.5
 
 
-class BoundWithoutCluster(Lie):
-    """Bound machines name no cluster."""
+class BoundWithoutClusterLie(Lie):
+    """Bound machines have no cluster."""
 
     name, on_records = "bound-without-cluster", True
 
@@ -45,8 +44,8 @@ class BoundWithoutCluster(Lie):
             machine.cluster = ""
 
 
-class ForgetMetadata(Lie):
-    """The shard's map is forgotten."""
+class ForgetMetadataLie(Lie):
+    """The shard metadata is missing."""
 
     name, on_records = "forget-metadata", True
 
@@ -54,8 +53,8 @@ class ForgetMetadata(Lie):
         machine.shard_metadata.clear()
 
 
-class MangleMetadata(Lie):
-    """The values of the shard's map come back changed."""
+class MangleMetadataLie(Lie):
+    """The values of the shard metadata are changed."""
 
     name, on_records = "mangle-metadata", True
 
@@ -64,7 +63,7 @@ class MangleMetadata(Lie):
             machine.shard_metadata[key] = f"{machine.shard_metadata[key][::-1]}?"
 
 
-class AlienState(Lie):
+class AlienStateLie(Lie):
     """Machines are in a state that does not exist."""
 
     name, on_records = "alien-state", True
@@ -73,8 +72,8 @@ class AlienState(Lie):
         machine.state = pb.MachineState.ValueType(ALIEN)
 
 
-class TwoHosts(Lie):
-    """All machines claim the same host."""
+class TwoHostsLie(Lie):
+    """All machines have the same host."""
 
     name, on_records = "two-hosts", True
 
@@ -83,8 +82,8 @@ class TwoHosts(Lie):
             machine.host.ref = SHARED_HOST
 
 
-class HostEarly(Lie):
-    """A machine that is only being created has a host."""
+class HostEarlyLie(Lie):
+    """A Creating machine has a host."""
 
     name, on_records = "host-early", True
 
@@ -93,8 +92,8 @@ class HostEarly(Lie):
             machine.host.provider, machine.host.ref = "fake", f"host-{machine.id}-too-early"
 
 
-class LateCluster(Lie):
-    """The binding shows only at Configured, not while Configuring."""
+class LateClusterLie(Lie):
+    """The binding is shown only when Configured, not while Configuring."""
 
     name, on_records = "late-cluster", True
 
@@ -104,18 +103,19 @@ class LateCluster(Lie):
             machine.shard_metadata.clear()
 
 
-class LeakBlob(Lie):
-    """The bootstrap blob is shown as a label, for everybody to read."""
+class LeakBlobLie(Lie):
+    """The bootstrap blob is shown as a label."""
 
     name, on_records = "leak-blob", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def start(self) -> None:
         self._blobs: dict[str, str] = {}
 
-    def before(self, asked: Asked, /) -> None:
-        if asked.rpc == "Configure":
-            self._blobs[asked.machine_id] = asked.request.bootstrap_blob.decode("utf-8", "replace")
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if intercepted.rpc == "Configure":
+            self._blobs[intercepted.machine_id] = intercepted.request.bootstrap_blob.decode(
+                "utf-8", "replace"
+            )
 
     def record(self, machine: pb.Machine, /) -> None:
         if machine.id in self._blobs:
@@ -123,14 +123,14 @@ class LeakBlob(Lie):
 
 
 RECORD_LIES: Final[tuple[type[Lie], ...]] = (
-    NanPrice,
-    BadProbability,
-    BoundWithoutCluster,
-    ForgetMetadata,
-    MangleMetadata,
-    AlienState,
-    TwoHosts,
-    HostEarly,
-    LateCluster,
-    LeakBlob,
+    NanPriceLie,
+    BadProbabilityLie,
+    BoundWithoutClusterLie,
+    ForgetMetadataLie,
+    MangleMetadataLie,
+    AlienStateLie,
+    TwoHostsLie,
+    HostEarlyLie,
+    LateClusterLie,
+    LeakBlobLie,
 )

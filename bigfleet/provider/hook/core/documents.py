@@ -1,7 +1,6 @@
-"""From the text of inventory files to one inventory: YAML, JSON or CSV, one file or many.
+"""Parses inventory files, YAML, JSON or CSV, into one inventory.
 
-Why: sites keep their machines in a spreadsheet, a generated file and a few lines by hand, all at once.
-Must never: let a key given twice, in one file or in two, win by its place.
+Must never: accept a key that is given twice, in one file or in two.
 Rules: providers 7.1.
 """
 
@@ -9,7 +8,7 @@ import csv
 import io
 import json
 import posixpath
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +17,18 @@ import yaml
 from bigfleet.model.machine import Shape
 from bigfleet.provider.hook.core import fields
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.fields import Faults
-from bigfleet.provider.hook.core.inventory import DEFAULT_NAME, Entry, HookKind, Inventory, faults_of
+from bigfleet.provider.hook.core.fields import FaultList
+from bigfleet.provider.hook.core.inventory import (
+    DEFAULT_NAME,
+    HookInventory,
+    HookKind,
+    InventoryEntry,
+    faults_of,
+)
+from bigfleet.provider.strict_yaml import load_strict_yaml
 
 ENDINGS = (".yaml", ".yml", ".json", ".csv")
-Sets = Mapping[str, Mapping[HookKind, str]]
+HookSets = Mapping[str, Mapping[HookKind, str]]
 """The bundled hook sets: by name, the path of each hook."""
 
 _KEYS = ("name", "clusters", "hook_set", "hooks", "pass_env", "resume", "machines")
@@ -32,26 +38,26 @@ _NUMBER_COLUMNS = ("price_per_hour", "interruption_probability")
 
 @dataclass(slots=True)
 class _Draft:
-    """What the files said so far, and which file said it."""
+    """The values read so far, and the file of each."""
 
     values: dict[str, Any] = field(default_factory=dict)
     said_by: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, InventoryEntry] = field(default_factory=dict)
     shapes: dict[Shape, Shape] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
 
-def read_inventory(files: Iterable[tuple[str, bytes]], sets: Sets) -> Inventory:
-    """Read all files, given as path and content, into one inventory; `InventoryError` with every fault otherwise."""
+def read_inventory(files: Iterable[tuple[str, bytes]], sets: HookSets) -> HookInventory:
+    """Read all files, given as path and content, into one inventory; raise `InventoryError` with every fault."""
     draft = _Draft()
     for path, content in files:
-        faults = Faults(path)
+        faults = FaultList(path)
         document = _parsed(path, content, faults)
         if document is not None:
             _take(draft, document, path, faults, sets)
         draft.faults += faults.texts
     values = draft.values
-    inventory = Inventory(
+    inventory = HookInventory(
         name=values.get("name", DEFAULT_NAME),
         clusters=values.get("clusters", {}),
         hooks={**values.get("hook_set", {}), **values.get("hooks", {})},
@@ -65,9 +71,9 @@ def read_inventory(files: Iterable[tuple[str, bytes]], sets: Sets) -> Inventory:
     return inventory
 
 
-def read_discovered(output: bytes, where: str) -> dict[str, Entry]:
-    """Read what a discover hook printed: one JSON object with `machines`."""
-    faults, entries = Faults(where), dict[str, Entry]()
+def read_discovered(output: bytes, where: str) -> dict[str, InventoryEntry]:
+    """Read the output of a discover hook: one JSON object with `machines`."""
+    faults, entries = FaultList(where), dict[str, InventoryEntry]()
     document = _parsed(f"{where}.json", output, faults)
     if document is not None:
         faults.unknown(document, "", ("machines",))
@@ -77,7 +83,7 @@ def read_discovered(output: bytes, where: str) -> dict[str, Entry]:
     return entries
 
 
-def _take(draft: _Draft, document: dict[str, Any], path: str, faults: Faults, sets: Sets) -> None:
+def _take(draft: _Draft, document: dict[str, Any], path: str, faults: FaultList, sets: HookSets) -> None:
     faults.unknown(document, "", _KEYS)
     base = posixpath.dirname(path)
     readers: dict[str, Callable[[], object]] = {
@@ -92,7 +98,7 @@ def _take(draft: _Draft, document: dict[str, Any], path: str, faults: Faults, se
         if key not in document:
             continue
         if key in draft.said_by:
-            faults.tell(f"{key}: said here and in {draft.said_by[key]}, allowed is once over all files")
+            faults.add_text(f"{key}: said here and in {draft.said_by[key]}, allowed is once over all files")
             continue
         draft.said_by[key] = path
         draft.values[key] = read()
@@ -100,7 +106,9 @@ def _take(draft: _Draft, document: dict[str, Any], path: str, faults: Faults, se
         _machines(document["machines"], draft.entries, draft.shapes, faults)
 
 
-def _machines(value: object, entries: dict[str, Entry], shapes: dict[Shape, Shape], faults: Faults) -> None:
+def _machines(
+    value: object, entries: dict[str, InventoryEntry], shapes: dict[Shape, Shape], faults: FaultList
+) -> None:
     if not isinstance(value, list):
         faults.add("machines", value, "a list")
         return
@@ -114,7 +122,7 @@ def _machines(value: object, entries: dict[str, Entry], shapes: dict[Shape, Shap
         entries[entry.id] = entry
 
 
-def _hooks(value: object, base: str, faults: Faults) -> dict[HookKind, str]:
+def _hooks(value: object, base: str, faults: FaultList) -> dict[HookKind, str]:
     if not isinstance(value, dict):
         faults.add("hooks", value, "a mapping from kind to path")
         return {}
@@ -130,7 +138,7 @@ def _hooks(value: object, base: str, faults: Faults) -> dict[HookKind, str]:
     return found
 
 
-def _hook_set(value: object, sets: Sets, faults: Faults) -> dict[HookKind, str]:
+def _hook_set(value: object, sets: HookSets, faults: FaultList) -> dict[HookKind, str]:
     names: Sequence[object] = value if isinstance(value, list) else [value]
     found: dict[HookKind, str] = {}
     for name in names:
@@ -141,7 +149,7 @@ def _hook_set(value: object, sets: Sets, faults: Faults) -> dict[HookKind, str]:
     return found
 
 
-def _clusters(value: object, base: str, faults: Faults) -> dict[str, str]:
+def _clusters(value: object, base: str, faults: FaultList) -> dict[str, str]:
     if not isinstance(value, dict):
         faults.add("clusters", value, "a mapping from cluster to {kubeconfig: path}")
         return {}
@@ -155,7 +163,7 @@ def _clusters(value: object, base: str, faults: Faults) -> dict[str, str]:
     return found
 
 
-def _pass_env(value: object, faults: Faults) -> tuple[str, ...]:
+def _pass_env(value: object, faults: FaultList) -> tuple[str, ...]:
     if not isinstance(value, list):
         faults.add("pass_env", value, "a list of variable names")
         return ()
@@ -165,14 +173,14 @@ def _pass_env(value: object, faults: Faults) -> tuple[str, ...]:
     return tuple(map(str, value))
 
 
-def _boolean(value: object, path: str, faults: Faults) -> bool:
+def _boolean(value: object, path: str, faults: FaultList) -> bool:
     if isinstance(value, bool):
         return value
     faults.add(path, value, "true or false")
     return False
 
 
-def _no_name(faults: Faults) -> str:
+def _no_name(faults: FaultList) -> str:
     faults.add("name", "", "a text that is not empty")
     return DEFAULT_NAME
 
@@ -180,39 +188,24 @@ def _no_name(faults: Faults) -> str:
 # From bytes to a plain document.
 
 
-def _parsed(path: str, content: bytes, faults: Faults) -> dict[str, Any] | None:
+def _parsed(path: str, content: bytes, faults: FaultList) -> dict[str, Any] | None:
     try:
         text = content.decode()
         if path.endswith(".csv"):
             return {"machines": _rows(text)}
         document = (
-            json.loads(text, object_pairs_hook=_once)
-            if path.endswith(".json")
-            else yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
+            json.loads(text, object_pairs_hook=_once) if path.endswith(".json") else load_strict_yaml(text)
         )
     except UnicodeDecodeError:
-        faults.tell("not readable, allowed is UTF-8 text")
+        faults.add_text("not readable, allowed is UTF-8 text")
         return None
     except (ValueError, yaml.YAMLError, csv.Error, RecursionError) as error:
-        faults.tell(f"{' '.join(str(error).split())}, allowed is YAML, JSON or CSV by the file's ending")
+        faults.add_text(f"{' '.join(str(error).split())}, allowed is YAML, JSON or CSV by the file's ending")
         return None
     if not isinstance(document, dict):
         faults.add("the file", document, f"a mapping with some of {', '.join(_KEYS)}")
         return None
     return document
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where plain YAML would let the last one win unseen."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [str(key.value) for key, _ in node.value]
-        if len(keys) != len(set(keys)):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {twice} is given twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep=deep)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -224,7 +217,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _rows(text: str) -> list[dict[str, Any]]:
-    """Return the rows of a table as machines; `labels.rack` is a column of the map `labels`, an empty cell is nothing."""
+    """Return the rows of a table as machines; column `labels.rack` is a key of the map `labels`, empty cells are skipped."""
     machines: list[dict[str, Any]] = []
     for row in csv.DictReader(io.StringIO(text), strict=True):
         machine: dict[str, Any] = {}
@@ -246,4 +239,4 @@ def _number(cell: str) -> float | str:
     try:
         return float(cell)
     except ValueError:
-        return cell  # told as a fault where numbers are read
+        return cell  # reported as a fault where numbers are read

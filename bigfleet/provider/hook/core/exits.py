@@ -1,7 +1,6 @@
-"""What the end of a hook means, by its exit code.
+"""The meaning of a hook's exit code.
 
-Why: the table is the contract with everybody's scripts, so it stands alone.
-Must never: give a code a second meaning.
+Must never: give a code a second meaning; hooks rely on the table.
 Rules: providers 7.3.
 """
 
@@ -19,7 +18,7 @@ NOT_YET = 100
 WAITING_KINDS = frozenset({HookKind.READY, HookKind.PROBE})
 
 
-class Verdict(Enum):
+class HookOutcome(Enum):
     """How a hook ended."""
 
     DONE = "done"
@@ -32,24 +31,24 @@ class Verdict(Enum):
 
 
 _BY_CODE = {
-    DONE: Verdict.DONE,
-    TRY_AGAIN: Verdict.AGAIN,
-    STOCK_OUT: Verdict.STOCK_OUT,
-    BAD_CONFIGURATION: Verdict.MISCONFIGURED,
+    DONE: HookOutcome.DONE,
+    TRY_AGAIN: HookOutcome.AGAIN,
+    STOCK_OUT: HookOutcome.STOCK_OUT,
+    BAD_CONFIGURATION: HookOutcome.MISCONFIGURED,
 }
 
 
-def verdict(kind: HookKind, code: int) -> Verdict:
-    """Return what an exit code says; death by a signal is a negative one."""
+def outcome_of(kind: HookKind, code: int) -> HookOutcome:
+    """Return the outcome of an exit code; a negative code is the signal that killed the hook."""
     if code < 0:
-        return Verdict.KILLED
+        return HookOutcome.KILLED
     if code == NOT_YET and kind in WAITING_KINDS:
-        return Verdict.NOT_YET
-    return _BY_CODE.get(code, Verdict.FAILED)
+        return HookOutcome.NOT_YET
+    return _BY_CODE.get(code, HookOutcome.FAILED)
 
 
-def told(code: int) -> str:
-    """Return the end of a hook in words, for where it said nothing itself."""
+def describe_exit(code: int) -> str:
+    """Return an exit code in words, for a hook that printed no reason."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -1,7 +1,6 @@
-"""Reads plain values of a document into typed ones, and remembers every fault with its path.
+"""Reads plain values of a document into typed ones, and collects every fault with its path.
 
-Why: an inventory of a thousand machines with five faults should be mended in one go, not in five.
-Must never: stop at the first fault, or guess what an unknown key was meant to be.
+Must never: stop at the first fault, or guess what an unknown key means.
 Rules: providers 7.1.
 """
 
@@ -10,7 +9,7 @@ from typing import Any
 
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import CapacityType, Shape
-from bigfleet.provider.hook.core.inventory import Entry
+from bigfleet.provider.hook.core.inventory import InventoryEntry
 
 CAPACITY_TYPES = {
     "bare-metal": CapacityType.BARE_METAL,
@@ -33,34 +32,34 @@ _MACHINE_KEYS = (
 )
 
 
-class Faults:
-    """What was found wrong so far, each with the path to it."""
+class FaultList:
+    """The faults found so far, each with its path."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self.texts: list[str] = []
 
     def add(self, path: str, found: object, allowed: str) -> None:
-        """Note that a field holds what it may not hold."""
-        self.tell(f"{path}: found {_shown(found)}, allowed is {allowed}")
+        """Add the fault of an invalid value."""
+        self.add_text(f"{path}: found {_shown(found)}, allowed is {allowed}")
 
     def missing(self, path: str, allowed: str) -> None:
-        """Note that a field is not there."""
-        self.tell(f"{path}: missing, allowed is {allowed}")
+        """Add the fault of a missing field."""
+        self.add_text(f"{path}: missing, allowed is {allowed}")
 
-    def tell(self, text: str) -> None:
-        """Note anything else that is wrong here."""
-        # A key may hold half a character, and what is told has to be printable.
+    def add_text(self, text: str) -> None:
+        """Add any other fault."""
+        # A key may hold half a character, and the text must be printable.
         self.texts.append(f"{self._where}: {text}".encode("utf-8", "backslashreplace").decode())
 
     def unknown(self, document: Mapping[Any, object], path: str, known: tuple[str, ...]) -> None:
-        """Note every key that nobody reads."""
+        """Add a fault for every unknown key."""
         for key in document:
             if key not in known:
-                self.tell(f"{path}{key}: unknown key, allowed is one of {', '.join(known)}")
+                self.add_text(f"{path}{key}: unknown key, allowed is one of {', '.join(known)}")
 
 
-def machine(value: object, path: str, faults: Faults, shapes: dict[Shape, Shape]) -> Entry | None:
+def machine(value: object, path: str, faults: FaultList, shapes: dict[Shape, Shape]) -> InventoryEntry | None:
     """Read one machine; None if it has no id. Equal shapes become one object, as fleets have few kinds."""
     if not isinstance(value, dict):
         faults.add(path, value, "a mapping")
@@ -84,11 +83,13 @@ def machine(value: object, path: str, faults: Faults, shapes: dict[Shape, Shape]
         labels=texts(value, "labels", path, faults),
     )
     ref = text(value, "ref", path, faults)
-    return Entry(machine_id, ref, shapes.setdefault(shape, shape), texts(value, "vars", path, faults))
+    return InventoryEntry(
+        machine_id, ref, shapes.setdefault(shape, shape), texts(value, "vars", path, faults)
+    )
 
 
-def text(document: Mapping[str, object], key: str, path: str, faults: Faults) -> str:
-    """Return a text, empty where there is none."""
+def text(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> str:
+    """Return a text, empty when the key is absent."""
     value = document.get(key, "")
     where = f"{path}.{key}" if path else key
     if not isinstance(value, str):
@@ -97,8 +98,8 @@ def text(document: Mapping[str, object], key: str, path: str, faults: Faults) ->
     return value if _is_sendable(value, where, faults) else ""
 
 
-def texts(document: Mapping[str, object], key: str, path: str, faults: Faults) -> FrozenMap[str]:
-    """Return a map of texts; whole numbers count as the text they are written as."""
+def texts(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> FrozenMap[str]:
+    """Return a map of texts; whole numbers become texts."""
     value = document.get(key)
     if value is None:
         return NO_TEXTS
@@ -118,8 +119,8 @@ def texts(document: Mapping[str, object], key: str, path: str, faults: Faults) -
     return FrozenMap(found)
 
 
-def _is_sendable(value: str, where: str, faults: Faults) -> bool:
-    """Tell whether a text can be sent; JSON can write half a character, which nobody can encode."""
+def _is_sendable(value: str, where: str, faults: FaultList) -> bool:
+    """Return whether a text can be encoded; JSON can hold half a character, which cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -128,12 +129,12 @@ def _is_sendable(value: str, where: str, faults: Faults) -> bool:
     return True
 
 
-def _capacity_type(document: Mapping[str, object], path: str, faults: Faults) -> CapacityType:
+def _capacity_type(document: Mapping[str, object], path: str, faults: FaultList) -> CapacityType:
     value = document.get("capacity_type")
     allowed = f"one of {', '.join(CAPACITY_TYPES)}"
     if value is None:
         faults.missing(f"{path}.capacity_type", allowed)
-        # Some real type, so that the same fault is not told a second time by the rules of the contract.
+        # Some valid type, so that the rules of the contract do not report the same fault again.
         return CapacityType.BARE_METAL
     found = CAPACITY_TYPES.get(value) if isinstance(value, str) else None
     if found is None:
@@ -142,7 +143,7 @@ def _capacity_type(document: Mapping[str, object], path: str, faults: Faults) ->
     return found
 
 
-def _number(document: Mapping[str, object], key: str, path: str, faults: Faults) -> float:
+def _number(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> float:
     value = document.get(key, 0)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)

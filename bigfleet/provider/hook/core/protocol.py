@@ -1,11 +1,10 @@
-"""What a hook is told on its standard input, and what it may say on its standard output.
+"""The protocol of hooks: JSON on standard input, and an optional JSON line on standard output.
 
-Why: the words between provider and scripts are contract, the same in every version 1.
-Must never: put the bootstrap blob into the input; it is a file of its own.
+Must never: put the bootstrap blob into the input; it is in a separate file.
 Rules: providers 7.3.
 
-The input has one member per line, indented by depth, so that a script without a JSON parser can pick a value with sed:
-members of `machine` are indented by four blanks, those of its maps by six.
+The input has one member per line, indented by depth, so that a script can read a value with sed: members of `machine` are
+indented by four blanks, those of its maps by six.
 """
 
 import json
@@ -16,7 +15,7 @@ from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import Shape
 from bigfleet.provider.hook.core import fields
 from bigfleet.provider.hook.core.errors import HookOutputError
-from bigfleet.provider.hook.core.fields import CAPACITY_TYPES, Faults
+from bigfleet.provider.hook.core.fields import CAPACITY_TYPES, FaultList
 from bigfleet.provider.hook.core.inventory import HookKind
 
 VERSION: Final = 1
@@ -29,8 +28,8 @@ _CAPACITY_NAMES: Final = {value: name for name, value in CAPACITY_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """The machine of a call, as the hook sees it."""
+class HookMachine:
+    """The machine of a call as the hook sees it."""
 
     id: str
     ref: str
@@ -39,12 +38,12 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class HookRequest:
     """One call of a hook."""
 
     kind: HookKind
     operation_id: str = ""
-    subject: Subject | None = None
+    subject: HookMachine | None = None
     cluster: str = ""
     grace_seconds: int = 0
     deadline_seconds: int = 0
@@ -52,7 +51,7 @@ class Words:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The arguments of the command: its kind, and the machine where there is one."""
+        """The arguments of the command: its kind and, except for discover, the machine."""
         return (self.kind.value,) if self.subject is None else (self.kind.value, self.subject.id)
 
     def encode(self) -> bytes:
@@ -71,8 +70,8 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """What the last line of output said; what it did not say is None or empty."""
+class HookOutput:
+    """The content of the last line of output; absent members are None or empty."""
 
     ref: str = ""
     resources: FrozenMap[str] | None = None
@@ -81,11 +80,11 @@ class Output:
     message: str = ""
 
 
-NO_OUTPUT: Final = Output()
+NO_OUTPUT: Final = HookOutput()
 
 
-def read_output(output: bytes) -> Output:
-    """Read the last line if it is a JSON object; any other last line is the hook's own business."""
+def read_output(output: bytes) -> HookOutput:
+    """Read the last line if it is a JSON object; ignore any other last line."""
     lines = output.decode(errors="replace").strip().splitlines()
     last = lines[-1].strip() if lines else ""
     if not last.startswith("{"):
@@ -94,9 +93,9 @@ def read_output(output: bytes) -> Output:
         document = json.loads(last)
     except (ValueError, RecursionError):
         return NO_OUTPUT
-    faults = Faults("the last line of output")
+    faults = FaultList("the last line of output")
     faults.unknown(document, "", _OUTPUT_KEYS)
-    read = Output(
+    read = HookOutput(
         ref=fields.text(document, "ref", "", faults),
         resources=fields.texts(document, "resources", "", faults) if "resources" in document else None,
         allocatable=fields.texts(document, "allocatable", "", faults) if "allocatable" in document else None,
@@ -108,7 +107,7 @@ def read_output(output: bytes) -> Output:
     return read
 
 
-def _machine(subject: Subject) -> dict[str, object]:
+def _machine(subject: HookMachine) -> dict[str, object]:
     shape = subject.shape
     return {
         "id": subject.id,

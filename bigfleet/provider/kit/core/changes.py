@@ -1,8 +1,6 @@
-"""Changes: what a decision does to the provider's state, as values that can be written down before they happen.
+"""Changes of a provider's state as values, which are written to disk before they are applied.
 
-Why: an accepted call is answered only after it is on disk, so a decision must exist as data before it is applied; and what
-is read back after a crash must be the very same thing.
-Must never: depend on what the state was before; applied twice, or on top of a newer snapshot, they change nothing more.
+Must never: depend on the state before; applied twice, or on top of a newer snapshot, a change has no further effect.
 Rules: providers 4.1 (durable state).
 """
 
@@ -11,17 +9,17 @@ from dataclasses import dataclass
 from bigfleet.model.machine import MachineState, Shape
 
 NO_OPERATIONS = (0, 0, 0, 0)
-"""Number of the last operation of each kind, in the order of `Kind`; zero where there was none."""
+"""Number of the last operation of each kind, in the order of `OperationKind`; 0 for none."""
 
 Operations = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
-    """A machine is from now on exactly this.
+class PutMachine:
+    """Sets one machine.
 
-    `own` is the encoded part of the record that no other machine shares; `shape` is what is shown of it and `offer` what
-    the substrate last described; `revision` is when it changed; `gone_at_s` is when a tombstone was set, zero for none.
+    `own` is the encoded part of the record that no other machine shares; `shape` is what listings show and `offer` what
+    the backend last described; `gone_at_s` is when the machine became a tombstone, 0 for never.
     """
 
     id: str
@@ -35,8 +33,8 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A shard's token for a machine was accepted."""
+class FenceMark:
+    """Records the newest accepted token of a shard for a machine."""
 
     shard_id: str
     machine_id: str
@@ -45,10 +43,10 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    """A tombstone's time is over; the machine is gone."""
+class DropMachine:
+    """Removes a tombstone whose retention has ended."""
 
     id: str
 
 
-Change = Put | Mark | Drop
+StateChange = PutMachine | FenceMark | DropMachine

@@ -1,8 +1,8 @@
-"""The records in columns, each beside its encoded bytes.
+"""The machine records in columns, with their encoded bytes.
 
 Why: a million machines as Python objects would take gigabytes and seconds; here a machine is a row of numbers, one bytes
-object for what is its own, and a share in a shape.
-Must never: build a `Machine` unless it is asked for one by id; listings are made from bytes alone.
+object, and a reference to a shape.
+Must never: build a `MachineRecord` unless asked for one; listings are made from bytes alone.
 Rules: providers 1.10, 4.1 (big fleets), 5.5.
 """
 
@@ -14,38 +14,38 @@ from numpy.typing import NDArray
 
 from bigfleet.model.machine import MachineState, Shape
 from bigfleet.provider.contract import STATES
-from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Operations, Put
+from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Operations, PutMachine
 from bigfleet.provider.kit.core.shapes import Shapes
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 
 _FREE = 0  # the state of a row that holds no machine; no record ever has it
 _FIRST_ROWS = 1024
 _BLOCK_ROWS = 1024
 
 
-class Codec(Protocol):
-    """How records become bytes; the core does not know the format, only that parts can be put together."""
+class TableCodec(Protocol):
+    """Encodes records; the core knows only that encoded parts can be concatenated."""
 
-    def own(self, machine: Machine) -> bytes:
+    def own(self, machine: MachineRecord) -> bytes:
         """Encode all of a record but its shape."""
 
     def shape(self, shape: Shape) -> bytes:
         """Encode a shape as part of a record."""
 
-    def machine(self, own: bytes, shape: Shape) -> Machine:
+    def machine(self, own: bytes, shape: Shape) -> MachineRecord:
         """Read a record back."""
 
     def listed(self, own: bytes, shape_bytes: int) -> bytes:
-        """Return what stands before the shape's bytes in a listing: frame and own part."""
+        """Return what precedes the shape's bytes in a listing: frame and own part."""
 
     def unlisted(self, listed: bytes) -> bytes:
-        """Return the own part out of what `listed` made."""
+        """Return the own part from what `listed` returned."""
 
 
-class Table:
+class RecordTable:
     """All records; a row's number means its machine until the machine is dropped."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: TableCodec) -> None:
         self._codec = codec
         self._shapes = Shapes(codec.shape)
         self._rows: dict[str, int] = {}
@@ -64,25 +64,25 @@ class Table:
         return len(self._rows)
 
     def row(self, machine_id: str) -> int | None:
-        """Return the machine's row, None when nobody knows it."""
+        """Return the machine's row, None when the id is unknown."""
         return self._rows.get(machine_id)
 
     def id(self, row: int) -> str:
         return self._ids[row]
 
     def ids(self) -> Iterable[str]:
-        """Return every id, in the order in which they came; not to be kept over a change."""
+        """Return every id in the order of arrival; invalid after a change."""
         return self._rows
 
     def state(self, row: int) -> MachineState:
         return MachineState(int(self._states[row]))
 
     def shape(self, row: int) -> Shape:
-        """What is shown of the machine."""
+        """Return the shape that listings show."""
         return self._shapes[int(self._shown[row])]
 
     def offer(self, row: int) -> Shape:
-        """What the substrate last described."""
+        """Return the shape that the backend last described."""
         return self._shapes[int(self._offers[row])]
 
     def operations(self, row: int) -> Operations:
@@ -92,15 +92,15 @@ class Table:
     def gone_at_s(self, row: int) -> int:
         return int(self._gone_at_s[row])
 
-    def machine(self, row: int) -> Machine:
-        """Return the whole record as a value; costs a decoding."""
+    def machine(self, row: int) -> MachineRecord:
+        """Decode the record."""
         return self._codec.machine(self._codec.unlisted(self._listed[row]), self.shape(row))
 
     def own(self, row: int) -> bytes:
-        """Return the encoded part of the record that is its own."""
+        """Return the encoded part of the record that no other machine shares."""
         return self._codec.unlisted(self._listed[row])
 
-    def put(self, put: Put) -> int:
+    def put(self, put: PutMachine) -> int:
         """Set a record, known or new, and return its row."""
         row = self._rows.get(put.id)
         if put.offer is put.shape:  # nearly always, and a shape takes long to hash
@@ -139,7 +139,7 @@ class Table:
         return row
 
     def settle_revisions(self, revision: int) -> None:
-        """Give every record one change mark, as after a restart."""
+        """Give every record the same revision, as after a restart."""
         self.revisions[self._states != _FREE] = revision
 
     def rows(self, states: Iterable[MachineState] = ()) -> NDArray[np.intp]:
@@ -156,12 +156,12 @@ class Table:
         return kept
 
     def tombstones(self) -> list[int]:
-        """Return the rows that only wait to be forgotten."""
+        """Return the rows of tombstones."""
         found: list[int] = np.flatnonzero(self._gone_at_s[: len(self._ids)]).tolist()
         return found
 
     def pieces(self, rows: NDArray[np.intp]) -> list[bytes]:
-        """Return the bytes of these records in a listing, to be joined: own part and shape in turn."""
+        """Return the bytes of these records in a listing, own part and shape in turn, to be joined."""
         numbers: list[int] = rows.tolist()
         shapes: list[int] = self._shown[rows].tolist()
         pieces = [b""] * (2 * len(numbers))
@@ -170,18 +170,18 @@ class Table:
         return pieces
 
     def record_bytes(self, row: int) -> tuple[bytes, bytes]:
-        """Return own part and shape of one record; together they are its message."""
+        """Return own part and shape of one record; joined they are its message."""
         return self.own(row), self._shapes.pieces[int(self._shown[row])]
 
-    def puts(self) -> Iterator[Put]:
-        """Yield every record as the change that would make it; one that changes meanwhile is met before or after."""
+    def puts(self) -> Iterator[PutMachine]:
+        """Yield every record as the change that sets it; a concurrent change shows before or after itself."""
         start = 0
         while start < len(self._ids):
             # A block at a time, as columns are slow to read cell by cell; within it nothing can change.
             yield from self._block(start, min(start + _BLOCK_ROWS, len(self._ids)))
             start += _BLOCK_ROWS
 
-    def _block(self, start: int, end: int) -> list[Put]:
+    def _block(self, start: int, end: int) -> list[PutMachine]:
         cells = zip(
             range(start, end),
             self._states[start:end].tolist(),
@@ -193,7 +193,7 @@ class Table:
             strict=True,
         )
         return [
-            Put(
+            PutMachine(
                 self._ids[row],
                 MachineState(state),
                 self.own(row),

@@ -1,7 +1,7 @@
-"""What happens to a machine without a call: work that ends, a restart, a loss, a refresh, a repair.
+"""Transitions of a machine without a call: the end of an operation, a restart, a loss, a refresh, a repair.
 
 Why: every way a record can change is in this module or in `calls`, each as one function from entry to change.
-Must never: apply anything, move a machine that is not where the event assumes it, or touch the binding of a bound machine.
+Must never: apply anything, move a machine that is in another state than the event assumes, or change a bound machine's cluster.
 Rules: providers 1.2, 1.4, 1.7, 4.1; tombstones 1.7; repair 4.1.
 """
 
@@ -17,17 +17,25 @@ from bigfleet.provider.contract import (
     KIND_OF_TRANSITIONAL,
     REMOVED_LABEL,
     REMOVED_PREFIX,
-    Kind,
+    OperationKind,
 )
-from bigfleet.provider.kit.core.book import Book, Entry
-from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Drop, Put
+from bigfleet.provider.kit.core.changes import NO_OPERATIONS, DropMachine, PutMachine
+from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.texts import one_line
-from bigfleet.provider.kit.core.values import Host, Machine, Moment, Slot, offered_anew, refreshed, with_host
+from bigfleet.provider.kit.core.values import (
+    CreatedHost,
+    DescribedMachine,
+    MachineRecord,
+    Timestamp,
+    refreshed_offer,
+    shown_after,
+    with_host,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A machine broke or was taken away. With `gone` it left the substrate for good, and becomes a tombstone."""
+    """A machine broke or was taken away. With `gone` it does not come back, and becomes a tombstone."""
 
     machine_id: str
     reason: str
@@ -36,114 +44,127 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """The substrate asks another price, or expects another risk; None leaves what was."""
+    """The price or the interruption probability changed; None leaves the value as it is."""
 
     machine_id: str
     price_per_hour: float | None = None
     interruption_probability: float | None = None
 
 
-def succeed(book: Book, entry: Entry, kind: Kind, number: int, host: Host | None = None) -> Put | None:
-    """End an operation well; None if the machine has left it meanwhile, as after a timeout."""
+def succeed(
+    state: ProviderState,
+    entry: MachineEntry,
+    kind: OperationKind,
+    number: int,
+    host: CreatedHost | None = None,
+) -> PutMachine | None:
+    """Complete an operation; None if it is no longer in progress, as after a timeout."""
     if not _under_way(entry, kind, number):
         return None
     machine = replace(entry.machine, state=EDGES[kind].target, last_error="")
     match kind:
-        case Kind.CREATE if host is not None:
+        case OperationKind.CREATE if host is not None:
             machine = replace(machine, host=host.ref, shape=with_host(entry.offer, host))
-        case Kind.DRAIN:
+        case OperationKind.DRAIN:
             machine = replace(machine, cluster="", shard_metadata=NO_TEXTS)
-        case Kind.DELETE:
+        case OperationKind.DELETE:
             machine = replace(machine, host="", shape=entry.offer)
-    return _put(book, entry, machine)
+    return _put(state, entry, machine)
 
 
-def fail(book: Book, entry: Entry, kind: Kind, number: int, reason: str) -> Put | None:
+def fail(
+    state: ProviderState, entry: MachineEntry, kind: OperationKind, number: int, reason: str
+) -> PutMachine | None:
     """End an operation badly; cluster, map and host stay as they were."""
     if not _under_way(entry, kind, number):
         return None
-    return _put(book, entry, _failed(entry.machine, reason))
+    return _put(state, entry, _failed(entry.machine, reason))
 
 
-def interrupt(book: Book, entry: Entry) -> Put | None:
-    """Fail what was under way when the process ended."""
+def interrupt(state: ProviderState, entry: MachineEntry) -> PutMachine | None:
+    """Fail a machine whose operation was in progress when the process ended."""
     if entry.machine.state not in KIND_OF_TRANSITIONAL:
         return None
-    return _put(book, entry, _failed(entry.machine, INTERRUPTED))
+    return _put(state, entry, _failed(entry.machine, INTERRUPTED))
 
 
-def lose(book: Book, entry: Entry, event: Lost, now: Moment) -> Put | None:
-    """Fail a machine that broke, whatever it was doing; one that failed already keeps its error."""
+def lose(state: ProviderState, entry: MachineEntry, event: Lost, now: Timestamp) -> PutMachine | None:
+    """Fail a machine that broke, in whatever state; a Failed one keeps its error."""
     if event.gone:
-        return bury(book, entry, event.reason, now)
+        return make_tombstone(state, entry, event.reason, now)
     if entry.machine.state in (S.SPECULATIVE, S.FAILED):
         return None  # there is no host to lose
-    return _put(book, entry, _failed(entry.machine, event.reason))
+    return _put(state, entry, _failed(entry.machine, event.reason))
 
 
-def reprice(book: Book, entry: Entry, event: Priced) -> Put | None:
-    """Take another price or risk, in the offer and in what is shown."""
+def reprice(state: ProviderState, entry: MachineEntry, event: Priced) -> PutMachine | None:
+    """Set another price or interruption probability, in the offer and in what is shown."""
     price, risk = event.price_per_hour, event.interruption_probability
     offer = replace(
         entry.offer,
         price_per_hour=entry.offer.price_per_hour if price is None else price,
         interruption_probability=entry.offer.interruption_probability if risk is None else risk,
     )
-    return offer_anew(book, entry, offer)
+    return update_offer(state, entry, offer)
 
 
-def offer_anew(book: Book, entry: Entry, described: Shape) -> Put | None:
-    """Take what a refresh may change of a machine; None, and no revision, where that is nothing."""
-    offer = refreshed(entry.offer, described)
+def update_offer(state: ProviderState, entry: MachineEntry, described: Shape) -> PutMachine | None:
+    """Take over what a refresh may change; None, and no revision, when nothing differs."""
+    offer = refreshed_offer(entry.offer, described)
     if offer == entry.offer or entry.gone_at_s:
         return None
-    shown = offered_anew(entry.machine.shape, entry.offer, offer)
-    return book.put(replace(entry.machine, shape=shown), offer, entry.operations)
+    shown = shown_after(entry.machine.shape, entry.offer, offer)
+    return state.put(replace(entry.machine, shape=shown), offer, entry.operations)
 
 
-def admit(book: Book, slot: Slot) -> Put:
-    """Take a slot that nobody knew."""
-    state = slot.first_state
-    machine = Machine(
+def admit(state: ProviderState, slot: DescribedMachine) -> PutMachine:
+    """Add a described machine that was not known."""
+    first_state = slot.first_state
+    machine = MachineRecord(
         id=slot.id,
-        state=state,
+        state=first_state,
         shape=slot.shape,
         host=slot.host,
         cluster=slot.cluster,
         shard_metadata=slot.shard_metadata,
         last_error=slot.last_error,
     )
-    # A machine that begins Configured was configured by somebody: a repeated Configure must find an operation.
-    return book.put(
-        machine, slot.shape, NO_OPERATIONS, starts=Kind.CONFIGURE if state is S.CONFIGURED else None
+    # For a machine that begins Configured, a repeated Configure must find an operation.
+    return state.put(
+        machine,
+        slot.shape,
+        NO_OPERATIONS,
+        starts=OperationKind.CONFIGURE if first_state is S.CONFIGURED else None,
     )
 
 
-def bury(book: Book, entry: Entry, reason: str, now: Moment) -> Put | None:
-    """Turn a machine that left the substrate into a tombstone; None if it is one."""
+def make_tombstone(
+    state: ProviderState, entry: MachineEntry, reason: str, now: Timestamp
+) -> PutMachine | None:
+    """Turn a machine that is gone into a tombstone; None if it is one already."""
     if entry.gone_at_s:
         return None
     labels = entry.machine.shape.labels.merged({REMOVED_LABEL: now.text})
     machine = replace(
         _failed(entry.machine, f"{REMOVED_PREFIX} {reason}"), shape=entry.machine.shape.with_labels(labels)
     )
-    return book.put(machine, entry.offer, entry.operations, gone_at_s=now.seconds)
+    return state.put(machine, entry.offer, entry.operations, gone_at_s=now.seconds)
 
 
-def may_bury(state: S) -> bool:
-    """Whether a machine that refreshes no longer find may become a tombstone: never when bound or on its way."""
+def may_make_tombstone(state: S) -> bool:
+    """Return whether a machine that refreshes no longer find may become a tombstone: not when bound or transitional."""
     return state not in BOUND_STATES and state not in KIND_OF_TRANSITIONAL
 
 
-def forget(entry: Entry, now_s: int, retention_s: int) -> Drop | None:
-    """Drop a tombstone whose time is over."""
+def forget(entry: MachineEntry, now_s: int, retention_s: int) -> DropMachine | None:
+    """Drop a tombstone whose retention has ended."""
     if not entry.gone_at_s or now_s - entry.gone_at_s < retention_s:
         return None
-    return Drop(entry.machine.id)
+    return DropMachine(entry.machine.id)
 
 
-def repair(book: Book, entry: Entry, to: S) -> Put | str:
-    """Bring a Failed machine back by a person's word; or say why not."""
+def repair(state: ProviderState, entry: MachineEntry, to: S) -> PutMachine | str:
+    """Return the change that repairs a Failed machine, or the reason why it cannot be repaired."""
     machine = entry.machine
     if machine.state is not S.FAILED:
         return f"the machine is {machine.state.label}, only a Failed one can be repaired"
@@ -156,18 +177,18 @@ def repair(book: Book, entry: Entry, to: S) -> Put | str:
         mended = replace(mended, host="", shape=entry.offer)
     else:
         mended = replace(mended, shape=mended.shape.with_labels(entry.offer.labels))
-    return book.put(mended, entry.offer, entry.operations)
+    return state.put(mended, entry.offer, entry.operations)
 
 
-def _under_way(entry: Entry, kind: Kind, number: int) -> bool:
+def _under_way(entry: MachineEntry, kind: OperationKind, number: int) -> bool:
     return entry.machine.state is EDGES[kind].during and entry.operation(kind) == number
 
 
-def _failed(machine: Machine, reason: str) -> Machine:
+def _failed(machine: MachineRecord, reason: str) -> MachineRecord:
     return replace(machine, state=S.FAILED, last_error=one_line(reason) or "failed without a reason")
 
 
-def _put(book: Book, entry: Entry, machine: Machine) -> Put:
-    # The backstop: a record that breaks a rule of its state must not be written, whoever made it.
+def _put(state: ProviderState, entry: MachineEntry, machine: MachineRecord) -> PutMachine:
+    # The last check: a record that breaks a rule of its state must not be written.
     check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
-    return book.put(machine, entry.offer, entry.operations, gone_at_s=entry.gone_at_s)
+    return state.put(machine, entry.offer, entry.operations, gone_at_s=entry.gone_at_s)
