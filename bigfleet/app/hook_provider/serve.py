@@ -99,7 +99,7 @@ async def _serve(settings: HookProviderSettings, console: Console) -> int:
             watch_s=settings.watch_interval,
             probe_s=settings.probe_interval,
             store=store,
-            limits=_limits(settings),
+            limits=limits_of(settings),
             metrics=process.metrics,
             audit=RepairAuditFile(disk, Path(state) / "audit.jsonl") if state else RepairAuditLog(log),
             require_fencing=settings.require_fencing,
@@ -157,7 +157,8 @@ def _blob_directory(settings: HookProviderSettings, state: str, stack: AsyncExit
     return stack.enter_context(tempfile.TemporaryDirectory(prefix="bigfleet-hook-"))
 
 
-def _limits(settings: HookProviderSettings) -> Limits:
+def limits_of(settings: HookProviderSettings) -> Limits:
+    """Return the limits that the flags describe."""
     return Limits(
         # One worker per hook that may run: the timeout of an operation starts when a worker takes it.
         workers=settings.parallel,

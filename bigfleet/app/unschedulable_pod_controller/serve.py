@@ -79,7 +79,7 @@ async def _serve(
                 clock=clock,
                 rng=rng,
                 metrics=metrics,
-                options=_options(settings),
+                options=options_of(settings),
                 defaults=defaults,
                 host=host,
             )
@@ -110,7 +110,8 @@ async def lead(lease: Lease, controller: PodController) -> None:
         pass  # the lease was lost
 
 
-def _options(settings: PodControllerSettings) -> Options:
+def options_of(settings: PodControllerSettings) -> Options:
+    """Return the options that the flags describe."""
     return Options(
         concurrency=settings.concurrency,
         resync_s=settings.resync_interval,
