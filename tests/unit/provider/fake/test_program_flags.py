@@ -11,7 +11,7 @@ from bigfleet.cli.framework.load import load
 from bigfleet.cli.framework.options import options_of as flags_of
 from bigfleet.cli.framework.parse import parse
 from bigfleet.cli.framework.surface import entries
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.model.errors import BigFleetError
 
 PROGRAMS = [fake_provider.PROGRAM, fault_provider.PROGRAM]
@@ -127,7 +127,7 @@ def test_a_bad_inventory_is_reported_with_its_path(
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_every_flag_is_described_and_every_example_begins_with_the_program(program: Program) -> None:
+def test_every_flag_is_described_and_every_example_begins_with_the_program(program: CliProgram) -> None:
     for entry in entries(program):
         assert all(option.help for option in entry.options)
         assert all(example.startswith(program.name) for example in entry.command.examples)
