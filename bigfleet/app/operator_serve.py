@@ -28,7 +28,7 @@ from bigfleet.app.parts import logs_of, run_parts, show_certificate
 from bigfleet.cli.console import Console
 from bigfleet.cli.version import COMMIT_VARIABLE
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.limiter import RateLimiter
@@ -38,9 +38,9 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
+from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
 from bigfleet.operator.core.template.errors import TemplateError
-from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
@@ -119,15 +119,15 @@ async def _serve(
             registry = CollectorRegistry()
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
             metrics = Metrics(Component.OPERATOR, registry, version=__version__, commit=commit)
-            link = HttpLink(Login(target, disk, clock, run_plugin))
-            client = KubeClient(link, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
+            transport = HttpTransport(Login(target, disk, clock, run_plugin))
+            client = KubeClient(transport, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
             stack.push_async_callback(client.close)
             host = console.environ.get("HOSTNAME", "")
             store = _store(tls, log)
             net = GrpcNet(store)
 
-            def make() -> Operator:
-                return Operator(
+            def make() -> ClusterOperator:
+                return ClusterOperator(
                     options_of(settings),
                     client,
                     net,
@@ -163,9 +163,9 @@ async def _serve(
 class _Candidate:
     """The operator of this process; with a lease a new one for each time that the lease is held."""
 
-    def __init__(self, make: Callable[[], Operator]) -> None:
+    def __init__(self, make: Callable[[], ClusterOperator]) -> None:
         self._make = make
-        self._operator: Operator | None = None
+        self._operator: ClusterOperator | None = None
 
     async def lead(self, lease: Lease) -> None:
         """Dial and work whenever the lease is ours."""

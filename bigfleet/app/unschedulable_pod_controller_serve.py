@@ -25,7 +25,7 @@ from bigfleet.app.unschedulable_pod_controller_command import PodControllerSetti
 from bigfleet.cli.console import Console
 from bigfleet.cli.version import COMMIT_VARIABLE
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.limiter import RateLimiter
@@ -34,7 +34,7 @@ from bigfleet.kube.resources import ObjectKey
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.podcontroller.controller import COMPONENT, Options, PodController
+from bigfleet.podcontroller.controller import COMPONENT, PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import (
     NO_DEFAULTS,
     BadDefaultsError,
@@ -88,8 +88,8 @@ async def _serve(
             registry = CollectorRegistry()
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
             metrics = Metrics(Component.POD_CONTROLLER, registry, version=__version__, commit=commit)
-            link = HttpLink(Login(target, disk, clock, run_plugin))
-            client = KubeClient(link, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
+            transport = HttpTransport(Login(target, disk, clock, run_plugin))
+            client = KubeClient(transport, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
             stack.push_async_callback(client.close)
             host = console.environ.get("HOSTNAME", "")
             controller = PodController(
@@ -136,8 +136,8 @@ async def lead(lease: Lease, controller: PodController) -> None:
         pass  # lost: wait for it again
 
 
-def _options(settings: PodControllerSettings) -> Options:
-    return Options(
+def _options(settings: PodControllerSettings) -> PodControllerOptions:
+    return PodControllerOptions(
         concurrency=settings.concurrency,
         resync_s=settings.resync_interval,
         exclude_daemonset_pods=settings.exclude_daemonset_pods,

@@ -13,8 +13,8 @@ from typing import Final
 
 from bigfleet.kube.errors import GoneError, KubeError, MalformedAnswerError, UnauthorizedError, error_of
 from bigfleet.kube.limiter import RateLimiter, Urgency
-from bigfleet.kube.link import MERGE_PATCH, Answer, Call, Document, Lines, Link
 from bigfleet.kube.resources import ObjectKey, Resource, key_of
+from bigfleet.kube.transport import MERGE_PATCH, ApiCall, ApiResponse, ApiTransport, Document, WatchLines
 
 PAGE_DEADLINE_S: Final = 60.0
 LIST_DEADLINE_S: Final = 300.0
@@ -40,7 +40,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A part of a list: its documents, its version, and where the next part begins."""
 
     items: tuple[Document, ...]
@@ -51,25 +51,25 @@ class Page:
 class KubeClient:
     """One account at one API server."""
 
-    def __init__(self, link: Link, limiter: RateLimiter) -> None:
-        self._link, self._limiter = link, limiter
+    def __init__(self, transport: ApiTransport, limiter: RateLimiter) -> None:
+        self._transport, self._limiter = transport, limiter
 
-    async def call(self, call: Call, urgency: Urgency = Urgency.NORMAL) -> Document:
+    async def call(self, call: ApiCall, urgency: Urgency = Urgency.NORMAL) -> Document:
         """Make a call and return the document it answers with; a refusal is raised as its error."""
         answer = await self._send(call, urgency)
         if answer.status == 401:
             # Once: a token that was rotated a moment ago is common, one that is wrong for good must not be hammered.
-            await self._link.renew_login()
+            await self._transport.renew_login()
             answer = await self._send(call, urgency)
         return _document(call, answer)
 
     async def get(self, resource: Resource, key: ObjectKey, urgency: Urgency = Urgency.NORMAL) -> Document:
         """Return one object."""
-        return await self.call(Call("GET", resource.path(key)), urgency)
+        return await self.call(ApiCall("GET", resource.path(key)), urgency)
 
     async def list_page(
         self, selection: Selection, *, limit: int, token: str = "", urgency: Urgency = Urgency.NORMAL
-    ) -> Page:
+    ) -> ListPage:
         """Return a part of a list, the first or the one that the token of the last names; GoneError if it is too late.
 
         A limit of 0 asks for all of it in one answer, which can never be too late.
@@ -79,12 +79,14 @@ class KubeClient:
             query["limit"] = str(limit)
         if token:
             query["continue"] = token
-        call = Call("GET", selection.path(), query, deadline_s=PAGE_DEADLINE_S if limit else LIST_DEADLINE_S)
+        call = ApiCall(
+            "GET", selection.path(), query, deadline_s=PAGE_DEADLINE_S if limit else LIST_DEADLINE_S
+        )
         document = await self.call(call, urgency)
         metadata, items = document.get("metadata"), document.get("items")
         if not isinstance(metadata, Mapping) or not isinstance(items, list):
             raise MalformedAnswerError(call.title, "an answer that is no list", status=200)
-        return Page(tuple(items), metadata.get("resourceVersion", ""), metadata.get("continue") or "")
+        return ListPage(tuple(items), metadata.get("resourceVersion", ""), metadata.get("continue") or "")
 
     async def list_all(
         self, selection: Selection, *, limit: int = 500, urgency: Urgency = Urgency.NORMAL
@@ -109,7 +111,7 @@ class KubeClient:
     @asynccontextmanager
     async def watch(
         self, selection: Selection, *, resource_version: str, timeout_s: int
-    ) -> AsyncIterator[Lines]:
+    ) -> AsyncIterator[WatchLines]:
         """Open a watch with bookmarks; inside, the status is known to be 200 and the lines can be read."""
         query = {
             **selection.query(),
@@ -119,15 +121,15 @@ class KubeClient:
             "timeoutSeconds": str(timeout_s),
         }
         # The server ends the watch by itself; ours is the later limit, for a server that forgets to.
-        call = Call("GET", selection.path(), query, deadline_s=timeout_s + 30.0)
+        call = ApiCall("GET", selection.path(), query, deadline_s=timeout_s + 30.0)
         await self._limiter.acquire(Urgency.NORMAL)
-        async with self._link.open(call) as lines:
+        async with self._transport.open(call) as lines:
             if lines.answer.status == 200:
                 yield lines
                 return
             refused = _refusal(call, lines.answer)
         if isinstance(refused, UnauthorizedError):
-            await self._link.renew_login()
+            await self._transport.renew_login()
         raise refused
 
     async def create(
@@ -136,14 +138,14 @@ class KubeClient:
         """Create an object and return it as stored; AlreadyExistsError when its name is taken."""
         namespace = key_of(document).namespace
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
-        return await self.call(Call("POST", resource.path(namespace=namespace), body=whole), urgency)
+        return await self.call(ApiCall("POST", resource.path(namespace=namespace), body=whole), urgency)
 
     async def replace(
         self, resource: Resource, document: Document, urgency: Urgency = Urgency.NORMAL
     ) -> Document:
         """Write a whole object; ConflictError when the version in its metadata is no longer the newest."""
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
-        return await self.call(Call("PUT", resource.path(key_of(document)), body=whole), urgency)
+        return await self.call(ApiCall("PUT", resource.path(key_of(document)), body=whole), urgency)
 
     async def merge_patch(
         self,
@@ -156,7 +158,7 @@ class KubeClient:
     ) -> Document:
         """Change the named fields only; a version in the patch's metadata makes it conditional."""
         path = resource.path(key, subresource=subresource)
-        return await self.call(Call("PATCH", path, body=patch, content_type=MERGE_PATCH), urgency)
+        return await self.call(ApiCall("PATCH", path, body=patch, content_type=MERGE_PATCH), urgency)
 
     async def delete(
         self, resource: Resource, key: ObjectKey, *, uid: str = "", urgency: Urgency = Urgency.NORMAL
@@ -165,18 +167,18 @@ class KubeClient:
         body: Document = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid:
             body["preconditions"] = {"uid": uid}
-        await self.call(Call("DELETE", resource.path(key), body=body), urgency)
+        await self.call(ApiCall("DELETE", resource.path(key), body=body), urgency)
 
     async def close(self) -> None:
         """Give the connections back."""
-        await self._link.close()
+        await self._transport.close()
 
-    async def _send(self, call: Call, urgency: Urgency) -> Answer:
+    async def _send(self, call: ApiCall, urgency: Urgency) -> ApiResponse:
         await self._limiter.acquire(urgency)
-        return await self._link.send(call)
+        return await self._transport.send(call)
 
 
-def _document(call: Call, answer: Answer) -> Document:
+def _document(call: ApiCall, answer: ApiResponse) -> Document:
     if not 200 <= answer.status < 300:
         raise _refusal(call, answer)
     if not isinstance(answer.body, dict):
@@ -184,7 +186,7 @@ def _document(call: Call, answer: Answer) -> Document:
     return answer.body
 
 
-def _refusal(call: Call, answer: Answer) -> KubeError:
+def _refusal(call: ApiCall, answer: ApiResponse) -> KubeError:
     return error_of(call.title, answer.status, answer.body, _retry_after_s(answer.headers))
 
 

@@ -44,7 +44,7 @@ class Cause:
 class KubeError(BigFleetError):
     """The API server did not do what was asked."""
 
-    passing: ClassVar[bool] = False
+    temporary: ClassVar[bool] = False
     """Whether the same call may well succeed a little later."""
 
     def __init__(
@@ -71,19 +71,19 @@ class KubeError(BigFleetError):
 class UnreachableError(KubeError):
     """No answer came, or it broke off; the call may or may not have taken effect."""
 
-    passing = True
+    temporary = True
 
 
 class MalformedAnswerError(KubeError):
     """Something answered that is not the API server, such as a gateway with a page of its own."""
 
-    passing = True
+    temporary = True
 
 
 class UnauthorizedError(KubeError):
     """The token is not, or no longer, accepted."""
 
-    passing = True
+    temporary = True
 
 
 class ForbiddenError(KubeError):
@@ -113,13 +113,13 @@ class InvalidObjectError(KubeError):
 class ThrottledError(KubeError):
     """The API server is busy, or a budget allows nothing now."""
 
-    passing = True
+    temporary = True
 
 
 class ServerError(KubeError):
     """The API server, or something before it, failed."""
 
-    passing = True
+    temporary = True
 
 
 _BY_STATUS: Mapping[int, type[KubeError]] = {

@@ -20,9 +20,9 @@ from bigfleet.aio.rng import RandomStream
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.limiter import Urgency
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import LEASES, ObjectKey
 from bigfleet.kube.times import microseconds_text
+from bigfleet.kube.transport import Document
 from bigfleet.model.errors import InvalidFieldError
 
 # What is left of a deadline below this is over: no call fits into it.

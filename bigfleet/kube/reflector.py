@@ -18,9 +18,9 @@ from bigfleet.aio.clock import Clock, monotonic_s, timeout
 from bigfleet.aio.rng import RandomStream
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import GoneError, KubeError, MalformedAnswerError, UnreachableError, error_of
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import version_of
 from bigfleet.kube.store import Store
+from bigfleet.kube.transport import Document
 
 T = TypeVar("T")
 

@@ -90,4 +90,3 @@ DEFINITIONS: Final = Resource(
     "CustomResourceDefinition",
     namespaced=False,
 )
-BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)

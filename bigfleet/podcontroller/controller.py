@@ -14,17 +14,17 @@ import structlog
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.rng import Rng
+from bigfleet.kube.change_queue import ChangeQueue, StoreChange
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED
 from bigfleet.kube.errors import InvalidObjectError, KubeError
 from bigfleet.kube.events import EventRecorder
-from bigfleet.kube.feed import Change, Feed
 from bigfleet.kube.work_queue import WorkQueue
 from bigfleet.obs.metrics import Metrics
-from bigfleet.podcontroller.caches import SYNC_PATIENCE_S, Caches
-from bigfleet.podcontroller.core.life import plan
+from bigfleet.podcontroller.caches import SYNC_PATIENCE_S, PodControllerCaches
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
-from bigfleet.podcontroller.core.views import PodView, RequestView
+from bigfleet.podcontroller.core.request_plan import request_plan
+from bigfleet.podcontroller.core.views import OwnedRequest, PodView
 from bigfleet.podcontroller.pod_events import PodEvents
 from bigfleet.podcontroller.request_writer import RequestWriter
 
@@ -37,7 +37,7 @@ _STEPS_PER_TURN: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PodControllerOptions:
     """What the flags of the program say."""
 
     concurrency: int = 16
@@ -57,13 +57,13 @@ class PodController:
         clock: Clock,
         rng: Rng,
         metrics: Metrics,
-        options: Options | None = None,
+        options: PodControllerOptions | None = None,
         defaults: PenaltyDefaults = NO_DEFAULTS,
         host: str = "",
     ) -> None:
-        self._options = options or Options()
+        self._options = options or PodControllerOptions()
         self._clock, self._metrics = clock, metrics
-        self.caches = Caches(
+        self.caches = PodControllerCaches(
             client,
             clock=clock,
             rng=rng,
@@ -88,7 +88,7 @@ class PodController:
         await self.caches.wait_synced(self._options.sync_patience_s)
         self._log.info("synchronised", pods=len(self.caches.pods), requests=len(self.caches.requests))
         # The feeds begin with everything there is: that is the comparison at the start.
-        pods, requests = self.caches.pods.feed(), self.caches.requests.feed()
+        pods, requests = self.caches.pods.subscribe(), self.caches.requests.subscribe()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follow_pods(pods))
@@ -100,8 +100,8 @@ class PodController:
                     self._queue.work(self._look, retry=(KubeError,), workers=self._options.concurrency)
                 )
         finally:
-            self.caches.pods.end_feed(pods)
-            self.caches.requests.end_feed(requests)
+            self.caches.pods.unsubscribe(pods)
+            self.caches.requests.unsubscribe(requests)
 
     async def settle(self) -> None:
         """Begin nothing new, and return once no pod is being worked on."""
@@ -114,9 +114,9 @@ class PodController:
 
     # ---- what makes a pod be looked at
 
-    async def _follow_pods(self, feed: Feed[PodView]) -> None:
+    async def _follow_pods(self, queue: ChangeQueue[PodView]) -> None:
         while True:
-            changes = [await feed.take(), *feed.take_waiting()]
+            changes = [await queue.take(), *queue.take_all()]
             for number, change in enumerate(changes, 1):
                 # A namesake may have taken the place of a pod: both are looked at.
                 for pod in (change.before, change.after):
@@ -124,18 +124,18 @@ class PodController:
                         self._queue.add(pod.id)
                 await self._let_others_run(number)
 
-    async def _follow_requests(self, feed: Feed[RequestView]) -> None:
-        for number, change in enumerate(feed.take_waiting(), 1):
+    async def _follow_requests(self, queue: ChangeQueue[OwnedRequest]) -> None:
+        for number, change in enumerate(queue.take_all(), 1):
             # Looked at, but not told of: what stands already is no news.
             if change.after is not None:
                 self._queue.add(change.after.pod_id)
             await self._let_others_run(number)
         while True:
-            for number, change in enumerate([await feed.take(), *feed.take_waiting()], 1):
+            for number, change in enumerate([await queue.take(), *queue.take_all()], 1):
                 self._request_changed(change)
                 await self._let_others_run(number)
 
-    def _request_changed(self, change: Change[RequestView]) -> None:
+    def _request_changed(self, change: StoreChange[OwnedRequest]) -> None:
         for request in (change.before, change.after):
             if request is not None:
                 self._queue.add(request.pod_id)
@@ -155,7 +155,7 @@ class PodController:
     async def compare(self) -> None:
         """Have everything looked at for which something is missing or too much."""
         for number, pod in enumerate(self.caches.pods.snapshot().values(), 1):
-            if not plan(pod, self.caches.requests_of(pod.id)).is_nothing:
+            if not request_plan(pod, self.caches.requests_of(pod.id)).is_nothing:
                 self._queue.add(pod.id)
             await self._let_others_run(number)
         for number, request in enumerate(self.caches.requests.snapshot().values(), 1):
@@ -188,15 +188,15 @@ class PodController:
         pod, requests = self.caches.pod(pod_id), self.caches.requests_of(pod_id)
         if pod is None:
             await self._look_at_orphans(pod_id, requests)
-            return plan(None, requests).outcome
+            return request_plan(None, requests).outcome
         self._orphans.pop(pod_id, None)
-        wanted = plan(pod, requests)
+        wanted = request_plan(pod, requests)
         outcome = await self._writer.carry_out(wanted, pod)
         if outcome in ("cr_created", "cr_updated"):
             self._told(pod)
         return outcome
 
-    async def _look_at_orphans(self, pod_id: str, requests: tuple[RequestView, ...]) -> None:
+    async def _look_at_orphans(self, pod_id: str, requests: tuple[OwnedRequest, ...]) -> None:
         """Delete requests whose pod is gone for good; the first look only takes a note."""
         if not requests:
             self._orphans.pop(pod_id, None)

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from bigfleet.aio.clock import Clock
-from bigfleet.kube.events import About, EventRecorder
-from bigfleet.kube.feed import Change
+from bigfleet.kube.change_queue import StoreChange
+from bigfleet.kube.events import EventRecorder, ObjectReference
+from bigfleet.kube.node_fit import may_serve
 from bigfleet.kube.resources import PODS
-from bigfleet.kube.suitability import may_serve
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
-from bigfleet.podcontroller.caches import Caches
-from bigfleet.podcontroller.core.views import PodView, RequestView, UpcomingView
+from bigfleet.podcontroller.caches import PodControllerCaches
+from bigfleet.podcontroller.core.views import OwnedRequest, PodView, UpcomingNodeShape
 
 TOLD_PODS: Final = 20
 REQUESTED: Final = "CapacityRequested"
@@ -30,10 +30,12 @@ _BATCH_S: Final = 1.0
 class PodEvents:
     """Writes the events; `advice` says whether people want to hear of what goes well, too."""
 
-    def __init__(self, recorder: EventRecorder, caches: Caches, *, clock: Clock, advice: bool) -> None:
+    def __init__(
+        self, recorder: EventRecorder, caches: PodControllerCaches, *, clock: Clock, advice: bool
+    ) -> None:
         self._recorder, self._caches, self._clock, self._advice = recorder, caches, clock, advice
 
-    def acknowledged(self, request: RequestView) -> None:
+    def acknowledged(self, request: OwnedRequest) -> None:
         """Tell a pod without a node that its request was passed on."""
         pod = self._caches.pod(request.pod_id)
         if self._advice and pod is not None and not pod.scheduled:
@@ -55,18 +57,18 @@ class PodEvents:
         if store is None:
             return
         await store.wait_synced()
-        feed = store.feed()
-        feed.take_waiting()  # what is there was told by whoever was here before
+        queue = store.subscribe()
+        queue.take_all()  # what is there was told by whoever was here before
         try:
             while True:
-                first = await feed.take()
-                self._tell([first, *feed.take_waiting()])
+                first = await queue.take()
+                self._tell([first, *queue.take_all()])
                 # One look at all waiting pods serves every node that turned up meanwhile.
                 await self._clock.sleep(_BATCH_S)
         finally:
-            store.end_feed(feed)
+            store.unsubscribe(queue)
 
-    def _tell(self, changes: Sequence[Change[UpcomingView]]) -> None:
+    def _tell(self, changes: Sequence[StoreChange[UpcomingNodeShape]]) -> None:
         """Tell the oldest waiting pods of each node that has just registered and that they could run on."""
         fresh = [
             change.after
@@ -83,7 +85,7 @@ class PodEvents:
                 self._recorder.record(_about(pod), "Normal", BRINGING_NODE, _coming(node))
 
 
-def suited(node: UpcomingView, pods: Sequence[PodView]) -> list[PodView]:
+def suited(node: UpcomingNodeShape, pods: Sequence[PodView]) -> list[PodView]:
     """Return the pods that a node may serve, in the order given; no more than are told."""
     shape = {"labels": dict(node.labels), "resources": dict(node.resources)}
     known: dict[str, bool] = {}
@@ -98,12 +100,12 @@ def suited(node: UpcomingView, pods: Sequence[PodView]) -> list[PodView]:
     return found
 
 
-def _coming(node: UpcomingView) -> str:
+def _coming(node: UpcomingNodeShape) -> str:
     labels = dict(node.labels)
     shape = [labels[key] for key in (INSTANCE_TYPE_KEY, ZONE_KEY) if labels.get(key)]
     told = f" ({', '.join(shape)})" if shape else ""
     return f"BigFleet is bringing a node: {node.key.name}{told}; it may serve this pod"
 
 
-def _about(pod: PodView) -> About:
-    return About(PODS, pod.key, pod.uid)
+def _about(pod: PodView) -> ObjectReference:
+    return ObjectReference(PODS, pod.key, pod.uid)

@@ -20,11 +20,11 @@ from bigfleet.kube.errors import (
     NotFoundError,
 )
 from bigfleet.kube.limiter import Urgency
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey, version_of
 from bigfleet.kube.store import Store
-from bigfleet.podcontroller.core.life import Plan, request_document, request_names
-from bigfleet.podcontroller.core.views import PodView, RequestView
+from bigfleet.kube.transport import Document
+from bigfleet.podcontroller.core.request_plan import RequestPlan, request_document, request_names
+from bigfleet.podcontroller.core.views import OwnedRequest, PodView
 
 _TERMINATING: Final = "NamespaceTerminating"
 _GONE: Final = "pod_gone"
@@ -38,11 +38,11 @@ class NameTakenError(KubeError):
 class RequestWriter:
     """Writes requests, and tells the cache of every write at once."""
 
-    def __init__(self, client: KubeClient, requests: Store[RequestView]) -> None:
+    def __init__(self, client: KubeClient, requests: Store[OwnedRequest]) -> None:
         self._client, self._requests = client, requests
         self._log = structlog.get_logger("bigfleet.podcontroller")
 
-    async def carry_out(self, plan: Plan, pod: PodView) -> str:
+    async def carry_out(self, plan: RequestPlan, pod: PodView) -> str:
         """Take every step of a plan and return the outcome as the metric counts it."""
         for request in plan.drop:
             await self.delete(request)
@@ -61,7 +61,7 @@ class RequestWriter:
                 await self._stamp(plan.keep.key, version)
         return plan.outcome
 
-    async def delete(self, request: RequestView) -> None:
+    async def delete(self, request: OwnedRequest) -> None:
         """Delete one request, this very one; that it is gone already is as good."""
         try:
             await self._client.delete(CAPACITY_REQUESTS, request.key, uid=request.uid)

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from bigfleet.kube.link import Answer, Document
 from bigfleet.kube.resources import (
     AVAILABLE_CAPACITIES,
-    BUDGETS,
     CAPACITY_REQUESTS,
     NODES,
     PODS,
     UPCOMING_NODES,
     ObjectKey,
 )
+from bigfleet.kube.transport import ApiResponse, Document
 from bigfleet.model.quantity import parse_quantity
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.objects import BUDGETS
 from tests.support.scripted_shard import hint, node_state, reclaim
 from tests.unit.operator.world import PREFIX, World
 
@@ -36,8 +36,8 @@ SERVING = ("Configuring", "Configured")
 LEFT = ("Idle", "Speculative", "Deleting")
 
 
-def refusal(code: int, reason: str) -> Answer:
-    return Answer(code, {"kind": "Status", "code": code, "reason": reason, "message": "no"})
+def refusal(code: int, reason: str) -> ApiResponse:
+    return ApiResponse(code, {"kind": "Status", "code": code, "reason": reason, "message": "no"})
 
 
 FAULTS: tuple[tuple[Any, dict[str, Any]], ...] = (
@@ -46,7 +46,7 @@ FAULTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (refusal(429, "TooManyRequests"), {}),
     (refusal(500, "InternalError"), {"watch": False}),
     (refusal(403, "Forbidden"), {"watch": False}),
-    (Answer(503, "<html>no</html>"), {}),
+    (ApiResponse(503, "<html>no</html>"), {}),
     (refusal(410, "Expired"), {"watch": True}),
     (Trouble.LOSE_ANSWER, {"method": "POST"}),
     (Trouble.LOSE_ANSWER, {"method": "PATCH"}),
@@ -130,8 +130,8 @@ class Storm(World):
 
     async def crash(self) -> None:
         """End the operator as a kill does: nothing it still wanted to say arrives."""
-        self.link.add(Fault(Trouble.BREAK, times=10**9))
-        self.link.faults.reverse()
+        self.transport.add(Fault(Trouble.BREAK, times=10**9))
+        self.transport.faults.reverse()
         await self.stop_operator()
 
     async def step(self) -> None:
@@ -232,9 +232,9 @@ class Storm(World):
         match act:
             case "fault" if self.is_running:
                 what, where = self.draw.choice(FAULTS)
-                self.link.add(Fault(what, times=self.draw.randint(1, 12), **where))
+                self.transport.add(Fault(what, times=self.draw.randint(1, 12), **where))
             case "heal":
-                self.link.heal()
+                self.transport.heal()
             case "kill" if self.is_running:
                 await self.crash()
             case "start" if not self.is_running:
@@ -300,7 +300,7 @@ def test_90_after_quiet_minutes_objects_are_as_the_shard_says_and_nobody_was_evi
         storm.start_operator()
         for _ in range(storm.draw.randint(20, 120)):
             await storm.step()
-        storm.link.heal()
+        storm.transport.heal()
         storm.api.pods_linger = False
         await storm._cluster("finish pods")
         if storm.server is None:
@@ -311,9 +311,9 @@ def test_90_after_quiet_minutes_objects_are_as_the_shard_says_and_nobody_was_evi
         assert storm.wrong() == []
         assert storm.operator is not None
         assert not storm.operator.drains.machines
-        calls = storm.link.count(lambda call: call.method != "GET")
+        calls = storm.transport.count(lambda call: call.method != "GET")
         await storm.clock.sleep(700)
-        assert storm.link.count(lambda call: call.method != "GET") == calls
+        assert storm.transport.count(lambda call: call.method != "GET") == calls
         await storm.stop_operator()
 
     run_virtual(scene())

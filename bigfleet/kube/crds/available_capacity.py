@@ -7,7 +7,7 @@ Rules: wire 9.2, operator 2.3.
 
 from typing import Final
 
-from bigfleet.kube.crds.definition import Column, Definition
+from bigfleet.kube.crds.definition import Definition, PrinterColumn
 from bigfleet.kube.crds.schema import fields, listing, quantity, requirement, resources, text, whole_number
 
 AVAILABILITIES: Final = ("None", "Low", "Medium", "High")
@@ -33,8 +33,8 @@ AVAILABLE_CAPACITY: Final = Definition(
     ),
     status=fields({}, description="Without fields."),
     columns=(
-        Column("Availability", "string", ".spec.availability", "None, Low, Medium or High."),
-        Column("Available", "integer", ".spec.availableCount", "Number of machines."),
-        Column("Cost", "string", ".spec.cost", "Dollars per hour of one machine."),
+        PrinterColumn("Availability", "string", ".spec.availability", "None, Low, Medium or High."),
+        PrinterColumn("Available", "integer", ".spec.availableCount", "Number of machines."),
+        PrinterColumn("Cost", "string", ".spec.cost", "Dollars per hour of one machine."),
     ),
 )

@@ -15,7 +15,7 @@ _KIND_NOTE: Final = "The kind of the object."
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """One column of `kubectl get`."""
 
     name: str
@@ -33,7 +33,7 @@ class Column:
         }
 
 
-AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
+AGE: Final = PrinterColumn("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Definition:
     description: str
     spec: Schema
     status: Schema
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     selectable: tuple[str, ...] = ()
 
     @property

@@ -58,11 +58,6 @@ def chart_version(version: str = __version__) -> str:
     return match[1] if match[2] is None else f"{match[1]}-dev.{match[2]}"
 
 
-def manifest_yaml(definition: Definition) -> str:
-    """Return a definition as plain YAML, for `kubectl apply`."""
-    return _dump(definition.manifest())
-
-
 def chart_files() -> dict[str, str]:
     """Return every file of the chart by its path from the root of the repository."""
     version = chart_version()

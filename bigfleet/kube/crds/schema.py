@@ -15,7 +15,6 @@ Schema = dict[str, Any]
 
 GROUP: Final = "bigfleet.lucy.sh"
 VERSION: Final = "v1alpha1"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
 CATEGORY: Final = "fleet"
 
 QUANTITY_PATTERN: Final = (
@@ -29,7 +28,7 @@ MAX_RESOURCES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """One validation rule in the API server's expression language, and the sentence a person gets when it is broken."""
 
     expression: str
@@ -42,7 +41,7 @@ class Rule:
         return {**document, "fieldPath": self.field_path} if self.field_path else document
 
 
-def with_rules(schema: Schema, *rules: Rule) -> Schema:
+def with_rules(schema: Schema, *rules: ValidationRule) -> Schema:
     """Return a copy of a schema with validation rules on it."""
     return {**schema, "x-kubernetes-validations": [rule.as_document() for rule in rules]}
 
@@ -122,13 +121,15 @@ def quantity(description: str = "", *, bounded: bool = False) -> Schema:
     return described(schema, description) if description else schema
 
 
-def not_negative(what: str) -> Rule:
+def not_negative(what: str) -> ValidationRule:
     """Return the rule that a quantity is not below zero.
 
     By its sign and not by `quantity()`: the server takes a text of this kind for three megabytes long when it estimates the
     cost of a rule, and would refuse the whole definition.
     """
-    return Rule("type(self) == int ? self >= 0 : !self.startsWith('-')", f"{what} must not be negative")
+    return ValidationRule(
+        "type(self) == int ? self >= 0 : !self.startsWith('-')", f"{what} must not be negative"
+    )
 
 
 def resources(description: str) -> Schema:

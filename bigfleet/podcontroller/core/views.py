@@ -53,7 +53,7 @@ class PodView:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestView:
+class OwnedRequest:
     """One CapacityRequest of ours."""
 
     key: ObjectKey
@@ -71,7 +71,7 @@ class RequestView:
 
 
 @dataclass(frozen=True, slots=True)
-class UpcomingView:
+class UpcomingNodeShape:
     """One UpcomingNode, for whoever waits for a node."""
 
     key: ObjectKey
@@ -108,13 +108,13 @@ def pod_view(defaults: PenaltyDefaults, *, exclude_daemonsets: bool) -> Callable
     return project
 
 
-def request_view(request: Document) -> RequestView | None:
+def owned_request(request: Document) -> OwnedRequest | None:
     """Return what is kept of a request; None for one that is not ours."""
     metadata = request["metadata"]
     pod_uid = (metadata.get("labels") or {}).get(OWNED_BY_POD)
     if not pod_uid:
         return None
-    return RequestView(
+    return OwnedRequest(
         key=key_of(request),
         uid=metadata.get("uid", ""),
         pod_uid=pod_uid,
@@ -125,13 +125,13 @@ def request_view(request: Document) -> RequestView | None:
     )
 
 
-def upcoming_view(upcoming: Document) -> UpcomingView:
+def upcoming_node_shape(upcoming: Document) -> UpcomingNodeShape:
     """Return what is kept of an UpcomingNode."""
     spec = upcoming.get("spec") or {}
     labels: Mapping[str, str] = spec.get("labels") or {}
     resources = {name: str(amount) for name, amount in (spec.get("resources") or {}).items()}
     phase = (upcoming.get("status") or {}).get("phase", "")
-    return UpcomingView(
+    return UpcomingNodeShape(
         key_of(upcoming), phase, tuple(sorted(labels.items())), tuple(sorted(resources.items()))
     )
 

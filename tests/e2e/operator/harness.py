@@ -10,9 +10,9 @@ from typing import Any
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.kube.http_link import HttpLink
-from bigfleet.kube.link import Call
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.login import Login, find_target
+from bigfleet.kube.transport import ApiCall
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.e2e.rights import OPERATOR as ACCOUNT
 from tests.support.control_plane.cluster import Cluster
@@ -245,7 +245,7 @@ class KillAt:
         self._world, self._nth = world, nth
         self.writes: list[str] = []
 
-    def __call__(self, call: Call) -> None:
+    def __call__(self, call: ApiCall) -> None:
         if call.method == "GET" or "/events" in call.path:
             return
         self.writes.append(f"{call.method} {call.path}")
@@ -258,9 +258,9 @@ async def front(world: Bench) -> AsyncIterator[tuple[HttpFront, Path]]:
     """Stand between the operator and the API server."""
     disk = SystemDisk()
     target = find_target({}, disk, kubeconfig=str(world.cluster.kubeconfig(ACCOUNT)))
-    link = HttpLink(Login(target, disk, SystemClock()))
+    transport = HttpTransport(Login(target, disk, SystemClock()))
     try:
-        async with HttpFront(link).serving() as server:
+        async with HttpFront(transport).serving() as server:
             config = world.directory / "front.kubeconfig"
             config.write_text(
                 "apiVersion: v1\nkind: Config\ncurrent-context: x\n"
@@ -270,4 +270,4 @@ async def front(world: Bench) -> AsyncIterator[tuple[HttpFront, Path]]:
             )
             yield server, config
     finally:
-        await link.close()
+        await transport.close()

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.kube.link import Answer, Call
+from bigfleet.kube.transport import ApiCall, ApiResponse
 from bigfleet.podcontroller.core.penalties import read_defaults
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.objects import node, pod
-from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.faults import Fault, FaultyTransport, Trouble
 
 pytestmark = pytest.mark.asyncio
 
@@ -134,19 +134,23 @@ async def test_a_pod_that_finished_while_nobody_was_there_loses_its_request_at_t
 
 
 async def test_storms_of_429_500_and_lost_answers_lose_nothing_and_double_nothing_u3(
-    controller: Run, shop: Shop, audited: Cluster, until: Until, link_to: Callable[..., Any]
+    controller: Run, shop: Shop, audited: Cluster, until: Until, transport_to: Callable[..., Any]
 ) -> None:
-    link = FaultyLink(link_to(), SystemClock())
+    transport = FaultyTransport(transport_to(), SystemClock())
     busy = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slow down"}
     storms = [
-        link.add(Fault(Answer(429, busy), times=40, method="POST", path=f"{shop.name}/capacityrequests")),
-        link.add(Fault(Trouble.LOSE_ANSWER, times=10, method="POST", path=f"{shop.name}/capacityrequests")),
-        link.add(Fault(Answer(500, "<html>"), times=10, method="PATCH", path=shop.name)),
-        link.add(Fault(Trouble.CUT, times=5, watch=True, path="capacityrequests")),
+        transport.add(
+            Fault(ApiResponse(429, busy), times=40, method="POST", path=f"{shop.name}/capacityrequests")
+        ),
+        transport.add(
+            Fault(Trouble.LOSE_ANSWER, times=10, method="POST", path=f"{shop.name}/capacityrequests")
+        ),
+        transport.add(Fault(ApiResponse(500, "<html>"), times=10, method="PATCH", path=shop.name)),
+        transport.add(Fault(Trouble.CUT, times=5, watch=True, path="capacityrequests")),
     ]
     for number in range(20):
         audited.admin.post(shop.pods_path, pod(f"p{number}", nodeSelector={"no": "node"}))
-    async with controller(link=link):
+    async with controller(transport=transport):
         await until("one request each", lambda: len(shop.requests()) == 20)
         labels = [
             request["metadata"]["labels"]["bigfleet.lucy.sh/owned-by-pod"] for request in shop.requests()
@@ -249,15 +253,15 @@ async def test_twenty_restarts_and_two_replicas_never_make_a_second_request_72(
         await until("one request each", lambda: len(shop.requests()) == 30 and shop.one_each())
 
 
-class AckFirst(FaultyLink):
+class AckFirst(FaultyTransport):
     """Lets the operator be faster: each request is acknowledged right before its first stamp arrives."""
 
-    def __init__(self, link: Any, clock: Any, acknowledge: Callable[[str], None]) -> None:
-        super().__init__(link, clock)
+    def __init__(self, transport: Any, clock: Any, acknowledge: Callable[[str], None]) -> None:
+        super().__init__(transport, clock)
         self._acknowledge = acknowledge
         self.conflicts = 0
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: ApiCall) -> ApiResponse:
         stamps = call.method == "PATCH" and call.path.endswith("/status")
         if stamps:
             await asyncio.to_thread(self._acknowledge, call.path)
@@ -267,7 +271,7 @@ class AckFirst(FaultyLink):
 
 
 async def test_a_late_stamp_never_undoes_acknowledged_81(
-    controller: Run, shop: Shop, audited: Cluster, until: Until, link_to: Callable[..., Any]
+    controller: Run, shop: Shop, audited: Cluster, until: Until, transport_to: Callable[..., Any]
 ) -> None:
     def acknowledge(path: str) -> None:
         if shop.name in path:
@@ -275,10 +279,10 @@ async def test_a_late_stamp_never_undoes_acknowledged_81(
                 path, {"status": {"phase": "Acknowledged", "acknowledgedAt": "2026-11-17T12:00:00Z"}}
             )
 
-    link = AckFirst(link_to(), SystemClock(), acknowledge)
+    transport = AckFirst(transport_to(), SystemClock(), acknowledge)
     audited.admin.post(shop.pods_path, pod("p", nodeSelector={"no": "node"}))
-    async with controller(link=link):
-        await until("stamped too late", lambda: link.conflicts)
+    async with controller(transport=transport):
+        await until("stamped too late", lambda: transport.conflicts)
         await until("request", lambda: shop.request_of("p"))
         assert shop.request_of("p")["status"]["phase"] == "Acknowledged"
 

@@ -70,7 +70,7 @@ class Surroundings:
 @pytest_asyncio.fixture
 async def around(tmp_path: Path) -> AsyncIterator[Surroundings]:
     api = InMemoryApi(SystemClock())
-    async with HttpFront(api.link(ROLE)).serving() as front:
+    async with HttpFront(api.transport(ROLE)).serving() as front:
         made = Surroundings(tmp_path, front)
         server = await GrpcNet().serve("127.0.0.1:0", [made.shard.bound()])
         made.port = server.port

@@ -3,15 +3,15 @@
 import asyncio
 from typing import Any
 
-from bigfleet.kube.events import WAITING_LIMIT, About, EventRecorder
-from bigfleet.kube.link import Answer
+from bigfleet.kube.events import WAITING_LIMIT, EventRecorder, ObjectReference
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, NODES, ObjectKey
+from bigfleet.kube.transport import ApiResponse
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, Trouble
 from tests.support.kube_api.world import KubeWorld
 
-REQUEST = About(CAPACITY_REQUESTS, ObjectKey("shop", "cr-1"), "uid-1")
-NODE = About(NODES, ObjectKey("", "n1"), "uid-2")
+REQUEST = ObjectReference(CAPACITY_REQUESTS, ObjectKey("shop", "cr-1"), "uid-1")
+NODE = ObjectReference(NODES, ObjectKey("", "n1"), "uid-2")
 
 
 class Told(KubeWorld):
@@ -118,8 +118,8 @@ def test_a_flood_is_written_slowly_and_what_is_too_much_is_dropped() -> None:
 def test_a_server_in_trouble_costs_the_event_and_nothing_else() -> None:
     async def main() -> None:
         world = Told()
-        world.link.add(Fault(Answer(500, "no")))
-        world.link.add(Fault(Trouble.BREAK))
+        world.transport.add(Fault(ApiResponse(500, "no")))
+        world.transport.add(Fault(Trouble.BREAK))
         for number in range(3):
             world.recorder.record(NODE, "Normal", "Drained", f"number {number}")
         await world.clock.sleep(5)
@@ -134,7 +134,9 @@ def test_a_server_in_trouble_costs_the_event_and_nothing_else() -> None:
 def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
     async def main() -> None:
         world = Told()
-        world.recorder.record(About(NODES, ObjectKey("", "n" * 253)), "Normal", "Drained", "x" * 5000)
+        world.recorder.record(
+            ObjectReference(NODES, ObjectKey("", "n" * 253)), "Normal", "Drained", "x" * 5000
+        )
         await world.clock.sleep(5)
         (event,) = world.events()
         assert len(event["message"]) == 1024

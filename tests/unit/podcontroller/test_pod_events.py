@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bigfleet.kube.resources import ObjectKey
-from bigfleet.podcontroller.controller import Options
-from bigfleet.podcontroller.core.views import PodState, PodView, UpcomingView, text_of
+from bigfleet.podcontroller.controller import PodControllerOptions
+from bigfleet.podcontroller.core.views import PodState, PodView, UpcomingNodeShape, text_of
 from bigfleet.podcontroller.pod_events import TOLD_PODS, suited
 
 Play = Callable[[Any], None]  # the fixture of conftest.py
@@ -77,13 +77,13 @@ def test_a_restart_repeats_no_news(play: Play) -> None:
 
 def test_without_pod_events_nothing_is_watched_and_only_warnings_are_told(play: Play) -> None:
     async def scene(world: World) -> None:
-        replica = world.start(Options(pod_events=False))
+        replica = world.start(PodControllerOptions(pod_events=False))
         note = {"bigfleet.lucy.sh/interruption-penalty": "much"}
         pod = await world.pod("p", annotations=note)
         await world.eventually(world.one_each)
         await world.acknowledge(world.request_of(pod))
         await settled(world)
-        assert replica.link.count(lambda call: "upcomingnodes" in call.path) == 0
+        assert replica.transport.count(lambda call: "upcomingnodes" in call.path) == 0
         ((name, kind, reason, message),) = world.events()
         assert (name, kind, reason) == ("p", "Warning", "DemandNotExact")
         assert "interruption-penalty" in message
@@ -98,7 +98,7 @@ def waiting_pod(number: int, **selector: str) -> PodView:
 
 
 def test_at_most_twenty_pods_hear_of_a_node_the_first_in_order() -> None:
-    node = UpcomingView(ObjectKey("", "un-1"), "Registered", (("zone", "a"),))
+    node = UpcomingNodeShape(ObjectKey("", "un-1"), "Registered", (("zone", "a"),))
     pods = [waiting_pod(number, zone="ab"[number % 2]) for number in range(100)]
     told = suited(node, pods)
     assert len(told) == TOLD_PODS
@@ -106,7 +106,7 @@ def test_at_most_twenty_pods_hear_of_a_node_the_first_in_order() -> None:
 
 
 def test_a_pod_that_is_too_large_for_a_node_does_not_hear_of_it() -> None:  # ADR-0167
-    node = UpcomingView(ObjectKey("", "un-1"), "Registered", (("zone", "a"),), (("cpu", "8"),))
+    node = UpcomingNodeShape(ObjectKey("", "un-1"), "Registered", (("zone", "a"),), (("cpu", "8"),))
     for cpu, told in (("8", True), ("8001m", False)):
         wanted = text_of({"priority": 0, "requirements": [], "resources": {"cpu": cpu}})
         pod = PodView(ObjectKey("shop", "p"), "u", PodState.LIVE, False, "", wanted, "")

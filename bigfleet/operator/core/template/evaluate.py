@@ -11,7 +11,6 @@ from bigfleet.operator.core.template.errors import RenderError
 from bigfleet.operator.core.template.nodes import (
     Branch,
     Chain,
-    Command,
     Constant,
     Function,
     Jump,
@@ -19,6 +18,7 @@ from bigfleet.operator.core.template.nodes import (
     Operand,
     Pipeline,
     Show,
+    TemplateCommand,
     TextNode,
 )
 from bigfleet.operator.core.template.values import (
@@ -120,7 +120,7 @@ class _Rendering:
                 raise RenderError(command.line, str(problem)) from None
         return value
 
-    def _command(self, command: Command, dot: Value, passed: list[Value]) -> Value:
+    def _command(self, command: TemplateCommand, dot: Value, passed: list[Value]) -> Value:
         first, *rest = command.operands
         if not isinstance(first, Function):
             if passed:

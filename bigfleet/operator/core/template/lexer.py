@@ -35,7 +35,7 @@ _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class TemplateToken:
     """One word of an action; `kind` is the name of its group above, `joined` that no space stands before it."""
 
     kind: str
@@ -45,23 +45,23 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TemplateText:
     """What stands between two actions."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class TemplateAction:
     """The words between two pairs of braces."""
 
-    words: tuple[Word, ...]
+    words: tuple[TemplateToken, ...]
     line: int
 
 
-def split(source: str) -> list[Text | Action]:
+def split(source: str) -> list[TemplateText | TemplateAction]:
     """Cut a template into its pieces; comments are gone, trimmed white space too."""
-    pieces: list[Text | Action] = []
+    pieces: list[TemplateText | TemplateAction] = []
     place, trim_next = 0, False
     while True:
         start = source.find(_OPEN, place)
@@ -73,16 +73,16 @@ def split(source: str) -> list[Text | Action]:
         if trim_this:
             text = text.rstrip(_SPACE)
         if text:
-            pieces.append(Text(text))
+            pieces.append(TemplateText(text))
         if start < 0:
             return pieces
         inner = start + (3 if trim_this else 2)
         words, place, trim_next = _action(source, inner, line)
         if words is not None:
-            pieces.append(Action(words, line))
+            pieces.append(TemplateAction(words, line))
 
 
-def _action(source: str, start: int, line: int) -> tuple[tuple[Word, ...] | None, int, bool]:
+def _action(source: str, start: int, line: int) -> tuple[tuple[TemplateToken, ...] | None, int, bool]:
     """Read one action; return its words, where it ends, and whether it trims what follows."""
     comment = len(source) - len(source[start:].lstrip(_SPACE))
     if source.startswith("/*", comment):
@@ -93,7 +93,7 @@ def _action(source: str, start: int, line: int) -> tuple[tuple[Word, ...] | None
         if closed is None:
             raise TemplateError(line, "/*", "a comment must be alone in its braces")
         return None, *closed
-    words: list[Word] = []
+    words: list[TemplateToken] = []
     place, joined = start, False
     while True:
         if closed := _closing(source, place):
@@ -107,7 +107,7 @@ def _action(source: str, start: int, line: int) -> tuple[tuple[Word, ...] | None
         if match.lastgroup == "space":
             joined = False
         else:
-            words.append(Word(match.lastgroup or "", match.group(), here, joined))
+            words.append(TemplateToken(match.lastgroup or "", match.group(), here, joined))
             joined = True
         place = match.end()
 
@@ -126,7 +126,7 @@ def _is_space(source: str, place: int) -> bool:
     return source[place : place + 1] in set(_SPACE)
 
 
-def unquoted(word: Word) -> str:
+def unquoted(word: TemplateToken) -> str:
     """Return what a string or raw string stands for."""
     inner = word.text[1:-1]
     if word.kind == "raw":

@@ -31,7 +31,7 @@ Operand = Constant | Chain | Function
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class TemplateCommand:
     """An operand, with arguments when it is a function."""
 
     operands: tuple[Operand, ...]
@@ -42,7 +42,7 @@ class Command:
 class Pipeline:
     """Commands, each given what the one before it returned, and the variables that take the result."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[TemplateCommand, ...]
     line: int
     variables: tuple[str, ...] = ()
     assigns: bool = False

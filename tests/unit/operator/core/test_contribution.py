@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from bigfleet.kube.event_reasons import NOT_REPORTED
 from bigfleet.model.profile import Operator, Requirement, Spread
 from bigfleet.operator.core.contribution import Contribution, Contributions
-from bigfleet.operator.core.refusal import CONDITION_REASONS, Refusal
+from bigfleet.operator.core.refusal import RequestRefusal
 from bigfleet.operator.core.rollup import RollupBuilder, RollupRow
 
 META = {"name": "cr", "namespace": "shop"}
@@ -19,9 +20,9 @@ def good(metadata: dict[str, Any] | None = None, **spec: Any) -> Contribution:
     return found
 
 
-def refused(**spec: Any) -> Refusal:
+def refused(**spec: Any) -> RequestRefusal:
     found = Contributions().of(META, {"priority": 1, "resources": {"cpu": "1"}, **spec})
-    assert isinstance(found, Refusal)
+    assert isinstance(found, RequestRefusal)
     return found
 
 
@@ -200,13 +201,13 @@ def test_27_a_bad_request_is_left_out_with_field_and_reason(
     found = refused(**spec)
     assert found.reason == reason
     assert told in found.message
-    assert found.condition_reason == CONDITION_REASONS[reason]
+    assert found.condition_reason == NOT_REPORTED[reason]
     assert len(found.message) < 400
 
 
 @pytest.mark.parametrize("spec", [None, 7, "text", [], {"priority": {}}, {"resources": []}], ids=str)
 def test_no_shape_of_a_spec_raises(spec: object) -> None:
-    assert isinstance(Contributions().of(META, spec), Refusal)
+    assert isinstance(Contributions().of(META, spec), RequestRefusal)
 
 
 def test_values_of_exists_and_doubles_do_not_split_rows() -> None:
