@@ -1,9 +1,9 @@
-"""The transport over a real connection: the asyncio client of the Kubernetes package, used for nothing but its connections.
+"""The transport over HTTP: the asyncio client of the Kubernetes package, used only for its connections.
 
-Why: TLS, proxies, connection pool and credential plugins are done well there; its models, watch, informer, retries and leader
-election are not (operator 15), so calls go through it as plain bytes.
-Must never: retry, interpret a status, log a header, or leave a key on the disk. (The HTTP library below makes a call that is
-idempotent by its method, and that alone, once more on a fresh connection when a kept one turns out dead.)
+Why: the package does TLS, proxies, connection pools and credential plugins well, but not models, watches, informers, retries
+and leader election (operator 15).
+Must never: retry, interpret a status, log a header, or leave a key on the disk. (The HTTP library repeats a call with an
+idempotent method once, on a fresh connection, when a kept one turns out dead.)
 Rules: operator 15.1, 15.3, 15.5; only this module knows the client library.
 """
 
@@ -28,7 +28,7 @@ from bigfleet.kube.login import Credentials, Login
 from bigfleet.kube.transport import ApiCall, ApiResponse, WatchLines
 from bigfleet.version import __version__
 
-# 32 handlers, 16 acknowledgements, 16 evictions and the watches, which hold theirs for good.
+# 32 handlers, 16 acknowledgements, 16 evictions, and the watches, which keep theirs.
 CONNECTIONS: Final = 100
 CONNECT_S: Final = 10.0
 MAX_LINE: Final = 16 * 1024 * 1024
@@ -40,10 +40,10 @@ _BROKEN: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError)
 
 
 class _Pool(aiohttp.TCPConnector):
-    """Connections that can all be left at once.
+    """Connections that can all be aborted at once.
 
-    A farewell over TLS waits for the server's own, up to half a minute and past the end of the pool. A call that was cut
-    short leaves such a connection behind, and the process would end with it open.
+    A TLS shutdown waits up to half a minute for the server, longer than the pool lives. A call that was cut short leaves such
+    a connection, and the process would end with it open.
     """
 
     def __init__(self, connections: int, context: Any) -> None:  # Any: the TLS context that the library made
@@ -58,20 +58,20 @@ class _Pool(aiohttp.TCPConnector):
             self._made[connection.transport] = None
         return connection
 
-    async def leave(self) -> None:
-        """End every connection that is still open, without waiting for the other side."""
+    async def abort(self) -> None:
+        """Abort every open connection, without waiting for the server."""
         await self.close(abort_ssl=True)
         for transport in list(self._made):
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
         loop = asyncio.get_running_loop()
         gone = loop.create_future()
-        loop.call_soon(gone.set_result, None)  # sockets are closed in the turn after they were given up
+        loop.call_soon(gone.set_result, None)  # sockets are closed one turn after the abort
         await gone
 
 
 class _Session:
-    """One connection pool with the certificates it was made with; closed when replaced and no longer used."""
+    """One connection pool and its certificates; closed when replaced and no longer in use."""
 
     def __init__(self, api: _Api, pool: _Pool, made_with: Credentials) -> None:
         self.api, self.made_with = api, made_with
@@ -80,23 +80,23 @@ class _Session:
         self.retired = False
 
     def fits(self, credentials: Credentials) -> bool:
-        """Tell whether its certificates are still the ones to use; the token is not part of a connection."""
+        """Return whether its certificates are current; the token is not part of a connection."""
         mine = self.made_with
         return (mine.ca, mine.cert, mine.key) == (credentials.ca, credentials.cert, credentials.key)
 
     async def settle(self) -> None:
-        """Close the pool once nobody uses it any more."""
+        """Close the pool if it was replaced and is no longer in use."""
         if self.retired and not self.in_use:
             await self.close()
 
     async def close(self) -> None:
-        """Close the pool and every connection of it."""
+        """Close the pool and all its connections."""
         await self.api.close()
-        await self._pool.leave()
+        await self._pool.abort()
 
 
 class HttpTransport:
-    """A way to the API server that a login names; to be made and closed on one event loop."""
+    """Sends calls to the API server of a login; must be made and closed on one event loop."""
 
     def __init__(self, login: Login, *, connections: int = CONNECTIONS) -> None:
         self._login, self._connections = login, connections
@@ -132,7 +132,7 @@ class HttpTransport:
             try:
                 yield _HttpLines(call, raw, ApiResponse(raw.status, body, dict(raw.headers)))
             finally:
-                _hang_up(raw)
+                _abort(raw)
 
     async def renew_login(self) -> None:
         try:
@@ -179,7 +179,7 @@ class HttpTransport:
             proxy=target.proxy or None,
             connection_pool_maxsize=self._connections,
         )
-        # The standard library takes a client certificate from files only; these are gone when it has read them.
+        # The standard library reads a client certificate only from files; they are deleted right after.
         with tempfile.TemporaryDirectory(prefix="bigfleet-kube-") as directory:
             if credentials.cert:
                 for name, content in (("cert", credentials.cert), ("key", credentials.key)):
@@ -213,7 +213,7 @@ class HttpTransport:
 
 
 class _HttpLines:
-    """The lines of a streaming answer, cut out of the pieces as they come."""
+    """Splits a streaming response into lines."""
 
     def __init__(self, call: ApiCall, response: aiohttp.ClientResponse, answer: ApiResponse) -> None:
         self._call, self._response, self.answer = call, response, answer
@@ -237,7 +237,7 @@ class _HttpLines:
 
     def _take(self, piece: bytes) -> None:
         if not piece:
-            # A line that was never ended is half an event; the reader goes on from the last whole one.
+            # A line without its end is half an event; the reader resumes after the last whole one.
             self._ended = True
             return
         begin = len(self._rest)
@@ -259,8 +259,8 @@ async def run_plugin(plugin: Mapping[str, Any]) -> Mapping[str, Any]:
     return status
 
 
-def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Leave a streaming answer at once: a farewell over TLS would wait for a server that may be silent, and outlive the pool."""
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Abort a streaming response: a TLS shutdown would wait for a silent server and outlive the pool."""
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
     response.close()

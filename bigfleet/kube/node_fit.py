@@ -1,7 +1,7 @@
-"""Whether a node that is on its way could serve a request, by what both of them say of themselves.
+"""Whether an UpcomingNode could serve a CapacityRequest, by labels and resources.
 
-Why: pods are told of nodes on their way, and people ask which node is for them; both must mean the same by it.
-Must never: promise anything: the scheduler binds, and knows of taints, volumes and other pods. Or raise, whatever was stored.
+Why: pod events and the kubectl plugin must agree on it. It is no promise: the scheduler also knows taints, volumes and other pods.
+Must never: raise, whatever is stored.
 Rules: operator 8 (events on pods), ADR-0167.
 """
 
@@ -24,7 +24,7 @@ Spec = Mapping[str, Any]
 
 
 def may_serve(node: Spec, request: Spec) -> bool:
-    """Tell whether the labels and the size of an UpcomingNode satisfy a CapacityRequest, spec against spec."""
+    """Return whether the labels and resources of an UpcomingNode satisfy a CapacityRequest, spec against spec."""
     return _satisfies(node.get("labels") or {}, request.get("requirements") or ()) and _holds(
         node.get("resources") or {}, request.get("resources") or {}
     )
@@ -42,7 +42,7 @@ def _satisfies(labels: Mapping[str, str], items: Sequence[Spec]) -> bool:
 
 
 def _holds(size: Spec, asked: Spec) -> bool:
-    """Tell whether one pod has room on an empty node; a node that does not say its size may have any."""
+    """Return whether one pod fits on an empty node; a node without resources may have any size."""
     if not size:
         return True
     try:

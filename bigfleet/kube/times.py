@@ -22,7 +22,7 @@ def microseconds_text(wall_ns: int) -> str:
 
 
 def wall_ns_of(text: str) -> int | None:
-    """Return the nanoseconds since 1970 that a time stands for, or None when it cannot be read."""
+    """Return the nanoseconds since 1970 of a time, or None if it cannot be read."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

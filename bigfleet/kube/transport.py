@@ -1,9 +1,8 @@
-"""The seam to an API server: one call and its answer, or one call and the lines that follow.
+"""The transport to an API server: a call and its response, or a call and a stream of lines.
 
-Why: everything above it (errors, retries, reflector, lease) is the same over a real connection and over the in-memory API
-server of the test kit and the simulator; so all of it runs in virtual time too.
-The real form is `bigfleet.kube.http_transport`.
-Must never: retry, interpret a status, or wait longer than the call says.
+Why: everything above it (errors, retries, reflector, lease) is the same over HTTP and over the in-memory API server of the
+tests, so all of it runs in virtual time too. The HTTP form is `bigfleet.kube.http_transport`.
+Must never: retry, interpret a status, or wait longer than the deadline of the call.
 Rules: simulator 2.2, operator 15.
 """
 
@@ -21,7 +20,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One request, without credentials; those are the transport's."""
+    """One request, without credentials; the transport adds them."""
 
     method: str
     path: str
@@ -32,13 +31,13 @@ class ApiCall:
 
     @property
     def title(self) -> str:
-        """The words by which an error names the call."""
+        """How an error names the call."""
         return f"{self.method} {self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """What came back, whatever the status; the body is decoded JSON where it was JSON, else text."""
+    """The response with any status; the body is decoded JSON if it was JSON, else text."""
 
     status: int
     body: object
@@ -46,27 +45,27 @@ class ApiResponse:
 
 
 class WatchLines(Protocol):
-    """The answer to a watch: its status first, then the lines as they come."""
+    """The response to a watch: its status first, then the lines as they arrive."""
 
     @property
     def answer(self) -> ApiResponse:
-        """Status and headers; the body is only there when the status is not 200."""
+        """Status and headers; there is a body only if the status is not 200."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Give each line, without its end, until the server closes; UnreachableError when the connection breaks."""
+        """Yield each line, without its end, until the server closes; UnreachableError if the connection breaks."""
 
 
 class ApiTransport(Protocol):
-    """A way to one API server."""
+    """Sends calls to one API server."""
 
     async def send(self, call: ApiCall) -> ApiResponse:
-        """Make a call; UnreachableError when no whole answer came within its deadline."""
+        """Make a call; UnreachableError if no complete response came within its deadline."""
 
     def open(self, call: ApiCall) -> AbstractAsyncContextManager[WatchLines]:
-        """Make a call whose answer has no end; leaving the context gives the connection back."""
+        """Make a call with a streaming response; leaving the context closes the connection."""
 
     async def renew_login(self) -> None:
-        """Read the credentials anew, since they were refused; the last good ones stay where there are no better ones."""
+        """Read the credentials again after a 401; the last good ones stay if there are no newer ones."""
 
     async def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""

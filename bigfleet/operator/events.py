@@ -39,7 +39,7 @@ class ReclaimEvents:
     ) -> None:
         """Record that no Node, or more than one, matches the machine that is to be drained."""
         why = "more than one Node fits" if ambiguous else "no Node fits"
-        message = f"machine {machine_id} is being reclaimed, but {why}; nobody was evicted"
+        message = f"machine {machine_id} is being reclaimed, but {why}; no pod was evicted"
         key = ObjectKey("", upcoming_name(machine_id))
         about = ObjectReference(UPCOMING_NODES, key, upcoming.uid if upcoming is not None else "")
         self._recorder.record(about, "Warning", RECLAIM_UNRESOLVED, message)

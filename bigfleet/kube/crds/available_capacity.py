@@ -1,7 +1,6 @@
 """AvailableCapacity: what is idle, or could be bought, for a profile that the cluster asks for.
 
-Why: a planner sees a hint with its price without a way into the shard.
-Must never: promise anything; nothing is set aside for whoever reads it.
+Why: a planner sees a hint with its price without access to the shard. It is a hint and reserves nothing.
 Rules: wire 9.2, operator 2.3.
 """
 

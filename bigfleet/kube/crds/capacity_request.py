@@ -1,8 +1,7 @@
 """CapacityRequest: the demand of one pod.
 
-Why: it is the only kind that people write, so its schema refuses with a sentence what would otherwise be left out of the
-roll-up and found days later.
-Must never: refuse a request that the original's operator would have reported, but for the limits of operator 2.4.
+Why: people write this kind, so its schema refuses at once what would otherwise be left out of the roll-up.
+Must never: refuse a request that the original's operator would have reported, except for the limits of operator 2.4.
 Rules: wire 9.1, operator 2.1 and 2.4, ADR-0024, ADR-0027, ADR-0039.
 """
 
@@ -37,9 +36,9 @@ REPORTED: Final = "Reported"
 IN_ROLL_UP: Final = "InRollUp"
 
 OWNED_BY_POD: Final = f"{GROUP}/owned-by-pod"
-"""Label of a request that the pod controller made: the UID of its pod. A request without it is somebody else's."""
+"""Label of a request that the pod controller made: the UID of its pod. Requests without it have other authors."""
 CO_LOCATION_SCOPE: Final = f"{GROUP}/co-location-scope"
-"""Annotation: within what the co-location of a request holds, where that is not the request's namespace."""
+"""Annotation: the scope of a request's co-location, if that is not its namespace."""
 
 MAX_REQUIREMENTS: Final = 64
 MAX_VALUES: Final = 256

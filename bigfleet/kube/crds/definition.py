@@ -1,6 +1,5 @@
-"""What makes up one kind, and the CustomResourceDefinition made from it.
+"""The definition of one kind, and the CustomResourceDefinition made from it.
 
-Why: names, columns and schema of a kind are one value, so that no second place can disagree with it.
 Must never: hold more than one version; `v1alpha1` grows by fields only (ADR-0084).
 Rules: wire 9, operator 2.
 """
@@ -24,7 +23,7 @@ class PrinterColumn:
     description: str
 
     def as_document(self) -> Schema:
-        """Return the form that `additionalPrinterColumns` wants."""
+        """Return an entry of `additionalPrinterColumns`."""
         return {
             "name": self.name,
             "type": self.type,

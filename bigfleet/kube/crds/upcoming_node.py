@@ -1,7 +1,7 @@
 """UpcomingNode: a machine on its way into the cluster, in it, or on its way out.
 
-Why: people and dashboards of the cluster see what is coming without asking the shard.
-Must never: be read back by a shard; the object is for readers of the cluster.
+Why: people and dashboards of the cluster see what is coming without access to the shard.
+Must never: be read by a shard.
 Rules: wire 9.3, operator 2.2.
 """
 

@@ -1,8 +1,7 @@
-"""What has to be done so that one pod has exactly the request it should have.
+"""The steps that give one pod exactly the request it should have.
 
-Why: from whatever was left half done, by us, by a second replica or by the original, the same look yields the steps that are
-missing; so a restart at any moment needs no memory.
-Must never: ask for two requests of one pod, or for a change that leaves everything as it is.
+Why: the plan follows from the current state alone, so a restart at any moment needs no memory.
+Must never: plan two requests for one pod, or a change that changes nothing.
 Rules: operator 12.2, ADR-0039.
 """
 
@@ -27,9 +26,9 @@ _BY_VALUE: Final = quantities_by_value(
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """The steps: requests to delete, then a request to create, or the one to keep with what changes in it."""
+    """Requests to delete, then one to create, or one to keep with its changes."""
 
-    outcome: str  # as the metric counts it, if all steps succeed
+    outcome: str  # the label of the metric if all steps succeed
     drop: tuple[OwnedRequest, ...] = ()
     create: bool = False
     keep: OwnedRequest | None = None
@@ -43,9 +42,9 @@ class RequestPlan:
 
 
 def request_plan(pod: PodView | None, requests: Sequence[OwnedRequest]) -> RequestPlan:
-    """Return what is missing for one pod, given all requests that bear its UID.
+    """Return the plan for one pod, given all requests with its UID.
 
-    A pod that is not there owes its requests nothing: the garbage collector takes them, or the caller once it is sure.
+    Without a pod there is nothing to do: the garbage collector deletes the requests, or the caller after the orphan grace.
     """
     if pod is None:
         return RequestPlan("pod_gone")
@@ -67,13 +66,13 @@ def request_plan(pod: PodView | None, requests: Sequence[OwnedRequest]) -> Reque
 
 
 def request_names(pod: PodView) -> tuple[str, str]:
-    """Return the name of a pod's request, and the one to take where a stranger has that."""
+    """Return the name of a pod's request, and the name to use if another author has taken the first."""
     short = pod.key.name[:_NAME_OF_POD].rstrip("-.")
     return f"cr-pod-{short}-{pod.uid[:_PART_OF_UID]}", f"cr-pod-{short}-{pod.uid}"
 
 
 def request_document(pod: PodView, name: str) -> Document:
-    """Return the request of a pod as it is created."""
+    """Return the new request of a pod."""
     owner = {
         "apiVersion": PODS.api_version,
         "kind": PODS.kind,
@@ -93,7 +92,7 @@ def request_document(pod: PodView, name: str) -> Document:
 
 
 def _rank(pod: PodView, request: OwnedRequest) -> tuple[bool, bool, ObjectKey]:
-    """Order several requests of one pod: the one that is counted already stays, then the one of our name."""
+    """Order several requests of one pod: an acknowledged one first, then one with our name."""
     return (request.phase != ACKNOWLEDGED, request.key.name not in request_names(pod), request.key)
 
 
@@ -106,5 +105,5 @@ def _patch(pod: PodView, request: OwnedRequest) -> Document:
 
 def _document(spec: str, scope: str) -> Document:
     document: Document = {"spec": json.loads(spec)}
-    # Without a scope the key is named as absent, so that one that is no longer right is removed.
+    # Without a scope the annotations are empty, so that an old scope is removed.
     return {**document, "metadata": {"annotations": {CO_LOCATION_SCOPE: scope} if scope else {}}}

@@ -6,7 +6,7 @@ from typing import Any
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.podcontroller.controller import PodControllerOptions
 from bigfleet.podcontroller.core.views import PodState, PodView, UpcomingNodeShape, text_of
-from bigfleet.podcontroller.pod_events import TOLD_PODS, suited
+from bigfleet.podcontroller.pod_events import PODS_PER_NODE, pods_served
 
 Play = Callable[[Any], None]  # the fixture of conftest.py
 World = Any  # the world of conftest.py, which tests cannot import from there
@@ -100,8 +100,8 @@ def waiting_pod(number: int, **selector: str) -> PodView:
 def test_at_most_twenty_pods_hear_of_a_node_the_first_in_order() -> None:
     node = UpcomingNodeShape(ObjectKey("", "un-1"), "Registered", (("zone", "a"),))
     pods = [waiting_pod(number, zone="ab"[number % 2]) for number in range(100)]
-    told = suited(node, pods)
-    assert len(told) == TOLD_PODS
+    told = pods_served(node, pods)
+    assert len(told) == PODS_PER_NODE
     assert [pod.key.name for pod in told] == [f"p{number:03d}" for number in range(0, 40, 2)]
 
 
@@ -110,4 +110,4 @@ def test_a_pod_that_is_too_large_for_a_node_does_not_hear_of_it() -> None:  # AD
     for cpu, told in (("8", True), ("8001m", False)):
         wanted = text_of({"priority": 0, "requirements": [], "resources": {"cpu": cpu}})
         pod = PodView(ObjectKey("shop", "p"), "u", PodState.LIVE, False, "", wanted, "")
-        assert bool(suited(node, [pod])) is told
+        assert bool(pods_served(node, [pod])) is told

@@ -1,6 +1,6 @@
-"""A template cut into texts and actions, and each action into words.
+"""Splits a template into texts and actions, and each action into tokens.
 
-Must never: change a byte of the text between actions, but for white space that a trim mark asks to drop.
+Must never: change a byte of the text between actions, except white space that a trim mark drops.
 Rules: operator 5 (trimming takes all adjacent white space, newlines included; comments vanish).
 """
 
@@ -36,7 +36,7 @@ _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}
 
 @dataclass(frozen=True, slots=True)
 class TemplateToken:
-    """One word of an action; `kind` is the name of its group above, `joined` that no space stands before it."""
+    """One token of an action; `kind` is its group in the pattern above, `joined` means no space before it."""
 
     kind: str
     text: str
@@ -46,21 +46,21 @@ class TemplateToken:
 
 @dataclass(frozen=True, slots=True)
 class TemplateText:
-    """What stands between two actions."""
+    """The text between two actions."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateAction:
-    """The words between two pairs of braces."""
+    """The tokens between two pairs of braces."""
 
     words: tuple[TemplateToken, ...]
     line: int
 
 
 def split(source: str) -> list[TemplateText | TemplateAction]:
-    """Cut a template into its pieces; comments are gone, trimmed white space too."""
+    """Split a template into its pieces, without comments and trimmed white space."""
     pieces: list[TemplateText | TemplateAction] = []
     place, trim_next = 0, False
     while True:
@@ -83,7 +83,7 @@ def split(source: str) -> list[TemplateText | TemplateAction]:
 
 
 def _action(source: str, start: int, line: int) -> tuple[tuple[TemplateToken, ...] | None, int, bool]:
-    """Read one action; return its words, where it ends, and whether it trims what follows."""
+    """Read one action; return its tokens, where it ends, and whether it trims what follows."""
     comment = len(source) - len(source[start:].lstrip(_SPACE))
     if source.startswith("/*", comment):
         end = source.find("*/", comment + 2)
@@ -113,7 +113,7 @@ def _action(source: str, start: int, line: int) -> tuple[tuple[TemplateToken, ..
 
 
 def _closing(source: str, place: int) -> tuple[int, bool] | None:
-    """Return where an action that ends here is over, and whether it trims; None when it does not end here."""
+    """Return the end of an action that closes here, and whether it trims; None if it does not close here."""
     if source.startswith(_CLOSE, place):
         return place + 2, False
     after = len(source) - len(source[place:].lstrip(_SPACE))
@@ -127,7 +127,7 @@ def _is_space(source: str, place: int) -> bool:
 
 
 def unquoted(word: TemplateToken) -> str:
-    """Return what a string or raw string stands for."""
+    """Return the value of a string or raw string."""
     inner = word.text[1:-1]
     if word.kind == "raw":
         return inner.replace("\r", "")

@@ -1,6 +1,6 @@
-"""Words into a tree; everything that can be refused without data is refused here, with its line and word.
+"""Parses a template into a tree, and refuses with line and word what can be refused without data.
 
-Why: a mistake in a template must stop the operator at start, not a machine at night.
+Why: a mistake in a template must stop the operator at its start, not a machine that joins.
 Must never: accept a function, a keyword or a field that rendering does not know.
 Rules: operator 5 (the list of what is supported), ADR-0011.
 """
@@ -24,7 +24,7 @@ from bigfleet.operator.core.template.nodes import (
 )
 
 FUNCTIONS: Final = frozenset(
-    "and eq ge gt index le len lt ne not or print printf println".split()  # noqa: SIM905  reads as the spec does
+    ("and", "eq", "ge", "gt", "index", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println")
 )
 FIELDS: Final = frozenset({"ClusterID", "MachineID", "Requirements", "Key", "Operator", "Values"})
 _BLOCKS: Final = ("if", "with", "range")
@@ -34,7 +34,7 @@ _WORDS_OF_VALUES: Final = {"true": True, "false": False, "nil": None}
 
 
 def parse(source: str) -> tuple[Node, ...]:
-    """Return the tree of a template, or refuse it."""
+    """Return the tree of a template; TemplateError if it is invalid."""
     return _Parser(split(source)).whole()
 
 
@@ -51,7 +51,7 @@ class _Parser:
         return nodes
 
     def _nodes(self) -> tuple[tuple[Node, ...], TemplateAction | None]:
-        """Read nodes up to an end or else, which is returned, or to the end of the template."""
+        """Read nodes up to an `end` or `else`, which is returned too, or to the end of the template."""
         nodes: list[Node] = []
         while self._place < len(self._pieces):
             piece = self._pieces[self._place]
@@ -109,7 +109,7 @@ class _Parser:
 
 
 class _Line:
-    """The words of one action."""
+    """Parses the tokens of one action."""
 
     def __init__(self, scopes: list[set[str]], words: tuple[TemplateToken, ...], line: int) -> None:
         self._scopes, self._words, self._place, self._line = scopes, words, 0, line
@@ -203,7 +203,7 @@ class _Line:
         raise TemplateError(word.line, word.text, f"is no function; there are {', '.join(sorted(FUNCTIONS))}")
 
     def _fields(self) -> tuple[str, ...]:
-        """Read the fields that hang on the operand before, without a space between."""
+        """Read the fields that follow the operand without a space."""
         fields = []
         while (word := self._peek()) is not None and word.kind == "field" and word.joined:
             fields.append(_known_field(word))
