@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from prometheus_client import CollectorRegistry
 
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import OUTBOX, OUTBOX_BETWEEN_ROLLUPS
-from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
 
