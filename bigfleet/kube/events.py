@@ -77,10 +77,9 @@ class EventRecorder:
         *,
         clock: Clock,
         host: str = "",
-        per_second: float = PER_SECOND,
     ) -> None:
         self._client, self._component, self._host, self._clock = client, component, host, clock
-        self._limiter = RateLimiter(clock, qps=per_second, burst=max(1, int(per_second)))
+        self._limiter = RateLimiter(clock, qps=PER_SECOND, burst=int(PER_SECOND))
         self._waiting: OrderedDict[_Event, int] = OrderedDict()
         self._written: OrderedDict[_Event, _Written] = OrderedDict()
         self._filled = asyncio.Event()

@@ -40,7 +40,6 @@ class EvictionResult:
     verdict: EvictionVerdict
     status: int
     text: str = ""
-    retry_after_s: float | None = None
 
     @property
     def label(self) -> str:
@@ -60,7 +59,7 @@ async def evict(client: KubeClient, pod: ObjectKey, uid: str) -> EvictionResult:
     try:
         await client.call(call, Urgency.NOW)
     except KubeError as error:
-        return EvictionResult(_verdict(error), error.status, error.message, error.retry_after_s)
+        return EvictionResult(_verdict(error), error.status, error.message)
     return EvictionResult(EvictionVerdict.ACCEPTED, 201)
 
 

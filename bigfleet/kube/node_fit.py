@@ -6,19 +6,14 @@ Rules: operator 8 (events on pods), ADR-0167.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
+from bigfleet.kube.crds.capacity_request import OPERATORS
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.matching import holds
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.model.profile import Requirement
 from bigfleet.model.quantity import parse_quantity
 
-_OPERATORS: Final = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-}
 # Any: the spec of an object, as the API server has it.
 Spec = Mapping[str, Any]
 
@@ -32,7 +27,7 @@ def may_serve(node: Spec, request: Spec) -> bool:
 
 def _satisfies(labels: Mapping[str, str], items: Sequence[Spec]) -> bool:
     for item in items:
-        operator = _OPERATORS.get(item["operator"])
+        operator = OPERATORS.get(item["operator"])
         if operator is None:  # stored before our schema refused it
             return False
         wanted = Requirement(item["key"], operator, tuple(item.get("values") or ()))

@@ -11,7 +11,6 @@ import sys
 import time
 from typing import Any
 
-from bigfleet.operator.session.uplink import Uplink
 from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import SystemClock
@@ -26,6 +25,7 @@ from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.rollup_loop import RollupLoop
+from bigfleet.operator.session.uplink import Uplink
 from tests.support.kube_api.api import InMemoryApi
 
 ROUNDS = 60

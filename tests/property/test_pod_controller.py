@@ -146,7 +146,7 @@ class Storm(KubeWorld):
             await self.clock.sleep(0)
 
     def settled(self) -> bool:
-        """Tell whether the law holds now."""
+        """Return whether the law holds now."""
         wanted = {}
         for pod in self.api.objects.of(PODS).values():
             if pod["status"]["phase"] == "Pending" and not pod["spec"].get("schedulingGates"):

@@ -9,13 +9,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from bigfleet.kube.crds.capacity_request import OPERATORS
 from bigfleet.kube.selectors import selector_text
 from bigfleet.operator.core.label_grammar import is_label_key, is_label_value
 from bigfleet.operator.core.refusal import RefusedRequestError
 
 NUL: Final = "\0"
 MAX_SELECTOR_TEXT: Final = 4096
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def group_text(scope: str, topology_key: str, selector: Mapping[str, Any] | None) -> str:
@@ -48,10 +48,8 @@ def _check_expression(entry: object, where: str) -> None:
     if not isinstance(entry, Mapping):
         raise RefusedRequestError("selector", where, entry, "objects with key, operator and values")
     operator, values = entry.get("operator"), entry.get("values") or []
-    if operator not in _OPERATORS:
-        raise RefusedRequestError(
-            "selector", f"{where}.operator", operator, f"one of {', '.join(_OPERATORS)}"
-        )
+    if operator not in OPERATORS:
+        raise RefusedRequestError("selector", f"{where}.operator", operator, f"one of {', '.join(OPERATORS)}")
     if not isinstance(values, list | tuple):
         raise RefusedRequestError("selector", f"{where}.values", values, "a list of label values")
     _check(entry.get("key"), values, where)

@@ -17,6 +17,7 @@ from bigfleet.kube.crds.capacity_request import (
     MAX_REQUIREMENTS,
     MAX_SPREADS,
     MAX_VALUES,
+    OPERATORS,
 )
 from bigfleet.kube.crds.schema import MAX_RESOURCES
 from bigfleet.model.buckets import UNSPECIFIED, PenaltyBucket, bucket_of_nano
@@ -31,12 +32,6 @@ MAX_REQUIREMENTS_TEXT: Final = 16 * 1024
 """Characters of all keys and values together. The schema alone would allow requests of which a few hundred make a roll-up too
 large for any shard (ADR-0125)."""
 _INT32: Final = 2**31
-_OPERATORS: Final = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-}
 _KEY_FORM: Final = "a label key such as zone or a.example/rack"
 
 T = TypeVar("T")
@@ -132,9 +127,9 @@ def _gang(metadata: Spec, spec: Spec) -> tuple[str, list[Requirement]]:
 def _requirements(spec: Spec) -> Iterator[Requirement]:
     for place, item in enumerate(_listed(spec, "requirements", "requirement", MAX_REQUIREMENTS)):
         where = f"spec.requirements[{place}]"
-        operator = _OPERATORS.get(item.get("operator", ""))
+        operator = OPERATORS.get(item.get("operator", ""))
         if operator is None:
-            allowed = f"one of {', '.join(_OPERATORS)}"
+            allowed = f"one of {', '.join(OPERATORS)}"
             raise RefusedRequestError("operator", f"{where}.operator", item.get("operator"), allowed)
         key, values = item.get("key"), item.get("values") or []
         if not isinstance(key, str) or not is_label_key(key):

@@ -311,8 +311,8 @@ def send(cluster: Cluster, path: str, kind: str, name: str, spec: Any) -> tuple[
 def refused(answer: tuple[int, Any], field: str, sentence: str) -> None:
     status, body = answer
     assert status == 422, body
-    told = [f"{cause['field']}: {cause['message']}" for cause in body["details"]["causes"]]
-    assert any(line.startswith(f"{field}: ") and sentence in line for line in told), told
+    causes = [f"{cause['field']}: {cause['message']}" for cause in body["details"]["causes"]]
+    assert any(line.startswith(f"{field}: ") and sentence in line for line in causes), causes
 
 
 def requests_path(namespace: str) -> str:

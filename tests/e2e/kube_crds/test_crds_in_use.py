@@ -92,16 +92,16 @@ def test_every_field_is_explained(cluster: Cluster) -> None:
 )
 def test_an_example_of_the_page_is_accepted_to_the_letter(cluster: Cluster, block: str) -> None:
     kind = yaml.safe_load(block)["kind"]
-    told = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=block)
-    assert told.startswith(f"{kind.lower()}.bigfleet.lucy.sh/")
+    output = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=block)
+    assert output.startswith(f"{kind.lower()}.bigfleet.lucy.sh/")
 
 
 def test_the_plain_manifests_can_be_applied_and_applied_again(cluster: Cluster) -> None:
     manifests = "---\n".join(
         yaml.safe_dump(definition.manifest(), sort_keys=False) for definition in DEFINITIONS
     )
-    told = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifests)
-    assert len(told.splitlines()) == len(DEFINITIONS)
+    output = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifests)
+    assert len(output.splitlines()) == len(DEFINITIONS)
 
 
 OLD_OBJECTS: dict[str, dict[str, Any]] = {

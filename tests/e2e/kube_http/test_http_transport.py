@@ -162,7 +162,7 @@ async def test_a_server_that_says_nothing_is_left_at_the_deadline() -> None:
             await w.client.call(ApiCall("GET", "/api/v1/nodes", deadline_s=0.2))
 
 
-async def test_nobody_listening_is_unreachable() -> None:
+async def test_a_port_without_a_server_is_unreachable() -> None:
     transport = HttpTransport(Login(Target("http://127.0.0.1:1"), SystemDisk(), SystemClock()))
     with pytest.raises(UnreachableError, match="GET /x"):
         await transport.send(ApiCall("GET", "/x"))

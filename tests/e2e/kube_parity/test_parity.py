@@ -27,7 +27,7 @@ class Talk:
     transport: ApiTransport
     namespace: str
     un: str
-    told: list[tuple[Any, ...]] = field(default_factory=list)
+    answers: list[tuple[Any, ...]] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
 
     async def say(self, method: str, path: str, body: Document | None = None, **query: str) -> Document:
@@ -53,7 +53,7 @@ class Talk:
                 document.get("status"),
                 metadata.get("labels"),
             )
-        self.told.append(shown)
+        self.answers.append(shown)
         return document
 
 
@@ -134,5 +134,5 @@ async def test_both_servers_say_the_same(
             await conversation(talk)
     finally:
         await real.close()
-    assert talks[1].told == talks[0].told
-    assert len(talks[0].told) > 45
+    assert talks[1].answers == talks[0].answers
+    assert len(talks[0].answers) > 45

@@ -90,7 +90,7 @@ class Watched:
         return {item["metadata"]["name"]: version_of(item) for item in await self.client.list_all(selection)}
 
     async def equal(self) -> bool:
-        """Tell whether the store holds exactly what a fresh list shows, version by version."""
+        """Return whether the store holds exactly what a fresh list shows, version by version."""
         seen = {key.name: version for key, version in self.store.snapshot().items()}
         try:
             return self.store.synced and seen == await self.fresh()

@@ -62,7 +62,7 @@ async def test_a_killed_api_server_is_ridden_out_and_a_list_in_between_is_gone(
                 await w.client.list_page(selection, limit=3, token=first.next_token)
             except GoneError:
                 return True
-            # The server compacts every second, and forgets its own snapshots when it is started anew.
+            # The server compacts every second, and loses its own snapshots when it is restarted.
             await asyncio.to_thread(bare.restart_api_server)
             return False
 
@@ -146,7 +146,7 @@ async def test_a_storm_of_conflicts_loses_no_update(watch: Watch) -> None:
         await w.becomes_equal()
 
 
-async def test_a_slow_consumer_holds_up_nobody_and_misses_nothing(watch: Watch) -> None:
+async def test_a_slow_consumer_delays_no_other_and_misses_nothing(watch: Watch) -> None:
     async with watch() as w:
         await w.create(f"cr-{n}" for n in range(40))
         await w.becomes_equal()

@@ -143,7 +143,7 @@ async def test_evictions_mean_what_the_real_server_says(
             answer = await evict(client, key, uid or pods[pod_name]["metadata"]["uid"])
             return answer.verdict
 
-        # Not on a pod with a budget: the server spends it before it looks at the uid.
+        # Not on a pod with a budget: the server spends it before it checks the uid.
         assert await verdict("free-0", uid="00000000-0000-4000-8000-000000000000") is EvictionVerdict.REPLACED
         assert await verdict("web-0") is EvictionVerdict.ACCEPTED
         assert await verdict("web-1") is EvictionVerdict.BUDGET
@@ -165,7 +165,7 @@ async def test_evictions_mean_what_the_real_server_says(
 async def test_events_are_accepted_counted_and_shown(cluster: Cluster, namespace: str) -> None:
     async with connected(cluster) as (client, _):
         made = await client.create(CAPACITY_REQUESTS, capacity_request("cr-1", namespace))
-        recorder = EventRecorder(client, "bigfleet-operator", clock=CLOCK, host="pod-0", per_second=50)
+        recorder = EventRecorder(client, "bigfleet-operator", clock=CLOCK, host="pod-0")
         running = asyncio.ensure_future(recorder.run())
         about = ObjectReference(CAPACITY_REQUESTS, ObjectKey(namespace, "cr-1"), made["metadata"]["uid"])
         on_node = ObjectReference(NODES, ObjectKey("", "some-node"), "uid-of-a-node")

@@ -1,4 +1,4 @@
-"""A real operator process before a real API server, and a shard that says what a test tells it."""
+"""A real operator process with a real API server and a scripted shard."""
 
 import asyncio
 import os
@@ -101,9 +101,9 @@ class Bench:
         end_s = asyncio.get_running_loop().time() + seconds
         while not await asyncio.to_thread(condition):
             program = self.operator
-            told = program.text() if program is not None else ""
-            assert asyncio.get_running_loop().time() < end_s, f"not in time: {what}\n{told}"
-            assert program is None or program.code is None, f"ended before: {what}\n{told}"
+            output = program.text() if program is not None else ""
+            assert asyncio.get_running_loop().time() < end_s, f"not in time: {what}\n{output}"
+            assert program is None or program.code is None, f"ended before: {what}\n{output}"
             await asyncio.sleep(0.05)
 
     async def until_killed_or(self, what: str, condition: Callable[[], object]) -> None:
@@ -255,7 +255,7 @@ class KillAt:
 
 @asynccontextmanager
 async def front(world: Bench) -> AsyncIterator[tuple[HttpFront, Path]]:
-    """Stand between the operator and the API server."""
+    """Serve a proxy between the operator and the API server."""
     disk = SystemDisk()
     target = find_target({}, disk, kubeconfig=str(world.cluster.kubeconfig(ACCOUNT)))
     transport = HttpTransport(Login(target, disk, SystemClock()))

@@ -85,7 +85,7 @@ class OneAtATime:
 
 
 async def burst(world: Bench, evidence: Evidence, way: str) -> None:
-    """Tell of a thousand machines in three states each, ask for blobs behind all that, and wait for the last states."""
+    """Send a thousand machines in three states each, ask for blobs behind all that, and wait for the last states."""
     await world.connected()
     began = time.monotonic()
     for state in ("Creating", "Configuring", "Configured"):

@@ -60,7 +60,7 @@ class Shop:
         return found[0] if len(found) == 1 else None
 
     def one_each(self) -> bool:
-        """Whether every live pod has exactly one request with a phase, and nobody else has one."""
+        """Whether every live pod has exactly one request with a phase, and there is no other request."""
         live = sorted(
             pod["metadata"]["uid"]
             for pod in self.pods()

@@ -88,7 +88,7 @@ async def test_deployments_statefulsets_daemonsets_and_jobs_have_one_request_per
         assert len(shop.pods()) == 7
 
 
-async def test_a_statefulset_namesake_gets_a_request_of_its_own_u2(
+async def test_a_statefulset_pod_of_the_same_name_gets_a_request_of_its_own_u2(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     apps = f"/apis/apps/v1/namespaces/{shop.name}/statefulsets"
@@ -98,9 +98,7 @@ async def test_a_statefulset_namesake_gets_a_request_of_its_own_u2(
         await until("the first is there", lambda: shop.pods() and shop.one_each())
         first = shop.pods()[0]["metadata"]["uid"]
         await asyncio.to_thread(audited.admin.delete, f"{shop.pods_path}/db-0?gracePeriodSeconds=0")
-        await until(
-            "its namesake is there", lambda: [p for p in shop.pods() if p["metadata"]["uid"] != first]
-        )
+        await until("the new pod is there", lambda: [p for p in shop.pods() if p["metadata"]["uid"] != first])
         await until("one request each", shop.one_each)
 
 
@@ -121,7 +119,7 @@ async def test_a_finished_pod_loses_its_request_while_it_remains_73_e13(
         assert len(shop.pods()) == 2
 
 
-async def test_a_pod_that_finished_while_nobody_was_there_loses_its_request_at_the_start_u1(
+async def test_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the_start_u1(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     for name in ("p", "q"):
@@ -203,18 +201,18 @@ async def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed_75_e25
         await until("the gated one has its request", lambda: len(shop.requests()) == 2)
 
 
-async def test_a_request_deleted_by_hand_comes_back_and_strangers_are_left_alone_76(
+async def test_a_request_deleted_by_hand_is_created_again_and_requests_of_others_are_left_alone_76(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     audited.admin.post(shop.pods_path, pod("p", nodeSelector={"no": "node"}))
     spec = {"priority": 1, "resources": {}}
-    stranger = {
+    foreign = {
         "apiVersion": "bigfleet.lucy.sh/v1alpha1",
         "kind": "CapacityRequest",
         "metadata": {"name": "by-hand"},
         "spec": spec,
     }
-    before = audited.admin.post(shop.crs_path, stranger)
+    before = audited.admin.post(shop.crs_path, foreign)
     async with controller():
         await until("request", lambda: shop.request_of("p"))
         first = shop.request_of("p")["metadata"]
@@ -329,7 +327,7 @@ async def test_every_word_of_a_pod_reaches_a_request_that_the_server_takes_77_to
     async with controller(defaults=defaults):
         await until("request", lambda: shop.request_of("p"))
         request = shop.request_of("p")
-        # As the server merged the pod's own label into the selector, so it stands in the request.
+        # With the label of the pod, as the server merged it into the selector.
         selector = {
             "matchLabels": {"app": "x"},
             "matchExpressions": [{"key": "rev", "operator": "In", "values": ["7"]}],
@@ -350,7 +348,7 @@ async def test_every_word_of_a_pod_reaches_a_request_that_the_server_takes_77_to
         }, json.dumps(request["spec"], indent=1)
         assert request["metadata"]["annotations"] == {"bigfleet.lucy.sh/co-location-scope": "a,b;"}
         await until(
-            "the bad annotation is told",
+            "the bad annotation has its event",
             lambda: [e for e in shop.events("p") if e["reason"] == "DemandNotExact"],
         )
 
@@ -420,10 +418,15 @@ async def test_pods_hear_of_their_request_and_of_a_node_on_its_way(
     async with controller():
         await until("request", lambda: shop.request_of("p"))
         await asyncio.to_thread(shop.acknowledge, shop.request_of("p"))
-        await until("told", lambda: [e for e in shop.events("p") if e["reason"] == "CapacityRequested"])
+        await until(
+            "the event is written",
+            lambda: [e for e in shop.events("p") if e["reason"] == "CapacityRequested"],
+        )
         await asyncio.to_thread(audited.admin.post, path, upcoming)
         status = {"status": {"phase": "Registered"}}
         await asyncio.to_thread(audited.admin.patch, f"{path}/un-{zone}/status", status)
-        await until("told", lambda: [e for e in shop.events("p") if e["reason"] == "BringingNode"])
+        await until(
+            "the event is written", lambda: [e for e in shop.events("p") if e["reason"] == "BringingNode"]
+        )
         described = await asyncio.to_thread(audited.kubectl, "describe", "pod", "-n", shop.name, "p")
         assert f"BigFleet is bringing a node: un-{zone} (g5)" in described

@@ -48,20 +48,20 @@ async def test_without_one_verb_something_is_denied_83(
     transport = Denied(HttpTransport(login))
 
     taken = audited.admin.post(shop.pods_path, pod("taken", **WAITS))["metadata"]["uid"]
-    stranger = {
+    foreign = {
         "apiVersion": "bigfleet.lucy.sh/v1alpha1",
         "kind": "CapacityRequest",
         "metadata": {"name": f"cr-pod-taken-{taken[:13]}"},
         "spec": {"priority": 1, "resources": {}},
     }
-    audited.admin.post(shop.crs_path, stranger)
+    audited.admin.post(shop.crs_path, foreign)
     note = {"bigfleet.lucy.sh/interruption-penalty": "much"}
     noted = audited.admin.post(shop.pods_path, pod("noted", annotations=note, **WAITS))["metadata"]["uid"]
     done = audited.admin.post(shop.pods_path, pod("done", **WAITS))["metadata"]["uid"]
     # What an earlier process left: a request of a pod that has finished, and one that no longer fits its pod.
     for owner, uid in (("done", done), ("noted", noted)):
         left = {
-            **stranger,
+            **foreign,
             "metadata": {"name": f"left-{owner}", "labels": {"bigfleet.lucy.sh/owned-by-pod": uid}},
         }
         audited.admin.post(shop.crs_path, left)
@@ -74,11 +74,11 @@ async def test_without_one_verb_something_is_denied_83(
     try:
         async with controller(transport=transport):
             if right == ("events", "patch"):
-                await until("told", lambda: shop.events("noted"))
+                await until("the event is written", lambda: shop.events("noted"))
                 await asyncio.to_thread(audited.admin.delete, f"{shop.crs_path}/left-noted")
             await until(f"{verb} on {resource} is denied", lambda: right in transport.denied)
             assert transport.denied == {right}
-            # The transport is closed with the controller, so whoever else uses it ends before.
+            # The transport is closed with the controller, so its other users end first.
             leading.cancel()
             await asyncio.wait({leading})
     finally:

@@ -71,7 +71,7 @@ class InMemoryApi:
         self._schemas[resource] = definition.schema()
 
     def transport(self, role: RbacRole | None = None) -> InMemoryTransport:
-        """Return a way in for somebody with exactly the rights of a role; without one, everything is allowed."""
+        """Return a transport with exactly the rights of a role; without a role everything is allowed."""
         return InMemoryTransport(self, role, self._clock)
 
     def finish_pod(self, key: ObjectKey) -> None:
@@ -241,8 +241,8 @@ class InMemoryApi:
                 {"reason": "FieldValueInvalid", "field": path.lstrip("."), "message": text}
                 for path, text in faults
             ]
-            told = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
-            message = f'{resource.kind}.{resource.group} "{document["metadata"]["name"]}" is invalid: {told}'
+            text = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
+            message = f'{resource.kind}.{resource.group} "{document["metadata"]["name"]}" is invalid: {text}'
             raise RefusedError(422, "Invalid", message, causes)
         return pruned
 

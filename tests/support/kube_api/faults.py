@@ -39,7 +39,7 @@ class Fault:
     hits: int = field(default=0, init=False)
 
     def hits_call(self, call: ApiCall, *, watch: bool) -> bool:
-        """Tell whether this call is to be hit."""
+        """Return whether this call is hit."""
         return (
             self.hits < self.times
             and self.method in ("", call.method)

@@ -46,7 +46,7 @@ class HttpFront:
         """The tokens that are accepted; None accepts everybody."""
         self.requests: list[tuple[str, str, bool]] = []
         self.on_carried_out: Callable[[ApiCall], None] = lambda _call: None
-        """Told of each call once the server behind has carried it out, and before the caller hears of it."""
+        """Called for each call after the server has carried it out and before the caller gets the response."""
         self.url = ""
         self.transport = transport
         self._released = asyncio.Event()

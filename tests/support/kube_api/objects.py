@@ -109,7 +109,7 @@ class Objects:
             raise CompactedError(version, self.oldest)
 
     def compact(self) -> None:
-        """Forget the history; whoever watches from an older version must list again."""
+        """Drop the history; a watch from an older version must list again."""
         self.version += 1
         self.oldest = self.version
         self._history.clear()

@@ -1,7 +1,7 @@
 """The transport to an in-memory API server, with its watches.
 
 Why: a watch lives for minutes between other calls; in virtual time it costs a timer.
-Must never: lose an event between two lines: each turn looks at the history from the last version shown.
+Must never: lose an event between two lines: each turn reads the history from the last version shown.
 Rules: operator 15.6 item 1; bookmarks come every minute as in the real server.
 """
 

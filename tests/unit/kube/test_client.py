@@ -26,7 +26,7 @@ def test_a_login_refused_once_is_renewed_and_the_call_made_again() -> None:
     run_virtual(main())
 
 
-def test_a_login_refused_twice_is_told_and_not_hammered() -> None:
+def test_a_login_refused_twice_is_raised_and_not_tried_again() -> None:
     async def main() -> None:
         world = KubeWorld()
         world.transport.add(Fault(REFUSED, times=100))

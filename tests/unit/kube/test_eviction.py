@@ -31,7 +31,7 @@ def refusal(status: int, reason: str = "", message: str = "no", cause: str = "")
     ("what", "verdict"),
     [
         pytest.param(refusal(404, "NotFound"), EvictionVerdict.GONE, id="already gone"),
-        pytest.param(refusal(409, "Conflict"), EvictionVerdict.REPLACED, id="a namesake took its place"),
+        pytest.param(refusal(409, "Conflict"), EvictionVerdict.REPLACED, id="another pod has the name"),
         pytest.param(refusal(429, cause="DisruptionBudget"), EvictionVerdict.BUDGET, id="budget exhausted"),
         pytest.param(refusal(429), EvictionVerdict.TEMPORARY, id="server busy"),
         pytest.param(ApiResponse(429, "slow down"), EvictionVerdict.TEMPORARY, id="server busy, as text"),
@@ -88,7 +88,7 @@ def test_two_budgets_on_one_pod_are_told_apart_from_a_passing_failure() -> None:
     run_virtual(main())
 
 
-def test_a_namesake_is_never_evicted() -> None:
+def test_another_pod_of_the_same_name_is_never_evicted() -> None:
     async def main() -> None:
         world = KubeWorld()
         await world.add(PODS, pod("web-0"))

@@ -1,4 +1,4 @@
-"""The store never goes back, never revives, never shows half a list, and tells each consumer of every change once."""
+"""The store never goes back, never revives, never shows half a list, and queues every change once for each consumer."""
 
 import asyncio
 from typing import Any
@@ -112,7 +112,7 @@ def test_the_answer_to_a_write_does_not_revive_what_the_watch_saw_deleted() -> N
         store = new_store()
         await listed(store, 5, item("a", 4))
         store.remove(item("a", 9))
-        store.observe(item("a", 8))  # our patch landed at 8, its answer was slow
+        store.observe(item("a", 8))  # our patch was version 8, its answer was slow
         assert key("a") not in store
 
     run_virtual(main())
@@ -122,7 +122,7 @@ def test_a_deletion_from_before_the_object_came_back_is_ignored() -> None:
     async def main() -> None:
         store = new_store()
         await listed(store, 5, item("a", 4))
-        store.observe(item("a", 9, "green"))  # deleted at 7 by somebody, created again by us at 9
+        store.observe(item("a", 9, "green"))  # deleted by another writer at 7, created again by us at 9
         store.remove(item("a", 7))
         assert store.get(key("a")) == "green"
 

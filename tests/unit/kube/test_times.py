@@ -29,4 +29,4 @@ def test_another_zone_is_understood() -> None:
 def test_what_is_no_time_is_none() -> None:
     assert wall_ns_of("") is None
     assert wall_ns_of("soon") is None
-    assert wall_ns_of("2030-01-01T00:00:00") is None  # without a zone nobody knows when
+    assert wall_ns_of("2030-01-01T00:00:00") is None  # without a zone the time is unknown

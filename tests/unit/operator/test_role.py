@@ -40,13 +40,13 @@ async def everything(world: World) -> None:
         for kind in (UPCOMING_NODES, AVAILABLE_CAPACITIES)
     ]
     world.transport.faults += blind
-    await world.clock.sleep(500)  # every watch is opened anew
+    await world.clock.sleep(500)  # every watch is opened again
     await world.add(UPCOMING_NODES, {"metadata": {"name": "un-n"}, "spec": {"resources": {}}})
     await world.add(AVAILABLE_CAPACITIES, {"metadata": {"name": hint_name("available:p=2")}, "spec": SPEC})
     world.shard.send(node_state("n", "Configured"), hint("p=2", 5))
     await world.clock.sleep(20)
     world.transport.heal()
-    await world.clock.sleep(1500)  # long enough for hints that nobody asks about to go
+    await world.clock.sleep(1500)  # long enough to delete hints that no request asks for
 
 
 def test_83_each_verb_of_the_role_is_used_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

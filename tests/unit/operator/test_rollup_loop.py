@@ -1,4 +1,4 @@
-"""Roll-ups from the cache, and what owners are told on their requests."""
+"""Roll-ups from the cache, and the status of the requests."""
 
 import asyncio
 from typing import Any
@@ -193,7 +193,7 @@ def test_32_cutting_the_api_server_off_leaves_the_demand_and_a_relist_never_dips
     play(scene)
 
 
-def test_s7_a_demand_too_large_for_a_frame_is_told_and_ends_no_session(
+def test_s7_a_demand_too_large_for_a_frame_is_logged_and_ends_no_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rollup_loop, "MAX_MESSAGE_BYTES", 10_000)
@@ -308,11 +308,11 @@ def test_s6_a_build_slower_than_the_interval_piles_nothing_up() -> None:
 def test_who_wants_to_know_is_told_once_the_caches_are_complete_and_before_the_first_dial() -> None:
     async def scene(world: World) -> None:
         assert world.operator is not None
-        told: list[tuple[bool, int]] = []
+        calls: list[tuple[bool, int]] = []
         await world.stop_operator()
         operator = world.start_operator()
-        operator._on_synced = lambda: told.append((not operator.caches.missing(), len(world.shard.sessions)))
+        operator._on_synced = lambda: calls.append((not operator.caches.missing(), len(world.shard.sessions)))
         await world.eventually(lambda: len(world.shard.sessions) == 2)
-        assert told == [(True, 1)]
+        assert calls == [(True, 1)]
 
     play(scene)

@@ -115,7 +115,7 @@ class PodWorld(KubeWorld):
         return Counter(item["metadata"].get("labels", {}).get(OWNED, "") for item in self.requests.values())
 
     def one_each(self) -> bool:
-        """Whether every live pod has exactly one request with a phase, and nobody else has one."""
+        """Whether every live pod has exactly one request with a phase, and there is no other request."""
         live = {
             item["metadata"]["uid"]
             for item in self.api.objects.of(PODS).values()

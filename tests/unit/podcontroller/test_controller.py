@@ -204,7 +204,7 @@ def test_a_label_in_another_namespace_neither_hides_a_pods_request_nor_survives(
     play(scene)
 
 
-def test_a_strangers_request_under_our_name_is_left_alone_and_the_whole_uid_used(play: Play) -> None:
+def test_a_request_of_another_author_under_our_name_is_left_alone_and_the_whole_uid_used(play: Play) -> None:
     async def scene(world: World) -> None:
         pod = await world.pod("p")
         uid = pod["metadata"]["uid"]

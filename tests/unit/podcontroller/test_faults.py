@@ -1,4 +1,4 @@
-"""The pod controller in trouble (operator 16.3): nothing is lost, nothing is doubled, nobody is hammered."""
+"""The pod controller in trouble (operator 16.3): nothing is lost, nothing is doubled, and the API server is not overloaded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def is_create(call: ApiCall) -> bool:
     return call.method == "POST" and "capacityrequests" in call.path
 
 
-def test_u1_a_pod_that_finished_while_nobody_was_there_loses_its_request_at_the_start(play: Play) -> None:
+def test_u1_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the_start(play: Play) -> None:
     async def scene(world: World) -> None:
         first = world.start()
         await world.pod("p")
@@ -49,7 +49,7 @@ def test_u1_a_pod_that_finished_while_nobody_was_there_loses_its_request_at_the_
     play(scene)
 
 
-def test_u2_a_namesake_gets_a_request_of_its_own_and_the_old_one_goes(play: Play) -> None:
+def test_u2_a_pod_of_the_same_name_gets_a_request_of_its_own_and_the_old_one_is_deleted(play: Play) -> None:
     async def scene(world: World) -> None:
         world.start()
         first = await world.pod("web-0")
@@ -63,7 +63,7 @@ def test_u2_a_namesake_gets_a_request_of_its_own_and_the_old_one_goes(play: Play
     play(scene)
 
 
-def test_u2_a_namesake_without_a_garbage_collector_loses_the_old_request_too(play: Play) -> None:
+def test_u2_without_a_garbage_collector_the_old_request_of_a_replaced_pod_is_deleted_too(play: Play) -> None:
     async def scene(world: World) -> None:
         world.api.collects_garbage = False
         world.start()
@@ -132,7 +132,7 @@ def test_u5_without_a_garbage_collector_requests_of_gone_pods_are_removed(play: 
     play(scene)
 
 
-def test_u5_requests_of_pods_that_went_while_nobody_was_there_are_removed(play: Play) -> None:
+def test_u5_requests_of_pods_deleted_while_no_controller_ran_are_removed(play: Play) -> None:
     async def scene(world: World) -> None:
         orphan = capacity_request("cr-pod-gone-0")
         orphan["metadata"]["labels"] = {OWNED: "gone"}

@@ -60,7 +60,7 @@ def test_a_registered_node_is_told_to_waiting_pods_it_suits(play: Play) -> None:
     play(scene)
 
 
-def test_a_restart_repeats_no_news(play: Play) -> None:
+def test_a_restart_repeats_no_event(play: Play) -> None:
     async def scene(world: World) -> None:
         pod = await world.pod("p", nodeSelector={"zone": "a"})
         first = world.start()
@@ -100,14 +100,14 @@ def waiting_pod(number: int, **selector: str) -> PodView:
 def test_at_most_twenty_pods_hear_of_a_node_the_first_in_order() -> None:
     node = UpcomingNodeShape(ObjectKey("", "un-1"), "Registered", (("zone", "a"),))
     pods = [waiting_pod(number, zone="ab"[number % 2]) for number in range(100)]
-    told = pods_served(node, pods)
-    assert len(told) == PODS_PER_NODE
-    assert [pod.key.name for pod in told] == [f"p{number:03d}" for number in range(0, 40, 2)]
+    served = pods_served(node, pods)
+    assert len(served) == PODS_PER_NODE
+    assert [pod.key.name for pod in served] == [f"p{number:03d}" for number in range(0, 40, 2)]
 
 
 def test_a_pod_that_is_too_large_for_a_node_does_not_hear_of_it() -> None:  # ADR-0167
     node = UpcomingNodeShape(ObjectKey("", "un-1"), "Registered", (("zone", "a"),), (("cpu", "8"),))
-    for cpu, told in (("8", True), ("8001m", False)):
+    for cpu, served in (("8", True), ("8001m", False)):
         wanted = text_of({"priority": 0, "requirements": [], "resources": {"cpu": cpu}})
         pod = PodView(ObjectKey("shop", "p"), "u", PodState.LIVE, False, "", wanted, "")
-        assert bool(pods_served(node, [pod])) is told
+        assert bool(pods_served(node, [pod])) is served

@@ -18,13 +18,13 @@ def test_a_file_of_the_chart_has_not_drifted_from_the_definitions(name: str) -> 
     assert (ROOT / name).read_text(encoding="utf-8").splitlines() == chart_files()[name].splitlines()
 
 
-def test_nothing_has_drifted_and_nothing_is_there_that_nobody_makes() -> None:
+def test_generated_files_are_current_and_no_other_file_is_in_the_chart() -> None:
     assert generate.drifted() == []
 
 
 def test_every_definition_is_kept_when_the_release_goes() -> None:
     for definition in DEFINITIONS:
-        # Helm's braces stand inside quotes, so a template is also YAML.
+        # Helm's braces are inside quotes, so a template is also YAML.
         manifest = yaml.safe_load(chart_files()[f"{CHART}/templates/{definition.plural}.yaml"])
         assert manifest["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
         assert set(manifest["metadata"]["labels"]) == {

@@ -137,7 +137,7 @@ def test_an_empty_topology_key_is_no_gang() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "reason", "told"),
+    ("spec", "reason", "message"),
     [
         ({"requirements": [{"key": "a", "operator": "Same"}]}, "operator", "spec.requirements[0].operator"),
         ({"requirements": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, "operator", "'Gt'"),
@@ -196,11 +196,11 @@ def test_an_empty_topology_key_is_no_gang() -> None:
     ids=lambda value: str(value)[:60],
 )
 def test_27_a_bad_request_is_left_out_with_field_and_reason(
-    spec: dict[str, Any], reason: str, told: str
+    spec: dict[str, Any], reason: str, message: str
 ) -> None:
     found = refused(**spec)
     assert found.reason == reason
-    assert told in found.message
+    assert message in found.message
     assert found.condition_reason == NOT_REPORTED[reason]
     assert len(found.message) < 400
 

@@ -37,7 +37,7 @@ def test_each_pod_is_asked_until_it_agrees_and_then_waited_for() -> None:
     assert plan.is_empty
 
 
-def test_a_namesake_with_another_uid_is_a_pod_of_its_own() -> None:
+def test_a_pod_of_the_same_name_and_another_uid_is_another_pod() -> None:
     plan = DrainPlan("n", 30)
     plan.next_round([pod("web-0")])
     plan.record(pod("web-0"), EvictionOutcome.LEAVING, "")
@@ -96,5 +96,5 @@ def test_61_a_failure_names_node_time_and_up_to_five_pods_with_the_last_word() -
 
 
 @pytest.mark.parametrize("why", ["ran out of time", "was refused"])
-def test_a_failure_with_nobody_left_is_still_a_sentence(why: str) -> None:
+def test_a_failure_without_pods_left_is_still_a_sentence(why: str) -> None:
     assert DrainPlan("n", 5).failure(why) == f"drain of node n {why} after 5 s, 0 pods left"

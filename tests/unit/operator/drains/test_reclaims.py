@@ -103,7 +103,7 @@ def test_a_machine_that_never_joined_is_no_alarm() -> None:
     play(scene)
 
 
-def test_58_two_nodes_that_fit_are_ambiguous_and_nobody_is_evicted() -> None:
+def test_58_two_nodes_that_fit_are_ambiguous_and_no_pod_is_evicted() -> None:
     async def scene(world: World) -> None:
         await world.add_node("ip-1", machine="m")
         await world.add_node("ip-2", machine="m")
@@ -332,7 +332,7 @@ def test_a_cordon_that_takes_longer_is_acked_without_and_drained_all_the_same() 
     play(scene)
 
 
-def test_d3_a_namesake_is_not_evicted_by_the_old_request() -> None:
+def test_d3_a_new_pod_of_the_same_name_is_not_evicted_by_the_old_request() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "web-0")
         await world.add_node("other")
@@ -340,7 +340,7 @@ def test_d3_a_namesake_is_not_evicted_by_the_old_request() -> None:
         inner = world.transport.send
 
         async def replaced_first(call: Any) -> Any:
-            # Between the list and the eviction the StatefulSet has its pod anew, on another node.
+            # Between the list and the eviction the StatefulSet creates its pod again, on another node.
             if "/eviction" in call.path and world.all(PODS)["shop/web-0"]["metadata"]["uid"] == old:
                 world.api.finish_pod(ObjectKey("shop", "web-0"))
                 await world.add_pods("other", "web-0")
@@ -408,7 +408,7 @@ def test_69_a_new_life_of_which_the_beginning_was_missed_is_not_cordoned() -> No
     play(scene)
 
 
-def test_a_shard_that_is_gone_for_minutes_in_mid_drain_finds_nobody_evicted_twice_and_nothing_left() -> None:
+def test_a_shard_that_is_gone_for_minutes_in_mid_drain_finds_no_pod_evicted_twice_and_nothing_left() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a", "b")
         await bound(world, "n", "n", "c")
@@ -512,7 +512,7 @@ def test_refusals_of_an_api_server_that_has_just_started_are_waited_out() -> Non
     play(scene)
 
 
-def test_a_cordon_of_somebody_else_is_not_claimed() -> None:
+def test_a_cordon_of_another_actor_is_not_claimed() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a", cordoned=True)
         world.shard.send(reclaim("i1", "m"))
@@ -535,7 +535,7 @@ def test_a_node_without_an_object_is_drained_all_the_same() -> None:
     play(scene)
 
 
-def test_d6_a_deadline_that_passed_while_nobody_ran_fails_at_start() -> None:
+def test_d6_a_deadline_that_passed_while_no_operator_ran_fails_at_start() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         await world.stop_operator()
@@ -564,7 +564,7 @@ CUTS = range(14)
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_67_killed_after_any_call_of_a_drain_the_next_process_finishes_and_evicts_nobody_twice(
+def test_67_killed_after_any_call_of_a_drain_the_next_process_finishes_and_evicts_no_pod_twice(
     cut: int,
 ) -> None:
     async def scene(world: World) -> None:

@@ -188,7 +188,7 @@ def test_40_a_thousand_requests_at_once_are_all_answered() -> None:
     play(scene)
 
 
-def test_37_a_render_error_is_told_and_the_session_lives() -> None:
+def test_37_a_render_error_is_answered_and_the_session_lives() -> None:
     async def scene(world: World) -> None:
         world.renderer = TemplateRenderer(CLUSTER, "{{index .Requirements 0}}")
         world.start_operator()

@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from prometheus_client import CollectorRegistry
 
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import OUTBOX, OUTBOX_BETWEEN_ROLLUPS
+from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
 
 
 class Stalling:
-    """A stream that takes frames only while it is told to."""
+    """A stream that takes frames only while `going` is set."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
@@ -62,7 +62,7 @@ def test_12_of_a_hundred_rollups_made_during_a_stall_only_the_newest_is_sent() -
         bench.stream.going.set()
         await bench.clock.sleep(1)
         assert bench.stream.sent == [b"r0", b"r100"]
-        assert bench.acknowledged == ["r0", "r100"]  # 29: told only once it has left
+        assert bench.acknowledged == ["r0", "r100"]  # 29: called only after it was sent
 
     play(scene)
 

@@ -124,7 +124,7 @@ def test_a_frame_that_asks_for_what_the_cache_still_shows_lands_after_a_lost_ans
         world.shard.send(node_state("m", "Configured"))
         await world.eventually(lambda: world.phase("m") == "Ready")
         world.transport.add(Fault(Trouble.SILENCE, times=10**6, path="upcomingnodes", watch=True))
-        await world.clock.sleep(500)  # every watch is opened anew: the cache learns from answers only
+        await world.clock.sleep(500)  # every watch is opened again: the cache learns from answers only
         world.transport.add(Fault(Trouble.LOSE_ANSWER, times=1, method="PATCH", path="upcomingnodes"))
         world.shard.send(node_state("m", "Draining"))
         await world.eventually(lambda: world.phase("m") == "Draining")

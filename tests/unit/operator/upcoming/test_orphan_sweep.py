@@ -178,7 +178,7 @@ def test_a_hint_deleted_by_hand_comes_back_with_the_next() -> None:
     play(scene)
 
 
-def test_56_a_hint_goes_ten_minutes_after_its_last_frame_once_nobody_asks() -> None:
+def test_56_a_hint_is_deleted_ten_minutes_after_its_last_frame_once_no_request_asks_for_it() -> None:
     async def scene(world: World) -> None:
         await world.add_request("r")
         await world.clock.sleep(15)

@@ -74,7 +74,7 @@ def test_a_pod_on_a_node_is_scheduled() -> None:
     assert (on_node.scheduled, without.scheduled) == (True, False)
 
 
-def test_a_request_without_our_label_is_nobody_we_know() -> None:
+def test_a_request_without_our_label_is_left_out() -> None:
     assert owned_request({"metadata": {"name": "r", "namespace": "shop"}, "spec": {}}) is None
 
 
