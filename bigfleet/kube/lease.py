@@ -21,9 +21,9 @@ from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import LEASES, ObjectKey
-from bigfleet.kube.times import microseconds_text
 from bigfleet.kube.transport import Document
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.times import rfc3339_of_ns
 
 # A deadline closer than this has passed: no call fits into it.
 _TOO_LITTLE_S: Final = 0.001
@@ -144,7 +144,7 @@ class Lease:
             self._seen, self._seen_s = (holder, renewed), monotonic_s(self._clock)
 
     def _spec(self, spec: dict[str, Any], *, taken: bool) -> dict[str, Any]:
-        now = microseconds_text(self._clock.wall_ns())
+        now = rfc3339_of_ns(self._clock.wall_ns(), 6)
         changed = {
             **spec,
             "holderIdentity": self._identity,

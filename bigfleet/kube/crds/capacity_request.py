@@ -26,10 +26,10 @@ from bigfleet.kube.crds.schema import (
     whole_number,
     with_rules,
 )
-from bigfleet.model.profile import OPERATOR_WORDS, Operator
+from bigfleet.model.profile import OPERATOR_WORDS, RequirementOperator
 
 OPERATORS: Final = {
-    word: operator for operator, word in OPERATOR_WORDS.items() if operator is not Operator.SAME
+    word: operator for operator, word in OPERATOR_WORDS.items() if operator is not RequirementOperator.SAME
 }
 """The operators of a requirement by their names in a request; Same exists on the wire only."""
 

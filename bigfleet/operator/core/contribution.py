@@ -22,7 +22,7 @@ from bigfleet.kube.crds.capacity_request import (
 from bigfleet.kube.crds.schema import MAX_RESOURCES
 from bigfleet.model.buckets import UNSPECIFIED, PenaltyBucket, bucket_of_nano
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread
 from bigfleet.model.quantity_text import parse_with_family
 from bigfleet.operator.core.co_location import group_text
 from bigfleet.operator.core.label_grammar import is_label_key, is_label_value
@@ -121,7 +121,7 @@ def _gang(metadata: Spec, spec: Spec) -> tuple[str, list[Requirement]]:
         raise RefusedRequestError("selector", "spec.coLocation", selector, "a key and a label selector")
     annotations = metadata.get("annotations") or {}
     scope = annotations.get(CO_LOCATION_SCOPE) or metadata.get("namespace", "")
-    return group_text(str(scope), key, selector), [Requirement(key, Operator.SAME)]
+    return group_text(str(scope), key, selector), [Requirement(key, RequirementOperator.SAME)]
 
 
 def _requirements(spec: Spec) -> Iterator[Requirement]:
@@ -136,7 +136,7 @@ def _requirements(spec: Spec) -> Iterator[Requirement]:
             raise RefusedRequestError("requirement", f"{where}.key", key, _KEY_FORM)
         if not isinstance(values, Sequence) or isinstance(values, str) or len(values) > MAX_VALUES:
             raise RefusedRequestError("requirement", f"{where}.values", values, f"at most {MAX_VALUES} texts")
-        if operator not in (Operator.IN, Operator.NOT_IN):
+        if operator not in (RequirementOperator.IN, RequirementOperator.NOT_IN):
             yield Requirement(key, operator)  # values have no meaning here and would only split rows
             continue
         if not values:

@@ -12,9 +12,9 @@ import structlog
 
 from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s, timeout
 from bigfleet.kube.errors import KubeError, NotFoundError
-from bigfleet.kube.times import seconds_text, wall_ns_of
 from bigfleet.kube.write_retry import WriteRetry
 from bigfleet.model.frames import ReclaimAck, ReclaimOrder, ReclaimTarget
+from bigfleet.model.times import ns_of_iso8601, rfc3339_of_ns
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.drain_plan import DEFAULT_GRACE_S
 from bigfleet.operator.core.node_identity import MachineNames, NodeMatch, find_node
@@ -43,7 +43,7 @@ class ReclaimJob:
     @property
     def deadline_text(self) -> str:
         """The deadline as the Node holds it: whole seconds, rounded up."""
-        return seconds_text(self.arrived_wall_ns + self.grace_s * NANOSECONDS + NANOSECONDS - 1)
+        return rfc3339_of_ns(self.arrived_wall_ns + self.grace_s * NANOSECONDS + NANOSECONDS - 1, 0)
 
     def done(self, *, started: bool) -> None:
         """Finish one node; send the ack with the last one."""
@@ -159,7 +159,7 @@ class Reclaims:
         async def attempt() -> None:
             stored = await self._writer.current(machine_id)
             if stored is not None:
-                now = seconds_text(self._clock.wall_ns())
+                now = rfc3339_of_ns(self._clock.wall_ns(), 0)
                 await self._writer.set_status(stored, phase_status(stored, phase, last_error=error, now=now))
 
         try:
@@ -224,7 +224,7 @@ class Reclaims:
 
     def _remaining_s(self, node: NodeView) -> float:
         """Return how much of a recorded deadline is left; 0 if it cannot be read."""
-        deadline_ns = wall_ns_of(node.reclaim_deadline)
+        deadline_ns = ns_of_iso8601(node.reclaim_deadline)
         return 0.0 if deadline_ns is None else max(deadline_ns - self._clock.wall_ns(), 0) / NANOSECONDS
 
     def _machine_on(self, node: NodeView) -> str:

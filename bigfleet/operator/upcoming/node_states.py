@@ -10,10 +10,10 @@ from typing import Final
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.resources import UPCOMING_NODES
-from bigfleet.kube.times import seconds_text
 from bigfleet.kube.write_retry import WriteRetry
 from bigfleet.model.frames import NodeStateUpdate
 from bigfleet.model.machine import MachineState
+from bigfleet.model.times import rfc3339_of_ns
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.node_identity import MachineNames, find_node, reference_to
 from bigfleet.operator.core.upcoming import Keep, Leave, Remove, wanted_after
@@ -106,7 +106,7 @@ class NodeStateHandler:
             stored,
             node_ref=reference_to(node) if node is not None else _named(update),
             under_reclaim=node is not None and bool(node.reclaim_id),
-            now=seconds_text(self._clock.wall_ns()),
+            now=rfc3339_of_ns(self._clock.wall_ns(), 0),
         )
         match wanted:
             case Leave():
