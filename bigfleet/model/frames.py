@@ -40,7 +40,7 @@ class ReclaimTarget:
     node_name: str = ""
 
     @property
-    def lane(self) -> str:
+    def machine(self) -> str:
         """The machine that this is about, as far as the instruction names it."""
         return self.machine_id or self.entry
 
@@ -65,7 +65,7 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineNews:
+class NodeStateUpdate:
     """The state of a machine of the cluster; amounts are the texts as sent, for readers of the cluster."""
 
     machine_id: str
@@ -108,4 +108,4 @@ class ReclaimAck:
     nodes_started: int
 
 
-ShardFrame = ShardAck | BlobRequest | ReclaimOrder | MachineNews | CapacityHint
+ShardFrame = ShardAck | BlobRequest | ReclaimOrder | NodeStateUpdate | CapacityHint

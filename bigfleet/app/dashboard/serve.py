@@ -28,7 +28,7 @@ from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import LoginError
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, read_kubeconfig
@@ -153,7 +153,7 @@ def _clusters(contexts: Mapping[str, Target], clock: SystemClock) -> KubeCluster
     disk = SystemDisk()
     return KubeClusters(
         {
-            name: KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
+            name: KubeClient(HttpTransport(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
             for name, target in contexts.items()
         },
         clock,
