@@ -1,66 +1,16 @@
 """What the pages name exists: every metric, every flag, and every page that must be there (packaging 7 items 45 and 48)."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from bigfleet.cli.surface import entries
 from bigfleet.obs.catalogue import CATALOGUE
+from tests.docs.named_flags import FLAG, KNOWN
+from tests.docs.named_things import built
 from tests.docs.shell_blocks import DOCS, name_of, pages
 
 METRIC = re.compile(r"`(bigfleet_[a-z0-9_]+)")
-FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]+)")
-MODULES = (
-    *(
-        "bigfleet",
-        "bigfleetctl",
-        "fake_provider",
-        "fault_provider",
-        "hook_provider",
-        "kubectl_bigfleet",
-        "operator",
-    ),
-    "unschedulable_pod_controller",
-)
-FLAGS = {
-    name.lstrip("-")
-    for module in MODULES
-    for entry in entries(import_module(f"bigfleet.app.{module}").PROGRAM)
-    for option in entry.options
-    for name in (option.flag, *option.flag.split())
-} | {"help", "version"}
-OTHERS = {
-    # Flags of programs that are not ours, by who has them.
-    "pytest": {
-        "rewrite",
-        "evidence",
-        "screenshots",
-        "bigfleet-target",
-        "bigfleet-fault-target",
-        "bigfleet-profile",
-        "bigfleet-seed",
-        "bigfleet-machines",
-    },
-    "helm": {
-        "values",
-        "strict",
-        "take-ownership",
-        "set",
-        "namespace",
-        "create-namespace",
-        "kube-context",
-        "install",
-    },
-    "kubectl and kind": {
-        *("context", "field-selector", "name", "dry-run", "namespace"),
-        *("since", "previous", "raw", "as", "no-headers", "from-file"),
-    },
-    "tools of this repository": {"check", "dirty", "out", "only", "json", "proto_path", "tag"},
-    "examples of the pages": {"flag", "bool", "port", "who", "seed-count", "cluster", "x"},
-    "sha256sum": {"check", "quiet"},
-}
 MUST_EXIST = (
     # packaging 5.1; the providers' pages lie at the top, beside the others
     *(
@@ -114,8 +64,7 @@ def test_every_metric_that_a_page_names_is_in_the_catalogue(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_flag_that_a_page_names_exists(page: Path) -> None:
-    known = FLAGS.union(*OTHERS.values())
-    strange = sorted({flag for flag in FLAG.findall(page.read_text("utf-8")) if flag not in known})
+    strange = sorted({flag for flag in FLAG.findall(built(page.read_text("utf-8"))) if flag not in KNOWN})
     assert strange == []
 
 
