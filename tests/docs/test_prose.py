@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.obs.catalogue import CATALOGUE
+from docs.generate.citations import PAGES
 from tests.docs.named_flags import FLAG, KNOWN
 from tests.docs.named_things import built
 from tests.docs.shell_blocks import DOCS, name_of, pages
@@ -44,7 +45,8 @@ MUST_EXIST = (
             *("machine-states", "wire", "insight"),
         )
     ),
-    *("dev/house", "dev/failure-matrix", "dev/release", "dev/docs-checklist", "benchmarks"),
+    *("dev/house", "dev/release", "benchmarks"),
+    *(f"design/{name}" for name in (*PAGES, "held-by")),
 )
 # Pages of situations are named in small letters; pages of alerts, which bear the alert's name, have a form of their own.
 RUNBOOKS = sorted(
