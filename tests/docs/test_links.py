@@ -1,6 +1,7 @@
 """No dead relative link and no missing anchor in any Markdown file of the repository."""
 
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,6 +16,8 @@ FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+GIVEN_ID = re.compile(r"\{#([\w-]+)\}$")
+OWN_ID = re.compile(r"""<a id=["']([\w-]+)["']>""")
 
 
 def links(path: Path) -> list[str]:
@@ -22,10 +25,15 @@ def links(path: Path) -> list[str]:
     return [link for link in LINK.findall(text) if not re.match(r"[a-z][a-z+.-]*:", link)]
 
 
+@cache
 def anchors(path: Path) -> set[str]:
-    """Return the anchors of a page, made of its headings as the site makes them."""
-    found: set[str] = set()
-    for heading in HEADING.findall(FENCE.sub("", path.read_text(encoding="utf-8"))):
+    """Return the anchors of a page: ids that it gives itself, and what the site makes of its other headings."""
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    found = set(OWN_ID.findall(text))
+    for heading in HEADING.findall(text):
+        if given := GIVEN_ID.search(heading):
+            found.add(given[1])
+            continue
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
         slug = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())
         numbered = slug
