@@ -11,6 +11,7 @@ from docs.generate import (
     errors,
     exit_codes,
     formulas,
+    held_by,
     machine_states,
     metrics,
     settings,
@@ -24,6 +25,7 @@ DOCS = ROOT / "docs"
 GENERATORS: dict[str, Callable[[], str]] = {
     "adr/index.md": lambda: adr_index.page(DOCS / "adr"),
     "concepts.md": lambda: formulas.filled((DOCS / "concepts.md").read_text(encoding="utf-8")),
+    "design/held-by.md": lambda: held_by.page(ROOT),
     "reference/alerts.md": lambda: alerts.page(ROOT / "deploy" / "prometheus" / "rules.yaml"),
     "reference/boards.md": boards.page,
     "reference/cli.md": cli.page,

@@ -34,7 +34,25 @@ OTHERS = {
     "Python in the guides": {"cluster.admin", "cluster.api_server", "kit.serve", "op.deadline", "op.id"},
     "hosts": {"ghcr.io"},
     "bench document": {"memory.bytes_per_machine"},
-    "fields of Kubernetes": {"gitVersion", "podSelector", "spec.providerID"},
+    "fields of Kubernetes and Helm": {
+        *(
+            "blockOwnerDeletion",
+            "gitVersion",
+            "kubeVersion",
+            "matchFields",
+            "namespaceSelector",
+            "podSelector",
+        ),
+        *("publishNotReadyAddresses", "spec.providerID"),
+    },
+    "Python and Go in the design": {"gc.freeze", "go.mod", "go.sum", "os.urandom"},
+    "reasons of actions": {
+        *("phase1.idle", "phase1.speculative", "phase2.inversion", "phase3.excess", "phase3.release"),
+    },
+    "files and packages of the wire, and of the log": {
+        *("fleet.v1alpha1", "grpc.health.v1.Health", "journal.meta", "shardread.proto"),
+    },
+    "keys of the dashboard": {"prometheusWired", "queriedAt", "totalNeeds"},
 }
 """Every name that is no value; a row must go when nothing needs it."""
 

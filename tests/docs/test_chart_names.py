@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.chart_names import OTHERS, alerts, all_values, pages_with_values, strangers
+from tests.docs.named_things import built
 from tests.docs.shell_blocks import ROOT
 
 
@@ -15,7 +16,7 @@ from tests.docs.shell_blocks import ROOT
     ids=lambda path: str(path.relative_to(ROOT)) if isinstance(path, Path) else path,
 )
 def test_every_value_and_alert_that_a_page_names_exists(page: Path) -> None:
-    assert strangers(page.read_text("utf-8")) == []
+    assert strangers(built(page.read_text("utf-8"))) == []
 
 
 def test_there_are_values_and_alerts_to_compare_with() -> None:

@@ -15,7 +15,8 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.tree import CliProgram
-from tests.docs.shell_blocks import DOCS, ROOT, Shown, commands, name_of, pages, text_of
+from tests.docs.named_things import built
+from tests.docs.shell_blocks import DOCS, ROOT, Shown, commands, name_of, pages
 
 PROGRAMS: dict[str, CliProgram] = {
     program.name: program
@@ -124,7 +125,7 @@ def test_a_make_target_that_a_page_names_exists() -> None:
         re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
     for page in pages():
-        for target in re.findall(r"`make ([a-z][a-z0-9-]*)", text_of(page)):
+        for target in re.findall(r"`make ([a-z][a-z0-9-]*)", built(page.read_text(encoding="utf-8"))):
             assert target in targets, f"{name_of(page)}: make {target}"
 
 

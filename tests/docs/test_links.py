@@ -1,6 +1,7 @@
 """No dead relative link and no missing anchor in any Markdown file of the repository."""
 
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ def links(path: Path) -> list[str]:
     return [link for link in LINK.findall(text) if not re.match(r"[a-z][a-z+.-]*:", link)]
 
 
+@cache
 def anchors(path: Path) -> set[str]:
     """Return the anchors of a page: ids written down, and those that the site makes of other headings."""
     text = FENCE.sub("", path.read_text(encoding="utf-8"))

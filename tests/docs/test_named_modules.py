@@ -1,78 +1,77 @@
-"""Every module of ours that a docstring or a page names in backquotes exists.
+"""Every module, file and flag that a docstring or a page names in backquotes exists."""
 
-Decision records are left out: they may name what is decided and not built yet.
-"""
-
-import ast
-import re
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-NAMED = re.compile(r"`(bigfleet(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
-SKIPPED = {".venv", ".git", ".make", "site", "build", "dist"}
-# Names of the wire and of object labels, which only look like modules.
-OTHER_NAMES = re.compile(r"bigfleet\.(v1alpha1\.[A-Z]\w*|lucy\.sh|insight\.v1)")
+from tests.docs.named_things import (
+    ROOT,
+    built,
+    file_exists,
+    files,
+    flag_exists,
+    flags,
+    module_exists,
+    modules,
+    prose,
+    sources,
+)
+
+TEXTS = {path.relative_to(ROOT).as_posix(): prose(path) for path in sources()}
 
 
-def sources() -> list[Path]:
-    found = [path for ending in ("*.py", "*.md") for path in ROOT.rglob(ending)]
-    kept = (path for path in found if not SKIPPED & set(path.relative_to(ROOT).parts))
-    return sorted(path for path in kept if not path.is_relative_to(ROOT / "docs" / "adr"))
-
-
-def prose(path: Path) -> str:
-    """Return the text of a page, or the docstrings of a module."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        return text
-    nodes = (
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    )
-    return "\n".join(ast.get_docstring(node) or "" for node in nodes)
-
-
-def resolves(name: str) -> bool:
-    """Tell whether a dotted name is a module, or something inside of one."""
-    parts = name.split(".")
-    for end in range(len(parts), 0, -1):
-        try:
-            spec = find_spec(".".join(parts[:end]))
-        except ModuleNotFoundError:
-            continue
-        if spec is not None:
-            value: object = import_module(".".join(parts[:end]))
-            for part in parts[end:]:
-                if not hasattr(value, part):
-                    return False
-                value = getattr(value, part)
-            return True
-    return False
-
-
-def named() -> dict[str, list[str]]:
+def named(find: Callable[[str], set[str]]) -> dict[str, list[str]]:
+    """Return each name with the places that use it."""
     found: dict[str, list[str]] = {}
-    for path in sources():
-        for name in NAMED.findall(prose(path)):
-            if not OTHER_NAMES.match(name):
-                found.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    for path, text in TEXTS.items():
+        for name in find(text):
+            found.setdefault(name, []).append(path)
     return found
 
 
-NAMES = named()
+MODULES, FILES, FLAGS = named(modules), named(files), named(flags)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", sorted(MODULES))
 def test_a_module_that_is_named_exists(name: str) -> None:
-    assert resolves(name), f"{name} is named in {', '.join(sorted(set(NAMES[name])))}"
+    assert module_exists(name), f"{name} is named in {', '.join(MODULES[name])}"
 
 
-def test_a_module_that_does_not_exist_would_be_noticed() -> None:
-    assert resolves("bigfleet.model.errors.BigFleetError")
-    assert not resolves("bigfleet.model.errors.NoSuchError")
-    assert not resolves("bigfleet.nowhere.at_all")
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_file_that_is_named_exists(name: str) -> None:
+    assert file_exists(name), f"{name} is named in {', '.join(FILES[name])}"
+
+
+@pytest.mark.parametrize("name", sorted(FLAGS))
+def test_a_flag_that_is_named_exists(name: str) -> None:
+    assert flag_exists(name), f"--{name} is named in {', '.join(FLAGS[name])}"
+
+
+def test_a_planted_dead_name_of_each_kind_is_found() -> None:
+    text = (
+        "As `bigfleet.model.errors.NoSuchError` and `bigfleet.nowhere.at_all()` say, `tests/golden/` and `docs/nowhere.md` "
+        "and `tests/nowhere.py::test_it` and `proto/bigfleet/*.nothing` hold it, see `bigfleet shard --no-such-flag 3`."
+    )
+    assert {name for name in modules(text) if not module_exists(name)} == {
+        "bigfleet.model.errors.NoSuchError",
+        "bigfleet.nowhere.at_all",
+    }
+    assert {name for name in files(text) if not file_exists(name)} == {
+        "docs/nowhere.md",
+        "tests/nowhere.py",
+        "proto/bigfleet/*.nothing",
+    }
+    assert {name for name in flags(text) if not flag_exists(name)} == {"no-such-flag"}
+
+
+def test_living_names_are_no_strangers() -> None:
+    text = "`bigfleet.model.errors.BigFleetError`, `bigfleet/shard/`, `docs/adr/0001-*.md`, `--reclaim-cap-fraction`"
+    assert [name for name in modules(text) if not module_exists(name)] == []
+    assert [name for name in files(text) if not file_exists(name)] == []
+    assert [name for name in flags(text) if not flag_exists(name)] == []
+    assert (len(modules(text)), len(files(text)), len(flags(text))) == (1, 2, 1)
+
+
+def test_what_is_not_built_yet_may_name_what_is_to_come() -> None:
+    page = "# Shard\n\n`--aa`\n\n## Not built yet {#not-built-yet}\n\n`--bb`\n\n### X {#x}\n\n## Later {#later}\n\n`--cc`\n"
+    assert flags(built(page)) == {"aa", "cc"}

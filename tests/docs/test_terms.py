@@ -6,8 +6,8 @@ import pytest
 
 from bigfleet.obs.catalogue import CATALOGUE
 from tests.docs.chart_names import custom_fields
+from tests.docs.named_flags import FLAGS
 from tests.docs.shell_blocks import DOCS
-from tests.docs.test_prose import FLAGS
 
 PAGE = set(re.findall(r"[a-z]+", (DOCS / "concepts.md").read_text("utf-8").lower().replace("-", "")))
 PAGE |= set(re.findall(r"[a-z]+", (DOCS / "concepts.md").read_text("utf-8").lower()))
