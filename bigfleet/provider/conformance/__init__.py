@@ -1,6 +1,6 @@
 """The conformance kit: points at any provider, in any language, and says whether it keeps the contract.
 
-Why: a shard trusts what a provider says; what the trust rests on must be checkable by whoever writes one.
+Why: a shard trusts what a provider says; what the trust rests on must be checkable by its author.
 
     report = await run("127.0.0.1:9000", system_settings(profiles=(Profile.CORE, Profile.CLOUD)))
 

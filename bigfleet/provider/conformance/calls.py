@@ -1,7 +1,7 @@
-"""What was said to the provider and what it answered: the story that a failure report tells.
+"""The calls to the provider and its answers, for the report of a failure.
 
 Why: a failed behaviour is worth as much as its report; the author of the provider needs the exact calls.
-Must never: keep a bootstrap blob or the values of a metadata map; only lengths and counts are told.
+Must never: keep a bootstrap blob or the values of a metadata map; only lengths and counts are kept.
 Rules: providers 3 and checklist items 4 and 5.
 """
 

@@ -91,12 +91,12 @@ def carries(machine: pb.Machine, metadata: Mapping[str, str], what: str) -> None
     missing = [key for key in metadata if key not in found]
     foreign = [key for key in found if key not in metadata]
     changed = [key for key, value in metadata.items() if key in found and found[key] != value]
-    told = "; ".join(
+    texts = "; ".join(
         f"{kind} {', '.join(repr(key[:40]) for key in sorted(keys)[:3])}{' …' if len(keys) > 3 else ''}"
         for kind, keys in (("missing", missing), ("foreign", foreign), ("changed", changed))
         if keys
     )
-    fail(f"{what}: metadata of {machine.id} differs from what was sent: {told}")
+    fail(f"{what}: metadata of {machine.id} differs from what was sent: {texts}")
 
 
 def failed_with_reason(machine: pb.Machine, what: str) -> None:

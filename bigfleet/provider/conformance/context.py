@@ -82,7 +82,7 @@ class BehaviourContext:
         return f"conformance-{self._id.lower()}-{name}"
 
     def lots(self) -> RandomStream:
-        """Return the behaviour's own random stream, begun anew."""
+        """Return the behaviour's own random stream, from its start."""
         return SeededRng(self.settings.seed).stream(self._id)
 
     def note(self, text: str) -> None:

@@ -2,7 +2,7 @@
 
     BigFleetError
     ├── ConformanceError        the run itself cannot go on; exit 2
-    │   ├── TargetError         nobody answers at the target
+    │   ├── TargetError         no answer from the target
     │   ├── DeclinedError       the person at the terminal said no
     │   └── LaunchError         the process under test did not come up, or did not end
     ├── ViolationError          a provider did what the contract forbids: the behaviour failed
@@ -21,7 +21,7 @@ class ConformanceError(BigFleetError):
 
 
 class TargetError(ConformanceError):
-    """Nobody answers at the target."""
+    """The target does not answer."""
 
     def __init__(self, target: str, problem: str) -> None:
         super().__init__(f"no provider answers at {target}: {problem}")
@@ -29,7 +29,7 @@ class TargetError(ConformanceError):
 
 
 class DeclinedError(ConformanceError):
-    """Nobody allowed the kit to change machines."""
+    """The user did not allow the kit to change machines."""
 
 
 class LaunchError(ConformanceError):

@@ -40,8 +40,8 @@ def live_line(result: BehaviourResult) -> str:
     """Return the one line that is printed as soon as a behaviour has ended."""
     behaviour = result.behaviour
     line = f"{_MARKS[result.status]}  {behaviour.id:<6} {result.seconds * 1000:>7.0f} ms  {behaviour.meaning}"
-    told = [result.message] if result.message else []
-    return "".join([line, *(f"\n      {text}" for text in (*told, *result.notes))])
+    texts = [result.message] if result.message else []
+    return "".join([line, *(f"\n      {text}" for text in (*texts, *result.notes))])
 
 
 def failure_text(result: BehaviourResult) -> str:
@@ -133,7 +133,9 @@ def as_badge(report: ConformanceReport) -> str:
 def as_page(report: ConformanceReport) -> str:
     """Return the report as one page that needs nothing else."""
     rows = "\n".join(_row(result) for result in report.results)
-    told = "".join(f"<li>{escape(text)}</li>" for text in (*report.reasons, *report.notes, *report.leftovers))
+    texts = "".join(
+        f"<li>{escape(text)}</li>" for text in (*report.reasons, *report.notes, *report.leftovers)
+    )
     colour = {"brightgreen": "#176f2c", "red": "#b00020", "orange": "#9a5b00"}[_COLOURS[report.verdict]]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Conformance of {escape(report.target)}</title>
@@ -147,7 +149,7 @@ pre {{ white-space: pre-wrap; background: #f4f4f4; padding: .6rem; }}
 </style></head><body>
 <h1><span>{report.verdict}</span> {escape(report.target)}</h1>
 <p>{escape(report.score)} as {escape(", ".join(report.profiles))}, seed {report.seed}, {report.seconds:.1f} s.</p>
-<ul>{told}</ul>
+<ul>{texts}</ul>
 <table><thead><tr><th>Behaviour</th><th>Result</th><th>Meaning</th></tr></thead><tbody>
 {rows}
 </tbody></table></body></html>
@@ -176,11 +178,11 @@ def _result(result: BehaviourResult) -> dict[str, object]:
 
 
 def _row(result: BehaviourResult) -> str:
-    told = "".join(f"<br>{escape(text)}" for text in (result.message, *result.notes) if text)
+    texts = "".join(f"<br>{escape(text)}" for text in (result.message, *result.notes) if text)
     if result.status is BehaviourStatus.FAILED:
-        told += f"<pre>{escape(failure_text(result))}</pre>"
+        texts += f"<pre>{escape(failure_text(result))}</pre>"
     state = result.status.replace(" ", "-")
-    cells = (escape(result.behaviour.title), result.status, f"{escape(result.behaviour.meaning)}{told}")
+    cells = (escape(result.behaviour.title), result.status, f"{escape(result.behaviour.meaning)}{texts}")
     return f'<tr class="{state}">{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 

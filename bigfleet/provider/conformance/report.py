@@ -116,17 +116,17 @@ def judge(
 def remarks(results: Sequence[BehaviourResult]) -> tuple[str, ...]:
     """Return what the pattern of results says beyond each single one."""
     failed = {result.behaviour.id for result in results if result.status is BehaviourStatus.FAILED}
-    told = []
+    texts = []
     if failed and failed <= _BACKGROUND:
-        told.append(
+        texts.append(
             "only behaviours about a quiet cursor failed: something in the background touches records"
         )
     by_profile = [
         result.behaviour.id for result in results if result.status is BehaviourStatus.NOT_APPLICABLE
     ]
     if by_profile:
-        told.append(f"not applicable to bare metal: {', '.join(by_profile)}")
-    return tuple(told)
+        texts.append(f"not applicable to bare metal: {', '.join(by_profile)}")
+    return tuple(texts)
 
 
 def repeat_command(behaviour_id: str, target: str, settings: RunSettings) -> str:

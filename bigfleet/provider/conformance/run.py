@@ -93,9 +93,7 @@ async def _survey(endpoint: TargetEndpoint, settings: RunSettings) -> None:
         for machine in listing.machines
     )
     if not settings.approve(Survey(endpoint.target, len(listing.machines), touchable)):
-        raise DeclinedError(
-            f"nobody allowed the kit to change machines at {endpoint.target}; nothing was done"
-        )
+        raise DeclinedError(f"not allowed to change machines at {endpoint.target}; nothing was done")
 
 
 async def _run_one(behaviour: Behaviour, endpoints: Endpoints) -> BehaviourResult:

@@ -1,4 +1,4 @@
-"""What a run of the kit is told: whom to test, what to demand of them, how long to wait.
+"""Settings of a run: what to test, what to require, how long to wait.
 
 Why: the numbers of the contract stand in one place with the contract's values, and the kit's own self-check can shorten
 them without touching a behaviour.
@@ -164,9 +164,9 @@ class RunSettings:
 
     @property
     def bare_metal(self) -> bool:
-        """Tell whether walks start at Idle machines because the provider has no slots."""
+        """Return whether walks start at Idle machines because the provider has no slots."""
         return ConformanceProfile.BARE_METAL in self.profiles
 
     def may_touch(self, machine_id: str) -> bool:
-        """Tell whether a machine is one of those that the kit was allowed."""
+        """Return whether a machine is one of those that the kit was allowed."""
         return fnmatchcase(machine_id, self.machines)

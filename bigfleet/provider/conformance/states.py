@@ -34,5 +34,5 @@ def state_name(number: int) -> str:
 
 
 def has_host(machine: pb.Machine) -> bool:
-    """Tell whether a record has a host; one whose fields are both empty counts as none."""
+    """Return whether a record has a host; one whose fields are both empty counts as none."""
     return bool(machine.host.provider or machine.host.ref)

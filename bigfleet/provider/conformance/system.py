@@ -91,14 +91,12 @@ class CommandLauncher:
             finally:
                 await calls.close()
             if monotonic_s(self._clock) >= end_s:
-                raise LaunchError(
-                    f"nobody answers at {running.target} after {_START_S:g} s; {_last_line(log)}"
-                )
+                raise LaunchError(f"no answer from {running.target} after {_START_S:g} s; {_last_line(log)}")
             await self._clock.sleep(_POLL_S)
 
 
 class CommandProcess:
-    """A process that the launcher started; see `bigfleet.provider.conformance.settings.Running`."""
+    """A process that the launcher started; see `bigfleet.provider.conformance.settings.StartedProvider`."""
 
     def __init__(self, process: asyncio.subprocess.Process, target: str, clock: Clock) -> None:
         self._process, self._target, self._clock = process, target, clock

@@ -12,7 +12,7 @@ from bigfleet.provider.conformance.reference.model import ReferenceProvider
 
 
 class Place(Enum):
-    """Where the broken model stands in."""
+    """Where the broken model is used."""
 
     TARGET = "as target, started process and fault endpoint"
     SELF = "as the kit's own provider in the self-tests"

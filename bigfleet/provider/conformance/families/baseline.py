@@ -115,7 +115,7 @@ async def delete_idempotent(context: BehaviourContext) -> None:
 async def get_unknown(context: BehaviourContext) -> None:
     """A machine that does not exist is not found.
 
-    1. Get an id that nobody has: NOT_FOUND.
+    1. Get an unknown id: NOT_FOUND.
     """
     answered(await context.calls.get(context.ghost()), "Get of an unknown machine", Code.NOT_FOUND)
 
@@ -124,7 +124,7 @@ async def get_unknown(context: BehaviourContext) -> None:
 async def delete_unknown(context: BehaviourContext) -> None:
     """A machine that does not exist cannot be deleted.
 
-    1. Delete an id that nobody has: NOT_FOUND, or UNIMPLEMENTED where Delete is not offered.
+    1. Delete an unknown id: NOT_FOUND, or UNIMPLEMENTED where Delete is not offered.
     """
     ack = await context.calls.delete(context.ghost())
     answered(ack, "Delete of an unknown machine", Code.NOT_FOUND, Code.UNIMPLEMENTED)
@@ -294,7 +294,7 @@ async def metadata_cleared(context: BehaviourContext) -> None:
 
 @behaviour("A25", "MetadataUnknownKeysPreservedVerbatim", lane=_BASELINE)
 async def metadata_verbatim(context: BehaviourContext) -> None:
-    """Keys that nobody knows are kept byte for byte.
+    """Unknown keys are kept byte for byte.
 
     1. Walk a machine to I.
     2. Configure it with unicode, tab and empty values: echoed equal on Get and on List of state C.

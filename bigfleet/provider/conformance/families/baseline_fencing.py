@@ -70,7 +70,7 @@ async def per_machine(context: BehaviourContext) -> None:
 
 @behaviour("A21", "FencingNewEpochResetsSequence", lane=_BASELINE)
 async def new_epoch(context: BehaviourContext) -> None:
-    """A higher epoch may begin its sequence anew.
+    """A higher epoch may start its sequence again.
 
     1. Create a slot with (1,1000): OK.
     2. Again with (2,1): OK.

@@ -82,7 +82,7 @@ async def parallel_drains(context: BehaviourContext) -> None:
 async def configure_against_drain(context: BehaviourContext) -> None:
     """Of Configure and Drain at once one wins, and the machine is whole either way.
 
-    1. Walk a machine to C; Configure it and Drain it with grace 0 at once: whoever loses is rejected.
+    1. Walk a machine to C; Configure it and Drain it with grace 0 at once: the loser is rejected.
     2. It settles at I without cluster or at C with it, and stays there for 300 ms.
     """
     machine_id = await context.configured()
@@ -161,7 +161,7 @@ async def machines_in_parallel(context: BehaviourContext) -> None:
 
 @behaviour("B408")
 async def acks_of_parallel_configures(context: BehaviourContext) -> None:
-    """Every ack of parallel Configures shows the machine as it stands.
+    """Every ack of parallel Configures shows the current state of the machine.
 
     1. Walk a machine to I, Configure it by 16 calls at once: one id.
     2. Each ack shows CONFIGURING or C; those that show C have the cluster.

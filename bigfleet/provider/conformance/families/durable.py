@@ -88,8 +88,8 @@ async def states_survive(context: BehaviourContext) -> None:
     lost, gained = sorted(set(before) - set(after)), sorted(set(after) - set(before))
     require(not lost and not gained, f"after the restart {len(lost)} ids are lost, {len(gained)} are new")
     moved = [key for key in sorted(before) if before[key] != after[key]]
-    told = ", ".join(f"{key} {state_name(before[key])} -> {state_name(after[key])}" for key in moved[:3])
-    require(not moved, f"after the restart {len(moved)} machines are in another state: {told}")
+    texts = ", ".join(f"{key} {state_name(before[key])} -> {state_name(after[key])}" for key in moved[:3])
+    require(not moved, f"after the restart {len(moved)} machines are in another state: {texts}")
 
 
 @behaviour("B1005", lane=Lane.DURABLE, profiles=(ConformanceProfile.DURABLE,), needs=(Prerequisite.START,))

@@ -1,6 +1,6 @@
 """Behaviours X01 to X06, X09 and X12: ours, beside the verdict unless they are asked to count.
 
-Must never: put the marker of X03 into a report; it stands for a secret.
+Must never: put the marker of X03 into a report; it represents a secret.
 Rules: providers 2.5.
 """
 
@@ -180,10 +180,10 @@ async def leak_check(context: BehaviourContext) -> None:
     now = {machine.id: machine.state for machine in (await context.all()).machines}
     at_rest = (context.endpoint.start_state, I)
     away = [machine_id for machine_id in context.endpoint.touched if now.get(machine_id) not in at_rest]
-    told = {machine_id: f"{machine_id} ({_told(now.get(machine_id))})" for machine_id in away}
-    if named := [told[machine_id] for machine_id in away if machine_id in context.endpoint.leftovers]:
+    texts = {machine_id: f"{machine_id} ({_told(now.get(machine_id))})" for machine_id in away}
+    if named := [texts[machine_id] for machine_id in away if machine_id in context.endpoint.leftovers]:
         context.note(f"left behind: {', '.join(named)}")
-    leaked = [told[machine_id] for machine_id in away if machine_id not in context.endpoint.leftovers]
+    leaked = [texts[machine_id] for machine_id in away if machine_id not in context.endpoint.leftovers]
     require(not leaked, f"{len(leaked)} machines were given back and did not stay so: {', '.join(leaked)}")
 
 

@@ -110,7 +110,7 @@ async def price_change(context: BehaviourContext) -> None:
 
 @behaviour("X11", lane=_EXTRA, profiles=(), needs=(Prerequisite.SUBSTRATE,))
 async def removal(context: BehaviourContext) -> None:
-    """A machine that is gone is told before it disappears.
+    """A machine that is gone is reported before it disappears.
 
     1. Take one machine away at the substrate.
     2. It is reported FAILED with last_error beginning `removed:` and the label `bigfleet.lucy.sh/removed`.
@@ -118,10 +118,10 @@ async def removal(context: BehaviourContext) -> None:
     (machine_id,) = await context.movables(1)
     await _substrate(context).remove(machine_id)
 
-    def told(machine: pb.Machine) -> bool:
+    def reported(machine: pb.Machine) -> bool:
         return _REMOVED in machine.labels
 
-    machine = await context.poll(machine_id, context.timings.settle_s, context.timings.poll_s, told)
+    machine = await context.poll(machine_id, context.timings.settle_s, context.timings.poll_s, reported)
     failed_with_reason(machine, "after the removal")
     require(
         machine.last_error.startswith("removed:"), f"last_error is {machine.last_error!r}, due is removed: …"

@@ -115,18 +115,18 @@ async def drain_fails(context: BehaviourContext) -> None:
 
 @behaviour("B707", lane=Lane.FAULT, profiles=(ConformanceProfile.FAULT,))
 async def reason_everywhere(context: BehaviourContext) -> None:
-    """The reason of a failure is told the same everywhere.
+    """Get and List give the same reason for a failure.
 
     1. Bring a machine to FAILED by cluster `fault-error`.
     2. Three Gets and a List of state FAILED: the same last_error.
     """
     machine_id = await _configured_for(context, "fault-error")
     due = (await _failed(context, machine_id, 5.0)).last_error
-    told = [(await context.get(machine_id)).last_error for _ in range(3)]
+    texts = [(await context.get(machine_id)).last_error for _ in range(3)]
     listing = listed(await context.calls.list([F]), "List of Failed machines")
-    told += [machine.last_error for machine in listing.machines if machine.id == machine_id]
-    require(len(told) == 4, f"List of Failed machines lacks {machine_id}")
-    for found in told:
+    texts += [machine.last_error for machine in listing.machines if machine.id == machine_id]
+    require(len(texts) == 4, f"List of Failed machines lacks {machine_id}")
+    for found in texts:
         require(found == due, f"last_error is {found!r} in one place, {due!r} in another")
 
 

@@ -47,9 +47,9 @@ _MATRIX: Final = (
 
 @behaviour("B301")
 async def ghost_has_a_mark(context: BehaviourContext) -> None:
-    """The fence stands before the question whether the machine exists.
+    """The fence is checked before the existence of the machine.
 
-    1. Create an id that nobody has with (5,5): NOT_FOUND. On bare metal by Configure.
+    1. Create an unknown id with (5,5): NOT_FOUND. On bare metal by Configure.
     2. Create, Configure, Drain and Delete it with (1,1): FAILED_PRECONDITION each; Delete may be UNIMPLEMENTED.
     3. Create it with (9,9): NOT_FOUND.
     """
@@ -134,7 +134,7 @@ async def stale_calls_leave_reads_alone(context: BehaviourContext) -> None:
 
 @behaviour("B306")
 async def stale_repeat_of_configure(context: BehaviourContext) -> None:
-    """The fence stands before the answer to a repeated Configure.
+    """The fence is checked before a repeated Configure is answered.
 
     1. Walk a machine to I, Configure it with (5,5): an id.
     2. Repeat with (1,1): FAILED_PRECONDITION. Repeat with (5,6): the same id.
@@ -158,7 +158,7 @@ async def stale_repeat_of_configure(context: BehaviourContext) -> None:
 
 @behaviour("B307")
 async def stale_repeat_of_drain(context: BehaviourContext) -> None:
-    """The fence stands before the answer to a repeated Drain.
+    """The fence is checked before a repeated Drain is answered.
 
     1. Walk a machine to C, Drain it with grace 0 and (5,5): an id.
     2. Repeat with (1,1): FAILED_PRECONDITION. Repeat with (5,6): the same id.

@@ -109,13 +109,13 @@ async def host_provider(context: BehaviourContext) -> None:
     1. Walk a machine to I, C and I again; Get and List at each: host.provider not empty and always the same.
     """
     machine_id = await context.idle()
-    told = await _providers(context, machine_id)
+    texts = await _providers(context, machine_id)
     await context.bind(machine_id)
-    told += await _providers(context, machine_id)
+    texts += await _providers(context, machine_id)
     await context.unbind(machine_id)
-    told += await _providers(context, machine_id)
-    require(all(told), f"{machine_id} has a host without provider")
-    require(len(set(told)) == 1, f"host.provider of {machine_id} changes: {', '.join(sorted(set(told)))}")
+    texts += await _providers(context, machine_id)
+    require(all(texts), f"{machine_id} has a host without provider")
+    require(len(set(texts)) == 1, f"host.provider of {machine_id} changes: {', '.join(sorted(set(texts)))}")
 
 
 @behaviour("B806")
@@ -153,7 +153,7 @@ async def clean_slot(context: BehaviourContext) -> None:
 
 
 def check_identity(machine: pb.Machine) -> None:
-    """Demand what every record owes to be told apart."""
+    """Require the fields that tell records apart."""
     require(bool(machine.id), "a record has no id")
     require(bool(machine.instance_type), f"{machine.id} has no instance_type")
     require(machine.state in REAL, f"{machine.id} has state number {machine.state}, allowed is 1 to 8")

@@ -98,7 +98,7 @@ async def old_cursors_stay_valid(context: BehaviourContext) -> None:
 
 @behaviour("B906")
 async def junk_cursors(context: BehaviourContext) -> None:
-    """A cursor that nobody can read is answered with everything.
+    """An unreadable cursor is answered with a full listing.
 
     1. List without cursor, with ASCII junk, with binary junk, and with 4,096 bytes 0xDE: the full list, no error.
     """
@@ -127,7 +127,7 @@ async def pages(context: BehaviourContext) -> None:
 
 @behaviour("B908", needs=(Prerequisite.CURSOR,))
 async def quiet_cursor(context: BehaviourContext) -> None:
-    """While nothing happens, nothing is told.
+    """While nothing changes, a delta is empty.
 
     1. List and note the revision.
     2. List since it every 50 ms for 750 ms: always empty.

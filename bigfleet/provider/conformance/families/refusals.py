@@ -98,7 +98,7 @@ async def repeat_starts_nothing(context: BehaviourContext) -> None:
     machine_id = await context.idle()
     if not context.bare_metal:
         again = accepted(await context.calls.create(machine_id), "Create of an Idle machine, repeated")
-        require(again.machine.state != CREATING, "the repeated Create shows CREATING: it started anew")
+        require(again.machine.state != CREATING, "the repeated Create shows CREATING: it started again")
         in_state(await context.get(machine_id), I, "after the repeated Create")
     await context.bind(machine_id)
     again = accepted(await context.calls.configure(machine_id, context.cluster()), "Configure, repeated")
@@ -136,7 +136,7 @@ async def repeat_returns_original_id(context: BehaviourContext) -> None:
 async def unknown_machine(context: BehaviourContext) -> None:
     """A machine that does not exist is not made up.
 
-    1. Create, Configure and Drain an id that nobody has: NOT_FOUND each.
+    1. Create, Configure and Drain an unknown id: NOT_FOUND each.
     2. Get it: still NOT_FOUND.
     """
     ghost = context.ghost()
@@ -168,7 +168,7 @@ async def empty_id(context: BehaviourContext) -> None:
 async def delete_of_ghost(context: BehaviourContext) -> None:
     """A machine that does not exist is neither read nor deleted.
 
-    1. Get an id that nobody has: NOT_FOUND.
+    1. Get an unknown id: NOT_FOUND.
     2. Delete it: NOT_FOUND, or UNIMPLEMENTED where Delete is not offered.
     3. Get it: still NOT_FOUND.
     """

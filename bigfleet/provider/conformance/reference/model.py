@@ -144,7 +144,7 @@ class ReferenceProvider:
         return f"{kind} is not possible in {state_name(record.machine.state)}"
 
     async def hesitate(self, kind: ReferenceOperation) -> None:
-        """Do nothing: between the checks and the effect nobody else may come in."""
+        """Do nothing: no other call may run between the checks and the effect."""
 
     def new_operation(self, kind: ReferenceOperation, record: ReferenceRecord) -> str:
         self.store.operations += 1

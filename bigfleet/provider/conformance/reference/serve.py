@@ -40,7 +40,7 @@ async def served(net: Net, model: ReferenceProvider) -> AsyncIterator[str]:
 
 
 class ReferenceProcess:
-    """A model that plays a process; see `bigfleet.provider.conformance.settings.Running`."""
+    """A model that plays a process; see `bigfleet.provider.conformance.settings.StartedProvider`."""
 
     def __init__(
         self, server: Server, target: str, model: ReferenceProvider, on_end: Callable[[], None]

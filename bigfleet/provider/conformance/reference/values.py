@@ -62,7 +62,7 @@ class ReferenceRecord:
     operations: dict[ReferenceOperation, str] = field(default_factory=dict)
     changed: int = 0
     serial: int = 0
-    """Counts accepted operations, so that the late result of an old one can be told and thrown away."""
+    """Counts accepted operations, so that the late result of an old one can be recognised and dropped."""
 
 
 @dataclass(slots=True)

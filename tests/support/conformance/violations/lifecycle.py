@@ -234,7 +234,7 @@ class DrainErrorStaysDraining(ReferenceProvider):
 
 @violation("reason-hidden-in-list", "B707")
 class ReasonHiddenInList(ReferenceProvider):
-    """Listings do not tell why a machine failed."""
+    """Listings do not say why a machine failed."""
 
     def listed(self, record: ReferenceRecord) -> pb.Machine:
         machine = super().listed(record)

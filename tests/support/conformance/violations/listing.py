@@ -210,7 +210,7 @@ class MarksForgotten(ReferenceProvider):
 
 @violation("operations-forgotten", "B1002")
 class OperationsForgotten(ReferenceProvider):
-    """Operation ids are made anew after a restart."""
+    """Operation ids change after a restart."""
 
     def reload(self) -> None:
         super().reload()
@@ -242,7 +242,7 @@ class IdleBecomesSlot(ReferenceProvider):
 
 @violation("reuse-id", "B1005")
 class ReuseId(ReferenceProvider):
-    """The counter of operation ids begins anew after a restart."""
+    """The counter of operation ids starts again after a restart."""
 
     def reload(self) -> None:
         super().reload()
