@@ -80,9 +80,9 @@ async def test_a_port_in_use_is_reported_in_one_line(pools: str) -> None:
             cwd=ROOT,
             stderr=asyncio.subprocess.PIPE,
         )
-        _, reported = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+        _, told = await asyncio.wait_for(process.communicate(), DEADLINE_S)
         assert process.returncode == 1
-        assert reported.decode().splitlines()[-1].startswith("bigfleet-fake-provider: cannot listen on")
+        assert told.decode().splitlines()[-1].startswith("bigfleet-fake-provider: cannot listen on")
 
 
 @pytest.mark.asyncio

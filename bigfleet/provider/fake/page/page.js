@@ -1,6 +1,6 @@
 "use strict";
 
-// The forms are made from /verbs, the table that the server itself goes by; nothing here knows a verb by name.
+// The forms are made from /verbs, the table of the server; no verb is named here.
 const byId = (id) => document.getElementById(id);
 let verbs = [];
 

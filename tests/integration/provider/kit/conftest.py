@@ -1,4 +1,4 @@
-"""Providers over real sockets, on loopback, each on a port of its own."""
+"""Providers over real sockets, on loopback, each on its own port."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime

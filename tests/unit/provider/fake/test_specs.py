@@ -1,4 +1,4 @@
-"""The little languages of the flags (providers 5.1)."""
+"""The notations of the flags (providers 5.1)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Slots for tests of whole providers."""
+"""Described machines for tests of whole providers."""
 
 from collections.abc import Callable
 

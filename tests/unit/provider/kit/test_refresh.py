@@ -1,4 +1,4 @@
-"""Refresh, validation, tombstones and news of the substrate (providers 1.7, 4.1; acceptance 15 and 17)."""
+"""Refresh, validation, tombstones and events of the backend (providers 1.7, 4.1; acceptance 15 and 17)."""
 
 from collections.abc import Callable
 from dataclasses import replace

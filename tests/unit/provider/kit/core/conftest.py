@@ -1,4 +1,4 @@
-"""A book with one machine per state, each with a past of its own."""
+"""A provider state with one machine per machine state, each with earlier operations."""
 
 from collections.abc import Callable
 
