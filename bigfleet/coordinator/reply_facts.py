@@ -6,35 +6,23 @@ Why: clients find the leader by them, the start-up probe finds a cluster, and `s
 from bigfleet.aio.net import Metadata
 from bigfleet.coordinator.core.commands import KNOWN_LEVEL
 from bigfleet.coordinator.log import LogStatus
-from bigfleet.transport.coordinator import (
-    CLUSTER_ID,
-    COMMAND_LEVEL,
-    EPOCH,
-    LAST_INDEX,
-    LAST_TERM,
-    LEADER,
-    MEMBERSHIP,
-    NODE,
-    PEERS,
-    RAFT_STATE,
-    RAISED_LEVEL,
-)
+from bigfleet.transport import coordinator as keys
 
 
 def facts_about(status: LogStatus, raised_level: int) -> Metadata:
     """Return the trailing metadata of an answer."""
-    leader = ((LEADER, status.leader),) if status.leader else ()
+    leader = ((keys.LEADER, status.leader),) if status.leader else ()
     peers = ",".join(f"{peer.node_id}={peer.grpc_address}" for peer in status.peers)
     return (
         *leader,
-        (RAFT_STATE, status.state.value),
-        (CLUSTER_ID, status.cluster_id),
-        (MEMBERSHIP, status.membership.value),
-        (LAST_TERM, str(status.last_term)),
-        (LAST_INDEX, str(status.last_index)),
-        (NODE, status.node_id),
-        (EPOCH, str(status.epoch)),
-        (COMMAND_LEVEL, str(KNOWN_LEVEL)),
-        (RAISED_LEVEL, str(raised_level)),
-        *(((PEERS, peers),) if peers else ()),
+        (keys.RAFT_STATE, status.state.value),
+        (keys.CLUSTER_ID, status.cluster_id),
+        (keys.MEMBERSHIP, status.membership.value),
+        (keys.LAST_TERM, str(status.last_term)),
+        (keys.LAST_INDEX, str(status.last_index)),
+        (keys.NODE, status.node_id),
+        (keys.EPOCH, str(status.epoch)),
+        (keys.COMMAND_LEVEL, str(KNOWN_LEVEL)),
+        (keys.RAISED_LEVEL, str(raised_level)),
+        *(((keys.PEERS, peers),) if peers else ()),
     )

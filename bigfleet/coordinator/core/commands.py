@@ -14,6 +14,7 @@ from bigfleet.coordinator.core.tables import FIRST_LEVEL, Tables
 
 Command = dict[str, Any]  # Any: JSON
 Apply = Callable[[Tables, Mapping[str, Any]], CommandOutcome]
+Read = Callable[[Mapping[str, Any]], str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +65,17 @@ def relearn_done() -> Command:
     return {"kind": "relearn_done"}
 
 
-def _begin_epoch(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
-    return tables.begin_epoch(
-        fields.number(given, "term", least=1), fields.text(given, "node"), fields.text(given, "cluster_id")
-    )
+def _text(name: str, *, empty: bool = False) -> Read:
+    return lambda given: fields.text(given, name, empty=empty)
 
 
-def _raise_level(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
-    return tables.raise_level(fields.number(given, "level", least=FIRST_LEVEL))
+def _number(name: str, *, least: int = 0) -> Read:
+    return lambda given: fields.number(given, name, least=least)
 
 
-def _add_shard(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
-    return tables.add_shard(
-        fields.text(given, "id"),
-        fields.text(given, "address", empty=True),
-        fields.number(given, "registered_at"),
-    )
+def _with(change: Callable[..., CommandOutcome], *reads: Read) -> Apply:
+    """Return the effect of a command whose fields are the arguments of one change, in this order."""
+    return lambda tables, given: change(tables, *(read(given) for read in reads))
 
 
 def _remove_shard(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
@@ -89,20 +85,6 @@ def _remove_shard(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     if destroyed and not isinstance(verdict, CommandRefused):
         ledger.settle_destroyed(tables, shard)
     return verdict
-
-
-def _bind_cluster(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
-    return tables.bind_cluster(fields.text(given, "cluster"), fields.text(given, "shard"))
-
-
-def _assign_domain(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
-    return tables.assign_domain(
-        fields.text(given, "key"), fields.text(given, "value"), fields.text(given, "shard")
-    )
-
-
-def _unassign_domain(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
-    return tables.unassign_domain(fields.text(given, "key"), fields.text(given, "value"))
 
 
 def _move_begin(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
@@ -140,14 +122,20 @@ def _move_step(step: Callable[[Tables, str, Sequence[str], int], CommandOutcome]
 
 
 KINDS: Final[Mapping[str, CommandKind]] = {
-    "begin_epoch": CommandKind(1, _begin_epoch),
+    "begin_epoch": CommandKind(
+        1, _with(Tables.begin_epoch, _number("term", least=1), _text("node"), _text("cluster_id"))
+    ),
     "barrier": CommandKind(1, lambda _tables, _given: DONE),
-    "raise_level": CommandKind(1, _raise_level),
-    "add_shard": CommandKind(1, _add_shard),
+    "raise_level": CommandKind(1, _with(Tables.raise_level, _number("level", least=FIRST_LEVEL))),
+    "add_shard": CommandKind(
+        1, _with(Tables.add_shard, _text("id"), _text("address", empty=True), _number("registered_at"))
+    ),
     "remove_shard": CommandKind(1, _remove_shard),
-    "bind_cluster": CommandKind(1, _bind_cluster),
-    "assign_domain": CommandKind(1, _assign_domain),
-    "unassign_domain": CommandKind(1, _unassign_domain),
+    "bind_cluster": CommandKind(1, _with(Tables.bind_cluster, _text("cluster"), _text("shard"))),
+    "assign_domain": CommandKind(
+        1, _with(Tables.assign_domain, _text("key"), _text("value"), _text("shard"))
+    ),
+    "unassign_domain": CommandKind(1, _with(Tables.unassign_domain, _text("key"), _text("value"))),
     "move_begin": CommandKind(1, _move_begin),
     "move_released": CommandKind(1, _move_step(ledger.released)),
     "move_settled": CommandKind(1, _move_step(ledger.settled)),

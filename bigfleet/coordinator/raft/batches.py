@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from bigfleet.aio.clock import Clock
 from bigfleet.coordinator.core.batch import (
@@ -41,10 +41,8 @@ IN_FLIGHT = 2
 _BARRIER = encode_command(barrier())
 
 
-class SubmitBatch(Protocol):
-    """Passes a batch to the replica; `on_end` is called on the loop, or never."""
-
-    def __call__(self, batch: str, on_end: OnBatchResult) -> None: ...
+SubmitBatch = Callable[[str, OnBatchResult], None]
+"""Passes a batch to the replica; the callback runs on the loop, or never."""
 
 
 @dataclass(eq=False, slots=True)

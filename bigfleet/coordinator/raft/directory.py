@@ -6,7 +6,6 @@ Rules: coordinator 9.2 to 9.5, 10.4, 17.2.
 
 import posixpath
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Self
 
 from bigfleet.aio.disk import Disk, DiskCause, DiskError, Lock, ensure_directory
@@ -77,9 +76,7 @@ class ReplicaDirectory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ VOTER_TYPES = frozenset({"request_vote", "response_vote", "append_entries", "nex
 FORWARDED_TYPES = frozenset({"apply_command", "apply_command_response"})
 
 Message = dict[str, Any]  # the library's messages: plain data, its own keys
+Raft = Any  # the library's object, which has no types
 
 
 class DurableLog(Protocol):
@@ -32,16 +33,6 @@ class DurableLog(Protocol):
     @property
     def base(self) -> tuple[int, int] | None:
         """Index and term of the dump's last entry, if there is a dump."""
-
-
-class RaftIndexes(Protocol):
-    """The numbers of the Raft object that the guard reads."""
-
-    @property
-    def raftCurrentTerm(self) -> int: ...  # noqa: N802 - the library's name
-
-    @property
-    def raftCommitIndex(self) -> int: ...  # noqa: N802 - the library's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ class MessageGuard:
         self.learners: dict[str, LearnerReport] = {}
         """The last report of every learner by connection, also of closed ones."""
 
-    def outgoing(self, node: str, message: Message, raft: RaftIndexes) -> Message | None:
+    def outgoing(self, node: str, message: Message, raft: Raft) -> Message | None:
         """Return the message to send, None to drop it; everything it depends on is durable by then."""
         if message.get("type") in FORWARDED_TYPES or self._can_wait(node, message):
             return None
@@ -118,18 +109,14 @@ class MessageGuard:
         self._sent_commit[node] = commit
         return False
 
-    def incoming(
-        self, node: str, is_voter: bool, message: object, raft: RaftIndexes
-    ) -> Message | MessageRefused:
+    def incoming(self, node: str, is_voter: bool, message: object, raft: Raft) -> Message | MessageRefused:
         """Return the message for the library, or why it is refused."""
         verdict = self._judge(node, is_voter, message, raft)
         if isinstance(verdict, MessageRefused):
             self._on_refused(verdict.reason)
         return verdict
 
-    def _judge(
-        self, node: str, is_voter: bool, message: object, raft: RaftIndexes
-    ) -> Message | MessageRefused:
+    def _judge(self, node: str, is_voter: bool, message: object, raft: Raft) -> Message | MessageRefused:
         if not isinstance(message, dict):
             return MessageRefused("not_a_message", close=True)
         if message.get("bf_cluster") != self._cluster_id:
@@ -145,7 +132,7 @@ class MessageGuard:
             return self._append(node, message, raft)
         return dict(message)
 
-    def _append_answer(self, node: str, message: Message, raft: RaftIndexes) -> Message | MessageRefused:
+    def _append_answer(self, node: str, message: Message, raft: Raft) -> Message | MessageRefused:
         if message.get("bf_term") != raft.raftCurrentTerm:
             return MessageRefused("stale_term")
         learner = message.get("bf_learner")
@@ -153,7 +140,7 @@ class MessageGuard:
             self.learners[node] = LearnerReport(*learner)
         return dict(message)
 
-    def _append(self, node: str, message: Message, raft: RaftIndexes) -> Message | MessageRefused:
+    def _append(self, node: str, message: Message, raft: Raft) -> Message | MessageRefused:
         if "transmission" in message:
             # An entry in pieces: ours are too small for that, and the library marks the last piece wrongly.
             return MessageRefused("transmission", close=True)
@@ -176,7 +163,7 @@ class MessageGuard:
             return MessageRefused("snapshot_gap")
         return passed
 
-    def _has(self, snapshot: object, raft: RaftIndexes) -> bool:
+    def _has(self, snapshot: object, raft: Raft) -> bool:
         """Whether this replica's log already has the last entry of a snapshot."""
         if not isinstance(snapshot, tuple):
             return False

@@ -35,7 +35,7 @@ from bigfleet.coordinator.raft.membership import ClusterMembers
 from bigfleet.coordinator.raft.peer_calls import PeerCalls
 from bigfleet.coordinator.raft.relays import Relays, Resolve, as_named
 from bigfleet.coordinator.raft.replica import OnBatchResult, ReplicaListeners
-from bigfleet.coordinator.raft.replica_runner import ReplicaEnvironment, ReplicaRunner
+from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
 from bigfleet.coordinator.raft.replica_status import ReplicaStatus
 from bigfleet.coordinator.raft.startup import StartFlags
 from bigfleet.obs.metrics import Metrics
@@ -109,7 +109,7 @@ class RaftLog:
         except BaseException:
             await self.stop()
             raise
-        runner = ReplicaRunner(self._make_environment(directory), self._listeners())
+        runner = self._make_runner(directory)
         formation = self._make_formation(directory, runner)
         self._status.runner, self._status.formation = runner, formation
         self._tasks = [self._loop.create_task(self._form(formation), name="raft formation")]
@@ -223,10 +223,10 @@ class RaftLog:
             resolve=self._resolve,
         )
 
-    def _make_environment(self, directory: ReplicaDirectory) -> ReplicaEnvironment:
+    def _make_runner(self, directory: ReplicaDirectory) -> ReplicaRunner:
         # A single replica has no peers, so a random password will do.
         password = self._settings.secret or "".join(self._ids.session() for _ in range(4)).encode()
-        return ReplicaEnvironment(
+        return ReplicaRunner(
             members=self._members,
             directory=directory,
             state_machine=self._state_machine,
@@ -234,6 +234,7 @@ class RaftLog:
             metrics=self._metrics,
             password=password,
             relays=self._relays,
+            listeners=self._listeners(),
         )
 
     def _make_formation(self, directory: ReplicaDirectory, runner: ReplicaRunner) -> Formation:

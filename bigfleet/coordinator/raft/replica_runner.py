@@ -5,9 +5,7 @@ Must never: run two of them on one directory, or keep the tables of the one befo
 Rules: coordinator 9.4, 9.5 and 11.
 """
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from bigfleet.aio.clock import NANOSECONDS, Clock
@@ -28,25 +26,25 @@ _PREFIX = "bigfleet_coordinator_"
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaEnvironment:
-    """The parts that every Raft object of this replica is built from."""
-
-    members: ClusterMembers
-    directory: ReplicaDirectory
-    state_machine: StateMachine
-    clock: Clock
-    metrics: Metrics
-    password: bytes
-    relays: Relays | None
-
-
 class ReplicaRunner:
     """The Raft object of this replica, if one runs; used on the asyncio loop."""
 
-    def __init__(self, environment: ReplicaEnvironment, listeners: ReplicaListeners) -> None:
-        self._environment, self._listeners = environment, listeners
-        self._blank = environment.state_machine.dump()
+    def __init__(
+        self,
+        *,
+        members: ClusterMembers,
+        directory: ReplicaDirectory,
+        state_machine: StateMachine,
+        clock: Clock,
+        metrics: Metrics,
+        password: bytes,
+        relays: Relays | None,
+        listeners: ReplicaListeners,
+    ) -> None:
+        self._members, self._directory, self._state_machine = members, directory, state_machine
+        self._clock, self._metrics, self._listeners = clock, metrics, listeners
+        self._password, self._relays = password, relays
+        self._blank = state_machine.dump()
         self._thread: ReplicaThread | None = None
         self.identity: ReplicaIdentity | None = None
         self.target = 0
@@ -68,12 +66,11 @@ class ReplicaRunner:
     async def restart_as(self, identity: ReplicaIdentity) -> None:
         """Stop the replica and start it with this identity; raises FatalLogError if the directory does not allow it."""
         await self.stop()
-        environment = self._environment
-        found = environment.directory.examine()
-        environment.state_machine.load(self._blank)
+        found = self._directory.examine()
+        self._state_machine.load(self._blank)
         journal = GuardedJournal(
-            environment.directory.disk,
-            environment.directory.files.journal,
+            self._directory.disk,
+            self._directory.files.journal,
             found.entries,
             found.metadata,
             self._observe_sync,
@@ -81,66 +78,52 @@ class ReplicaRunner:
         self.identity = identity
         # Assigned before it runs: it may win an election before `start` returns.
         self._thread = thread = ReplicaThread(
-            lambda: self._built(identity, journal), self._listeners, environment.clock
+            lambda: self._built(identity, journal), self._listeners, self._clock
         )
         await thread.start()
 
     async def stop(self) -> None:
         """Stop the running replica."""
         thread, self._thread = self._thread, None
-        if self._environment.relays is not None:
-            self._environment.relays.set_target(None)
+        if self._relays is not None:
+            self._relays.set_target(None)
         if thread is not None:
             await thread.stop()
 
     async def on_thread(self, work: Callable[[Replica], _T]) -> _T:
         """Call `work` on the replica's thread and return its result."""
-        replica = self.replica
-        if replica is None:
+        if self._thread is None or self._thread.replica is None:
             raise UnavailableError("the replica is being restarted")
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_T] = loop.create_future()
-
-        def run() -> None:
-            try:
-                result = work(replica)
-            except Exception as error:  # the caller gets it, not the tick
-                loop.call_soon_threadsafe(_settle, answer, None, error)
-            else:
-                loop.call_soon_threadsafe(_settle, answer, result, None)
-
-        replica.post(run)
-        return await answer
+        return await self._thread.call(work, self._thread.replica)
 
     def _built(self, identity: ReplicaIdentity, journal: GuardedJournal) -> Replica:
         """Build the Raft object; called on its thread, again with another port if the port was taken."""
-        environment = self._environment
         is_voter = identity.mode is not ReplicaMode.LEARNER
-        peers = environment.members.others if identity.mode is not ReplicaMode.SOLO else ()
-        ports = {} if environment.relays is None else environment.relays.ports
+        peers = self._members.others if identity.mode is not ReplicaMode.SOLO else ()
+        ports = {} if self._relays is None else self._relays.ports
         port = free_port()
         member = ReplicaConfig(
             node_id=identity.node_id,
             cluster_id=identity.cluster_id,
-            raft_address=environment.members.me.raft_address,
+            raft_address=self._members.me.raft_address,
             is_voter=is_voter,
             peers=tuple(RelayedNode(peer.raft_address, ports[peer.node_id]) for peer in peers),
             bind=f"{LOOPBACK}:{port}",
-            password=environment.password,
+            password=self._password,
         )
         replica = Replica(
             member,
             journal=journal,
-            journal_path=environment.directory.files.journal,
-            dump_path=environment.directory.files.dump,
+            journal_path=self._directory.files.journal,
+            dump_path=self._directory.files.dump,
             dumps=DumpSerializer(
-                environment.directory.disk,
-                environment.state_machine,
-                environment.clock.monotonic_ns,
+                self._directory.disk,
+                self._state_machine,
+                self._clock.monotonic_ns,
                 self._observe_dump,
                 journal.mark_failed,
             ),
-            state_machine=environment.state_machine,
+            state_machine=self._state_machine,
             guard=MessageGuard(
                 identity.cluster_id,
                 journal,
@@ -149,37 +132,28 @@ class ReplicaRunner:
             ),
             listeners=self._listeners,
         )
-        if is_voter and environment.relays is not None:
-            environment.relays.set_target(port)
+        if is_voter and self._relays is not None:
+            self._relays.set_target(port)
         return replica
 
     def _report(self) -> LearnerReport:
         replica = self.replica
         applied = 0 if replica is None else replica.view.applied
-        return LearnerReport(self._environment.members.me.node_id, self.target, applied)
+        return LearnerReport(self._members.me.node_id, self.target, applied)
 
     # Called on the replica's thread; metrics are thread-safe.
 
     def _observe_sync(self, sync: Callable[[], None]) -> None:
-        started = self._environment.clock.monotonic_ns()
+        started = self._clock.monotonic_ns()
         sync()
-        seconds = (self._environment.clock.monotonic_ns() - started) / NANOSECONDS
-        self._environment.metrics.histogram(f"{_PREFIX}journal_fsync_seconds").observe(seconds)
+        seconds = (self._clock.monotonic_ns() - started) / NANOSECONDS
+        self._metrics.histogram(f"{_PREFIX}journal_fsync_seconds").observe(seconds)
 
     def _observe_dump(self, seconds: float | None) -> None:
         if seconds is None:
-            self._environment.metrics.counter(f"{_PREFIX}dump_failures_total").inc()
+            self._metrics.counter(f"{_PREFIX}dump_failures_total").inc()
         else:
-            self._environment.metrics.histogram(f"{_PREFIX}dump_seconds").observe(seconds)
+            self._metrics.histogram(f"{_PREFIX}dump_seconds").observe(seconds)
 
     def _count_refused(self, reason: str) -> None:
-        self._environment.metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
-
-
-def _settle(answer: "asyncio.Future[_T]", result: "_T | None", error: Exception | None) -> None:
-    if answer.done():
-        return
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(result)  # type: ignore[arg-type]  # None only beside an error
+        self._metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()

@@ -8,7 +8,9 @@ Rules: coordinator 11 and 17.2. Deviation from 11: the thread is ours, not the l
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from typing import TypeVar
 
 from pysyncobj import SyncObjException
 
@@ -18,6 +20,7 @@ from bigfleet.coordinator.raft.library import TICK_S
 from bigfleet.coordinator.raft.replica import Replica, ReplicaListeners
 
 _BUILD_ATTEMPTS = 5
+_T = TypeVar("_T")
 
 
 class ReplicaThread:
@@ -43,6 +46,20 @@ class ReplicaThread:
         self._stopping.set()
         if self._thread.ident is not None:
             await asyncio.to_thread(self._thread.join)
+
+    async def call(self, work: Callable[[Replica], _T], replica: Replica) -> _T:
+        """Call `work` with the replica before its next tick and return its result."""
+        answer: Future[_T] = Future()
+
+        def run() -> None:
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(work(replica))
+                except Exception as error:  # the caller gets it, not the tick
+                    answer.set_exception(error)
+
+        replica.post(run)
+        return await asyncio.wrap_future(answer)
 
     def tick_age_s(self) -> float:
         """Return the time since the end of the last tick."""

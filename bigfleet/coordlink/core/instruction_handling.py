@@ -9,15 +9,15 @@ Rules: coordinator 5.2, shard 17, wire 5.2; a new term empties the set of domain
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from bigfleet.coordlink.core.acks import AckMemory
+from bigfleet.coordlink.core.domains import AssignedDomains
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.instruction import (
     PAYLOAD_KINDS,
     Ack,
     AssignDomain,
-    Domain,
     Instruction,
     Outcome,
     Payload,
@@ -27,16 +27,6 @@ from bigfleet.model.instruction import (
 
 UNKNOWN_KIND: Final = "unknown"
 """The kind of an instruction without a payload, in metrics and logs."""
-
-
-class DomainStore(Protocol):
-    """The domains of this shard; a failed change raises `BigFleetError`."""
-
-    def assign(self, domain: Domain) -> None: ...
-
-    def unassign(self, domain: Domain) -> None: ...
-
-    def clear(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +41,7 @@ class HandledInstruction:
 class InstructionHandler:
     """Handles answers, and remembers what was carried out."""
 
-    def __init__(self, domains: DomainStore, memory: AckMemory | None = None) -> None:
+    def __init__(self, domains: AssignedDomains, memory: AckMemory | None = None) -> None:
         self._domains = domains
         self._handled_term = 0
         self._memory = AckMemory() if memory is None else memory

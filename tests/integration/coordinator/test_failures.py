@@ -112,7 +112,7 @@ def others(cluster: ProcessCluster, leader: int) -> list[int]:
 
 async def not_serving(cluster: ProcessCluster, ordinal: int) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        # Asked again and again, as nobody tells from outside of a process.
+        # Polled, since a process announces nothing to the outside.
         while (facts := await cluster.facts(ordinal)) is None or facts.raft_state == "serving":  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

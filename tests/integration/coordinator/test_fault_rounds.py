@@ -39,7 +39,7 @@ async def stopped(cluster: ProcessCluster) -> None:
     """End everybody once all of them hold the same log."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            # The leader first: its answer stands behind a barrier of its own, an entry that the others then have too.
+            # The leader first: its answer follows a barrier of its own, an entry that the others then have too.
             leader = await cluster.formed()
             order = sorted(range(3), key=lambda ordinal: ordinal != leader)
             facts = [await cluster.facts(ordinal) for ordinal in order]

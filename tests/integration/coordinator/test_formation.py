@@ -35,7 +35,7 @@ def run(directory: Path, scenario: Callable[[LocalCluster], Awaitable[None]], **
 
 async def until(fact: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not fact():  # noqa: ASYNC110 - a fact of other threads, which tell nobody
+        while not fact():  # noqa: ASYNC110 - a fact of other threads, which announce nothing
             await asyncio.sleep(0.02)
 
 

@@ -60,7 +60,7 @@ def strange(marker: Path) -> dict[str, bytes]:
 
 async def until(fact: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not fact():  # noqa: ASYNC110 - a fact of other threads, which tell nobody
+        while not fact():  # noqa: ASYNC110 - a fact of other threads, which announce nothing
             await asyncio.sleep(0.02)
 
 
@@ -201,7 +201,7 @@ def test_row_35_a_rotated_certificate_is_used_for_new_links_and_half_a_pair_harm
             fresh.cert.read_text()
         )
         assert await leaf_of(port_of(cluster, 2), files[0]) == half
-        # Links that stand are not disturbed, new ones come about with the new certificate.
+        # Existing links stay, new ones use the new certificate.
         await leader.log.propose(put("a", 1))
         other = next(n for n, node in cluster.nodes.items() if node is not leader)
         if other != 2:

@@ -178,20 +178,20 @@ def test_a_dashboard_reads_with_a_readonly_certificate_and_tells_a_refusal_as_su
             url = f"http://127.0.0.1:{dashboard.port}"
             async with aiohttp.ClientSession() as session:
                 async with session.get(f"{url}/api/v1/topology") as answer:
-                    status, told = answer.status, await answer.text()
+                    status, body = answer.status, await answer.text()
                 async with session.get(f"{url}/topology") as answer:
                     page = await answer.text()
-            return place.error, status, told, page
+            return place.error, status, body, page
         finally:
             await dashboard.stop()
 
-    error, status, told, page = secured.running.wait(look())
+    error, status, body, page = secured.running.wait(look())
     refusal = "the coordinator refused this dashboard's certificate"
     if reads:
         assert (error, status) == ("", 200)
         assert refusal not in page
     else:
         assert refusal in error
-        assert (status, refusal in json.loads(told)["error"]) == (502, True)
+        assert (status, refusal in json.loads(body)["error"]) == (502, True)
         assert refusal in unescape(page)
         assert "rebuilding" not in page

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 
 
 def type_in(page: Page, title: str, here: Running, directory: Path) -> str:
-    """Run one block of a page as it stands there."""
+    """Run one block of a page unchanged."""
     variables = {
         "COORDINATOR": here.addresses,
         "EXPORTS": directory / "exports",

@@ -1,6 +1,6 @@
 """A real shard before three real replicas (coordinator 5, 6; acceptance 26, 45, 52, 53; failure rows 24, 27).
 
-The shard is there before any coordinator, is told of domains, is led from a follower to the leader, and follows a failover.
+The shard starts before any coordinator, gets domains, is redirected from a follower to the leader, and follows a failover.
 """
 
 import signal
@@ -49,7 +49,7 @@ async def test_a_shard_registers_is_told_and_follows_the_leader(tmp_path: Path) 
 
                 await until(registered)
 
-                async def told(kind: str, times: int) -> None:
+                async def instructed(kind: str, times: int) -> None:
                     async def fact() -> bool:
                         return await running.metric(ACCEPTED % kind) >= times
 
@@ -57,7 +57,7 @@ async def test_a_shard_registers_is_told_and_follows_the_leader(tmp_path: Path) 
 
                 rack = pb.AssignDomainRequest(topology_key="rack", topology_value="r1", shard_id="shard-0")
                 await leader.unary(ASSIGN_DOMAIN, rack, timeout_s=20)
-                await told("assign_domain", 1)
+                await instructed("assign_domain", 1)
                 # A failover: the new leader sends it again, under its own term, which the shard keeps.
                 before = await running.metric("bigfleet_shard_coordinator_term")
                 serving = await cluster.leader()
@@ -69,11 +69,11 @@ async def test_a_shard_registers_is_told_and_follows_the_leader(tmp_path: Path) 
                 else:
                     await cluster.kill(serving)
                 await cluster.leader(among=survivors)
-                await told("assign_domain", 2)
+                await instructed("assign_domain", 2)
                 assert await running.metric("bigfleet_shard_coordinator_term") > before
                 free = pb.UnassignDomainRequest(topology_key="rack", topology_value="r1")
                 await leader.unary(UNASSIGN_DOMAIN, free, timeout_s=20)
-                await told("unassign_domain", 1)
+                await instructed("unassign_domain", 1)
                 reports = await leader.unary(LIST_SHARD_REPORTS, pb.ListShardReportsRequest(), timeout_s=20)
                 (report,) = reports.message.reports
                 assert report.shard_id == "shard-0"

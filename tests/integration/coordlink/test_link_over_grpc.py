@@ -77,7 +77,7 @@ async def running(port: int, data_dir: Path, net: GrpcNet) -> AsyncIterator[tupl
 
 async def until(fact: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
-        while not fact():  # noqa: ASYNC110  a fact of the link that nobody announces
+        while not fact():  # noqa: ASYNC110  a fact of the link that no event announces
             await asyncio.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""Power cuts, kills and full logs under virtual time: nothing acknowledged is lost, replicas agree, nobody has to help.
+"""Power cuts, kills and full logs under virtual time: nothing acknowledged is lost, replicas agree, no repair is needed.
 
 Laws: coordinator 18 rows 2, 3 and 4; checklist 9, 10, 11, 18. The disk loses, tears and reorders whatever was not synced, bytes and
 names alike; the library's own dump files are on it too.
@@ -24,7 +24,7 @@ ROUNDS = 25
 
 
 class Rounds:
-    """A cluster that is hurt again and again while somebody writes."""
+    """A cluster with repeated faults under writes."""
 
     def __init__(self, seed: int) -> None:
         self.stream: RandomStream = SeededRng(seed).stream("rounds")

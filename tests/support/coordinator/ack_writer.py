@@ -1,10 +1,10 @@
-"""A client process that assigns one new domain after another and writes down each one that was acknowledged.
+"""A client process that assigns one new domain after another and records each acknowledged one.
 
-Why: what must never be lost is exactly what a client was told is done, and the client must survive what it writes to.
-Must never: write a line before the answer came, or assign one name twice.
+Why: exactly the acknowledged writes must survive, so the client must outlive the servers it writes to.
+Must never: write a line before the answer, or assign one name twice.
 Rules: coordinator 18 rows 1 and 2.
 
-A line is the domain's value, when the call began and when its answer came, in nanoseconds of the host's monotonic clock.
+A line is the domain's value, and the start and end of the call in nanoseconds of the host's monotonic clock.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ async def _run(out: IO[str], name: str, callers: int, addresses: list[str]) -> N
 
 
 def main(arguments: list[str]) -> None:
-    """Write until the process is ended."""
+    """Write until the process is killed."""
     path, name, callers, *addresses = arguments
     with Path(path).open("w", encoding="utf-8") as out:
         asyncio.run(_run(out, name, int(callers), addresses))

@@ -1,7 +1,7 @@
-"""Histories of domain assignments: how clients record them.
+"""Histories of domain assignments, as clients record them.
 
-Why: clients are processes of their own that may be killed, so each call is one line of a file.
-Must never: count a call as failed that may have happened; only FAILED_PRECONDITION and refusals say that nothing did.
+Why: clients are processes that may be killed, so each call is one line of a file.
+Must never: count a call as failed that may have happened; only FAILED_PRECONDITION and refusals rule that out.
 Rules: coordinator 2.2, 2.4, 4.3; checklist 23.
 """
 
@@ -21,9 +21,9 @@ class RecordedCall:
     domain: str = ""
     shard: str = ""
     owner: str = ""
-    """Of a refused assignment: who holds the domain."""
+    """The shard that holds the domain, for a refused assignment."""
     rows: tuple[tuple[str, str], ...] = ()
-    """Of a listing: every domain with its shard."""
+    """Every domain with its shard, for a listing."""
 
 
 def to_line(call: RecordedCall) -> str:
@@ -32,7 +32,7 @@ def to_line(call: RecordedCall) -> str:
 
 
 def from_lines(lines: Iterable[str]) -> Iterator[RecordedCall]:
-    """Read calls; a line that a killed client left half-written is not one."""
+    """Read calls; skip a line that a killed client left half-written."""
     for line in lines:
         if line.endswith("\n"):
             document = json.loads(line)

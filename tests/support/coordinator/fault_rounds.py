@@ -1,7 +1,7 @@
-"""Rounds of faults against real processes, while clients in processes of their own write and read.
+"""Rounds of faults against real processes, while clients in their own processes write and read.
 
-Why: the ordinary suite runs a tenth of the rounds and `make test-long` all of them; both run this.
-Must never: forgive: one acknowledged write that is gone, or two replicas that differ, ends the rounds with a failure.
+Why: the ordinary suite runs a tenth of the rounds, `make test-long` all of them.
+Must never: pass over a lost acknowledged write or two replicas that differ.
 Rules: coordinator 18 rows 1, 2, 5 to 8; checklist 9, 19, 23; decision C13.
 """
 
@@ -32,12 +32,12 @@ Response = TypeVar("Response")
 
 
 class LostWriteError(AssertionError):
-    """Something that was acknowledged is gone."""
+    """An acknowledged write is lost."""
 
 
 @dataclass
 class FaultReport:
-    """What the rounds have shown."""
+    """The counts of all rounds."""
 
     rounds: int = 0
     kills: int = 0
@@ -47,7 +47,7 @@ class FaultReport:
 
 @asynccontextmanager
 async def clients(module: str, argument_lists: Sequence[Sequence[str]]) -> AsyncIterator[Callable[[], bool]]:
-    """Run client processes for as long as the context lasts; yields whether all of them are still there."""
+    """Run client processes within the context; yields a function that returns whether all of them run."""
     name = f"tests.support.coordinator.{module}"
     processes = [fork_server().start(name, each, Path(os.devnull)) for each in argument_lists]
     try:
@@ -61,7 +61,7 @@ async def clients(module: str, argument_lists: Sequence[Sequence[str]]) -> Async
 
 @asynccontextmanager
 async def writers(cluster: ProcessCluster, count: int, callers: int) -> AsyncIterator[list[Path]]:
-    """Run processes that write; yields where each notes what was acknowledged."""
+    """Run processes that write; yields the files in which each records what was acknowledged."""
     files = [cluster.directory / f"acked-{number}" for number in range(count)]
     addresses = [member.grpc_address for member in cluster.members]
     arguments = [[str(path), f"w{number}", str(callers), *addresses] for number, path in enumerate(files)]
@@ -80,13 +80,13 @@ def acked(files: Sequence[Path]) -> set[str]:
 
 
 async def register(cluster: ProcessCluster) -> None:
-    """Let the shards exist that clients assign to; a report may be repeated."""
+    """Register the shards that clients assign to."""
     for shard in sorted({SHARD, *SHARDS}):
         await _at_leader(cluster, REPORT_SHARD, pb.ShardReport(shard_id=shard))
 
 
 async def listed(cluster: ProcessCluster) -> set[str]:
-    """Read all domains from whoever serves."""
+    """Read all domains from the serving leader."""
     reply = await _at_leader(cluster, LIST_DOMAIN_ASSIGNMENTS, pb.ListDomainAssignmentsRequest())
     return {row.topology_value for row in reply.assignments}
 
@@ -94,19 +94,19 @@ async def listed(cluster: ProcessCluster) -> set[str]:
 async def _at_leader(
     cluster: ProcessCluster, method: UnaryMethod[Request, Response], request: Request
 ) -> Response:
-    """Ask whoever serves, again and again until it answers; only for calls that may be repeated."""
+    """Call the serving leader until it answers; only for calls that may be repeated."""
     give_up_s = monotonic_s(_CLOCK) + PATIENCE_S
     while monotonic_s(_CLOCK) < give_up_s:
         channel: Channel = cluster.net.dial(cluster.members[await cluster.leader()].grpc_address)
         try:
             reply = await channel.unary(method, request, timeout_s=10.0)
         except RpcError:
-            await _CLOCK.sleep(0.05)  # it lost the leadership in between
+            await _CLOCK.sleep(0.05)  # it lost leadership in between
         else:
             return reply.message
         finally:
             await channel.close()
-    raise TimeoutError(f"nobody answered {method.path}: {cluster.tails()}")
+    raise TimeoutError(f"no replica answered {method.path}: {cluster.tails()}")
 
 
 async def kill_rounds(
@@ -120,7 +120,7 @@ async def kill_rounds(
 ) -> None:
     """Kill one, two or all replicas at random moments under writes, again and again; nothing acknowledged may be lost.
 
-    `pace` is how long to let them write and lie, in terms of the full rounds.
+    `pace` scales the times of writing and of being down.
     """
     for _ in range(rounds):
         await _CLOCK.sleep(pace * stream.uniform(0.2, 1.0))
@@ -140,7 +140,7 @@ async def kill_rounds(
 
 
 async def more_acked(cluster: ProcessCluster, files: Sequence[Path], count: int) -> None:
-    """Wait until more was acknowledged than so much."""
+    """Wait until more than `count` writes are acknowledged."""
     give_up_s = monotonic_s(_CLOCK) + PATIENCE_S
     while len(acked(files)) <= count:
         if monotonic_s(_CLOCK) > give_up_s:
@@ -151,7 +151,7 @@ async def more_acked(cluster: ProcessCluster, files: Sequence[Path], count: int)
 async def leader_kills(
     cluster: ProcessCluster, kills: int, files: Sequence[Path], report: FaultReport
 ) -> None:
-    """Kill the leader again and again and note how long it took until the next write was acknowledged."""
+    """Kill the leader repeatedly and record the time until the next acknowledged write."""
     for _ in range(kills):
         leader = await cluster.formed()
         await more_acked(cluster, files, len(acked(files)) + 20)
@@ -169,7 +169,7 @@ async def leader_kills(
 
 
 async def inject_fault(cluster: ProcessCluster, stream: RandomStream) -> str:
-    """Bring one fault upon the cluster, let it last, take it back; returns its name."""
+    """Inject one fault for a while, then heal it; return its name."""
     leader = await cluster.leader()
     others = [member.ordinal for member in cluster.members if member.ordinal != leader]
     name = stream.choice(("kill", "pause", "cut one link", "cut from both", "kill two"))

@@ -1,9 +1,8 @@
-"""Starts coordinators by forking one process that has imported everything, so that a start costs milliseconds.
+"""A fork server: starts coordinators by forking a process that has imported everything, so that a start takes milliseconds.
 
-Why: a round of kills starts two processes on average, and importing costs each of them about a second of processor time; most of
-what such rounds cost was that. A forked child is a process of its own as any other: it has its own memory, files and sockets, and a
-kill -9 leaves of it what a kill -9 leaves.
-Must never: do anything before the fork that a child could not bear: no thread, no gRPC object, no event loop.
+Why: importing takes about a second of CPU time per process, which dominated the rounds of kills. A forked child is an ordinary
+process with its own memory, files and sockets.
+Must never: create a thread, a gRPC object or an event loop before the fork.
 Rules: coordinator 18; Linux only, as it waits for children that are not its own.
 """
 
@@ -34,7 +33,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ForkedProcess:
-    """One child, with the part of `subprocess.Popen` that tests use."""
+    """A child process, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(self, server: "ForkServer", pid: int) -> None:
         self._server, self.pid = server, pid
@@ -58,7 +57,7 @@ class ForkedProcess:
         return code
 
     def has_ended(self, timeout: float | None = 0) -> bool:
-        """Whether it ends within that time; also once there is no fork server left to ask for its code."""
+        """Whether it ends within that time; works without the fork server."""
         poller = select.poll()
         poller.register(self._handle, select.POLLIN)
         return bool(poller.poll(None if timeout is None else timeout * 1000))
@@ -69,7 +68,7 @@ class ForkedProcess:
             signal.pidfd_send_signal(self._handle, number)
 
     def kill(self) -> None:
-        """End it without any farewell."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def _ended(self, timeout: float | None) -> int | None:
@@ -83,7 +82,7 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The process that forks; one for the life of a test run."""
+    """The process that forks; one per test run."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -106,7 +105,7 @@ class ForkServer:
         return self._ask({"reap": pid})
 
     def close(self) -> None:
-        """End it together with all of its children."""
+        """End it with all of its children."""
         if self._process.stdin is not None and self._process.stdout is not None:
             self._process.stdin.close()
             self._process.wait()
@@ -159,7 +158,7 @@ def _become_a_program(log: str) -> None:
 
 @functools.cache
 def fork_server() -> ForkServer:
-    """The one of this process, started when it is first asked for and ended with the process."""
+    """Return the fork server of this process, started on first use and ended with the process."""
     server = ForkServer()
     atexit.register(server.close)
     return server

@@ -1,7 +1,7 @@
 """A client process that writes and reads domains and records every call, one line each.
 
-Why: clients must not share a process with what is being killed, nor with each other.
-Must never: repeat a call whose outcome is unknown under the same line; a repetition is another call.
+Why: clients must not share a process with the servers that are killed, nor with each other.
+Must never: repeat a call of unknown outcome under the same line; a repetition is another call.
 Rules: coordinator 19 item 23: through gRPC, from separate processes.
 """
 
@@ -31,7 +31,7 @@ _NOTHING_HAPPENED = (Code.FAILED_PRECONDITION, Code.NOT_FOUND)
 
 
 class Client:
-    """One caller after another call, at whichever replica it believes in; also at those that only think they lead."""
+    """Makes one call after another at the replica it takes for the leader, and sometimes at another one."""
 
     def __init__(self, addresses: list[str], stream: RandomStream, out: IO[str], domains: int) -> None:
         self._net = GrpcNet()
@@ -44,7 +44,7 @@ class Client:
             await self._one()
 
     async def _one(self) -> None:
-        # Now and then somewhere else: a replica that lost its leadership must not answer from memory.
+        # Sometimes at another replica: one that lost leadership must not answer from memory.
         if self._stream.random() < 0.1:
             self._at = self._stream.choice(sorted(self._channels))
         domain = f"d{self._stream.randrange(self._domains)}"
@@ -101,7 +101,7 @@ async def _run(out: IO[str], seed: int, domains: int, addresses: list[str]) -> N
 
 
 def main(arguments: list[str]) -> None:
-    """Run some callers until the process is ended."""
+    """Run the callers until the process is killed."""
     path, seed, domains, *addresses = arguments
     with Path(path).open("w", encoding="utf-8") as out:
         asyncio.run(_run(out, int(seed), int(domains), addresses))

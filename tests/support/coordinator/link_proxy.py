@@ -37,7 +37,7 @@ class LinkProxy:
         self.passed: Counter[int] = Counter()
         """Bytes handed on so far, both ways, by who dialled."""
         self.unknown = 0
-        """Connections that were turned away because nobody known had made them."""
+        """Connections that were refused because their dialler is unknown."""
 
     async def start(self) -> None:
         """Listen on any free port."""

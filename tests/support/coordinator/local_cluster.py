@@ -1,7 +1,6 @@
-"""Three logs in one process over real sockets and real files, asking each other directly instead of over gRPC.
+"""Three logs in one process over real sockets and files; their gRPC calls are direct function calls.
 
-Why: forming, learning, growing and the Raft port are tested with everything real but the program around them.
-Must never: be used by a program.
+Why: tests formation and the Raft port without the program around them.
 Rules: coordinator 9, 17.7, 18.
 """
 
@@ -64,7 +63,7 @@ class LocalCluster:
         self._ports = [int(member.raft_address.rpartition(":")[2]) for member in self.members]
         self.nodes: dict[int, Node] = {}
         self.unreachable: set[int] = set()
-        """Ordinals that answer no question of their peers."""
+        """Ordinals that answer no call of their peers."""
 
     def data_dir(self, ordinal: int) -> Path:
         return self.directory / f"data-{ordinal}"
@@ -77,7 +76,7 @@ class LocalCluster:
         without_peers: bool = False,
         on_step: Callable[[str], object] = lambda _step: None,
     ) -> Node:
-        """Start a member; raises what the program would end with."""
+        """Start a member; raises the error with which the program would end."""
         registry = CollectorRegistry()
         metrics = Metrics(Component.COORDINATOR, registry, version="test", commit="test")
         state_machine = Pairs()
@@ -109,16 +108,16 @@ class LocalCluster:
         return node
 
     def move(self, ordinal: int) -> int:
-        """Let a member listen elsewhere from its next start on, under the same address; returns the port."""
+        """Give a member another port from its next start on, under the same address; return the port."""
         self._ports[ordinal] = free_port()
         return self._ports[ordinal]
 
     async def stop(self, ordinal: int) -> None:
-        """Stop a member in good order."""
+        """Stop a member gracefully."""
         await self.nodes.pop(ordinal).log.stop()
 
     async def stop_all(self) -> None:
-        """Stop whoever runs."""
+        """Stop all running members."""
         for ordinal in list(self.nodes):
             await self.stop(ordinal)
 
@@ -128,7 +127,7 @@ class LocalCluster:
 
 
 class _DirectCalls:
-    """Questions answered by the other logs in this process."""
+    """Peer calls, answered by the other logs in this process."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster

@@ -1,8 +1,8 @@
-"""The log in one process, without disk or peers: every batch is committed as soon as it is proposed.
+"""A replicated log in memory: every batch is committed as soon as it is proposed.
 
-Why: handlers and soft state are tested without Raft, and an all-in-one process needs no replicas.
-Must never: be kinder than the real log where callers could come to rely on it: commands travel as JSON text, a result comes
-one turn of the loop later, and whoever does not serve is refused.
+Why: handlers and soft state are tested without Raft.
+Must never: be more lenient than the real log: commands are JSON text, a result comes one turn of the loop later, and a log that
+does not serve refuses.
 Rules: coordinator 2.2, 3, 4.1.
 """
 
@@ -31,7 +31,7 @@ from bigfleet.coordinator.log import (
 
 
 class LocalLog:
-    """A `ReplicatedLog` of one voter in memory; `lose`, `gain` and `fail_next` stand for what a real one goes through."""
+    """A `ReplicatedLog` of one voter in memory; `lose`, `gain` and `fail_next` simulate elections and errors."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class LocalLog:
         await _next_turn()
         if self._failures:
             raise self._failures.pop(0)
-        # Lost in between: the real log's batch would meet a newer epoch and be refused, so nothing happens here either.
+        # Lost in between: the real log would refuse the batch for its old epoch.
         if self._serving != epoch:
             raise NotLeaderError(self._hint)
         return self._commit(epoch, text)
@@ -123,7 +123,7 @@ class LocalLog:
     async def stop(self) -> None:
         self.lose()
 
-    # What tests do to it.
+    # For tests.
 
     def gain(self) -> None:
         """Win an election: the term rises, the epoch is committed, then this replica serves."""
@@ -138,14 +138,14 @@ class LocalLog:
         self._serving = self._term
 
     def lose(self, hint: str | None = None) -> None:
-        """Stop serving; the hint is where the new leader is said to be."""
+        """Stop serving; the hint is the address of the new leader."""
         was_serving, self._serving, self._hint = self._serving is not None, None, hint
         if was_serving:
             for callback in self._on_lost:
                 callback()
 
     def fail_next(self, *errors: LogError) -> None:
-        """Let the next proposals (barriers included) end in these errors instead of committing."""
+        """Make the next proposals, barriers included, fail with these errors."""
         self._failures.extend(errors)
 
     def _require_serving(self) -> int:

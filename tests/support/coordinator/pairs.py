@@ -1,8 +1,4 @@
-"""A state machine of keys and values, small enough to see through.
-
-Why: tests of the log must not depend on the coordinator's tables, and have to tell at a glance what was applied.
-Must never: be used by a program.
-"""
+"""A small state machine of keys and values, so that tests of the log do not depend on the coordinator's tables."""
 
 import json
 from typing import Any

@@ -138,7 +138,7 @@ class ProcessCluster:
         return member
 
     def start_all(self, *more: str) -> None:
-        """Start whoever does not run."""
+        """Start every replica that does not run."""
         for member in self.members:
             if not member.is_running:
                 self.start(member.ordinal, *more)
@@ -167,7 +167,7 @@ class ProcessCluster:
         return await asyncio.to_thread(process.wait, PATIENCE_S)
 
     def cut(self, one: int, two: int) -> None:
-        """Let nothing pass between two replicas on the Raft port, whoever dials."""
+        """Cut the link between two replicas on the Raft port, in both directions."""
         self.proxies[one].block(two)
         self.proxies[two].block(one)
 
@@ -201,7 +201,7 @@ class ProcessCluster:
                     if facts is not None and facts.raft_state == "serving":
                         return ordinal
             await self._clock.sleep(0.05)
-        raise TimeoutError(f"nobody serves: {self.tails()}")
+        raise TimeoutError(f"no replica serves: {self.tails()}")
 
     async def formed(self, patience_s: float = PATIENCE_S) -> int:
         """Wait until all replicas are full members and one serves; return its ordinal."""

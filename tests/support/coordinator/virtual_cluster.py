@@ -1,9 +1,8 @@
 """Replicas of the log in one thread, under virtual time, on disks and links that can be cut.
 
-Why: what must hold after every crash is shown by thousands of crashes, not by some; here a round takes milliseconds and comes
-back from its seed.
-Must never: be kinder than processes: messages are really pickled, a dead replica's memory is gone, what was not synced is at the
-mercy of the disk given.
+Why: a round of crashes takes milliseconds and can be repeated from its seed, so tests run thousands of them.
+Must never: be more lenient than processes: messages are pickled, a dead replica loses its memory, and the disk decides about
+unsynced data.
 Rules: coordinator 18 (rows 1 to 10, 13, 36); simulator 2.2.
 """
 
@@ -37,7 +36,7 @@ CLUSTER = "virtual-cluster"
 
 @dataclass(eq=False)
 class Process:
-    """One life of one replica."""
+    """One running replica."""
 
     name: str
     state_machine: Pairs
@@ -122,15 +121,15 @@ class VirtualCluster:
         stream: RandomStream,
         dies_of: type[BaseException] | tuple[type[BaseException], ...] = (),
     ) -> None:
-        """`dies_of` is what a disk raises when its process is killed in the middle of a call."""
+        """`dies_of` is what a disk raises to kill its process in the middle of a call."""
         self._dies_of = dies_of
         self.names = tuple(disks)
         self.disks = dict(disks)
         self.processes: dict[str, Process] = {}
         self.cut: set[frozenset[str]] = set()
-        """Links on which nothing passes."""
+        """Links that pass nothing."""
         self.targets: dict[str, int] = {}
-        """The index that a learner has to reach, as the program would have heard it."""
+        """The target index of each learner."""
         self._stream = stream
         self._now_s = 100.0
         self._parcels: list[_Parcel] = []
@@ -140,7 +139,7 @@ class VirtualCluster:
 
     @contextmanager
     def running(self) -> Iterator["VirtualCluster"]:
-        """Let the library live in this cluster's world."""
+        """Run the library on this cluster's clock, randomness and disks."""
         with virtual_library(lambda: self._now_s, self._stream, lambda path: self.disks[host_of(path)]):
             yield self
 
@@ -204,7 +203,7 @@ class VirtualCluster:
         return process
 
     def kill(self, name: str) -> None:
-        """End a process without any farewell."""
+        """Kill a process."""
         process = self.processes.pop(name, None)
         if process is None:
             return
@@ -214,7 +213,7 @@ class VirtualCluster:
         self._lines = {pair: line for pair, line in self._lines.items() if name not in pair}
 
     def post(self, sender: str, receiver: str, line: int, data: bytes) -> None:
-        """Put a message on its way; on one connection messages arrive in the order they were sent, as with TCP."""
+        """Send a message; on one connection messages arrive in order, as with TCP."""
         self._posted += 1
         way = (sender, receiver, line)
         due_s = max(self._now_s + self._stream.uniform(0.0005, 0.004), self._last_due_s.get(way, 0.0))
@@ -222,7 +221,7 @@ class VirtualCluster:
         self._parcels.append(_Parcel(due_s, self._posted, sender, receiver, line, data))
 
     def run(self, seconds: float, until: Callable[[], object] = lambda: False) -> bool:
-        """Let time pass; returns True as soon as something holds."""
+        """Advance the time until `until` holds; return whether it does."""
         end_s = self._now_s + seconds
         while self._now_s < end_s:
             if until():
@@ -231,7 +230,7 @@ class VirtualCluster:
         return bool(until())
 
     def step(self) -> None:
-        """Let one moment pass: links, deliveries, then every replica that is not paused, in any order."""
+        """Advance one step: links, deliveries, then every replica that is not paused, in random order."""
         self._now_s += STEP_S
         self._settle_links()
         self._deliver()
@@ -269,7 +268,7 @@ class VirtualCluster:
                         self.processes[name].transport.disconnect(peer)
 
     def _know(self, one: str, two: str) -> bool:
-        """Whether the voters among two know each other: a sole voter knows nobody, learners come to it."""
+        """Whether two replicas connect: two voters must know each other, and learners connect to any voter."""
         first, second = self.processes[one], self.processes[two]
         if first.is_voter and second.is_voter:
             return two in first.transport._voters and one in second.transport._voters

@@ -1,8 +1,7 @@
 """pysyncobj under virtual time, on disks in memory and without sockets.
 
-Why: power cuts and elections by the thousand need neither real seconds nor a real disk, and a failure must come back from its
-seed.
-Must never: change what the library decides; it only gets another clock, another dice and other files.
+Why: thousands of power cuts and elections take no real time, and a failure can be repeated from its seed.
+Must never: change the library's decisions; only its clock, randomness and files are replaced.
 Rules: simulator 2.2 and 3.3; coordinator 18 row 3 (injected file layer, dump and directory entries included).
 """
 
@@ -50,7 +49,7 @@ class _SeamFile(io.RawIOBase):
 
 @contextmanager
 def virtual_library(now: Callable[[], float], dice: RandomStream, disk_of: DiskOf) -> Iterator[None]:
-    """Let the library run on this time, this chance and these disks for as long as the context lasts."""
+    """Run the library on this clock, randomness and these disks within the context."""
 
     def is_file(path: str) -> bool:
         return disk_of(path).exists(path)

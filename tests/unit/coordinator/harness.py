@@ -37,7 +37,7 @@ HOST = "coordinator-0"
 
 @dataclass
 class World:
-    """One coordinator and whoever calls it."""
+    """One coordinator and its callers."""
 
     process: VirtualProcess
     network: Network

@@ -19,14 +19,14 @@ from tests.unit.coordinator.harness import World, Worlds
 
 
 class Board:
-    """Remembers what the health service was told."""
+    """Records the calls to the health service."""
 
     def __init__(self) -> None:
-        self.told: list[bool] = []
+        self.calls: list[bool] = []
 
     def set_serving(self, service: str, serving: bool) -> None:
         assert service == COORDINATOR.name
-        self.told.append(serving)
+        self.calls.append(serving)
 
 
 def maintenance(world: World, levels: Mapping[str, int], known_level: int = 2) -> Maintenance:
@@ -55,7 +55,7 @@ def test_health_follows_readiness_second_by_second(world: Worlds) -> None:
             await here.process.clock.sleep(1)
             here.log.gain()
             await here.process.clock.sleep(1)
-            assert board.told == [True, True, False, True]
+            assert board.calls == [True, True, False, True]
             task.cancel()
 
     run_virtual(run())

@@ -16,7 +16,7 @@ OUTCOMES = [outcome for outcome in pb.InstructAck.Outcome.values() if outcome]
 
 
 class Shard:
-    """A shard as its coordinator client behaves: does as told, acks with the next report."""
+    """A shard with the behaviour of its client: carries out instructions, acks with the next report."""
 
     def __init__(self, world: World, name: str = "s-1") -> None:
         self.world, self.name = world, name

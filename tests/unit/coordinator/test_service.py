@@ -174,7 +174,7 @@ def test_the_first_report_registers_and_later_ones_keep_address_and_time(world: 
             assert later.last_heartbeat_unix_ns == first.last_heartbeat_unix_ns + 10 * 10**9
             assert here.sample("shard_address_mismatch", shard="s-1") == 1
             await here.report("s-1", 3, shard_address="elsewhere:1")
-            assert here.events().count("shard_address_differs") == 1  # told once, not every ten seconds
+            assert here.events().count("shard_address_differs") == 1  # logged once, not every ten seconds
             await here.report("s-1", 4)
             assert here.sample("shard_address_mismatch", shard="s-1") == 0
 

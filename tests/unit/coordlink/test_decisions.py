@@ -70,14 +70,14 @@ def test_item_53_domain_rows_change_no_decision_outside_partition_mode() -> None
     async def story() -> None:
         alone, _ = await decided(None, 5)
         coordinator = ScriptedCoordinator(virtual_process("coordinator").clock)
-        # It is told that all it owns is a zone in which it has no machine.
+        # Its only domain is a zone in which it has no machine.
         order = Instruction(7, 1, "i-1", AssignDomain(Domain("topology.kubernetes.io/zone", "elsewhere")))
         coordinator.answers(ReportAnswer(7, acknowledged=True, instructions=(order,)))
         coordinator.usually(ReportAnswer(7, acknowledged=True))
-        told, acks = await decided(coordinator, 5)
+        led, acks = await decided(coordinator, 5)
         assert acks == 1
         assert alone
-        assert told == alone
+        assert led == alone
 
     run_virtual(story())
 

@@ -1,6 +1,6 @@
 """The way to the coordinator on virtual time, against a scripted one.
 
-Every row of shard 26 "Coordinator", and item 15 of shard 28, stands here by name; the rest is coordinator 5.2 and 6.
+Every row of shard 26 "Coordinator", and item 15 of shard 28, is here by name; the rest is coordinator 5.2 and 6.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ async def no_names(_host: str, _port: int) -> tuple[str, ...]:
 
 
 class World:
-    """A shard that only stands there, its link, and scripted coordinators on hosts c-0, c-1, c-2."""
+    """An idle shard, its link, and scripted coordinators on hosts c-0, c-1, c-2."""
 
     def __init__(self, *, replicas: int = 1, image: DiskImage | None = None, secured: bool = False) -> None:
         self.process = virtual_process("shard", image=image)
@@ -451,7 +451,7 @@ def test_moves_between_shards_are_refused_invalid_with_a_reason_that_reaches_the
 
 
 class Defective(StandingShard):
-    """Breaks the link with something that nobody foresaw, a few times."""
+    """Breaks the link with an unexpected error, a few times."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

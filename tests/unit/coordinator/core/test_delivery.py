@@ -10,7 +10,7 @@ R1, R2 = ("rack", "r1"), ("rack", "r2")
 
 
 class World:
-    """One leader and shard s, which does as told and acks at its next report."""
+    """One leader and shard s, which carries out instructions and acks with its next report."""
 
     def __init__(self) -> None:
         numbers = count()
@@ -70,7 +70,7 @@ def test_a_refused_one_is_derived_again_but_not_before_the_next_interval() -> No
 def test_a_domain_taken_away_before_its_assignment_was_acked_is_withdrawn_and_unassigned() -> None:
     world = World()
     world.report(R1, lost=True)
-    assert world.report() == 1  # the shard may have got the assignment, so it is told the contrary
+    assert world.report() == 1  # the shard may have got the assignment, so it gets the opposite instruction
     assert world.report() == 0
     assert world.holds == set()
 

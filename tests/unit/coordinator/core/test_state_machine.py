@@ -161,11 +161,11 @@ class TestLevels:
         assert state_machine.dump()["level"] == 2
 
     def test_a_replica_that_does_not_know_the_level_says_so_and_applies_nothing_further(self) -> None:
-        told: list[int] = []
-        state_machine = CoordinatorStateMachine(on_outgrown=told.append)
+        levels: list[int] = []
+        state_machine = CoordinatorStateMachine(on_outgrown=levels.append)
         batch(state_machine, commands.begin_epoch(1, "n-0", CLUSTER))
         batch(state_machine, commands.raise_level(2))
-        assert told == [2]
+        assert levels == [2]
         assert codes(batch(state_machine, commands.add_shard("s", "", 1))) == ["level_unknown"]
         assert not state_machine.dump()["shards"]
 

@@ -22,7 +22,7 @@ from tests.support.coordinator.pairs import Pairs, put
 
 
 class World:
-    """Batches in front of a replica that answers when told."""
+    """Batches in front of a replica that answers on request."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()

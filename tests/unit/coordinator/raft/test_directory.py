@@ -74,7 +74,7 @@ def test_a_voter_without_its_log_is_refused(mode: ReplicaMode) -> None:
 def test_a_promoted_learner_has_spent_its_vote_of_the_present_term() -> None:
     with opened() as directory:
         identity = directory.learn("c-1", "id")
-        restore(directory, force=True)  # stands for what was learned
+        restore(directory, force=True)  # as if it had been learned
         promoted = directory.promote(identity, ("c-0", "c-1", "c-2"), 12 + RESTORED_TERM_JUMP)
         assert promoted.mode is ReplicaMode.FULL
         assert promoted.voters == ("c-0", "c-1", "c-2")

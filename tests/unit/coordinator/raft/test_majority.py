@@ -44,7 +44,7 @@ class Watched:
         self.until_serving()
 
     def until_serving(self) -> Process:
-        assert self.cluster.run(20, until=self.cluster.serving), "nobody serves"
+        assert self.cluster.run(20, until=self.cluster.serving), "no replica serves"
         leader = self.cluster.serving()
         assert leader is not None
         return leader
@@ -89,9 +89,7 @@ class Watched:
         if end is not BatchResult.APPLIED or not json.loads(results)[0]["ok"]:
             self.not_ok.add(key)
             return
-        index = (
-            process.replica._raft.raftLastApplied + 1
-        )  # the library counts it once everybody has been told
+        index = process.replica._raft.raftLastApplied + 1  # the library counts it once all callbacks have run
         journal = process.replica.journal
         term = journal[index - journal[0][1]][2]
         self.ok[key] = index, term
@@ -160,7 +158,7 @@ def test_items_9_and_12_every_ok_rests_on_two_synced_disks_through_cuts_pauses_k
             hurt(world)
             for _ in range(world.stream.randint(5, 40)):
                 for process in list(world.cluster.processes.values()):
-                    # Also where nobody should: a replica that only believes to lead is asked too.
+                    # Also at a replica that wrongly believes to lead.
                     if process.replica.serving is not None and world.stream.random() < 0.7:
                         world.write(process)
                 if world.stream.random() < 0.1:
@@ -274,7 +272,7 @@ def test_row_36_a_damaged_snapshot_is_not_acknowledged_with_the_end_of_an_own_st
     leader = watched.until_serving()
     follower, third = others(watched, leader)
     stale = follower.replica.journal.last
-    for number in range(50):  # entries that nobody ever committed, longer than the leader's log
+    for number in range(50):  # entries that were never committed, more than in the leader's log
         follower.replica.journal.add(b"\x00stale", stale.index + 1 + number, stale.term)
     said: list[dict[str, Any]] = []
     seen = follower.transport.send

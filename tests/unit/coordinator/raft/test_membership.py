@@ -63,7 +63,7 @@ def test_members_can_be_listed_and_one_can_be_alone() -> None:
         pytest.param({"join_addr": ""}, "--replicas", id="three without a way to each other"),
         pytest.param({"node_id": "coordinator"}, "--id", id="no ordinal"),
         pytest.param({"node_id": "coordinator-3"}, "--id", id="ordinal beyond the replicas"),
-        pytest.param({"node_id": "coordinator-01"}, "--id", id="ordinal with a nought in front"),
+        pytest.param({"node_id": "coordinator-01"}, "--id", id="ordinal with a leading zero"),
         pytest.param({"join_addr": "nowhere"}, "--join-addr", id="join address without port"),
         pytest.param({"raft_advertise": "x.y:1"}, "--raft-advertise", id="advertised address of another"),
         pytest.param({"peers": LIST}, "--peers", id="both ways at once"),

@@ -132,7 +132,7 @@ def test_news_of_a_commit_alone_waits_for_the_next_message_once() -> None:
 
     assert sent(20)  # the first word to a peer
     assert sent(20, **entry)
-    assert not sent(21)  # committed: nobody waits for it
+    assert not sent(21)  # only a commit index: nothing waits for it
     assert sent(21)  # the heartbeat says so, and never are two left out
     assert sent(21)  # a heartbeat without news
     assert not sent(22)

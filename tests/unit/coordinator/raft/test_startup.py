@@ -43,7 +43,7 @@ def setting(
             setting(),
             (AWAY, AWAY),
             StartAsVoter(),
-            id="full: voter, whoever is away",
+            id="full: voter, with any peer missing",
         ),
         pytest.param(
             identity(ReplicaMode.SOLO), setting(replicas=1), (), StartAsSoleVoter(), id="solo of one"

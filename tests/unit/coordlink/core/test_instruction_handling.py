@@ -33,15 +33,12 @@ def order(instruction_id: str, payload: Payload | None, term: int = 5) -> Instru
     return Instruction(term, 1, instruction_id, payload)
 
 
-class FailingDomains:
+class FailingDomains(AssignedDomains):
     def assign(self, domain: Domain) -> None:
         raise BigFleetError(f"no room for {domain}")
 
     def unassign(self, domain: Domain) -> None:
         raise BigFleetError(f"{domain} is stuck")
-
-    def clear(self) -> None:
-        pass
 
 
 def test_domains_are_assigned_and_unassigned_and_both_may_be_repeated() -> None:
