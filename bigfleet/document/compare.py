@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import TypeVar
 
 from bigfleet.document.compare_costs import (
     OTHER_CLASS,
@@ -26,6 +27,8 @@ from bigfleet.model.decision import Decision, Reason, Verdict
 from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
+
+T = TypeVar("T")
 
 
 class NeedChangeKind(StrEnum):
@@ -75,6 +78,11 @@ class NeedChange:
     before: NeedSide | None
     after: NeedSide | None
 
+    @property
+    def shown(self) -> NeedSide:
+        """The side whose need is shown: the later one if it has the need."""
+        return _either(self.after, self.before)
+
 
 @dataclass(frozen=True, slots=True)
 class MachineSide:
@@ -93,6 +101,18 @@ class MachineChange:
     machine_id: str
     before: MachineSide | None
     after: MachineSide | None
+
+    @property
+    def shown(self) -> MachineSide:
+        """The side whose machine is shown: the later one if it has the machine."""
+        return _either(self.after, self.before)
+
+
+def _either(after: T | None, before: T | None) -> T:
+    found = after or before
+    if found is None:
+        raise ValueError("a change has at least one side")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,7 @@ def _missing_of(name: str) -> Callable[[Totals], object]:
 
 
 def _need(change: NeedChange) -> dict[str, object]:
-    shown = change.after or change.before
-    assert shown is not None  # noqa: S101  a change has at least one side
+    shown = change.shown
     return {
         "needs": list(change.numbers),
         "cluster": shown.need.cluster,
@@ -87,9 +86,7 @@ def _need_side(side: NeedSide | None) -> Mapping[str, object] | None:
 
 
 def _machine(change: MachineChange) -> dict[str, object]:
-    shown = change.after or change.before
-    assert shown is not None  # noqa: S101  a change has at least one side
-    shape = shown.machine.shape
+    shape = change.shown.machine.shape
     return {
         "machine": change.machine_id,
         "instance_type": shape.instance_type,

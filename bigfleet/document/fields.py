@@ -52,9 +52,8 @@ class Fields:
     def text(self, name: str) -> str:
         """A text, which may be empty."""
         value = self._raw.get(name, self._form[name])
-        if type(value) is str and (
-            value.isascii() or encodable(value)
-        ):  # most are; a call for each would tell
+        # Most texts are ASCII; a call for each would cost noticeable time.
+        if type(value) is str and (value.isascii() or encodable(value)):
             return value
         raise self._refused(name, _WHOLE_TEXT if type(value) is str else _TEXT)
 

@@ -69,9 +69,8 @@ class Planner:
         self._workers, self._reporter, self._phase_ended = workers, reporter, phase_ended
         self._fleet: Fleet | None = None
         self._clusters: dict[str, _Cluster] = {}
-        self._wanted = Amounts(
-            {}, {}
-        )  # of all demand since kinds were made, so perhaps of more than there is
+        # Of all demand since the kinds were made, so it may include demand that is gone.
+        self._wanted = Amounts({}, {})
         self._listed: list[tuple[tuple[object, ...], str, int]] = []
         self._last: tuple[_Asked, Decision, float] | None = None
 

@@ -9,10 +9,9 @@ Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 
 from dataclasses import replace
 
 from bigfleet.model.action import Action, ActionKind
-from bigfleet.model.buckets import upper_bound
 from bigfleet.model.decision import Decision
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, HostRef, Machine, MachineState, NeedRef
-from bigfleet.model.need import Need
+from bigfleet.model.need import Need, assignment_of
 
 S = MachineState
 
@@ -49,20 +48,8 @@ def finished(machine: Machine, now: float, need: Need | None = None) -> Machine:
     if machine.state is S.DELETING:
         return replace(machine, state=S.SPECULATIVE, host=NO_HOST, cluster="", assigned=UNASSIGNED)
     if machine.state is S.CONFIGURING and need is not None:
-        return replace(machine, state=S.CONFIGURED, assigned=full_stamp(need))
+        return replace(machine, state=S.CONFIGURED, assigned=assignment_of(need))
     raise AssertionError(f"{machine.id}: nothing is under way that could finish")
-
-
-def full_stamp(need: Need) -> Assignment:
-    """The stamp of a Configured machine that serves a need."""
-    profile = need.profile
-    return Assignment(
-        priority=profile.priority,
-        interruption_penalty=upper_bound(profile.interruption_bucket),
-        reclamation_penalty=upper_bound(profile.reclamation_bucket),
-        fingerprint=profile.fingerprint,
-        group=need.group,
-    )
 
 
 def at_once(machine: Machine, action: Action, need: Need | None, now: float) -> Machine:

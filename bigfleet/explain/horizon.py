@@ -16,11 +16,11 @@ from typing import Final
 from bigfleet.document.compare import Side
 from bigfleet.document.compare_costs import first_actions
 from bigfleet.document.snapshot import SnapshotDocument
-from bigfleet.explain.carry_out import at_once, begun, finished, full_stamp, need_of
+from bigfleet.explain.carry_out import at_once, begun, finished, need_of
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision
 from bigfleet.model.machine import UNASSIGNED, HostRef, Machine, MachineState
-from bigfleet.model.need import Need
+from bigfleet.model.need import Need, assignment_of
 from bigfleet.model.situation import Situation
 
 MAX_CYCLES: Final = 20
@@ -144,8 +144,8 @@ def _ended(machine: Machine, now: float, need: Need | None) -> Machine:
         made = replace(machine, state=S.IDLE, host=HostRef("provider", machine.id), assigned=UNASSIGNED)
         if need is None:
             return replace(made, idle_since=now)
-        return replace(made, state=S.CONFIGURED, cluster=need.cluster, assigned=full_stamp(need))
+        return replace(made, state=S.CONFIGURED, cluster=need.cluster, assigned=assignment_of(need))
     if machine.state is S.CONFIGURING:
-        stamp = machine.assigned if need is None else full_stamp(need)
+        stamp = machine.assigned if need is None else assignment_of(need)
         return replace(machine, state=S.CONFIGURED, assigned=stamp)
     return finished(machine, now)

@@ -7,7 +7,7 @@ import numpy as np
 
 from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.fit import FitChecker, FitResult
-from bigfleet.model.buckets import upper_bound
+from bigfleet.explain.fleet_summary import cost_for
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 
@@ -38,8 +38,4 @@ def price_idea(cycle: DecidedCycle, place: int) -> tuple[str, float] | None:
 
 def _cost(machine: Machine, need: Need) -> float:
     shape = machine.shape
-    if machine.state is S.IDLE or not shape.interruption_probability:
-        return shape.price_per_hour
-    return shape.price_per_hour + shape.interruption_probability * upper_bound(
-        need.profile.interruption_bucket
-    )
+    return shape.price_per_hour if machine.state is S.IDLE else cost_for(shape, need)

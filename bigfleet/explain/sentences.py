@@ -8,7 +8,7 @@ from bigfleet.explain.amounts import amounts_text
 from bigfleet.explain.fit import FitResult
 from bigfleet.explain.machine import MachineExplanation, Release
 from bigfleet.explain.need import NeedExplanation
-from bigfleet.model.action import ActionKind
+from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Reason
 from bigfleet.model.machine import MachineState
 
@@ -103,7 +103,7 @@ def machine_sentence(explanation: MachineExplanation) -> str:
     """What becomes of a machine and why, in one sentence."""
     machine, action = explanation.machine, explanation.action
     if action is not None:
-        return _action_sentence(explanation)
+        return _action_sentence(explanation, action)
     if explanation.holder:
         owner = next(view for view in explanation.views if view.result is FitResult.TAKEN)
         served = need_text(explanation.holder, owner.cluster, owner.group)
@@ -115,9 +115,7 @@ def machine_sentence(explanation: MachineExplanation) -> str:
     return f"{_left_alone(explanation)}."
 
 
-def _action_sentence(explanation: MachineExplanation) -> str:
-    action = explanation.action
-    assert action is not None  # noqa: S101  the caller has looked
+def _action_sentence(explanation: MachineExplanation, action: Action) -> str:
     state = explanation.machine.state.label
     match action.kind:
         case ActionKind.BOOTSTRAP | ActionKind.PROVISION:

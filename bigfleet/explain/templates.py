@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from bigfleet.explain.amounts import amounts_text
 from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.fit import FitChecker, strict_spread
-from bigfleet.model.buckets import upper_bound
-from bigfleet.model.costs import effective_cost
+from bigfleet.explain.fleet_summary import cost_for
 from bigfleet.model.machine import Shape
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
@@ -46,10 +45,8 @@ def templates_for(cycle: DecidedCycle, place: int) -> list[Template]:
         if not checker.fits(group.first) or not _helps(shape, verdict.deficit):
             continue
         away = key is not None and checker.domain is not None and shape.label(key) != checker.domain
-        penalty = upper_bound(need.profile.interruption_bucket)
-        cost = effective_cost(shape.price_per_hour, shape.interruption_probability, penalty)
         name = (shape.instance_type, shape.zone, shape.capacity_type, shape.price_per_hour, away)
-        order = (away, cost, shape.instance_type, shape.zone, group.first.id)
+        order = (away, cost_for(shape, need), shape.instance_type, shape.zone, group.first.id)
         template = Template(_words(shape), {"like": group.first.id}, shape.capacity)
         known = found.get(name)
         if known is None or order < known[0]:

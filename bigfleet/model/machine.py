@@ -195,9 +195,8 @@ def check(machine: Machine) -> None:
     check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
     flaw = machine.shape.flaw
     if flaw is not None:
-        raise InvariantError(
-            flaw.field, flaw.found, flaw.allowed
-        )  # a new error, as a raised one keeps its traceback
+        # A new error, as a raised one keeps its traceback.
+        raise InvariantError(flaw.field, flaw.found, flaw.allowed)
 
 
 def check_state(state: MachineState, has_host: bool, has_cluster: bool, has_error: bool) -> None:

@@ -7,6 +7,8 @@ Must never: count pods or machines; how many machines it takes is for the engine
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from bigfleet.model.buckets import upper_bound
+from bigfleet.model.machine import Assignment
 from bigfleet.model.profile import Profile
 from bigfleet.model.resources import ZERO, Resources
 
@@ -26,6 +28,18 @@ class Need:
     def key(self) -> tuple[str, str, str]:
         """What makes two rows one row."""
         return (self.cluster, self.profile.fingerprint, self.group)
+
+
+def assignment_of(need: Need) -> Assignment:
+    """The stamp of a machine that serves a need."""
+    profile = need.profile
+    return Assignment(
+        priority=profile.priority,
+        interruption_penalty=upper_bound(profile.interruption_bucket),
+        reclamation_penalty=upper_bound(profile.reclamation_bucket),
+        fingerprint=profile.fingerprint,
+        group=need.group,
+    )
 
 
 def aggregate(needs: Iterable[Need]) -> list[Need]:

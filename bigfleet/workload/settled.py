@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from bigfleet.engine.cycle import decide
 from bigfleet.model.action import Action, ActionKind
-from bigfleet.model.buckets import upper_bound
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.inventory import Inventory
-from bigfleet.model.machine import UNASSIGNED, Assignment, HostRef, Machine, MachineState
-from bigfleet.model.need import Need
+from bigfleet.model.machine import UNASSIGNED, HostRef, Machine, MachineState
+from bigfleet.model.need import Need, assignment_of
 from bigfleet.model.situation import IdleHolds
 from bigfleet.workload.fleet import PROVIDER, host_ref
 
@@ -57,18 +56,11 @@ def _done(inventory: Inventory, actions: Iterable[Action], needs: Sequence[Need]
 
 
 def _serving(machine: Machine, need: Need) -> Machine:
-    profile = need.profile
     return replace(
         machine,
         state=MachineState.CONFIGURED,
         host=machine.host or HostRef(PROVIDER, host_ref(machine.id)),
         cluster=need.cluster,
-        assigned=Assignment(
-            profile.priority,
-            upper_bound(profile.interruption_bucket),
-            upper_bound(profile.reclamation_bucket),
-            profile.fingerprint,
-            need.group,
-        ),
+        assigned=assignment_of(need),
         idle_since=None,
     )

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, MachineState, Shape
-from bigfleet.model.need import Need
+from bigfleet.model.need import Need, assignment_of
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 from bigfleet.provider.kit.core.values import DescribedMachine
-from bigfleet.shard.core.lifecycle import assignment_of
 from bigfleet.wire.metadata import assignment_to_metadata
 
 ROWS = 10

@@ -38,9 +38,8 @@ def run_prepass(
 ) -> None:
     """Finish new runs, and check finished ones again that shared supply may have changed."""
     runs = [*(_Run(run.steps(supply)) for run in anew), *(_Run(run.steps_again(supply)) for run in again)]
-    workers(
-        [run.advance for run in runs]
-    )  # up to the first gang that has to wait; until there none sees another
+    # Up to the first gang that has to wait; until then runs are independent.
+    workers([run.advance for run in runs])
     waiting = [(run.turn, number, run) for number, run in enumerate(runs) if run.turn is not None]
     heapify(waiting)
     while waiting:

@@ -221,9 +221,8 @@ def sorted_by_id(arena: Arena, offsets: Column, lengths: Column, rows: Rows) -> 
         texts = [arena.text(int(at), int(size)) for at, size in zip(offsets, lengths, strict=True)]
         return rows[np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.intp)]
     padded = np.zeros((rows.size, width), dtype=np.uint8)
-    for column in range(
-        width
-    ):  # column by column, as the whole gather at once would need eight bytes per byte
+    # Column by column: one gather of everything would need eight bytes per byte.
+    for column in range(width):
         has = np.flatnonzero(lengths > column)
         padded[has, column] = arena.buffer[offsets[has] + column]
     keys = padded.view(f"S{width}").ravel()

@@ -14,10 +14,9 @@ from enum import StrEnum
 from typing import Any
 
 from bigfleet.model.action import ActionKind
-from bigfleet.model.buckets import upper_bound
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, Machine, MachineState, NeedRef
-from bigfleet.model.need import Need
+from bigfleet.model.need import Need, assignment_of
 from bigfleet.provider.contract import OperationKind
 from bigfleet.shard.core.orders import Order, Outcome
 
@@ -291,18 +290,6 @@ class Execution:
             machine, state=S.FAILED, last_error=text, assigned=UNASSIGNED, draining_for=None, idle_since=None
         )
         return Write(failed), Done(Outcome.FENCED if fenced else Outcome.PROVIDER_ERROR)
-
-
-def assignment_of(need: Need) -> Assignment:
-    """What a machine obtained for a need is stamped with."""
-    profile = need.profile
-    return Assignment(
-        priority=profile.priority,
-        interruption_penalty=upper_bound(profile.interruption_bucket),
-        reclamation_penalty=upper_bound(profile.reclamation_bucket),
-        fingerprint=profile.fingerprint,
-        group=need.group,
-    )
 
 
 def unbound(machine: Machine, record: Machine | None = None) -> Machine:
