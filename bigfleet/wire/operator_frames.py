@@ -1,6 +1,6 @@
 """The operator's half of the session: messages of the shard into facts, our answers into messages.
 
-Why: a frame nobody understands must be dropped with a word, never end the session; so reading gives None and a reason.
+Why: an unknown frame must be dropped and logged, and never end the session; so reading gives None and a reason.
 Must never: log or show `user_data`, or invent a field that the shard did not send.
 Rules: wire 4.2, 4.3 and 10; operator 3.5 (frames without a machine or key are dropped).
 """

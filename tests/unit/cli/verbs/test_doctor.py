@@ -106,7 +106,7 @@ def test_a_missing_or_old_definition_is_found() -> None:
     definition = DEFINITIONS[0]
     manifest: dict[str, Any] = json.loads(json.dumps(definition.manifest()))
     assert definition_finding(definition, manifest).is_good
-    assert "is not there" in definition_finding(definition, None).seen
+    assert "is missing" in definition_finding(definition, None).seen
     spec = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"].popitem()
     assert "another version" in definition_finding(definition, manifest).seen

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.pages.explain import explanation_tables
 from bigfleet.dashboard.parameters import ParameterError
-from bigfleet.dashboard.sources import SourceError, Trouble
+from bigfleet.dashboard.sources import SourceError, SourceProblem
 from bigfleet.dashboard.what_if import WhatIf
 from bigfleet.explain.horizon import LONGEST_S, Horizon
 
@@ -37,10 +37,10 @@ class _Base:
     packed: bytes
 
 
-class Questions:
+class WhatIfRequests:
     """Answers what-ifs."""
 
-    def __init__(self, fleet: Fleet, what_if: WhatIf) -> None:
+    def __init__(self, fleet: FleetSources, what_if: WhatIf) -> None:
         self._fleet, self._what_if = fleet, what_if
         self._kept: OrderedDict[tuple[str, int], _Base] = OrderedDict()
 
@@ -83,7 +83,7 @@ class Questions:
         base = self._kept.get((shard, cycle))
         if base is None:
             raise SourceError(
-                Trouble.NOT_FOUND,
+                SourceProblem.NOT_FOUND,
                 f"cycle {cycle} of shard {shard} is not kept any more; ask the question anew",
             )
         return base

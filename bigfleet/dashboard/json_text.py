@@ -12,7 +12,7 @@ from typing import Any, Final
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-class Written(str):
+class JsonText(str):
     """JSON that stands as it is, in place of the value it is of."""
 
     __slots__ = ()
@@ -26,7 +26,7 @@ def write(value: Any) -> str:  # Any: what JSON can say
 def write_answer(answer: Mapping[str, Any]) -> str:
     """Return an object as text; a value of it may be written already."""
     parts = (
-        f"{write(key)}:{value if isinstance(value, Written) else write(value)}"
+        f"{write(key)}:{value if isinstance(value, JsonText) else write(value)}"
         for key, value in answer.items()
     )
     return f"{{{','.join(parts)}}}"

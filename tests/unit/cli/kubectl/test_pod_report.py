@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bigfleet.cli.kubectl.story import Case, conclusion, suited, tell
+from bigfleet.cli.kubectl.pod_report import PodFacts, conclusion, describe_pod, suitable_nodes
 
 NOW = datetime(2026, 11, 17, 12, 10, tzinfo=UTC)
 EARLY, LATELY = "2026-11-17T12:00:00Z", "2026-11-17T12:09:55Z"
@@ -51,49 +51,49 @@ def node(name: str, phase: str, zone: str = "a", **status: Any) -> dict[str, Any
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        pytest.param(Case(pod("Succeeded")), "asks for nothing", id="finished"),
-        pytest.param(Case(pod(schedulingGates=[{"name": "g"}])), "scheduling gates (g)", id="gated"),
-        pytest.param(Case(pod(nodeName="n1"), request()), "has a node, n1", id="scheduled"),
-        pytest.param(Case(pod()), "bigfleet-unschedulable-pod-controller running", id="no request"),
+        pytest.param(PodFacts(pod("Succeeded")), "requests nothing", id="finished"),
+        pytest.param(PodFacts(pod(schedulingGates=[{"name": "g"}])), "scheduling gates (g)", id="gated"),
+        pytest.param(PodFacts(pod(nodeName="n1"), request()), "has a node, n1", id="scheduled"),
+        pytest.param(PodFacts(pod()), "bigfleet-unschedulable-pod-controller running", id="no request"),
         pytest.param(
-            Case(pod(), request("Pending", status="False", reason="InvalidSpread", message="spec.x")),
+            PodFacts(pod(), request("Pending", status="False", reason="InvalidSpread", message="spec.x")),
             "InvalidSpread: spec.x",
             id="left out",
         ),
-        pytest.param(Case(pod(), request("", LATELY)), "with its next roll-up", id="not yet reported"),
-        pytest.param(Case(pod(), request("Pending")), "see its /readyz", id="nobody reports"),
+        pytest.param(PodFacts(pod(), request("", LATELY)), "with its next roll-up", id="not yet reported"),
+        pytest.param(PodFacts(pod(), request("Pending")), "see its /readyz", id="nobody reports"),
         pytest.param(
-            Case(pod(), request(), [node("un-2", "Registered"), node("un-1", "Registered", "b")]),
+            PodFacts(pod(), request(), [node("un-2", "Registered"), node("un-1", "Registered", "b")]),
             "on its way: un-2",
             id="a node is on its way",
         ),
         pytest.param(
-            Case(pod(), request(), [node("un-1", "Ready")]),
+            PodFacts(pod(), request(), [node("un-1", "Ready")]),
             "0/3 nodes are available",
             id="the scheduler's turn",
         ),
         pytest.param(
-            Case(pod(), request(), [node("un-1", "Failed")]), "--shard asks it why", id="nothing comes"
+            PodFacts(pod(), request(), [node("un-1", "Failed")]), "--shard asks it why", id="nothing comes"
         ),
-        pytest.param(Case(pod(), request(), (), (), ("short",)), "its verdict is above", id="verdict"),
-        pytest.param(Case(None, request()), "--shard asks it why", id="a request without a pod"),
+        pytest.param(PodFacts(pod(), request(), (), (), ("short",)), "its verdict is above", id="verdict"),
+        pytest.param(PodFacts(None, request()), "--shard asks it why", id="a request without a pod"),
     ],
 )
-def test_it_comes_to(case: Case, words: str) -> None:
+def test_it_comes_to(case: PodFacts, words: str) -> None:
     assert words in conclusion(case, NOW)
-    assert tell(case, NOW)["so"] == conclusion(case, NOW)
+    assert describe_pod(case, NOW)["so"] == conclusion(case, NOW)
 
 
 def test_the_story_names_everything_that_was_found() -> None:
     event = {"reason": "BringingNode", "message": "a node", "lastTimestamp": LATELY, "metadata": {}}
-    case = Case(
+    case = PodFacts(
         pod(),
         request(),
         [node("un-1", "Ready", nodeRef={"name": "n1"}), node("un-2", "Failed", lastError="no host")],
         [event],
         ("covered",),
     )
-    story = tell(case, NOW)
+    story = describe_pod(case, NOW)
     assert story["pod"] == "shop/cart-0, Pending for 10m: 0/3 nodes are available"
     assert story["request"] == "shop/cr-pod-cart-0-5f0c, Acknowledged for 10m"
     assert story["asks for"] == [
@@ -111,17 +111,17 @@ def test_the_story_names_everything_that_was_found() -> None:
 def test_a_node_too_small_for_the_pod_is_not_on_its_way_for_it() -> None:  # ADR-0167
     small = node("un-1", "Registered")
     small["spec"]["resources"] = {"cpu": "500m"}
-    assert suited(request(), [small]) == []
-    assert "no machine is on its way" in conclusion(Case(pod(), request(), [small]), NOW)
+    assert suitable_nodes(request(), [small]) == []
+    assert "no machine is on its way" in conclusion(PodFacts(pod(), request(), [small]), NOW)
 
 
 def test_a_request_without_requirements_asks_for_any_node() -> None:
     plain = request()
     plain["spec"]["requirements"] = []
-    assert "any node" in str(tell(Case(pod(), plain), NOW)["asks for"])
+    assert "any node" in str(describe_pod(PodFacts(pod(), plain), NOW)["asks for"])
 
 
 def test_an_operator_that_nobody_knows_suits_no_node() -> None:
     odd = request()
     odd["spec"]["requirements"] = [{"key": "zone", "operator": "Gt", "values": ["1"]}]
-    assert suited(odd, [node("un-1", "Ready")]) == []
+    assert suitable_nodes(odd, [node("un-1", "Ready")]) == []

@@ -2,12 +2,12 @@
 
 import sys
 
-from bigfleet.app.turns import TURN_S, quick_turns
+from bigfleet.app.switch_interval import SWITCH_INTERVAL_S, short_switch_interval
 
 
 def test_nobody_waits_longer_than_a_millisecond_while_it_lasts() -> None:
     before_s = sys.getswitchinterval()
-    with quick_turns():
-        assert abs(sys.getswitchinterval() - TURN_S) < 1e-6
+    with short_switch_interval():
+        assert abs(sys.getswitchinterval() - SWITCH_INTERVAL_S) < 1e-6
         assert sys.getswitchinterval() < before_s
     assert sys.getswitchinterval() == before_s

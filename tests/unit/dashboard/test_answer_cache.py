@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bigfleet.aio.clock import Clock
-from bigfleet.dashboard.answers import Answers
+from bigfleet.dashboard.answer_cache import AnswerCache
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
 
@@ -28,7 +28,7 @@ class Source:
 def test_a_hundred_who_ask_at_once_and_within_two_seconds_get_one_answer() -> None:
     async def story() -> None:
         clock = VirtualClock()
-        source, answers = Source(clock), Answers(clock)
+        source, answers = Source(clock), AnswerCache(clock)
         told = await asyncio.gather(*(answers.get("needs", source) for _ in range(100)))
         assert set(told) == {1}
         await clock.sleep(1.9)
@@ -46,7 +46,7 @@ def test_a_hundred_who_ask_at_once_and_within_two_seconds_get_one_answer() -> No
 def test_one_who_gives_up_takes_the_answer_from_nobody() -> None:
     async def story() -> None:
         clock = VirtualClock()
-        source, answers = Source(clock), Answers(clock)
+        source, answers = Source(clock), AnswerCache(clock)
         impatient = asyncio.ensure_future(answers.get("needs", source))
         patient = asyncio.ensure_future(answers.get("needs", source))
         await clock.sleep(0.1)
@@ -60,7 +60,7 @@ def test_one_who_gives_up_takes_the_answer_from_nobody() -> None:
 def test_only_so_many_answers_are_kept_the_newest_ones() -> None:
     async def story() -> None:
         clock = VirtualClock()
-        answers = Answers(clock, fresh_s=1_000.0)
+        answers = AnswerCache(clock, fresh_s=1_000.0)
 
         async def once(number: int) -> int:
             return number

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 
 from bigfleet.dashboard import metrics as names
 from bigfleet.dashboard.api import compat, own
-from bigfleet.dashboard.core.need_list import NeedList, NeedQuery
+from bigfleet.dashboard.core.need_list import NeedList, NeedListQuery
 from bigfleet.dashboard.core.summary import summarise
-from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.metrics import Trend
 from bigfleet.dashboard.pages import (
@@ -45,10 +45,10 @@ class PageNotFoundError(BigFleetError):
     """No page has this address."""
 
 
-class Book:
+class Pages:
     """Every page of one dashboard."""
 
-    def __init__(self, fleet: Fleet, frame: Frame) -> None:
+    def __init__(self, fleet: FleetSources, frame: Frame) -> None:
         self._fleet, self._frame = fleet, frame
         self._simple: Mapping[str, tuple[str, Callable[[Mapping[str, str]], Awaitable[Html]]]] = {
             "": ("Fleet", self._overview),
@@ -97,7 +97,7 @@ class Book:
             p50 = await _or_none(metrics.quantiles(names.CYCLE, ("pod",), 0.5)) or {}
             p99 = await _or_none(metrics.quantiles(names.CYCLE, ("pod",), 0.99)) or {}
             cycles = {pod[0]: (p50[pod], p99[pod]) for pod in p99 if pod in p50}
-        events = self._fleet.happenings.newest(20)
+        events = self._fleet.events.newest(20)
         return overview.overview(self._frame, summarise(self._fleet.picture), trend, cycles, events)
 
     async def _needs(self, query: Mapping[str, str]) -> Html:
@@ -208,16 +208,16 @@ class Book:
         return explain.start_page(self._frame)
 
     async def _what_if(self, query: Mapping[str, str]) -> Html:
-        asked = what_if.Asked(**_known(query, _WHAT_IF))
+        asked = what_if.WhatIfForm(**_known(query, _WHAT_IF))
         return what_if.what_if(self._frame, self._shard_names(), asked, self._fleet.picture)
 
     async def _about(self, _query: Mapping[str, str]) -> Html:
         fleet = self._fleet
         return about.about(
-            self._frame, fleet.wiring, fleet.picture, fleet.happenings.newest(100), fleet.scrape_problems()
+            self._frame, fleet.wiring, fleet.picture, fleet.events.newest(100), fleet.scrape_problems()
         )
 
-    async def _need_list(self, shard: str, query: NeedQuery) -> NeedList:
+    async def _need_list(self, shard: str, query: NeedListQuery) -> NeedList:
         return await self._fleet.shard(shard).need_list(query)
 
     def _shard_names(self) -> list[str]:

@@ -1,7 +1,7 @@
-"""What is happening for one pod, told from its documents: the pod, its request, upcoming nodes, and the shard's verdicts.
+"""The report on one pod from its objects: the pod, its request, upcoming nodes, and the shard's verdicts.
 
-Why: each object says a part; whether somebody has to act follows only from all of them together.
-Must never: call anything, or promise a node; the scheduler binds, the shard decides.
+Why: whether a person has to act follows only from all of them together.
+Must never: call anything, or promise a node; the scheduler binds and the shard decides.
 Rules: operator 2.1, 12.2, 13 (on-call), decision O5, ADR-0167.
 """
 
@@ -18,12 +18,12 @@ from bigfleet.kube.node_fit import may_serve
 Document = dict[str, Any]
 _COMING: Final = ("Provisioning", "Launched", "Registered")
 _LATE_S: Final = 60
-"""A request is reported with the next roll-up, ten seconds later at most; a minute means that nobody reports."""
+"""A request is reported with the next roll-up, within ten seconds; after a minute the operator is not reporting."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """All that is known of one pod's wait; what could not be found is None or empty."""
+class PodFacts:
+    """The objects about one pod; missing ones are None or empty."""
 
     pod: Document | None = None
     request: Document | None = None
@@ -32,97 +32,97 @@ class Case:
     verdicts: Sequence[str] = field(default=())
 
 
-def suited(request: Document, nodes: Sequence[Document]) -> list[Document]:
-    """Return the upcoming nodes that may serve a request, in the order of their life."""
+def suitable_nodes(request: Document, nodes: Sequence[Document]) -> list[Document]:
+    """Return the upcoming nodes that may serve a request, by phase, then by name."""
     found = [node for node in nodes if may_serve(node.get("spec") or {}, request["spec"])]
     return sorted(found, key=lambda node: (PHASES.index(phase_of(node)), node["metadata"]["name"]))
 
 
 def phase_of(node: Document) -> str:
-    """Return the phase of an upcoming node; an empty one counts as the first."""
+    """Return the phase of an upcoming node; an empty one means the first."""
     return (node.get("status") or {}).get("phase") or PHASES[0]
 
 
-def tell(case: Case, now: datetime) -> dict[str, object]:
-    """Return the story as fields in the order in which a person reads them; the last says what it comes to."""
-    told: dict[str, object] = {}
-    if case.pod is not None:
-        told["pod"] = f"{_name(case.pod)}, {_pod_words(case.pod, now)}"
-    if case.request is not None:
-        spec = case.request["spec"]
-        told["request"] = f"{_name(case.request)}, {_request_words(case.request, now)}"
-        told["asks for"] = _demand_words(spec)
-        told["nodes for it"] = [
-            _node_words(node) for node in suited(case.request, case.upcoming)[:10]
+def describe_pod(facts: PodFacts, now: datetime) -> dict[str, object]:
+    """Return the report as fields in reading order; the last one is the conclusion."""
+    report: dict[str, object] = {}
+    if facts.pod is not None:
+        report["pod"] = f"{_name(facts.pod)}, {_pod_text(facts.pod, now)}"
+    if facts.request is not None:
+        spec = facts.request["spec"]
+        report["request"] = f"{_name(facts.request)}, {_request_text(facts.request, now)}"
+        report["asks for"] = _demand_text(spec)
+        report["nodes for it"] = [
+            _node_text(node) for node in suitable_nodes(facts.request, facts.upcoming)[:10]
         ] or None
-    told["events"] = [_event_words(event, now) for event in case.events] or None
-    if case.verdicts:
-        told["shard says"] = list(case.verdicts)
-    told["so"] = conclusion(case, now)
-    return told
+    report["events"] = [_event_text(event, now) for event in facts.events] or None
+    if facts.verdicts:
+        report["shard says"] = list(facts.verdicts)
+    report["so"] = conclusion(facts, now)
+    return report
 
 
-def conclusion(case: Case, now: datetime) -> str:
-    """Return what it all comes to, and what somebody may do about it."""
-    pod, request = case.pod, case.request
+def conclusion(facts: PodFacts, now: datetime) -> str:
+    """Return the conclusion, and what to do about it."""
+    pod, request = facts.pod, facts.request
     if pod is not None:
         phase = (pod.get("status") or {}).get("phase")
         if phase in ("Succeeded", "Failed"):
-            return "the pod has finished; it asks for nothing"
+            return "the pod has finished; it requests nothing"
         if pod["spec"].get("schedulingGates"):
             gates = ", ".join(gate["name"] for gate in pod["spec"]["schedulingGates"])
-            return f"the pod is held back by scheduling gates ({gates}); capacity is asked for when they are gone"
+            return f"the pod has scheduling gates ({gates}); capacity is requested when they are removed"
         if pod["spec"].get("nodeName"):
-            return f"the pod has a node, {pod['spec']['nodeName']}; its request stays as part of the demand"
+            return f"the pod has a node, {pod['spec']['nodeName']}; its request remains part of the demand"
     if request is None:
-        return "nobody has asked for capacity; is bigfleet-unschedulable-pod-controller running, and may it write?"
+        return "there is no request; is bigfleet-unschedulable-pod-controller running, and may it write?"
     reported = formatting.condition(request, REPORTED)
     if reported.get("status") == "False":
         return f"the request is left out of the demand, {reported.get('reason')}: {reported.get('message')}"
     if (request.get("status") or {}).get("phase") != ACKNOWLEDGED:
         created = datetime.fromisoformat(request["metadata"]["creationTimestamp"])
         if (now - created).total_seconds() < _LATE_S:
-            return "the operator reports the request with its next roll-up"
+            return "the operator will report the request with its next roll-up"
         return "the operator has not reported the request; is it running, connected and synchronised? see its /readyz"
-    nodes = suited(request, case.upcoming)
+    nodes = suitable_nodes(request, facts.upcoming)
     coming = [node for node in nodes if phase_of(node) in _COMING]
     if coming:
         return f"a node that may serve it is on its way: {coming[0]['metadata']['name']}"
     ready = [node for node in nodes if phase_of(node) == "Ready"]
     if ready and pod is not None:
         return (
-            f"{len(ready)} nodes of the kind are Ready, and the scheduler has not bound the pod: "
-            f"{_scheduler_words(pod) or 'it has not said why'}"
+            f"{len(ready)} matching nodes are Ready, but the scheduler has not bound the pod: "
+            f"{_scheduler_text(pod) or 'it gives no reason'}"
         )
-    if case.verdicts:
+    if facts.verdicts:
         return "the shard knows the need; its verdict is above"
-    return "the shard knows the need, and no machine is on its way; --shard asks it why"
+    return "the shard knows the need, but no machine is on its way; --shard asks it why"
 
 
 def _name(document: Document) -> str:
     return f"{document['metadata']['namespace']}/{document['metadata']['name']}"
 
 
-def _pod_words(pod: Document, now: datetime) -> str:
+def _pod_text(pod: Document, now: datetime) -> str:
     phase = (pod.get("status") or {}).get("phase") or "Pending"
     age = formatting.age(pod["metadata"].get("creationTimestamp"), now)
     node = pod["spec"].get("nodeName")
-    waits = _scheduler_words(pod)
+    waits = _scheduler_text(pod)
     return f"{phase} for {age}" + (f" on {node}" if node else "") + (f": {waits}" if waits else "")
 
 
-def _scheduler_words(pod: Document) -> str:
+def _scheduler_text(pod: Document) -> str:
     found = formatting.condition(pod, "PodScheduled")
     return str(found.get("message") or "") if found.get("status") == "False" else ""
 
 
-def _request_words(request: Document, now: datetime) -> str:
+def _request_text(request: Document, now: datetime) -> str:
     status = request.get("status") or {}
     since = status.get("acknowledgedAt") or request["metadata"].get("creationTimestamp")
     return f"{status.get('phase') or 'Pending'} for {formatting.age(since, now)}"
 
 
-def _demand_words(spec: Document) -> list[str]:
+def _demand_text(spec: Document) -> list[str]:
     words = [
         formatting.amounts(spec.get("resources") or {}),
         f"priority {spec.get('priority', 0)}",
@@ -139,14 +139,14 @@ def _demand_words(spec: Document) -> list[str]:
     return words
 
 
-def _node_words(node: Document) -> str:
+def _node_text(node: Document) -> str:
     status = node.get("status") or {}
-    told = f"{node['metadata']['name']} {phase_of(node)}"
+    text = f"{node['metadata']['name']} {phase_of(node)}"
     if name := (status.get("nodeRef") or {}).get("name"):
-        told += f" as {name}"
-    return f"{told}: {status['lastError']}" if status.get("lastError") else told
+        text += f" as {name}"
+    return f"{text}: {status['lastError']}" if status.get("lastError") else text
 
 
-def _event_words(event: Document, now: datetime) -> str:
+def _event_text(event: Document, now: datetime) -> str:
     stamp = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
     return f"{formatting.age(stamp, now)} ago {event.get('reason')}: {event.get('message')}"

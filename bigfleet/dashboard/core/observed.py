@@ -23,7 +23,7 @@ class MachineCount:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSeen:
+class ObservedCluster:
     """A cluster as one shard sees it."""
 
     cluster: str
@@ -37,7 +37,7 @@ class ClusterSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorLink:
+class CoordinatorLinkState:
     """A shard's way to its coordinator."""
 
     address: str
@@ -48,7 +48,7 @@ class CoordinatorLink:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardSeen:
+class ObservedShard:
     """What a shard said of itself when it was last asked with success."""
 
     shard_id: str
@@ -64,9 +64,9 @@ class ShardSeen:
     self_paused: bool = False
     provider_address: str = ""
     last_reconcile: float = 0.0
-    coordinator: CoordinatorLink | None = None
+    coordinator: CoordinatorLinkState | None = None
     machines: tuple[MachineCount, ...] = ()
-    clusters: tuple[ClusterSeen, ...] = ()
+    clusters: tuple[ObservedCluster, ...] = ()
     queue_depth: int = 0
     in_flight: int = 0
     needs: int = 0
@@ -79,7 +79,7 @@ class ShardSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortfallSeen:
+class ObservedShortfall:
     """A profile that some shard cannot serve."""
 
     shard_id: str
@@ -104,13 +104,13 @@ class ShardPlace:
     """When it last answered; None if it never has."""
     error: str
     """Why the last attempt failed; empty when it did not."""
-    seen: ShardSeen | None
+    seen: ObservedShard | None
     """The last answer there was, however old."""
-    shortfalls: tuple[ShortfallSeen, ...] = ()
+    shortfalls: tuple[ObservedShortfall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSeen:
+class ObservedReplica:
     """A coordinator replica, from the metadata of its answer."""
 
     address: str
@@ -141,7 +141,7 @@ class DomainRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportSeen:
+class ObservedReport:
     """A shard's last report, as the coordinator keeps it."""
 
     shard_id: str
@@ -157,13 +157,13 @@ class ReportSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class CoordinatorSeen:
+class ObservedCoordinator:
     """What the serving replica answered when it was last asked with success."""
 
     registered: tuple[RegisteredShard, ...] = ()
     domains: tuple[DomainRow, ...] = ()
-    reports: tuple[ReportSeen, ...] = ()
-    replicas: tuple[ReplicaSeen, ...] = ()
+    reports: tuple[ObservedReport, ...] = ()
+    replicas: tuple[ObservedReplica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +174,13 @@ class CoordinatorPlace:
     asked_at: float
     answered_at: float | None
     error: str
-    seen: CoordinatorSeen | None
+    seen: ObservedCoordinator | None
     leaderless: bool = False
     """That is all that is wrong: no replica leads at present, and one will. Any other error wants somebody to act."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class FleetPicture:
     """All that is known, at one moment."""
 
     at: float

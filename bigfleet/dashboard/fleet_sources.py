@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bigfleet.dashboard.answers import Answers
-from bigfleet.dashboard.core.happenings import Happenings
-from bigfleet.dashboard.core.seen import Picture
-from bigfleet.dashboard.metrics import MetricReader, Now
+from bigfleet.dashboard.answer_cache import AnswerCache
+from bigfleet.dashboard.core.fleet_events import FleetEvents
+from bigfleet.dashboard.core.observed import FleetPicture
+from bigfleet.dashboard.metrics import CurrentValue, MetricReader
 from bigfleet.dashboard.shard_reader import ShardReader
-from bigfleet.dashboard.sources import SourceError, Trouble, not_wired
+from bigfleet.dashboard.sources import SourceError, SourceProblem, not_wired
 from bigfleet.dashboard.watcher import Watcher
 
 
@@ -43,27 +43,27 @@ class Wiring:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetSources:
     """The sources behind the pages."""
 
     wiring: Wiring
-    now: Now
+    now: CurrentValue
     watcher: Watcher
-    answers: Answers
+    answers: AnswerCache
     metrics: MetricReader | None = None
     clusters: ClusterReader | None = None
     scrape_problems: Callable[[], Mapping[str, str]] = dict
     """Why an endpoint of metrics could not be read in the last round, by pod."""
 
     @property
-    def picture(self) -> Picture:
+    def picture(self) -> FleetPicture:
         """What is known now."""
         return self.watcher.picture
 
     @property
-    def happenings(self) -> Happenings:
+    def events(self) -> FleetEvents:
         """What changed lately."""
-        return self.watcher.happenings
+        return self.watcher.events
 
     def metric_reader(self) -> MetricReader:
         """Return the metrics, or say that there are none."""
@@ -85,4 +85,4 @@ class Fleet:
         if not self.picture.shards_wired:
             raise not_wired("a shard", "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT")
         known = ", ".join(place.shard_id for place in self.picture.shards) or "none yet"
-        raise SourceError(Trouble.NOT_FOUND, f"no shard is called {shard_id}; known are: {known}")
+        raise SourceError(SourceProblem.NOT_FOUND, f"no shard is called {shard_id}; known are: {known}")

@@ -19,7 +19,7 @@ _KEPT: Final = 128
 T = TypeVar("T")
 
 
-class Answers:
+class AnswerCache:
     """What was asked lately, and what is being asked."""
 
     def __init__(self, clock: Clock, *, fresh_s: float = FRESH_S) -> None:

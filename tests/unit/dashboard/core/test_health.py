@@ -4,40 +4,40 @@ from dataclasses import replace
 
 import pytest
 
-from bigfleet.dashboard.core.seen import (
-    ClusterSeen,
+from bigfleet.dashboard.core.health import FleetHealth, reasons, standing
+from bigfleet.dashboard.core.observed import (
     CoordinatorPlace,
-    CoordinatorSeen,
-    Picture,
-    ReportSeen,
+    FleetPicture,
+    ObservedCluster,
+    ObservedCoordinator,
+    ObservedReport,
+    ObservedShard,
     ShardPlace,
-    ShardSeen,
 )
-from bigfleet.dashboard.core.standing import Standing, reasons, standing
 
 NOW = 1_000_000.0
-SEEN = ShardSeen("s0", 7, NOW - 3, 1, last_reconcile=NOW - 3, cycle_interval_s=10.0)
-CLUSTER = ClusterSeen(
+SEEN = ObservedShard("s0", 7, NOW - 3, 1, last_reconcile=NOW - 3, cycle_interval_s=10.0)
+CLUSTER = ObservedCluster(
     "web", connected=True, rollup_accepted=NOW, rows=3, held_rollups=0, reported=True, machines=2
 )
 
 
 def picture(
-    seen: ShardSeen | None = SEEN, *, error: str = "", coordinator: CoordinatorPlace | None = None
-) -> Picture:
+    seen: ObservedShard | None = SEEN, *, error: str = "", coordinator: CoordinatorPlace | None = None
+) -> FleetPicture:
     place = ShardPlace("s0", "127.0.0.1:1", NOW, None if seen is None else NOW - 5, error, seen)
-    return Picture(NOW, (place,), coordinator, shards_wired=True)
+    return FleetPicture(NOW, (place,), coordinator, shards_wired=True)
 
 
-def kinds(given: Picture) -> list[str]:
+def kinds(given: FleetPicture) -> list[str]:
     return [reason.kind for reason in reasons(given)]
 
 
 def test_a_fleet_of_which_nothing_is_wrong_is_good() -> None:
     found = reasons(picture(replace(SEEN, clusters=(CLUSTER,))))
     assert found == ()
-    assert standing(found) is Standing.GOOD
-    assert Standing.GOOD.word == "good"
+    assert standing(found) is FleetHealth.GOOD
+    assert FleetHealth.GOOD.word == "good"
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_a_fleet_of_which_nothing_is_wrong_is_good() -> None:
                     NOW,
                     NOW,
                     "",
-                    CoordinatorSeen(reports=(ReportSeen("s0", 1, int((NOW - 21) * 1e9)),)),
+                    ObservedCoordinator(reports=(ObservedReport("s0", 1, int((NOW - 21) * 1e9)),)),
                 )
             ),
             "late_report",
             "degraded",
             id="item 7 report older than 20 s",
         ),
-        pytest.param(Picture(NOW), "no_source", "degraded", id="nothing wired"),
-        pytest.param(Picture(NOW, shards_wired=True), "no_shard", "degraded", id="nothing known yet"),
+        pytest.param(FleetPicture(NOW), "no_source", "degraded", id="nothing wired"),
+        pytest.param(FleetPicture(NOW, shards_wired=True), "no_shard", "degraded", id="nothing known yet"),
     ],
 )
-def test_each_reason_is_named(given: Picture, kind: str, word: str) -> None:
+def test_each_reason_is_named(given: FleetPicture, kind: str, word: str) -> None:
     found = reasons(given)
     assert [reason.kind for reason in found] == [kind]
     assert standing(found).word == word

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ShardPlace, ShardSeen
+from bigfleet.dashboard.core.observed import CoordinatorPlace, FleetPicture, ObservedShard, ShardPlace
 from bigfleet.dashboard.core.wording import plural
 
 KEPT: Final = 1_000
@@ -19,7 +19,7 @@ _STORM: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class FleetEvent:
     """One thing that changed; numbered, so that a reader can go on where it stopped."""
 
     number: int
@@ -29,27 +29,27 @@ class Happening:
     path: str
 
 
-class Happenings:
+class FleetEvents:
     """The newest events."""
 
     def __init__(self) -> None:
-        self._kept: deque[Happening] = deque(maxlen=KEPT)
+        self._kept: deque[FleetEvent] = deque(maxlen=KEPT)
         self._number = 0
 
-    def newest(self, limit: int = KEPT, since: int = 0) -> list[Happening]:
+    def newest(self, limit: int = KEPT, since: int = 0) -> list[FleetEvent]:
         """Return events after a number, newest first."""
         return [event for event in reversed(self._kept) if event.number > since][:limit]
 
-    def note(self, before: Picture, after: Picture) -> int:
+    def note(self, before: FleetPicture, after: FleetPicture) -> int:
         """Tell apart two pictures, keep what changed, return how much did."""
         changes = list(_changes(before, after))
         for kind, text, path in changes:
             self._number += 1
-            self._kept.append(Happening(self._number, after.at, kind, text, path))
+            self._kept.append(FleetEvent(self._number, after.at, kind, text, path))
         return len(changes)
 
 
-def _changes(before: Picture, after: Picture) -> Iterator[tuple[str, str, str]]:
+def _changes(before: FleetPicture, after: FleetPicture) -> Iterator[tuple[str, str, str]]:
     if before.coordinator and after.coordinator:
         yield from _coordinator(before.coordinator, after.coordinator)
     for place in after.shards:
@@ -94,7 +94,9 @@ def _shard(before: ShardPlace, after: ShardPlace) -> Iterator[tuple[str, str, st
     yield from _machines(before.seen, after.seen, name)
 
 
-def _switches(before: ShardSeen, after: ShardSeen, name: str, path: str) -> Iterator[tuple[str, str, str]]:
+def _switches(
+    before: ObservedShard, after: ObservedShard, name: str, path: str
+) -> Iterator[tuple[str, str, str]]:
     switches = (
         ("kill_switch", before.actuation_paused, after.actuation_paused, "kill switch"),
         ("dry_run", before.dry_run, after.dry_run, "dry run"),
@@ -105,7 +107,7 @@ def _switches(before: ShardSeen, after: ShardSeen, name: str, path: str) -> Iter
             yield kind, f"shard {name}: {words} {'on' if is_now else 'off'}", path
 
 
-def _clusters(before: ShardSeen, after: ShardSeen, name: str) -> Iterator[tuple[str, str, str]]:
+def _clusters(before: ObservedShard, after: ObservedShard, name: str) -> Iterator[tuple[str, str, str]]:
     earlier = {cluster.cluster: cluster for cluster in before.clusters}
     for cluster in after.clusters:
         old, path = earlier.get(cluster.cluster), f"clusters/{cluster.cluster}"
@@ -119,8 +121,8 @@ def _clusters(before: ShardSeen, after: ShardSeen, name: str) -> Iterator[tuple[
             yield "quarantine", f"a roll-up of {cluster.cluster} was held back", path
 
 
-def _machines(before: ShardSeen, after: ShardSeen, name: str) -> Iterator[tuple[str, str, str]]:
-    def failed(seen: ShardSeen, spot: bool) -> int:
+def _machines(before: ObservedShard, after: ObservedShard, name: str) -> Iterator[tuple[str, str, str]]:
+    def failed(seen: ObservedShard, spot: bool) -> int:
         return sum(
             row.count
             for row in seen.machines
