@@ -72,22 +72,22 @@ class Login:
     async def credentials(self) -> Credentials:
         """Return the credentials, read again when they are due."""
         if self._last is None or monotonic_s(self._clock) >= self._due_s:
-            await self.renew()
-        assert self._last is not None  # noqa: S101  renew has set it or raised
+            return await self.renew()
         return self._last
 
-    async def renew(self) -> None:
-        """Read the credentials now; what cannot be read or is empty stays as it was. LoginError if there were none before.
+    async def renew(self) -> Credentials:
+        """Read the credentials; what cannot be read or is empty stays as it was. LoginError if there were none before.
 
         Concurrent callers share one read: a plugin is a process, and thirty calls may be refused at once.
         """
         before = self._renewals
         async with self._renewing:
-            if self._renewals == before:
-                await self._renew()
+            if self._last is None or self._renewals == before:
+                self._last = await self._read_all()
                 self._renewals += 1
+            return self._last
 
-    async def _renew(self) -> None:
+    async def _read_all(self) -> Credentials:
         last = self._last or Credentials()
         fresh = replace(
             last,
@@ -99,7 +99,7 @@ class Login:
         self._due_s = monotonic_s(self._clock) + REREAD_S
         if self.target.exec_plugin is not None:
             fresh = await self._from_plugin(self.target.exec_plugin, fresh)
-        self._last = fresh
+        return fresh
 
     def _material(self, material: Material, last: bytes) -> bytes:
         if not material.file:

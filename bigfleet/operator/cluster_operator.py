@@ -160,7 +160,7 @@ class ClusterOperator:
         return OperatorSession(
             self._options,
             self._net,
-            handler=self.dispatch,
+            dispatch=self.dispatch,
             rollups=self.rollups,
             renderer=self._renderer,
             state=self.state,

@@ -61,9 +61,12 @@ class TaskDispatcher:
     # ---- for sessions and background tasks
 
     def node_state(self, update: NodeStateUpdate) -> None:
+        """Queue a node state."""
         self.queues.put(update.machine_id, NodeStateTask(update, monotonic_s(self._clock)))
 
     def reclaim(self, order: ReclaimOrder, uplink: Uplink) -> None:
+        """Queue an instruction; its ack goes out on this session."""
+
         def ack(answer: ReclaimAck) -> None:
             if not uplink.put(answer_frame(answer)):
                 self._log.warning("reclaim_ack_dropped", instruction=answer.instruction_id)
@@ -73,6 +76,7 @@ class TaskDispatcher:
             self.queues.put(self._reclaims.machine_of(target), ReclaimTask(job, target))
 
     def hint(self, hint: CapacityHint) -> None:
+        """Queue a hint."""
         self._hint_queues.put(self._hints.received(hint), hint)
 
     def node_seen(self, machine_id: str) -> None:
@@ -80,6 +84,7 @@ class TaskDispatcher:
         self.queues.put(machine_id, NodeSeenTask())
 
     def sweep(self) -> OrphanSweep | None:
+        """Return the orphan sweep of a new session; None if sweeps are off."""
         if not self._options.orphan_sweep:
             return None
         return OrphanSweep(

@@ -1,4 +1,4 @@
-"""Laws of the roll-up: order never shows, and nothing is lost or made up."""
+"""Laws of the roll-up: the order of requests never shows, and nothing is lost or added."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Law: whatever happened, after quiet minutes there is one UpcomingNode per bound machine, and no cordon of ours too many.
+"""Law: after any faults and some quiet minutes there is one UpcomingNode per bound machine, and no stale cordon of ours.
 
 Acceptance 90, and what the fault tables ask for: no pod is evicted twice, no UpcomingNode leaks, every request is reported.
 """
@@ -84,7 +84,7 @@ ACTS = {
 
 
 class Storm(World):
-    """A cluster, its machines as the shard knows them, and an operator to whom anything may happen."""
+    """A cluster, its machines as the shard knows them, and an operator under random faults."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -129,13 +129,13 @@ class Storm(World):
         return self.draw.choice(keys) if keys else None
 
     async def crash(self) -> None:
-        """End the operator as a kill does: nothing it still wanted to say arrives."""
+        """Kill the operator: nothing that it has not sent yet arrives."""
         self.transport.add(Fault(Trouble.BREAK, times=10**9))
         self.transport.faults.reverse()
         await self.stop_operator()
 
     async def step(self) -> None:
-        """Let one thing happen."""
+        """Apply one random event."""
         (act,) = self.draw.choices(list(ACTS), list(ACTS.values()))
         await self._machines(act)
         await self._cluster(act)
@@ -222,7 +222,7 @@ class Storm(World):
                 await self.delete(CAPACITY_REQUESTS, withdrawn)
 
     async def _seen_cordoned(self, name: str) -> None:
-        """Wait until a running operator knows of a cordon: one that it could not know of yet, it takes for its own."""
+        """Wait until a running operator has seen a cordon: it takes one that it has not seen for its own."""
 
         def known() -> bool:
             node = self.operator.caches.named(name) if self.operator is not None else None
@@ -253,7 +253,7 @@ class Storm(World):
     # ---- the law
 
     def wrong(self) -> list[str]:
-        """Return what is not as it has to be, in words."""
+        """Return the violations of the law, as texts."""
         found = {
             name.removeprefix("un-"): self.phase(name.removeprefix("un-"))
             for name in self.all(UPCOMING_NODES)

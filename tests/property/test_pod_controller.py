@@ -1,4 +1,4 @@
-"""Law: whatever happened, after quiet minutes every live pod has exactly one request that says what it asks for (acceptance 90)."""
+"""Law: after any faults and some quiet minutes every live pod has exactly one request with its demand (acceptance 90)."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ FAULTS: tuple[tuple[Any, dict[str, Any]], ...] = (
 
 
 class Storm(KubeWorld):
-    """A cluster in which anything may happen, and up to two controllers in it."""
+    """A cluster with random events, and up to two controllers in it."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -81,7 +81,7 @@ class Storm(KubeWorld):
         return self.draw.choice(keys) if keys else None
 
     async def step(self) -> None:
-        """Let one thing happen."""
+        """Apply one random event."""
         act = self.draw.choice(
             (
                 "pod",

@@ -1,4 +1,4 @@
-"""Law: whatever a pod says, its request is one that the schema takes, so that no pod's demand is ever missing (operator 12.3, 2.4)."""
+"""Law: the request of any pod is valid by the schema, so that no demand is missing (operator 12.3, 2.4)."""
 
 from typing import Any
 

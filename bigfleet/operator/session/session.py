@@ -8,7 +8,7 @@ Rules: operator 3.2, 3.4 and 3.5; ADR-0074.
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import structlog
 
@@ -18,11 +18,11 @@ from bigfleet.aio.net import BidiStream, DialOptions, Net
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.frames import BlobRequest, CapacityHint, NodeStateUpdate, ReclaimOrder, ShardAck
 from bigfleet.operator.core.bootstrap import Renderer
+from bigfleet.operator.dispatch import TaskDispatcher
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import BLOB_DEADLINE_S, OperatorOptions
 from bigfleet.operator.rollup_loop import RollupLoop
 from bigfleet.operator.session.uplink import Uplink
-from bigfleet.operator.upcoming.orphan_sweep import OrphanSweep
 from bigfleet.transport.shard_session import SESSION
 from bigfleet.v1alpha1 import shard_pb2
 from bigfleet.wire.operator_frames import answer_frame, frame_from_proto, hello_frame
@@ -32,22 +32,6 @@ _Stream = BidiStream[bytes, shard_pb2.ShardMessage]
 
 class SessionEndedError(BigFleetError):
     """The shard closed the stream, or fell silent."""
-
-
-class FrameHandler(Protocol):
-    """Receives the frames of a session; no method waits."""
-
-    def node_state(self, update: NodeStateUpdate) -> None:
-        """Queue a node state."""
-
-    def reclaim(self, order: ReclaimOrder, uplink: Uplink) -> None:
-        """Queue an instruction; its ack goes out on this session."""
-
-    def hint(self, hint: CapacityHint) -> None:
-        """Queue a hint."""
-
-    def sweep(self) -> OrphanSweep | None:
-        """Return the orphan sweep of a new session; None if sweeps are off."""
 
 
 class SessionState:
@@ -84,20 +68,20 @@ class OperatorSession:
         options: OperatorOptions,
         net: Net,
         *,
-        handler: FrameHandler,
+        dispatch: TaskDispatcher,
         rollups: RollupLoop,
         renderer: Renderer,
         state: SessionState,
         clock: Clock,
         metrics: OperatorMetrics,
     ) -> None:
-        self._options, self._net, self._handler, self._rollups = options, net, handler, rollups
+        self._options, self._net, self._dispatch, self._rollups = options, net, dispatch, rollups
         self._renderer, self._state, self._clock, self._metrics = renderer, state, clock, metrics
         self._uplink = Uplink(clock, metrics)
         self._greeted = asyncio.Event()
         self._heard_s, self._frames = monotonic_s(clock), 0
         self._answers: dict[asyncio.Task[None], None] = {}
-        self._sweep = handler.sweep()
+        self._sweep = dispatch.sweep()
         self._log = structlog.get_logger("bigfleet.operator")
 
     async def run(self, attempt: Attempt) -> None:
@@ -152,11 +136,11 @@ class OperatorSession:
             case NodeStateUpdate():
                 if self._sweep is not None:
                     self._sweep.named(frame.machine_id)
-                self._handler.node_state(frame)
+                self._dispatch.node_state(frame)
             case ReclaimOrder():
-                self._handler.reclaim(frame, self._uplink)
+                self._dispatch.reclaim(frame, self._uplink)
             case CapacityHint():
-                self._handler.hint(frame)
+                self._dispatch.hint(frame)
             case str():
                 self._log.warning("frame_dropped", why=frame)
 

@@ -1,4 +1,4 @@
-"""The definitions without what ours add: as lax as those of the original, for objects from before our rules."""
+"""The definitions without our rules and limits, for objects that are older than them."""
 
 from bigfleet.kube.crds.schema import Schema
 

@@ -1,4 +1,4 @@
-"""Good and bad objects of our kinds before the real API server: what is accepted, and each refusal with its sentence."""
+"""Good and bad objects of our kinds on the real API server: what it accepts, and the message of each refusal."""
 
 from collections.abc import Callable
 from typing import Any

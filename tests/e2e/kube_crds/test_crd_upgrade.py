@@ -1,4 +1,4 @@
-"""Custom resources of the next version on a real API server: what is stored stays, and the way back loses the new property only."""
+"""Custom resources of the next version on a real API server: stored objects stay, and a downgrade loses only the new property."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ def request(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def keeps_notes(cluster: Cluster) -> bool:
-    """Ask without storing: the server may serve the schema of before for a moment longer."""
+    """Try without storing: the server may still serve the old schema for a moment."""
     answer = cluster.admin.call("POST", f"{PATH}?dryRun=All", request("probe", note="a remark"))
     return answer.ok and "note" in answer.body["spec"]
 

@@ -1,4 +1,4 @@
-"""What people see of our kinds with kubectl, what the docs show, and what becomes of objects older than our rules."""
+"""Our kinds in kubectl, the examples of the docs, and objects that are older than our rules."""
 
 import re
 from collections.abc import Callable

@@ -66,7 +66,7 @@ async def wire(**target: str) -> AsyncIterator[Wire]:
 
 
 async def follow(w: Wire, version: str, seen: list[str]) -> None:
-    """Note the names of what a watch shows, until it ends."""
+    """Collect the names of the objects in a watch until it ends."""
     async with w.client.watch(NODES_SELECTION, resource_version=version, timeout_s=300) as lines:
         async for line in lines:
             seen.append(json.loads(line)["object"]["metadata"]["name"])  # noqa: PERF401  seen by others meanwhile

@@ -1,4 +1,4 @@
-"""A bare control plane for the tests of this folder, to be broken at will, and a reflector over its CapacityRequests."""
+"""A control plane that the tests of this folder may break, and a reflector over its CapacityRequests."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ def figures(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def bare(testbed_binary: Path) -> Iterator[Cluster]:
-    """An API server with its etcd and nothing else; a namespace object is not needed for custom resources here."""
+    """An API server with its etcd and nothing else; custom resources need no namespace object here."""
     flags = ("--etcd-compaction-interval=1s", "--disable-admission-plugins=NamespaceLifecycle")
     options = ClusterOptions(scheduler=False, controllers=(), kwok=(), api_server_flags=flags)
     with Cluster(testbed_binary, options) as cluster:
@@ -69,7 +69,7 @@ def transport_to(cluster: Cluster) -> HttpTransport:
 
 @dataclass
 class Watched:
-    """A store that a reflector keeps, and a second, undisturbed way to the same server."""
+    """A store that a reflector fills, and a second client without faults."""
 
     namespace: str
     client: KubeClient
@@ -85,7 +85,7 @@ class Watched:
             await asyncio.sleep(0.02)
 
     async def fresh(self) -> dict[str, int]:
-        """Return what a list says now."""
+        """Return the current list."""
         selection = Selection(CAPACITY_REQUESTS, namespace=self.namespace)
         return {item["metadata"]["name"]: version_of(item) for item in await self.client.list_all(selection)}
 
@@ -110,7 +110,7 @@ class Watched:
 
 
 async def at_once(calls: Iterable[Awaitable[object]], width: int = 20) -> None:
-    """Await many calls, so many at a time."""
+    """Await many calls, a few at a time."""
     gate = asyncio.Semaphore(width)
 
     async def one(call: Awaitable[object]) -> None:
@@ -170,5 +170,5 @@ def watch(bare: Cluster, new_name: Callable[[], str]) -> WatchedIn:
 
 @pytest.fixture
 def admin_link(bare: Cluster) -> Callable[[], HttpTransport]:
-    """Return fresh links to the bare cluster."""
+    """Return new transports to the bare cluster."""
     return lambda: transport_to(bare)

@@ -1,4 +1,4 @@
-"""Leaving a server that says nothing any more leaves no connection behind (operator 16.4, C9)."""
+"""Closing a watch on a silent server leaves no connection open (operator 16.4, C9)."""
 
 import asyncio
 import gc

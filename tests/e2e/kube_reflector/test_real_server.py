@@ -1,4 +1,4 @@
-"""The reflector before the real API server: whatever happens to server and connection, the store ends equal to a fresh list."""
+"""The reflector on the real API server: after any fault of server or connection the store equals a fresh list."""
 
 import asyncio
 import resource

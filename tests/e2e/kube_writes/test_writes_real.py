@@ -1,4 +1,4 @@
-"""Lease, eviction and events before the real API server."""
+"""Lease, eviction and events on the real API server."""
 
 import asyncio
 import os

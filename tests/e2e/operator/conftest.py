@@ -26,7 +26,7 @@ def new_namespace(
 async def world(audited_cluster: Cluster, new_namespace: str, tmp_path: Path) -> AsyncIterator[Bench]:
     """A bench whose operator is granted exactly its role; no call of it may have been refused.
 
-    But for tests that restart the API server: it refuses everybody until it has read its roles.
+    Except in tests that restart the API server: it refuses every account until it has read its roles.
     """
     known = len(refused(audited_cluster))
     async with bench(audited_cluster, new_namespace, tmp_path) as one:

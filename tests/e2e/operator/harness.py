@@ -53,7 +53,7 @@ class Bench:
         self.port = self._server.port
 
     async def hush(self) -> None:
-        """Take the shard away."""
+        """Stop the shard."""
         if self._server is not None:
             await self._server.stop(0)
             self._server = None
@@ -97,7 +97,7 @@ class Bench:
         )
 
     async def until(self, what: str, condition: Callable[[], object], seconds: float = 60.0) -> None:
-        """Wait for a fact; it is asked for on a thread, as the test's own calls block."""
+        """Wait for a condition; it runs on a thread, since the calls of a test block."""
         end_s = asyncio.get_running_loop().time() + seconds
         while not await asyncio.to_thread(condition):
             program = self.operator
@@ -107,7 +107,7 @@ class Bench:
             await asyncio.sleep(0.05)
 
     async def until_killed_or(self, what: str, condition: Callable[[], object]) -> None:
-        """Wait for a fact, or for the end of an operator that a test kills in between."""
+        """Wait for a condition, or for the end of an operator that a test kills."""
         program = self.operator
         assert program is not None
         end_s = asyncio.get_running_loop().time() + 60.0
@@ -161,7 +161,7 @@ class Bench:
         return float(found[0].rpartition(" ")[2]) if found else 0.0
 
     def calls(self, verb: str, resource: str, subresource: str = "") -> list[str]:
-        """Return the names of the objects that the operator called so, by the API server's own record."""
+        """Return the names of the objects of these calls of the operator, from the audit log."""
         return [
             event.name
             for event in self.cluster.audit_events(ACCOUNT)
@@ -214,7 +214,7 @@ class Bench:
 
 
 def clean(cluster: Cluster, namespace: str) -> None:
-    """Take away what one test left behind in the cluster at large."""
+    """Delete the cluster-wide objects of one test."""
     cluster.admin.delete(f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
     for path in (UPCOMING, HINTS, NODES, f"{GROUP}/namespaces/{namespace}/capacityrequests"):
         # Ten thousand objects take the server longer than one call waits.
@@ -239,7 +239,7 @@ async def bench(cluster: Cluster, namespace: str, directory: Path) -> AsyncItera
 
 
 class KillAt:
-    """Kills the operator right after its nth write was carried out, before it can hear of it; events do not count."""
+    """Kills the operator right after its nth write was carried out, before the response; events do not count."""
 
     def __init__(self, world: Bench, nth: int) -> None:
         self._world, self._nth = world, nth

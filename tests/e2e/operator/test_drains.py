@@ -1,4 +1,4 @@
-"""Reclaims before the real API server: cordon, eviction with real budgets, the end, and every crash in between."""
+"""Reclaims on the real API server: cordon, eviction with real budgets, the end, and every crash in between."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def bound(world: Bench, machine: str, node: str, *pods: str, **options: object) -> None:
-    """Have a Ready machine with its node and running pods."""
+    """Create a Ready machine with its node and running pods."""
     world.add_node(node, **options)
     world.shard.send(node_state(machine, "Configured", provider_id=f"host-{machine}"))
     await world.until("Ready", lambda: world.phase(machine) == "Ready")
@@ -188,7 +188,7 @@ async def test_67_killed_right_after_any_write_of_a_drain_the_next_process_finis
 
 
 def accepted(world: Bench) -> list[str]:
-    """Return whose eviction the API server accepted, by its own record."""
+    """Return the pods whose eviction the API server accepted, from the audit log."""
     return [
         event.name
         for event in world.cluster.audit_events("operator")

@@ -1,4 +1,4 @@
-"""A real operator through real trouble: crashes, restarts, storms, absences; it converges and leaks nothing."""
+"""A real operator through crashes, restarts, conflict storms and absences: it converges and leaks nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The operator's objects before the real API server: requests, UpcomingNodes, hints, node references."""
+"""The operator's objects on the real API server: requests, UpcomingNodes, hints, node references."""
 
 import asyncio
 import hashlib
@@ -81,7 +81,7 @@ def request_body(name: str, **spec: object) -> dict[str, object]:
 
 
 def store_before_our_rules(world: Bench) -> None:
-    """Have objects that only a laxer definition takes; afterwards ours is in force again."""
+    """Install a definition without our rules for the body; afterwards ours is back."""
     (ours,) = (one.manifest() for one in DEFINITIONS if one.kind == "CapacityRequest")
     worst = request_body("probe", requirements=MANY)
     world.cluster.install_crds([original(ours)])

@@ -1,6 +1,6 @@
 """Every verb of the role is needed: without any one of them the operator is denied something (acceptance 83).
 
-The calls are made in the name of an account that has the role less one verb, by an administrator who may speak for others.
+An administrator impersonates an account that has the role without one verb.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ RIGHTS = rights(CLUSTER_WIDE)
 
 
 async def everything(world: Bench, transport: Denied) -> None:
-    """Have the operator do each thing it can do, again and again."""
+    """Make the operator do everything it can do, repeatedly."""
     turn = 0
     while True:
         turn += 1

@@ -1,4 +1,4 @@
-"""E10, E11 and E19 before the real API server, and a roll-up as large as may be. Figures are reported, never judged."""
+"""E10, E11 and E19 on the real API server, and a roll-up of the largest size. Figures are reported, not asserted."""
 
 import asyncio
 import time
@@ -63,7 +63,7 @@ async def test_e10_ten_thousand_requests_of_ten_profiles_are_ten_rows_and_equal_
 
 
 class OneAtATime:
-    """Counts the writes about each UpcomingNode that are under way at the same time."""
+    """Counts the concurrent writes of each UpcomingNode."""
 
     def __init__(self, send: Callable[[ApiCall], Awaitable[ApiResponse]]) -> None:
         self._send, self._under_way = send, Counter[str]()
@@ -85,7 +85,7 @@ class OneAtATime:
 
 
 async def burst(world: Bench, evidence: Evidence, way: str) -> None:
-    """Send a thousand machines in three states each, ask for blobs behind all that, and wait for the last states."""
+    """Send three states of each of a thousand machines, then ask for blobs, and wait for the last states."""
     await world.connected()
     began = time.monotonic()
     for state in ("Creating", "Configuring", "Configured"):

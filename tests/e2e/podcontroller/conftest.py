@@ -54,7 +54,7 @@ class Shop:
         return list(self.cluster.admin.get(self.crs_path)["items"])
 
     def request_of(self, pod: str) -> Any:
-        """Return the request of a pod by the pod's name; None where there is not exactly one."""
+        """Return the request of a pod by the pod's name; None if there is not exactly one."""
         uid = self.cluster.admin.get(f"{self.pods_path}/{pod}")["metadata"]["uid"]
         found = [item for item in self.requests() if label(item) == uid]
         return found[0] if len(found) == 1 else None
@@ -71,7 +71,7 @@ class Shop:
         return sorted(map(label, requests)) == live and all("status" in item for item in requests)
 
     def acknowledge(self, request: Any) -> None:
-        """Do as the operator does once a request was sent."""
+        """Acknowledge a request as the operator does."""
         status = {"phase": "Acknowledged", "acknowledgedAt": "2026-11-17T12:00:00Z"}
         self.cluster.admin.patch(f"{self.crs_path}/{request['metadata']['name']}/status", {"status": status})
 
@@ -102,7 +102,7 @@ def shop(audited: Cluster, new_name: Callable[[], str]) -> Iterator[Shop]:
 
 @pytest.fixture
 def transport_to(audited: Cluster) -> Callable[..., HttpTransport]:
-    """Return fresh links to the audited cluster, as a program logs in."""
+    """Return new transports to the audited cluster, with the login of a program."""
 
     def make(user: str = UPC) -> HttpTransport:
         target = find_target(os.environ, SystemDisk(), kubeconfig=str(audited.kubeconfig(user)))
@@ -151,7 +151,7 @@ def controller(transport_to: Callable[..., HttpTransport]) -> Callable[..., Any]
 
 @pytest.fixture
 def until(audited: Cluster) -> Callable[..., Awaitable[Any]]:
-    """Wait for a fact without holding up the loop on which the controller runs."""
+    """Wait for a condition without blocking the event loop of the controller."""
 
     async def wait(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
         return await asyncio.to_thread(audited.wait, what, condition, seconds)

@@ -1,4 +1,4 @@
-"""The pod controller before the oldest Kubernetes that the testbed can play."""
+"""The pod controller on the oldest Kubernetes version of the testbed."""
 
 import asyncio
 import os

@@ -252,7 +252,7 @@ async def test_twenty_restarts_and_two_replicas_never_make_a_second_request_72(
 
 
 class AckFirst(FaultyTransport):
-    """Lets the operator be faster: each request is acknowledged right before its first stamp arrives."""
+    """Acknowledges each request right before the controller writes its first phase."""
 
     def __init__(self, transport: Any, clock: Any, acknowledge: Callable[[str], None]) -> None:
         super().__init__(transport, clock)

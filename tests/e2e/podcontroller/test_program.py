@@ -29,7 +29,7 @@ WAITS: dict[str, Any] = {"nodeSelector": {"no": "node"}}
 
 @pytest.fixture
 def start(audited: Cluster, tmp_path: Path) -> Iterator[Start]:
-    """Start the program; whatever a test leaves running is killed."""
+    """Start the program; it is killed at the end of the test if it still runs."""
     running: list[RunningProgram] = []
 
     def run(*flags: str, user: str = UPC) -> RunningProgram:
@@ -59,7 +59,7 @@ def is_ready(program: RunningProgram) -> Callable[[], bool]:
 
 
 def used(audited: Cluster) -> set[tuple[str, str, str]]:
-    """Return every right that the program has made use of, as the server recorded it."""
+    """Return every right that the program has used, from the audit log."""
     return {
         (event.group, event.resource + (f"/{event.subresource}" if event.subresource else ""), event.verb)
         for event in audited.audit_events(UPC)
@@ -137,7 +137,7 @@ def test_sigterm_ends_it_with_0_while_the_api_server_is_silent_87(
 
 
 def complaints(program: RunningProgram) -> list[str]:
-    """Return what a program wrote about things it left open or undone."""
+    """Return the lines of a program about resources that it did not close."""
     words = ("Unclosed", "unclosed", "ResourceWarning", "never retrieved", "Traceback", "never awaited")
     written = program.log.read_text(encoding="utf-8").splitlines()
     return [line for line in written if any(word in line for word in words)]
@@ -212,7 +212,7 @@ def test_a_role_that_lacks_everything_is_told_and_does_not_make_it_ready(start: 
 
 @pytest.fixture
 def plugin(audited: Cluster, testbed_binary: Path, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
-    """Run `kubectl bigfleet …` with the kubectl of the testbed, as a person would; return code, output and complaint."""
+    """Run `kubectl bigfleet …` with the kubectl of the testbed; return exit code, stdout and stderr."""
     folder = tmp_path / "bin"
     folder.mkdir()
     script = folder / "kubectl-bigfleet"

@@ -1,6 +1,6 @@
 """Every verb of the role is needed: without any one of them the pod controller is denied something (acceptance 83).
 
-The calls are made in the name of an account that has the role less one verb, by an administrator who may speak for others.
+An administrator impersonates an account that has the role without one verb.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`bigfleet-operator` seen from outside: exit codes, probes, TLS, metrics, the end."""
+"""`bigfleet-operator` as a process: exit codes, probes, TLS, metrics, shutdown."""
 
 import asyncio
 import os
@@ -141,7 +141,7 @@ def tls_flags(files: TlsFiles) -> tuple[str, str, str]:
 
 @pytest_asyncio.fixture
 async def secured(around: Surroundings) -> AsyncIterator[Authority]:
-    """The shard behind mutual TLS, in place of the plain one."""
+    """The shard with mutual TLS, in place of the plaintext one."""
     authority = Authority(around.directory / "pki", datetime.now(UTC))
     files = authority.issue(Identity.shard("shard-0"))
     server = await GrpcNet(TlsStore(files, print)).serve("127.0.0.1:0", [around.shard.bound()])

@@ -47,7 +47,7 @@ _SEVERAL: Final = (
 
 
 class InMemoryApi:
-    """The state of one cluster, and what may be done to it."""
+    """The state of one cluster, and the calls on it."""
 
     def __init__(self, clock: Clock, definitions: Iterable[Definition] = DEFINITIONS) -> None:
         self.objects = Objects()
@@ -75,13 +75,13 @@ class InMemoryApi:
         return InMemoryTransport(self, role, self._clock)
 
     def finish_pod(self, key: ObjectKey) -> None:
-        """Let a terminating pod go, as its kubelet would."""
+        """Delete a terminating pod, as its kubelet would."""
         self._erase(resources.PODS, key)
 
     # ---- one call
 
     def answer(self, call: ApiCall, role: RbacRole | None) -> ApiResponse:
-        """Carry out a call that is no watch."""
+        """Carry out a call other than a watch."""
         try:
             resource, key, subresource = self._locate(call)
             verb = _VERBS.get(call.method, "get" if key is not None and key.name else "list")
@@ -155,13 +155,13 @@ class InMemoryApi:
         return {"kind": kind, "apiVersion": resource.api_version, "metadata": metadata, "items": items}
 
     def matcher(self, call: ApiCall) -> Matches:
-        """Return the test that the selectors of a call make."""
+        """Return the filter of the selectors of a call."""
         terms = label_matcher(call.query.get("labelSelector", ""))
         fields = call.query.get("fieldSelector", "")
         return lambda document: labels_match(document, terms) and fields_match(document, fields)
 
     def watched(self, call: ApiCall, role: RbacRole | None) -> tuple[Resource, int]:
-        """Return what a watch is about and from which version on it goes."""
+        """Return the resource, the filter and the first version of a watch."""
         resource, _, _ = self._locate(call)
         check_right(role, resource, "", "watch")
         return resource, int(call.query.get("resourceVersion") or self.objects.version)

@@ -1,7 +1,7 @@
-"""Faults between a client and its API server, at the level of calls: refused, broken, silent, carried out but unanswered.
+"""Faults of calls between a client and its API server: refused, broken, silent, carried out but unanswered.
 
-Why: what the code above a transport does in trouble is tested with the trouble itself, on either kind of server behind it.
-Must never: change a call that no fault was asked for.
+They work in front of the in-memory API server and of a real one.
+Must never: change a call that no fault matches.
 Rules: simulator 3.6, operator 16.
 """
 
@@ -16,7 +16,7 @@ from bigfleet.kube.transport import ApiCall, ApiResponse, ApiTransport, WatchLin
 
 
 class Trouble(Enum):
-    """What may happen to a call besides a refusal."""
+    """The faults of a call other than an error response."""
 
     BREAK = "the connection breaks before the call arrives"
     LOSE_ANSWER = "the call is carried out, its answer is lost"
@@ -27,7 +27,7 @@ class Trouble(Enum):
 
 @dataclass(slots=True)
 class Fault:
-    """Which calls are hit, how often, and with what: an answer in place of the server's, or trouble."""
+    """Which calls fail, how often, and how: a response in place of the server's, or a trouble."""
 
     what: ApiResponse | Trouble
     times: int = 1
@@ -50,7 +50,7 @@ class Fault:
 
 
 class FaultyTransport:
-    """A transport through which calls go as its faults let them; it notes every call with its time."""
+    """A transport with faults, which records every call with its time."""
 
     def __init__(self, transport: ApiTransport, clock: Clock) -> None:
         self.faults: list[Fault] = []
@@ -58,16 +58,16 @@ class FaultyTransport:
         self._transport, self._clock = transport, clock
 
     def add(self, fault: Fault) -> Fault:
-        """Have a fault happen from now on."""
+        """Add a fault."""
         self.faults.append(fault)
         return fault
 
     def heal(self) -> None:
-        """Have no more faults."""
+        """Remove all faults."""
         self.faults.clear()
 
     def count(self, matches: Callable[[ApiCall], bool]) -> int:
-        """Return how many calls so far were of a kind."""
+        """Return how many calls so far match."""
         return sum(matches(call) for _, call in self.calls)
 
     async def send(self, call: ApiCall) -> ApiResponse:
@@ -113,7 +113,7 @@ class FaultyTransport:
 
 
 class _NoLines:
-    """The answer to a watch that was refused."""
+    """The response to a watch that was refused."""
 
     def __init__(self, answer: ApiResponse) -> None:
         self.answer = answer
@@ -126,7 +126,7 @@ class _NoLines:
 
 
 class _FaultyLines:
-    """A watch that comes to its end as the fault says."""
+    """A watch that ends as the fault says."""
 
     def __init__(self, lines: WatchLines, call: ApiCall, fault: Fault, clock: Clock) -> None:
         self.answer = lines.answer

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback before any transport, real or in memory, that can misbehave as real ones do.
+"""An HTTP server on loopback in front of any transport, which can misbehave as real ones do.
 
 Why: half of the client library's traps are below the level of calls: bodies that are no JSON, connections cut in mid-line or
 gone silent, tokens that expire. They show over a socket only.
@@ -23,7 +23,7 @@ Bad = Literal["answer", "cut", "silence", "cut-lines", "half-line"]
 
 @dataclass(slots=True)
 class HttpFault:
-    """What to do instead: answer with these bytes, or cut the connection, or say nothing."""
+    """A fault: respond with these bytes, cut the connection, or stay silent."""
 
     what: Bad = "answer"
     status: int = 500

@@ -1,4 +1,4 @@
-"""The objects of the in-memory API server, their versions, and what happened since.
+"""The objects of the in-memory API server, their versions, and their history.
 
 Why: lists, watches, conflicts and compaction all follow from one counter and one history, as they do in the real one.
 Must never: hand out a document that is also stored; what a caller changes must not change the cluster.
@@ -70,7 +70,7 @@ class Objects:
         return copy(stored)
 
     def remove(self, resource: Resource, key: ObjectKey) -> Document:
-        """Take an object out and return its last state, with the version of the deletion."""
+        """Delete an object and return its last state, with the version of the deletion."""
         before = self.of(resource).pop(key)
         self.version += 1
         last = copy(before)
@@ -138,7 +138,7 @@ def copy(document: Document) -> Document:
 
 
 def event_line(record: Record, matches: Matches) -> bytes | None:
-    """Return a change as a watch with a selector shows it, None when it is not its business."""
+    """Return the line of a change in a watch with a selector; None if the watch does not show it."""
     was = record.before is not None and matches(record.before)
     now = record.type != "DELETED" and matches(record.after)
     if not was and not now:

@@ -1,6 +1,6 @@
-"""How the in-memory API server says no, and the two checks that most refusals come from.
+"""The error responses of the in-memory API server, and the two checks that cause most of them.
 
-Must never: word a refusal otherwise than the real server where our code reads the words: reasons, causes, codes.
+Must never: differ from the real server where our code reads a refusal: reasons, causes, codes.
 Rules: operator 7.4 and 15.4.
 """
 
@@ -12,7 +12,7 @@ from bigfleet.kube.transport import ApiResponse, Document
 
 
 class RefusedError(Exception):
-    """What the server answers instead; carried to the caller as an answer, never raised to it."""
+    """An error response; returned to the caller as a response, never raised to it."""
 
     def __init__(
         self, status: int, reason: str, message: str, causes: Iterable[Document] = (), retry_after_s: int = 0
@@ -35,7 +35,7 @@ class RefusedError(Exception):
 
 
 class UnknownPathError(Exception):
-    """No such kind is served; the one refusal that the real server words as plain text."""
+    """The kind is not served; the only refusal that the real server sends as plain text."""
 
     answer = ApiResponse(404, "404 page not found\n")
 
@@ -53,7 +53,7 @@ def check_right(role: RbacRole | None, resource: Resource, subresource: str, ver
 
 
 def check_preconditions(stored: Document, preconditions: Document) -> None:
-    """Refuse to touch an object that is not the one meant."""
+    """Refuse an object whose uid or version is not the one in the preconditions."""
     for name, wanted in preconditions.items():
         if stored["metadata"].get(name) != wanted:
             message = f"Precondition failed: {name} in precondition: {wanted}, in object meta: {stored['metadata'].get(name)}"

@@ -39,7 +39,7 @@ def prune(value: Any, schema: Schema) -> Any:
 
 
 def problems(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, str]]:
-    """Give each fault of a value as field and sentence."""
+    """Yield each error of a value as field and message."""
     if schema.get("x-kubernetes-int-or-string"):
         if isinstance(value, bool) or not isinstance(value, int | str):
             yield path, "must be an integer or a string"

@@ -26,13 +26,13 @@ class Served(Protocol):
     objects: Objects
 
     def answer(self, call: ApiCall, role: RbacRole | None) -> ApiResponse:
-        """Carry out a call that is no watch."""
+        """Carry out a call other than a watch."""
 
     def matcher(self, call: ApiCall) -> Matches:
-        """Return the test that the selectors of a call make."""
+        """Return the filter of the selectors of a call."""
 
     def watched(self, call: ApiCall, role: RbacRole | None) -> tuple[Resource, int]:
-        """Return what a watch is about and from which version on it goes."""
+        """Return the resource, the filter and the first version of a watch."""
 
 
 class InMemoryTransport:

@@ -1,6 +1,6 @@
-"""A cluster in memory with everything around it that a test needs: clock, randomness, faults, a client, a few objects.
+"""A cluster in memory with clock, randomness, faults, a client, and a few objects for tests.
 
-Must never: hold a rule of its own; it only puts parts together.
+Must never: hold a rule of its own.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _POLL_S = 0.05
 
 
 class NeverHappenedError(BigFleetError):
-    """What a test waited for did not come in its time."""
+    """A condition that a test waits for did not become true in time."""
 
 
 class KubeWorld:
@@ -44,13 +44,13 @@ class KubeWorld:
             await self.clock.sleep(_POLL_S)
 
     async def add(self, resource: Resource, document: Document) -> Document:
-        """Create an object past all faults."""
+        """Create an object without faults."""
         return await KubeClient(self.api.transport(), RateLimiter(self.clock, qps=1e6)).create(
             resource, document
         )
 
     async def add_requests(self, count: int, namespace: str = "shop") -> None:
-        """Create so many CapacityRequests, cr-00000 and so on."""
+        """Create `count` CapacityRequests: cr-00000 and so on."""
         for number in range(count):
             await self.add(CAPACITY_REQUESTS, capacity_request(f"cr-{number:05d}", namespace))
 

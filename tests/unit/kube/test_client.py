@@ -1,4 +1,4 @@
-"""Calls carry what they must, and a refused login is renewed once."""
+"""The content of calls, and the renewal of a refused login."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Events are counted instead of repeated, few per second, and never in the way."""
+"""The event recorder counts repeated events, limits their rate, and never blocks its caller."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ NODE = ObjectReference(NODES, ObjectKey("", "n1"), "uid-2")
 
 
 class RecorderWorld(KubeWorld):
-    """A world with a recorder at work."""
+    """A world with a running recorder."""
 
     def __init__(self) -> None:
         super().__init__()

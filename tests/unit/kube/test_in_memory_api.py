@@ -1,4 +1,4 @@
-"""The in-memory API server does what the real one does where our code leans on it."""
+"""The in-memory API server does what the real one does where our code depends on it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Kubeconfig files mean what kubectl takes them to mean, and errors show no secrets."""
+"""Kubeconfig files are read as kubectl reads them, and errors show no secrets."""
 
 import base64
 from typing import Any

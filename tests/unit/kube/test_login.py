@@ -1,4 +1,4 @@
-"""The way in is found as kubectl finds it, and credentials follow their files without ever becoming worse."""
+"""The target is found as kubectl finds it, and credentials follow their files without losing good ones."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Which node on its way may serve a request: by labels and by size, as if it were empty (ADR-0167)."""
+"""Which UpcomingNode may serve a request: by labels and by size, as if it were empty (ADR-0167)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The reflector keeps its store equal to the cluster through every fault, and asks no struggling server at once again."""
+"""The reflector keeps its store equal to the cluster through every fault, with back-off."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ class Watched(KubeWorld):
         return self.store.synced and seen == self.stored(CAPACITY_REQUESTS)
 
     async def change_some(self) -> None:
-        """Change, delete and create, past all faults."""
+        """Change, delete and create, without faults."""
         direct = self.api.transport()
         path = CAPACITY_REQUESTS.path(ObjectKey("shop", "cr-00000"))
         stored = await direct.send(ApiCall("GET", path))

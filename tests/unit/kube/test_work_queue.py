@@ -12,7 +12,7 @@ from bigfleet.testing.loop import run_virtual
 
 
 class TryAgainError(Exception):
-    """A failure that is worth another try."""
+    """A failure that is retried."""
 
 
 def new_queue(clock: VirtualClock) -> WorkQueue[str]:

@@ -21,7 +21,7 @@ SPEC = {"availability": "High", "availableCount": 1, "cost": "0", "resources": {
 
 
 async def everything(world: World) -> None:
-    """Have the operator do each thing it can do."""
+    """Make the operator do everything it can do."""
     await world.add_request("good")
     await world.add_request("bad", requirements=[{"key": "a", "operator": "Same"}])
     await world.add_node("m")

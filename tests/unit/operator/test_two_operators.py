@@ -1,4 +1,4 @@
-"""S1: a second operator of the same cluster, before a shard of either kind."""
+"""S1: a second operator of the same cluster, with a shard of either kind."""
 
 import asyncio
 

@@ -147,7 +147,7 @@ Scene = Callable[[World], Awaitable[None]]
 
 
 def play(scene: Scene, *, seed: int = 1, connect: bool = True, **options: Any) -> None:
-    """Run a scene with a shard and an operator that are already talking, and end both."""
+    """Run a scene with a shard and a connected operator, and stop both."""
 
     async def main() -> None:
         world = World(seed)

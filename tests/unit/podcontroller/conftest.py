@@ -1,4 +1,4 @@
-"""A pod controller at work in an in-memory cluster, under exactly its role, in virtual time."""
+"""A running pod controller in an in-memory cluster, with exactly its role, in virtual time."""
 
 import asyncio
 from collections import Counter
@@ -42,12 +42,12 @@ class Replica:
         self.working = asyncio.ensure_future(self.controller.work())
 
     def count(self, outcome: str) -> float:
-        """Return how many looks had an outcome."""
+        """Return how many reconciles had an outcome."""
         name = "bigfleet_unschedulable_pod_controller_reconciles_total"
         return self.registry.get_sample_value(name, {"outcome": outcome}) or 0.0
 
     async def end(self) -> None:
-        """End as SIGKILL would: at once, wherever it is."""
+        """End at once, as by SIGKILL."""
         for task in (self.working, self.caching):
             task.cancel()
         await asyncio.wait({self.working, self.caching})
@@ -87,7 +87,7 @@ class PodWorld(KubeWorld):
         return await self.add(PODS, {"metadata": metadata, "spec": whole, "status": {"phase": phase}})
 
     async def change(self, name: str, patch: Document, namespace: str = "shop") -> None:
-        """Change a pod past all faults, as its kubelet or owner would."""
+        """Change a pod without faults, as its kubelet or owner would."""
         await self.direct.merge_patch(PODS, ObjectKey(namespace, name), patch)
 
     async def remove(self, name: str, namespace: str = "shop") -> None:
@@ -141,7 +141,7 @@ class PodWorld(KubeWorld):
         await self.direct.merge_patch(UPCOMING_NODES, key, {"status": {"phase": phase}}, subresource="status")
 
     async def acknowledge(self, request: Document) -> None:
-        """Do as the operator does once a request was sent."""
+        """Acknowledge a request as the operator does."""
         key = ObjectKey(request["metadata"]["namespace"], request["metadata"]["name"])
         patch = {"status": {"phase": "Acknowledged", "acknowledgedAt": "2026-11-17T12:00:00Z"}}
         await self.direct.merge_patch(CAPACITY_REQUESTS, key, patch, subresource="status")
@@ -153,7 +153,7 @@ Play = Callable[[Scene], None]
 
 @pytest.fixture
 def play() -> Play:
-    """Play a scene in a fresh world and end every process in it."""
+    """Run a scene in a new world and stop every process in it."""
 
     def run(scene: Scene) -> None:
         async def main() -> None:

@@ -1,4 +1,4 @@
-"""The pod controller in trouble (operator 16.3): nothing is lost, nothing is doubled, and the API server is not overloaded."""
+"""The pod controller under faults (operator 16.3): nothing is lost, nothing is doubled, and the API server is not overloaded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Many pods behind a slow API server (acceptance 82); what it costs is printed, never asserted by the clock."""
+"""Many pods behind a slow API server (acceptance 82); times are printed, not asserted."""
 
 import asyncio
 import resource
@@ -26,7 +26,7 @@ SHAPES = 50
 
 
 def pod(number: int) -> Document:
-    """Return a pod of one of fifty workloads, about as large as pods are."""
+    """Return a pod of one of fifty workloads, of a typical size."""
     app = f"app-{number % SHAPES}"
     container = {
         "name": "main",
@@ -49,7 +49,7 @@ def pod(number: int) -> Document:
 
 
 class SlowServer:
-    """Pods by the page, each page late; takes every request and remembers how many; its watches say nothing."""
+    """Serves pods in slow pages, accepts and counts every request, and has silent watches."""
 
     def __init__(self, clock: Clock, count: int) -> None:
         self._clock, self._count = clock, count
@@ -93,14 +93,14 @@ class SlowServer:
         yield Quiet(self._clock, call)
 
     async def renew_login(self) -> None:
-        """Anybody may come in."""
+        """Accept any login."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 class Quiet:
-    """A watch on which a bookmark comes every minute."""
+    """A watch with a bookmark every minute."""
 
     def __init__(self, clock: Clock, call: ApiCall) -> None:
         self.answer = ApiResponse(200, "")

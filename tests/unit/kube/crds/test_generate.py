@@ -1,4 +1,4 @@
-"""The chart and the page for users are what the definitions say; drift is named, and mended by writing."""
+"""The chart and the docs page are as the definitions say; `--check` names a difference, and writing repairs it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whom a round of a drain asks, and what it says when it fails."""
+"""Which pods a round of a drain evicts, and the error of a failed drain."""
 
 from typing import Any
 

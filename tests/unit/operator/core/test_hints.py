@@ -1,4 +1,4 @@
-"""54: the AvailableCapacity that a hint makes."""
+"""54: the AvailableCapacity of a hint."""
 
 import math
 

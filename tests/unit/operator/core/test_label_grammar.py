@@ -1,4 +1,4 @@
-"""What Kubernetes takes for keys, values and names."""
+"""The syntax of label keys, label values and object names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Names of what the operator writes, also for ids that fit no name."""
+"""Names of the operator's objects, also for ids that cannot be part of a name."""
 
 import hashlib
 

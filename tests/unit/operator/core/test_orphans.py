@@ -1,4 +1,4 @@
-"""51 and 52: which UpcomingNodes may go."""
+"""51 and 52: which UpcomingNodes may be deleted."""
 
 import pytest
 

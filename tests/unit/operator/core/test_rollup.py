@@ -1,4 +1,4 @@
-"""Contributions into rows."""
+"""Contributions become rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a frame makes of an UpcomingNode."""
+"""What a node state makes of an UpcomingNode."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reclaim instructions: find, cordon, say so, and empty the node within its time."""
+"""Reclaim instructions: find the node, cordon it, acknowledge, and drain it within its grace."""
 
 import itertools
 from typing import Any
@@ -20,7 +20,7 @@ BUSY = ApiResponse(500, "busy")
 
 
 async def bound(world: World, named: str = "m", node: str = "m", *pods: str, **options: Any) -> None:
-    """Have a Ready machine with its node and pods."""
+    """Create a Ready machine with its node and pods."""
     await world.add_node(node, **options)
     await world.add_pods(node, *pods)
     world.shard.send(node_state(named, "Configured", provider_id=options.get("shown_id", "")))

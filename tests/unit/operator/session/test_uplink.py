@@ -1,4 +1,4 @@
-"""12 to 14: the slot, the outbox, and their two ways of being full."""
+"""12 to 14: the slot, the outbox, and what happens when they are full."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Frames become UpcomingNodes, whatever the API server does meanwhile."""
+"""Node states become UpcomingNodes, through all faults of the API server."""
 
 from typing import Any
 

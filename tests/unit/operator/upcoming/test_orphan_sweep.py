@@ -1,4 +1,4 @@
-"""51, 52 and 54 to 56: what has nothing behind it goes, in its time and not before."""
+"""51, 52 and 54 to 56: orphans are deleted, not too early and not too late."""
 
 import pytest
 

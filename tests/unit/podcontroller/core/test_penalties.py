@@ -1,4 +1,4 @@
-"""Penalties: annotation, else the class's default, else none, each by itself (operator 12.3; acceptance 79; E15)."""
+"""Penalties: annotation, else the default of the class, else none, each on its own (operator 12.3; acceptance 79; E15)."""
 
 from typing import Any
 

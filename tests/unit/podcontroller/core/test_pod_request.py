@@ -1,4 +1,4 @@
-"""What a pod requests, in the scheduler's arithmetic (operator 12.3; acceptance 78)."""
+"""The resources of a pod, computed as kube-scheduler does (operator 12.3; acceptance 78)."""
 
 from typing import Any
 

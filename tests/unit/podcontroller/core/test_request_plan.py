@@ -1,4 +1,4 @@
-"""What is missing for a pod, from whatever was left half done (operator 12.2)."""
+"""The plan for a pod, from every state that may be left half done (operator 12.2)."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a pod asks of its node's labels, and what is loosened (operator 12.3; acceptance 77)."""
+"""The requirements of a pod on node labels, and what is weakened (operator 12.3; acceptance 77)."""
 
 from typing import Any
 

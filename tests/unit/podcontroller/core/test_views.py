@@ -1,4 +1,4 @@
-"""What is kept of pods, requests and nodes (operator 12.2, 12.4)."""
+"""The views of pods, requests and nodes (operator 12.2, 12.4)."""
 
 from typing import Any
 
