@@ -33,7 +33,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.clustersim.session import SimulatedCluster
 from bigfleet.clustersim.world import World, first_fleet, read_world
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.obs.exposition import metrics_text
@@ -231,10 +231,10 @@ def _program() -> str:
     return os.path.relpath(sys.argv[0])
 
 
-def _endpoint(pod: str, metrics: Metrics) -> Endpoint:
+def _endpoint(pod: str, metrics: Metrics) -> ScrapeTarget:
     write = metrics_text(metrics.registry)
 
     async def fetch() -> bytes:
         return write("")[0]
 
-    return Endpoint(pod, fetch)
+    return ScrapeTarget(pod, fetch)

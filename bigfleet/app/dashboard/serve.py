@@ -24,11 +24,11 @@ from bigfleet.dashboard.cluster_reader import KubeClusters
 from bigfleet.dashboard.guard import Admission
 from bigfleet.dashboard.meter import own_metrics
 from bigfleet.dashboard.prometheus import Prometheus
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import LoginError
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, read_kubeconfig
@@ -153,7 +153,7 @@ def _clusters(contexts: Mapping[str, Target], clock: SystemClock) -> KubeCluster
     disk = SystemDisk()
     return KubeClusters(
         {
-            name: KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
+            name: KubeClient(HttpTransport(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
             for name, target in contexts.items()
         },
         clock,
@@ -177,9 +177,9 @@ def _prometheus(
     return Prometheus(ask, lambda: clock.wall_ns() / 1e9)
 
 
-def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> Endpoint:
+def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> ScrapeTarget:
     pod, _, url = given.partition("=")
-    return Endpoint(pod, partial(_fetch, url, session, clock))
+    return ScrapeTarget(pod, partial(_fetch, url, session, clock))
 
 
 async def _fetch(url: str, session: aiohttp.ClientSession, clock: SystemClock) -> bytes:

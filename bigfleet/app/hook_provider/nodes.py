@@ -14,18 +14,18 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.disk import Disk
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import NotFoundError
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Document, Link
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import NODES, ObjectKey
+from bigfleet.kube.transport import ApiTransport, Document
 from bigfleet.provider.hook.core.nodes import MACHINE_ID_LABEL, ready_node
 
 LIST_EVERY_S: Final = 15.0
 _NODE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
-Dial = Callable[[str], Link]
+Dial = Callable[[str], ApiTransport]
 """Connects to the API server of a kubeconfig, given by path."""
 
 
@@ -85,7 +85,7 @@ class ClusterNodes:
 def system_dial(disk: Disk, clock: Clock) -> Dial:
     """Return the function that opens real connections; it uses the given kubeconfig and no other source."""
 
-    def dial(kubeconfig: str) -> Link:
-        return HttpLink(Login(find_target({}, disk, kubeconfig=kubeconfig), disk, clock, run_plugin))
+    def dial(kubeconfig: str) -> ApiTransport:
+        return HttpTransport(Login(find_target({}, disk, kubeconfig=kubeconfig), disk, clock, run_plugin))
 
     return dial

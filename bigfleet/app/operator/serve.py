@@ -36,9 +36,9 @@ from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.metric import Component
+from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
 from bigfleet.operator.core.template.errors import TemplateError
-from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.transport.grpc_net import GrpcNet
 
@@ -106,8 +106,8 @@ async def _serve(
             store = tls_store(settings, log)
             net = GrpcNet(store)
 
-            def make() -> Operator:
-                return Operator(
+            def make() -> ClusterOperator:
+                return ClusterOperator(
                     options_of(settings),
                     client,
                     net,
@@ -134,9 +134,9 @@ async def _serve(
 class _Candidate:
     """Runs the operator of this process; under a lease a new one each time that the lease is acquired."""
 
-    def __init__(self, make: Callable[[], Operator]) -> None:
+    def __init__(self, make: Callable[[], ClusterOperator]) -> None:
         self._make = make
-        self._operator: Operator | None = None
+        self._operator: ClusterOperator | None = None
 
     async def lead(self, lease: Lease) -> None:
         """Dial and work while this process holds the lease."""

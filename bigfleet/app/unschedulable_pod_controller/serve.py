@@ -24,7 +24,7 @@ from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
 from bigfleet.obs.metric import Component
-from bigfleet.podcontroller.controller import COMPONENT, Options, PodController
+from bigfleet.podcontroller.controller import COMPONENT, PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import (
     NO_DEFAULTS,
     BadDefaultsError,
@@ -110,9 +110,9 @@ async def lead(lease: Lease, controller: PodController) -> None:
         pass  # the lease was lost
 
 
-def options_of(settings: PodControllerSettings) -> Options:
+def options_of(settings: PodControllerSettings) -> PodControllerOptions:
     """Return the options that the flags describe."""
-    return Options(
+    return PodControllerOptions(
         concurrency=settings.concurrency,
         resync_s=settings.resync_interval,
         exclude_daemonset_pods=settings.exclude_daemonset_pods,

@@ -53,7 +53,7 @@ def ask(settings: KubeFlags, console: Console, question: Callable[[ClusterAccess
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.kube.client import KubeClient
     from bigfleet.kube.errors import KubeError
-    from bigfleet.kube.http_link import HttpLink, run_plugin
+    from bigfleet.kube.http_transport import HttpTransport, run_plugin
     from bigfleet.kube.limiter import RateLimiter
     from bigfleet.kube.login import Login, find_target
 
@@ -63,7 +63,7 @@ def ask(settings: KubeFlags, console: Console, question: Callable[[ClusterAccess
     )
 
     async def answer() -> T:
-        client = KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
+        client = KubeClient(HttpTransport(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
         try:
             return await question(ClusterAccess(client, settings.namespace or target.namespace or "default"))
         finally:
@@ -82,4 +82,4 @@ def _code(error: "KubeError") -> ExitCode:
         return ExitCode.PERMISSION
     if isinstance(error, NotFoundError):
         return ExitCode.NOT_FOUND
-    return ExitCode.UNAVAILABLE if error.passing else ExitCode.FAILURE
+    return ExitCode.UNAVAILABLE if error.temporary else ExitCode.FAILURE

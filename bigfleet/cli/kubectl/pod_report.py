@@ -13,7 +13,7 @@ from typing import Any, Final
 from bigfleet.cli.kubectl import formatting
 from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, REPORTED
 from bigfleet.kube.crds.upcoming_node import PHASES
-from bigfleet.kube.suitability import may_serve
+from bigfleet.kube.node_fit import may_serve
 
 Document = dict[str, Any]
 _COMING: Final = ("Provisioning", "Launched", "Registered")

@@ -17,7 +17,7 @@ from bigfleet.app.unschedulable_pod_controller import serve as pod_controller
 from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
 from bigfleet.kube.limiter import DEFAULT_BURST, DEFAULT_QPS
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.podcontroller.controller import Options
+from bigfleet.podcontroller.controller import PodControllerOptions
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fault.backend import FaultOptions
 from bigfleet.provider.kit.limits import Limits
@@ -27,7 +27,9 @@ from bigfleet.provider.kit.limits import Limits
     ("from_flags", "from_library"),
     [
         pytest.param(operator.options_of(OperatorSettings()), OperatorOptions("", ""), id="operator"),
-        pytest.param(pod_controller.options_of(PodControllerSettings()), Options(), id="pod controller"),
+        pytest.param(
+            pod_controller.options_of(PodControllerSettings()), PodControllerOptions(), id="pod controller"
+        ),
         pytest.param(fake_provider.options_of(FakeProviderSettings()), FakeOptions(), id="fake provider"),
         pytest.param(fault_provider.options_of(FaultProviderSettings()), FaultOptions(), id="fault provider"),
         pytest.param(

@@ -20,7 +20,7 @@ from bigfleet.cli.kubectl.flags import KubeFlags
 
 if TYPE_CHECKING:  # cryptography and the HTTP client take longer to import than --help may
     from bigfleet.cli.verbs.doctor.findings import Finding
-    from bigfleet.kube.link import Link
+    from bigfleet.kube.transport import ApiTransport
 
 _COLUMNS: Final = (Column("RESULT", "result"), Column("CHECK", "check"), Column("SEEN", "seen"))
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -96,7 +96,7 @@ async def _ask_cluster(settings: DoctorSettings, console: Console) -> "list[Find
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.cli.verbs.doctor.findings import bad
     from bigfleet.kube.errors import KubeError
-    from bigfleet.kube.http_link import HttpLink, run_plugin
+    from bigfleet.kube.http_transport import HttpTransport, run_plugin
     from bigfleet.kube.login import Login, find_target
 
     disk = SystemDisk()
@@ -104,18 +104,18 @@ async def _ask_cluster(settings: DoctorSettings, console: Console) -> "list[Find
         target = find_target(
             console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""), context=settings.context
         )
-        link = HttpLink(Login(target, disk, SystemClock(), run_plugin))
+        transport = HttpTransport(Login(target, disk, SystemClock(), run_plugin))
         try:
             namespace = settings.namespace or target.namespace or "default"
-            return await cluster_findings(link, settings, namespace, console)
+            return await cluster_findings(transport, settings, namespace, console)
         finally:
-            await link.close()
+            await transport.close()
     except KubeError as error:
         return [bad("API server", str(error))]
 
 
 async def cluster_findings(
-    link: "Link", settings: DoctorSettings, namespace: str, console: Console
+    transport: "ApiTransport", settings: DoctorSettings, namespace: str, console: Console
 ) -> "list[Finding]":
     """Return the results of the checks of a cluster."""
     from bigfleet.cli.verbs.doctor.findings import (
@@ -127,14 +127,14 @@ async def cluster_findings(
         rights,
     )
     from bigfleet.kube.crds.definitions import DEFINITIONS
-    from bigfleet.kube.link import Call
     from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS
+    from bigfleet.kube.transport import ApiCall
 
-    version = await link.send(Call("GET", "/version"))
+    version = await transport.send(ApiCall("GET", "/version"))
     headers = {name.lower(): value for name, value in version.headers.items()}
     found = [clock_finding(headers.get("date", ""), console.now())]
     for definition in DEFINITIONS:
-        answer = await link.send(Call("GET", f"{_CRDS}/{definition.name}"))
+        answer = await transport.send(ApiCall("GET", f"{_CRDS}/{definition.name}"))
         if answer.status in (401, 403):
             continue  # no permission to read definitions; the permission checks below still work
         stored: Any = answer.body if answer.status == 200 else None
@@ -149,7 +149,7 @@ async def cluster_findings(
             "kind": "SelfSubjectAccessReview",
             "spec": spec,
         }
-        review: Any = (await link.send(Call("POST", _REVIEWS, body=body))).body
+        review: Any = (await transport.send(ApiCall("POST", _REVIEWS, body=body))).body
         if not (isinstance(review, dict) and review.get("status", {}).get("allowed")):
             missing.append(right_name(attributes))
     if missing:

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from bigfleet.kube.crds.definition import Definition
-from bigfleet.kube.roles import Role, Rule
+from bigfleet.kube.roles import RbacRole, RbacRule
 
 MOST_SKEW_S: Final = 30.0
 
@@ -63,7 +63,7 @@ def definition_finding(definition: Definition, stored: Mapping[str, Any] | None)
     return good(what, "is installed in this version")
 
 
-def rights(role: Role, namespace: str, flags: frozenset[str]) -> Iterator[dict[str, str]]:
+def rights(role: RbacRole, namespace: str, flags: frozenset[str]) -> Iterator[dict[str, str]]:
     """Yield every permission of a program as the attributes of an access review."""
     for rules, where in ((role.cluster, ""), (role.own_namespace, namespace)):
         for rule in rules:
@@ -71,7 +71,7 @@ def rights(role: Role, namespace: str, flags: frozenset[str]) -> Iterator[dict[s
                 yield from _attributes(rule, where)
 
 
-def _attributes(rule: Rule, namespace: str) -> Iterator[dict[str, str]]:
+def _attributes(rule: RbacRule, namespace: str) -> Iterator[dict[str, str]]:
     for named in rule.resources:
         resource, _, subresource = named.partition("/")
         for verb in rule.verbs:
