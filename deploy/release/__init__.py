@@ -1,1 +1,1 @@
-"""What a release is made of and how it is checked: `python -m deploy.release build` and `python -m deploy.release check`."""
+"""Builds and checks releases: `python -m deploy.release build` and `python -m deploy.release check`."""

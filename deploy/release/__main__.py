@@ -34,8 +34,10 @@ def main(argv: Sequence[str]) -> int:
     make.add_argument(
         "--dirty", action="store_true", help="take the files as they are, to try it before a commit"
     )
-    anew = verbs.add_parser("manifests", help="render the charts for those who do not use Helm; needs Helm")
-    anew.add_argument("--check", action="store_true", help="write nothing, name what differs")
+    manifests = verbs.add_parser(
+        "manifests", help="render the charts for installation without Helm; needs Helm"
+    )
+    manifests.add_argument("--check", action="store_true", help="write nothing, name what differs")
     image = verbs.add_parser("values", help="print the values file that pins a published image")
     image.add_argument("image", help="where it was pushed, such as registry.example.org/team/bigfleet")
     image.add_argument("digest", help="what the registry calls it, sha256:…")

@@ -1,6 +1,6 @@
-"""A packed archive whose bytes depend on names, contents and one time only.
+"""A gzipped tar archive whose bytes depend only on names, contents and one time.
 
-Must never: take an owner, a mode or a time from a disk.
+Must never: use an owner, a mode or a time from the disk.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Makes everything that a release consists of, the same bytes for the same commit.
+"""Builds all files of a release, the same bytes for the same commit.
 
 | file | what |
 |---|---|
@@ -14,7 +14,7 @@
 | `provenance-<v>.json` | which commit gave which bytes, as an in-toto statement |
 | `SHA256SUMS` | checksums of all others |
 
-Must never: ask the network, or take a file that is not in the commit.
+Must never: use the network, or a file that is not in the commit.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ CHECKSUMS: Final = "SHA256SUMS"
 
 
 def build(sources: Path, commit: Commit, out: Path) -> list[Path]:
-    """Make all files of a release from exported sources; returns them, checksums last."""
+    """Build all files of a release from exported sources, and return them, checksums last."""
     version = version_of(sources)
     charts_version = chart_version(version)
     if out.exists() and any(out.iterdir()):
@@ -101,7 +101,7 @@ def _distributions(sources: Path, commit: Commit, out: Path) -> None:
 
 
 def custom_resources() -> bytes:
-    """Return the definitions of our kinds as one file."""
+    """Return the custom resource definitions as one file."""
     documents = [definition.manifest() for definition in DEFINITIONS]
     return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=120).encode()
 

@@ -1,6 +1,6 @@
-"""Archives of a release that are made of files of the tree: what is installed without Helm, and what was measured.
+"""Archives of files of the tree: manifests for installation without Helm, and measurements.
 
-Must never: make something that is not in the commit.
+Must never: add a file that is not in the commit.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ Each of the first two begins with what to do before it is applied.
 def install_bundle(
     sources: Path, *, version: str, epoch_s: int, custom_resources: bytes
 ) -> tuple[str, bytes]:
-    """Return the archive for those who do not use Helm: manifests, custom resources, rules, boards."""
+    """Return the archive for installation without Helm: manifests, custom resources, rules, boards."""
     files = {
         "README.txt": _INSTALL.format(version=version).encode(),
         "LICENSE": (sources / "LICENSE").read_bytes(),
@@ -40,7 +40,7 @@ def install_bundle(
 
 
 def evidence_bundle(sources: Path, *, version: str, epoch_s: int) -> tuple[str, bytes]:
-    """Return the archive of what was measured: the figures' files, and the pages that explain them."""
+    """Return the archive of measurements: the files of figures, and the pages that explain them."""
     folder = sources / "docs" / "evidence"
     files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
     return _bundle(f"bigfleet-evidence-{version}", files, epoch_s)

@@ -8,7 +8,7 @@ UNRELEASED = "Unreleased"
 
 
 def section(text: str, version: str) -> str:
-    """Return what changed in a version; a development version is what is not released yet."""
+    """Return the section of a version; for a development version the unreleased section."""
     wanted = UNRELEASED if "dev" in version else version
     dated = r"" if wanted == UNRELEASED else r" - \d{4}-\d{2}-\d{2}"
     found = re.search(rf"^## {re.escape(wanted)}{dated}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)

@@ -1,9 +1,9 @@
 """Chart packages in Helm's layout, without Helm, the same bytes every time.
 
-Why: `helm package` writes the time of its run into the archive; two packages of one commit would differ.
-Must never: write a version of its own: version and appVersion of every chart are those of the package (ADR-0175).
+Why: `helm package` writes the current time into the archive, so two packages of one commit would differ.
+Must never: use another version: version and appVersion of every chart are those of the package (ADR-0175).
 
-A package is `<chart>-<version>.tgz` with `<chart>/Chart.yaml` first. A dependency on a neighbour (`file://../x`) lies inside, unpacked,
+A package is `<chart>-<version>.tgz` with `<chart>/Chart.yaml` first. A dependency on a neighbour (`file://../x`) is inside, unpacked,
 as `helm package` does it, so that it renders without a network.
 """
 
@@ -37,9 +37,14 @@ def _entries(charts: Path, name: str, version: str, seen: tuple[str, ...]) -> It
     if name in seen:
         raise ReleaseError(f"charts: {' needs '.join((*seen, name))}, allowed is no circle")
     folder = charts / name
-    told = _chart(folder / "Chart.yaml", version)
-    yield f"{name}/Chart.yaml", yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=120).encode()
-    inside = {dependency["name"] for dependency in told.get("dependencies", ()) if _is_neighbour(dependency)}
+    metadata = _chart(folder / "Chart.yaml", version)
+    yield (
+        f"{name}/Chart.yaml",
+        yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120).encode(),
+    )
+    inside = {
+        dependency["name"] for dependency in metadata.get("dependencies", ()) if _is_neighbour(dependency)
+    }
     ignored = _ignored(folder)
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
@@ -57,13 +62,13 @@ def _entries(charts: Path, name: str, version: str, seen: tuple[str, ...]) -> It
 
 
 def _chart(path: Path, version: str) -> dict[str, Any]:
-    # Any: YAML as its author wrote it.
-    told: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    told["version"] = told["appVersion"] = version
-    for dependency in told.get("dependencies", ()):
+    # Any: YAML
+    metadata: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    metadata["version"] = metadata["appVersion"] = version
+    for dependency in metadata.get("dependencies", ()):
         if _is_neighbour(dependency):
             dependency["version"] = version
-    return told
+    return metadata
 
 
 def _is_neighbour(dependency: dict[str, Any]) -> bool:
@@ -71,7 +76,7 @@ def _is_neighbour(dependency: dict[str, Any]) -> bool:
 
 
 def _is_of(entry: str, names: set[str]) -> bool:
-    """Tell whether an entry of charts/ is a copy of a neighbour, unpacked or packed, which is made anew."""
+    """Return whether an entry of charts/ is a copy of a neighbour, unpacked or packed, which is created again."""
     return any(entry == name or (entry.startswith(f"{name}-") and entry.endswith(".tgz")) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Everything that must be true before a release is made; each thing that is not is one line.
+"""All checks before a release; each problem is one line.
 
 Must never: stop at the first problem, or repair one.
 Rules: packaging 6.3.
@@ -20,7 +20,7 @@ from deploy.release.version import version_of
 
 
 def problems(root: Path, *, tag: str = "", licence: Licence = installed_licence) -> list[str]:
-    """Return what speaks against a release of this tree; nothing when it may be made."""
+    """Return the problems that prevent a release of this tree."""
     try:
         version = version_of(root)
     except ReleaseError as error:
@@ -47,21 +47,21 @@ def _chart_problems(root: Path, version: str) -> list[str]:
     wanted = chart_version(version)
     for name in chart_names(root / "charts"):
         path = root / "charts" / name / "Chart.yaml"
-        told: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))  # Any: whatever stands there
+        chart: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))  # Any: YAML
         for field, due in (("version", wanted), ("appVersion", wanted), ("name", name)):
-            if str(told.get(field)) != due:
-                found.append(f"charts/{name}/Chart.yaml: {field}: found {told.get(field)}, allowed is {due}")
+            if str(chart.get(field)) != due:
+                found.append(f"charts/{name}/Chart.yaml: {field}: found {chart.get(field)}, allowed is {due}")
     return found
 
 
 def _manifest_problems(root: Path, version: str) -> list[str]:
-    """Compare the versions only: whether the content is what Helm makes of the charts is for a test, which has Helm."""
+    """Compare only the versions; a test, which has Helm, compares the content."""
     found, wanted = [], chart_version(version)
     for manifest in MANIFESTS:
         path = root / FOLDER / manifest.name
-        told = version_of_manifest(path.read_text(encoding="utf-8")) if path.is_file() else "no file"
-        if told != wanted:
-            found.append(f"{FOLDER}/{manifest.name}: found {told}, allowed is {wanted}; run make manifests")
+        stated = version_of_manifest(path.read_text(encoding="utf-8")) if path.is_file() else "no file"
+        if stated != wanted:
+            found.append(f"{FOLDER}/{manifest.name}: found {stated}, allowed is {wanted}; run make manifests")
     return found
 
 

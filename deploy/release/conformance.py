@@ -1,6 +1,6 @@
-"""Lets the conformance kit judge the two providers that come with a release, and keeps both reports.
+"""Runs conformance on the two providers of a release, and keeps both reports.
 
-Why: whoever builds on them, or on the kit, wants to see that a release's own providers are certified by its own kit.
+Why: the providers of a release must be certified by the kit of the same release.
 Must never: keep a report that is not CERTIFIED.
 """
 
@@ -49,7 +49,7 @@ def _judge(programs: Path, profiles: str, start: str, kept: Path) -> Path:
 
 
 def _inventory(folder: Path) -> Path:
-    """Write machines and hooks that only say yes, as a provider of machines one owns would have them."""
+    """Write an inventory with hooks that always succeed."""
     hook = folder / "hook"
     hook.write_text(_HOOK, encoding="utf-8")
     hook.chmod(0o755)

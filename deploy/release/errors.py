@@ -1,5 +1,5 @@
-"""Why a release cannot be made."""
+"""The error for a release that cannot be built."""
 
 
 class ReleaseError(Exception):
-    """A release was refused; the text is one line that says why."""
+    """A release was refused; the text is one line with the reason."""

@@ -1,6 +1,6 @@
-"""What the lock file pins: packages with versions, hashes and who wants them.
+"""Reads the lock file: packages with versions, hashes and the packages that need them.
 
-Must never: skip a line it does not understand.
+Must never: skip a line that it cannot parse.
 """
 
 import re

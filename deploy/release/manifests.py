@@ -1,8 +1,8 @@
-"""The charts rendered once, for people who do not use Helm: `install.yaml` and `cluster.yaml`.
+"""The rendered charts for installation without Helm: `install.yaml` and `cluster.yaml`.
 
-Why: a release is made without Helm (ADR-0175), so what Helm makes of the charts is kept in the repository, beside the values it was made with;
-a test renders the packed charts anew and compares.
-Must never: hold a secret, or anything that differs between two renderings.
+Why: a release is built without Helm (ADR-0175), so the rendered charts are in the repository, next to their values; a test
+renders the packed charts again and compares.
+Must never: contain a secret, or anything that differs between two renderings.
 """
 
 import os
@@ -29,7 +29,7 @@ _NOTHING_SET: Final[dict[str, Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One file: which charts with which values, and what its reader has to do first."""
+    """One file: its charts and values, and what to do before it is applied."""
 
     name: str
     charts: Mapping[str, dict[str, Any]]
@@ -64,15 +64,15 @@ MANIFESTS: Final = (
 
 
 def helm_or_reason(testbed: Path) -> Path:
-    """Return Helm, or say in one sentence how to get it."""
+    """Return the path of Helm; the error says how to get it."""
     try:
         return find_helm(testbed, os.environ)
     except BinaryMissingError as error:
-        raise ReleaseError(f"{FOLDER}: cannot be made anew: {error}") from None
+        raise ReleaseError(f"{FOLDER}: cannot be rendered: {error}") from None
 
 
 def rendered(root: Path, helm: Path) -> dict[str, str]:
-    """Return what every file must hold, made by Helm from the packages that a release would have."""
+    """Return the content of every file, rendered by Helm from the packages of a release."""
     version = chart_version()
     made = {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -91,7 +91,7 @@ def rendered(root: Path, helm: Path) -> dict[str, str]:
 
 
 def version_of_manifest(text: str) -> str:
-    """Return the version that a file was made for."""
+    """Return the version of a file."""
     return text.partition(",")[0].removeprefix("# BigFleet ")
 
 
@@ -101,7 +101,7 @@ _NAMESPACE_OBJECT: Final = f"---\napiVersion: v1\nkind: Namespace\nmetadata:\n  
 def _template(helm: Path, release: str, chart: Path, values: Path, home: Path) -> str:
     given = ["--namespace", NAMESPACE, "--values", str(values), "--kube-version", _OLDEST, "--skip-tests"]
     command = [str(helm), "template", release, str(chart), *given]
-    environ = {"PATH": os.environ.get("PATH", ""), "HOME": str(home)}  # nobody's plugins take part
+    environ = {"PATH": os.environ.get("PATH", ""), "HOME": str(home)}  # without the user's plugins
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)  # noqa: S603  our own words
     if done.returncode:
         raise ReleaseError(f"helm template {release}: {done.stderr.strip().splitlines()[0]}")

@@ -1,6 +1,6 @@
-"""The values file of a release: which image, by the digest that the registry gave it.
+"""The values file of a release: its image by digest.
 
-Why: a tag can be moved, a digest cannot; and nobody has to know which registry a release went to.
+Why: a tag can be moved, a digest cannot, and users need not know the registry.
 """
 
 import re
@@ -14,7 +14,7 @@ _IMAGE: Final = re.compile(r"(?P<registry>[a-z0-9][a-z0-9.-]*(?::\d+)?)/(?P<repo
 
 
 def values_file(image: str, digest: str, version: str) -> str:
-    """Return the file; refuses an image without a registry, and what is no digest."""
+    """Return the file; refuses an image without a registry, and an invalid digest."""
     place = _IMAGE.fullmatch(image)
     if place is None:
         raise ReleaseError(

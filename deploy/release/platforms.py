@@ -1,9 +1,9 @@
-"""Tells for which packages of the lock file the image could not be installed on one of its platforms.
+"""Lists the packages of the lock file that cannot be installed on one of the platforms of the image.
 
     python -m deploy.release.platforms --installed DIR
 
 Why: the image is made for two architectures and CI has one of them; a package without a wheel for the other is found by the first
-user who builds there. A lock file holds hashes and no file names, so it cannot tell by itself.
+user who builds there. A lock file holds hashes and no file names, so it is not enough.
 Must never: compile or install anything, or accept a wheel whose hash is not in the lock file.
 
 What was installed answers most of it: a pure package fits every platform, and a wheel with the tag of this machine's platform was
@@ -64,8 +64,8 @@ def installed_tags(folder: Path) -> dict[tuple[str, str], frozenset[Tag]]:
     found: dict[tuple[str, str], frozenset[Tag]] = {}
     for about in folder.glob("*.dist-info"):
         name, _, version = about.name.removesuffix(".dist-info").rpartition("-")
-        told = HeaderParser().parsestr((about / "WHEEL").read_text(encoding="utf-8"))
-        tags = frozenset(tag for line in told.get_all("Tag", ()) for tag in parse_tag(line))
+        lines = HeaderParser().parsestr((about / "WHEEL").read_text(encoding="utf-8"))
+        tags = frozenset(tag for line in lines.get_all("Tag", ()) for tag in parse_tag(line))
         found[canonicalize_name(name), version] = tags
     for about in folder.glob(
         "*.egg-info/installed-files.txt"
@@ -77,12 +77,12 @@ def installed_tags(folder: Path) -> dict[tuple[str, str], frozenset[Tag]]:
 
 
 def fits(tags: frozenset[Tag], machine: str) -> bool:
-    """Tell whether what was installed here shows that there is something to install on a machine."""
+    """Return whether the tags of an installed package show that a machine can install it too."""
     here = f"cp{PYTHON[0]}{PYTHON[1]}"
     for tag in tags:
         if tag.platform == "any" and tag.abi == "none":
             return True
-        # A wheel that was compiled here is tagged linux_…, without the name of a C library: it shows nothing.
+        # A wheel that was compiled here has the tag linux_… without a C library, which shows nothing.
         of_index = tag.platform.startswith("manylinux") and tag.platform.endswith(machine)
         if of_index and (tag.interpreter == here or tag.abi == "abi3"):
             return True
@@ -90,7 +90,7 @@ def fits(tags: frozenset[Tag], machine: str) -> bool:
 
 
 def ask(packages: Sequence[Pinned], machine: str, options: Sequence[str]) -> list[str]:
-    """Ask the package index for wheels; returns a sentence for each package that has none of those of the lock file."""
+    """Ask the package index for wheels; return a line for each package without a wheel from the lock file."""
     found: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.json"
@@ -102,7 +102,7 @@ def ask(packages: Sequence[Pinned], machine: str, options: Sequence[str]) -> lis
             command += ["--abi", abi]
         for glibc in GLIBCS:
             command += ["--platform", f"{glibc}_{machine}"]
-        # One after the other only when something is missing: pip tells about the first and stops.
+        # One by one only when something is missing, since pip stops at the first.
         together = [f"{package.name}=={package.version}" for package in packages]
         done = _run([*command, *together])
         if done.returncode == 0:
@@ -111,27 +111,27 @@ def ask(packages: Sequence[Pinned], machine: str, options: Sequence[str]) -> lis
             return [line for package in packages for line in ask([package], machine, options)]
         elif "No matching distribution found" not in done.stderr:
             raise ReleaseError(f"pip: {(done.stderr.strip().splitlines() or ['said nothing'])[-1]}")
-    told = []
+    lines = []
     for package in packages:
         digest = found.get(package.name)
         if digest is None:
-            told.append(f"{package.name} {package.version}: no wheel for Linux on {machine}")
+            lines.append(f"{package.name} {package.version}: no wheel for Linux on {machine}")
         elif digest not in package.hashes:
-            told.append(f"{package.name} {package.version}: the wheel for {machine} is not in the lock file")
-    return told
+            lines.append(f"{package.name} {package.version}: the wheel for {machine} is not in the lock file")
+    return lines
 
 
 def missing(lock: str, tags: Mapping[tuple[str, str], frozenset[Tag]], options: Sequence[str]) -> list[str]:
-    """Return a sentence for each package that cannot be installed on one of the machines."""
-    told = []
+    """Return a line for each package that cannot be installed on one of the machines."""
+    lines = []
     for machine in MACHINES:
         left = [
             package
             for package in wanted(lock, machine)
             if not fits(tags.get((canonicalize_name(package.name), package.version), frozenset()), machine)
         ]
-        told += ask(left, machine, options) if left else []
-    return told
+        lines += ask(left, machine, options) if left else []
+    return lines
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -169,12 +169,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         print(f"{remembered.read_text(encoding='utf-8')} (remembered)")
         return 0
     try:
-        told = missing(lock, tags, ())
+        lines = missing(lock, tags, ())
     except ReleaseError as error:
-        told = [str(error)]
-    for line in told:
+        lines = [str(error)]
+    for line in lines:
         print(f"platforms: {line}", file=sys.stderr)
-    if told:
+    if lines:
         return 1
     counts = ", ".join(f"{len(wanted(lock, machine))} on {machine}" for machine in MACHINES)
     answer = f"platforms: every package has a wheel or is pure Python: {counts}"

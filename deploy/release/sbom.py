@@ -1,7 +1,7 @@
 """The bill of materials: every package of the lock file with version, licence and hashes, as CycloneDX 1.6 JSON.
 
-Why: whoever runs BigFleet has to know what is in it without unpacking it; a package of unknown licence is not released.
-Must never: depend on when or where it is made: the time is the commit's, the serial number comes from the content.
+Why: users must know the contents without unpacking them; a package with an unknown licence is not released.
+Must never: depend on the time or place of the build: the time is the commit's, the serial number comes from the content.
 """
 
 import json
@@ -15,10 +15,10 @@ from deploy.release.errors import ReleaseError
 from deploy.release.lock import Pinned
 
 Licence = Callable[[str], str]
-"""Takes the name of a package and returns its licence; empty when nobody knows."""
+"""Takes the name of a package and returns its licence; empty if unknown."""
 
 _CLASSIFIER: Final = "License :: OSI Approved :: "
-# What packages write where an SPDX identifier is meant. "BSD License" is not here: it does not say which one.
+# What packages write instead of an SPDX identifier. "BSD License" is not here: it does not say which one.
 _SPELLINGS: Final = {
     **{
         name: name
@@ -53,7 +53,7 @@ def installed_licence(name: str) -> str:
 
 
 def known_licence(package: Pinned, licence: Licence = installed_licence) -> str:
-    """Return the licence of a package; refuses one that nobody knows."""
+    """Return the licence of a package; refuses an unknown one."""
     declared = licence(package.name)
     if not declared:
         raise ReleaseError(
@@ -63,7 +63,7 @@ def known_licence(package: Pinned, licence: Licence = installed_licence) -> str:
 
 
 def timestamp(epoch_s: int) -> str:
-    """Return a time as both forms of a bill want it."""
+    """Return a time in the form of both formats."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -79,7 +79,7 @@ def licence_list(packages: list[Pinned], licence: Licence = installed_licence) -
 
 
 def bill(packages: list[Pinned], *, version: str, epoch_s: int, licence: Licence = installed_licence) -> str:
-    """Return the document; refuses a package whose licence nobody knows."""
+    """Return the document; refuses a package with an unknown licence."""
     ours = f"pkg:pypi/bigfleet@{version}"
     document: dict[str, Any] = {
         "bomFormat": "CycloneDX",
@@ -122,7 +122,7 @@ def _component(package: Pinned, licence: Licence) -> dict[str, Any]:
 
 
 def needs(packages: list[Pinned], ours: str) -> list[tuple[str, list[str]]]:
-    """Return for us and every package what it needs, all by their package URLs."""
+    """Return the dependencies of BigFleet and of every package by package URL."""
     by_name: dict[str, list[str]] = {}
     for package in packages:
         by_name.setdefault(package.name, []).append(package.reference)

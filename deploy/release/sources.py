@@ -1,6 +1,6 @@
-"""The files that a release is made from, and the commit they are.
+"""The source files of a release, and their commit.
 
-Why: a release must not depend on what else lies in a checkout, on file modes or on when it is made; so it is made from an
+Why: a release must not depend on other files in a checkout, on file modes or on the time of the build; so it is built from an
 export of its own, with the time of the commit as its only time.
 Must never: read a file that git does not know.
 """
@@ -22,7 +22,7 @@ _RUNS: Final = 0o755
 
 @dataclass(frozen=True)
 class Commit:
-    """The commit a release is made from."""
+    """The commit of a release."""
 
     id: str
     epoch_s: int
@@ -35,7 +35,7 @@ def head(root: Path = ROOT) -> Commit:
 
 
 def changed_files(root: Path = ROOT) -> list[str]:
-    """Return what differs from the commit that is checked out; nothing in a clean clone."""
+    """Return the differences from the commit that is checked out; empty in a clean clone."""
     return _git(root, "status", "--porcelain", "--untracked-files=all").decode().splitlines()
 
 
@@ -47,7 +47,7 @@ def export_commit(into: Path, commit: str, root: Path = ROOT) -> None:
 
 
 def export_tree(into: Path, root: Path = ROOT) -> None:
-    """Write the files that git knows or would take, as they are now: to try a release before it is committed."""
+    """Write the tracked and new files in their current state, to try a release before the commit."""
     listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").decode()
     for name in filter(None, listed.split("\0")):
         if (root / name).is_file():
@@ -57,7 +57,7 @@ def export_tree(into: Path, root: Path = ROOT) -> None:
 
 
 def _settle_modes(root: Path) -> None:
-    """Leave of every file's mode whether it runs; the rest is the umask of whoever made the checkout."""
+    """Keep only the executable bit of every file's mode; the rest depends on the umask."""
     for path in root.rglob("*"):
         if path.is_file() and not path.is_symlink():
             path.chmod(_RUNS if path.stat().st_mode & 0o100 else _ONLY_OWNER_WRITES)

@@ -1,6 +1,6 @@
-"""The bill of materials once more, as SPDX 2.3 JSON, for tools that read only that.
+"""The bill of materials as SPDX 2.3 JSON, for tools that read only that.
 
-Must never: say more than the lock file does; what is not known is NOASSERTION, as the format wants it.
+Must never: state more than the lock file does; unknown values are NOASSERTION, as the format requires.
 """
 
 import json
@@ -18,10 +18,10 @@ _OURS: Final = "SPDXRef-bigfleet"
 def document(
     packages: list[Pinned], *, version: str, epoch_s: int, licence: Licence = installed_licence
 ) -> str:
-    """Return the document; refuses a package whose licence nobody knows."""
+    """Return the document; refuses a package with an unknown licence."""
     ours = f"pkg:pypi/bigfleet@{version}"
     ids = {ours: _OURS, **{package.reference: _id(package) for package in packages}}
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
@@ -43,9 +43,9 @@ def document(
             ),
         ],
     }
-    number = uuid5(NAMESPACE_URL, json.dumps(told, sort_keys=True))
-    told["documentNamespace"] = f"https://spdx.org/spdxdocs/bigfleet-{version}-{number}"
-    return json.dumps(told, indent=2, sort_keys=True) + "\n"
+    number = uuid5(NAMESPACE_URL, json.dumps(fields, sort_keys=True))
+    fields["documentNamespace"] = f"https://spdx.org/spdxdocs/bigfleet-{version}-{number}"
+    return json.dumps(fields, indent=2, sort_keys=True) + "\n"
 
 
 def _id(package: Pinned) -> str:

@@ -1,6 +1,6 @@
 """Reads the version from the one place that states it.
 
-Must never: import the package it asks: the sources may be another version than the one that runs.
+Must never: import the package: the sources may have another version than the running one.
 """
 
 import re

@@ -156,9 +156,9 @@ def _dashboard(_machines: int) -> Part:
     answers, explained = measured["answers"], [path for path in measured["answers"] if "explain" in path]
     values = {
         DASHBOARD_BARS[0].name: max(
-            told["first_ms"] for path, told in answers.items() if path not in explained
+            times["first_ms"] for path, times in answers.items() if path not in explained
         ),
-        DASHBOARD_BARS[1].name: max(told["plain_bytes"] for told in answers.values()),
+        DASHBOARD_BARS[1].name: max(times["plain_bytes"] for times in answers.values()),
         DASHBOARD_BARS[2].name: max(answers[path]["first_ms"] for path in explained),
     }
     return measured, judge(DASHBOARD_BARS, values)

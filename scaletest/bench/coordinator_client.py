@@ -4,7 +4,7 @@ Why: on two cores the clients take from the replicas whatever they use themselve
 call than a follower does. What arrives at the server is what that client would send: HTTP/2, header compression with a
 dynamic table, one connection per client.
 Must never: count what was not acknowledged. A call that succeeds has a message in its answer, a refused one has none; and what
-was counted is looked up in the coordinator's tables at the end by whoever started this.
+was counted is looked up in the coordinator's tables at the end by the process that started this.
 
 Each client assigns one new domain after another, the next when the last was acknowledged. Printed at the end, as JSON: how many
 answers came in the measured time, how long each took in nanoseconds, how many each client has got in all, and the processor time.

@@ -1,7 +1,7 @@
 """Measures the coordinator on this machine: three synced replicas, clients in processes of their own, all over gRPC.
 
 Bars: coordinator 19 item 7. Times are of the wall, so they are worth what the machine is worth while it measures; the
-processor time per committed command is printed beside them, since that depends on nobody else.
+processor time per committed command is printed beside them, since that does not depend on other processes.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ async def _clients(cluster: ProcessCluster, leader: int, name: str) -> Any:  # A
 
 
 async def lone_client(directory: Path) -> dict[str, float]:
-    """Return how long one write after the other takes when nobody else writes."""
+    """Return how long one write after the other takes without other writers."""
     async with ProcessCluster(directory, proxied=False, forked=False) as cluster:
         cluster.start_all()
         await cluster.formed()

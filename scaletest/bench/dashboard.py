@@ -140,7 +140,7 @@ async def standing(machines: int, needs: int) -> AsyncIterator[tuple[str, Standi
         await dashboard.start()
         stack.push_async_callback(dashboard.stop)
         await dashboard.fleet.watcher.once()
-        # Its own look on a timer would fall into somebody's answer; it is measured by itself.
+        # A poll of the watcher on its timer would fall into an answer; it is measured separately.
         watcher.EVERY_S = 3_600.0  # type: ignore[misc]
         yield f"http://127.0.0.1:{dashboard.port}", shard, dashboard
 
@@ -165,7 +165,7 @@ async def measure(machines: int, needs: int, only: Sequence[str] = ()) -> dict[s
         before = time.process_time()
         await dashboard.fleet.watcher.once()
         look_ms = round((time.process_time() - before) * 1000, 1)
-        # The machines stand here as Python objects too, which no shard has; the collector is not to walk them in an answer.
+        # This process also has the machines as Python objects, unlike a shard; the collector must not visit them in an answer.
         gc.collect()
         young, middle, _ = gc.get_threshold()
         gc.set_threshold(young, middle, NEVER)
@@ -206,7 +206,7 @@ def _bar_ms(path: str) -> float:
 
 
 def settle() -> None:
-    """Do what a shard has done by the time somebody asks about a decision (`bigfleet.app.garbage`).
+    """Do what a shard has done before a reader asks about a decision (`bigfleet.app.garbage`).
 
     What lives is set aside, and the C library has joined the pieces of memory that the decision before gave back: it does that
     at the next request for more than a page or so, takes a tenth of a second for it, and here that would be an answer's.
@@ -217,7 +217,7 @@ def settle() -> None:
 
 
 def next_cycle(shard: StandingShard) -> None:
-    """Let the shard decide once more on the same machines and needs: a decision for which nobody has prepared anything."""
+    """Let the shard decide once more on the same machines and needs: a decision without a cached answer."""
     view = shard.last_cycle()
     if view is None:
         raise RuntimeError("the shard has completed no cycle")

@@ -1,14 +1,14 @@
 """What ten open browsers on the dashboard beside a shard cost its cycles (dashboard 9, item 19).
 
 `python -m scaletest.bench.dashboard_share MACHINES SECONDS PAIRS` runs a shard with `--dashboard-addr`, lets a simulated cluster ask
-for something else every few seconds, and measures pairs of short stretches: nobody looks, ten readers look, in turn first one
+for something else every few seconds, and measures pairs of short stretches: without readers, with ten readers, in turn first one
 and first the other. A reader does what an open page does: it holds a stream and asks for its page again after every notice.
 
 Why pairs: a machine is slower and faster for minutes at a time, by more than what is looked for. The two stretches of a pair lie
-seconds apart, so that differences within pairs leave that out; how sure they are is told by drawing pairs anew, many times.
-Printed as JSON: for mean and p99 of the cycle, as the shard itself tells it, and for the CPU of its process by cycle, how many
+seconds apart, so that differences within pairs leave that out; their confidence comes from resampling the pairs many times.
+Printed as JSON: for mean and p99 of the cycle, as the shard reports it, and for the CPU of its process by cycle, how many
 per cent they are higher with readers, each as [2.5 %, middle, 97.5 %]. Item 19 holds where the last number of `p99` is below 1,
-fails where the first is above, and is not told else: more pairs are needed. 20000 10 30 takes less than twelve minutes.
+fails where the first is above, and is undecided otherwise: more pairs are needed. 20000 10 30 takes less than twelve minutes.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ def higher(pairs: Sequence[tuple[Stretch, Stretch]], of: Callable[[Sequence[Stre
     return [round(found[int(part * (DRAWS - 1))], 2) for part in (0.025, 0.5, 0.975)]
 
 
-def told(pairs: Sequence[tuple[Stretch, Stretch]]) -> dict[str, object]:
+def summary(pairs: Sequence[tuple[Stretch, Stretch]]) -> dict[str, object]:
     """The figures of all pairs."""
 
     def pooled(parts: Sequence[Stretch]) -> list[float]:
@@ -170,7 +170,7 @@ async def measure(machines: int, seconds: float, count: int) -> dict[str, object
                 with suppress(ProcessLookupError):
                     process.terminate()
                 await process.wait()
-    return {"machines": machines, "seconds": seconds, "pairs": len(pairs), **told(pairs)}
+    return {"machines": machines, "seconds": seconds, "pairs": len(pairs), **summary(pairs)}
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ async def _fill(cluster: Cluster, requests: int) -> float:
 
 
 async def _change(shard: ScriptedShard, seconds: int) -> None:
-    """Tell of so many machines per second, each going through its states."""
+    """Report so many machines per second, each of which goes through its states."""
     began = time.monotonic()
     for number in range(seconds * EVENTS_PER_SECOND):
         machine, turn = number % MACHINES, number // MACHINES

@@ -1,6 +1,6 @@
 """The fleet and the demand of the shard's benchmark: every cluster is served exactly, and a tenth is free.
 
-Why: a shard in its steady state has nothing to do but look; what it costs to look at everything is what is measured.
+Why: in its steady state a shard only reads its inventory; this measures the cost of reading all of it.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ prints `connected`; then obeys lines on standard input, answering each with one 
     steady SECONDS CHANGES_PER_SECOND   repeat every cluster's demand every 10 s, and change some
     burst MACHINES                      ask for so many machines more, spread over the clusters, and wait for them
     deaf CLUSTER                        stop reading on one session
-Latencies are from sending a roll-up to the frame that tells of the action it led to.
+Latencies are from sending a roll-up to the frame that reports the resulting action.
 """
 
 import asyncio
@@ -107,7 +107,7 @@ class Board:
         self.to_action: list[float] = []
         self.configured: list[float] = []
 
-    def told(self) -> dict[str, object]:
+    def summary(self) -> dict[str, object]:
         lags = sorted(self.to_action)
         return {
             "rollups": self.sent,
@@ -167,14 +167,14 @@ async def _run(port: int, size: FleetSize) -> None:
     while line := await asyncio.to_thread(sys.stdin.readline):
         verb, *rest = line.split()
         board.clear()
-        told: dict[str, object] = {}
+        result: dict[str, object] = {}
         if verb == "steady":
             await _steady(operators, float(rest[0]), float(rest[1]))
         elif verb == "burst":
-            told = await _burst(operators, int(rest[0]), board)
+            result = await _burst(operators, int(rest[0]), board)
         elif verb == "deaf":
             operators[int(rest[0])].deaf = True
-        print(json.dumps({"verb": verb, **told, **board.told()}), flush=True)
+        print(json.dumps({"verb": verb, **result, **board.summary()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def test_a_good_answer_is_remembered_and_a_bad_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers = [["one 1.0: no wheel for Linux on aarch64"], []]
-    monkeypatch.setattr("release.platforms.missing", lambda *_: answers.pop(0))
+    monkeypatch.setattr("deploy.release.platforms.missing", lambda *_: answers.pop(0))
     argv, environ = ["--installed", str(tmp_path)], {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     assert main(argv, environ) == 1
     assert capsys.readouterr().err == "platforms: one 1.0: no wheel for Linux on aarch64\n"

@@ -74,14 +74,14 @@ def test_a_newcomer_sees_a_fleet_that_lives_and_outlives_a_kill(tmp_path: Path) 
     with all_in_one(tmp_path / "first", data) as program:
         program.wait("machines join", lambda: "joined web" in program.text())
         program.wait("the dashboard counts them", lambda: works(program))
-        told = program.text()
+        message = program.text()
         for words in (
             "shard        127.0.0.1:",
             "coordinator  127.0.0.1:",
             "stop         Ctrl-C",
             "bigfleet explain --shard",
         ):
-            assert words in told
+            assert words in message
         program.wait("the shard has registered", lambda: dashboard(program, "/api/v1/topology").get("shards"))
         program.wait(
             "its report is there", lambda: dashboard(program, "/api/v1/shard-reports").get("reports")

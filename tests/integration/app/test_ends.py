@@ -1,4 +1,4 @@
-"""How every program ends: with 1 when any part of it ends by itself, with 0 when it is told to, with one line when it cannot start.
+"""How every program ends: with 1 when any part of it ends by itself, with 0 when it is message to, with one line when it cannot start.
 
 Packaging 7 items 7 and 8, decision S18. The programs run in this process, so that a part of each can be ended from outside.
 """
@@ -58,7 +58,7 @@ def listening(*flags: str) -> list[str]:
 
 
 def chosen(*flags: str) -> list[str]:
-    """Choose free ports here, where one part of a program dials what another one was told to listen on."""
+    """Choose free ports here, where one part of a program dials what another one was message to listen on."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(socket.socket())) for _ in flags]
         for each in sockets:
@@ -233,7 +233,7 @@ def taken() -> Iterator[str]:
         yield f"127.0.0.1:{other.getsockname()[1]}"
 
 
-def told(main: Main, argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def message(main: Main, argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Return the code of a program and the only line that it said."""
     code = main([*argv, "--log-level", "error"])
     # The transport library complains in a line of its own, before ours.
@@ -249,7 +249,7 @@ def test_a_taken_port_is_one_line_and_exit_1_7(
     main, argv = commands(tmp_path)[program]
     # A lone coordinator has no peers and leaves its Raft port alone. The all-in-one has a test of its own.
     for at in [at for at, word in enumerate(argv) if word == FREE and argv[at - 1] != "--raft-bind"]:
-        code, line = told(main, [*argv[:at], taken, *argv[at + 1 :]], capsys)
+        code, line = message(main, [*argv[:at], taken, *argv[at + 1 :]], capsys)
         assert (code, taken in line) == (1, True), f"{argv[at - 1]}: {line}"
 
 
@@ -266,7 +266,7 @@ def test_an_unwritable_data_directory_is_one_line_and_exit_1_7(
     program: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, argv = commands(tmp_path)[program]
-    code, line = told(main, [*argv, flag, "/proc/nowhere"], capsys)
+    code, line = message(main, [*argv, flag, "/proc/nowhere"], capsys)
     assert (code, "/proc/nowhere" in line) == (1, True), line
 
 
@@ -275,7 +275,7 @@ def test_half_a_tls_set_is_one_line_and_exit_2_7(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, argv = commands(tmp_path)[program]
-    code, line = told(main, [*argv, "--tls-cert", "x.pem"], capsys)
+    code, line = message(main, [*argv, "--tls-cert", "x.pem"], capsys)
     assert (code, "without --tls-key, --tls-ca" in line) == (2, True), line
 
 
@@ -295,5 +295,5 @@ def test_a_missing_flag_is_one_line_and_exit_2_7(
 ) -> None:
     main, argv = commands(tmp_path)[program]
     at = argv.index(flag)
-    code, line = told(main, argv[:at] + argv[at + 2 :], capsys)
+    code, line = message(main, argv[:at] + argv[at + 2 :], capsys)
     assert (code, f"{flag}: missing" in line) == (2, True), line

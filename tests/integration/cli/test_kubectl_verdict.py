@@ -53,7 +53,7 @@ async def ask(shard: Shard) -> tuple[str, ...]:
         await server.stop(1)
 
 
-async def test_the_verdict_of_the_last_cycle_is_told() -> None:
+async def test_the_verdict_of_the_last_cycle_is_reported() -> None:
     shard = Shard()
     assert await ask(shard) == ("cycle 9: covered by 2 machines",)
     assert shard.asked == ["eu-1"]

@@ -96,7 +96,7 @@ BUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "un
 @pytest.mark.parametrize(
     "argv", [["version"], ["--help"], ["completion", "bash"], ["certs", "issue", "-h"]], ids=" ".join
 )
-def test_a_reader_that_left_hears_no_complaint(argv: list[str], unbuffered: str) -> None:
+def test_a_closed_pipe_is_not_an_error(argv: list[str], unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)  # before anything is written, so that writing must meet the closed end
     try:
@@ -111,7 +111,7 @@ def test_a_reader_that_left_hears_no_complaint(argv: list[str], unbuffered: str)
 
 
 @BUFFERED
-def test_a_full_disk_is_told(unbuffered: str) -> None:
+def test_a_full_disk_is_reported(unbuffered: str) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
     script = f"{sys.executable} cmd/bigfleet version > /dev/full"

@@ -177,13 +177,13 @@ def test_an_unknown_key_and_an_unknown_variable_are_named_3(
     prefix = entry.command.settings.model_config.get("env_prefix", "")
     words = list(entry.row.words)
     (tmp_path / "config.yaml").write_text("no-such-key: 1\n", encoding="utf-8")
-    for argv, environ, told in (
+    for argv, environ, message in (
         ([*words, "--config", str(tmp_path / "config.yaml")], {}, "unknown key no-such-key"),
         (words, {f"{prefix}NO_SUCH_KEY": "1"}, f"unknown environment variable {prefix}NO_SUCH_KEY"),
     ):
         code, out, err = run(PROGRAMS[program], argv, environ)
         assert (code, out, err.count("\n")) == (2, "", 1), err
-        assert told in err
+        assert message in err
 
 
 def run(program: CliProgram, argv: list[str], environ: dict[str, str]) -> tuple[int, str, str]:

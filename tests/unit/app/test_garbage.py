@@ -1,4 +1,4 @@
-"""Garbage collection at chosen moments: short every second, whole once an hour."""
+"""Garbage collection at chosen times: partial every second, full once an hour."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from bigfleet.testing.process import virtual_process
 
 
 class Node:
-    """Something that can be part of a cycle."""
+    """An object that can be part of a cycle."""
 
     other: "Node"
 
@@ -24,7 +24,7 @@ def as_it_was() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_what_lives_is_set_aside_and_a_cycle_that_died_there_goes_within_the_hour() -> None:
+def test_live_objects_are_frozen_and_dead_cycles_among_them_are_collected_within_the_hour() -> None:
     async def story() -> None:
         clock = virtual_process().clock
         task = asyncio.ensure_future(freeze_live_objects(clock))
@@ -43,7 +43,7 @@ def test_what_lives_is_set_aside_and_a_cycle_that_died_there_goes_within_the_hou
     run_virtual(story())
 
 
-def test_python_never_looks_at_all_of_them_by_itself_meanwhile() -> None:
+def test_python_starts_no_full_collection_itself() -> None:
     whole: list[int] = []
 
     def note(phase: str, info: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""The table of the kubectl plugin: every verb is described, and flags may stand before the verb, as kubectl's do."""
+"""The table of the kubectl plugin: every verb is described, and flags may come before the verb, as in kubectl."""
 
 from bigfleet.app.kubectl_bigfleet import PROGRAM
 from bigfleet.cli.framework.options import options_of

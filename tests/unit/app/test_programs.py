@@ -1,4 +1,4 @@
-"""The command tables: every row leads somewhere, and no two commands get in each other's way."""
+"""The command tables: every row names a command, and no two commands conflict."""
 
 import pytest
 

@@ -5,7 +5,7 @@ import sys
 from bigfleet.app.switch_interval import SWITCH_INTERVAL_S, short_switch_interval
 
 
-def test_nobody_waits_longer_than_a_millisecond_while_it_lasts() -> None:
+def test_the_switch_interval_is_a_millisecond_inside_the_block() -> None:
     before_s = sys.getswitchinterval()
     with short_switch_interval():
         assert abs(sys.getswitchinterval() - SWITCH_INTERVAL_S) < 1e-6

@@ -21,7 +21,7 @@ def refused(*flags: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--replicas", "3"], "--raft-secret-file: missing"),
         (["--replicas", "2", "--raft-secret-file", "s"], "--replicas: found 2, allowed is 1 or 3"),
@@ -39,12 +39,12 @@ def refused(*flags: str) -> str:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_flag_that_cannot_work_is_one_line_and_exit_2(
-    flags: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s").write_bytes(b"x" * 32)
     (tmp_path / "short").write_bytes(b"x" * 31)
     said = refused(*flags)
     assert said.startswith("bigfleet: ")
-    assert told in said
+    assert message in said
     assert not (tmp_path / "coord-data").exists()

@@ -9,7 +9,7 @@ from bigfleet.app.coordinator.serve import not_alive
 
 @dataclass
 class Silent:
-    """A log whose own thread was last heard so long ago."""
+    """A log whose thread last ran so long ago."""
 
     seconds: float
 

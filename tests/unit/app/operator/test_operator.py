@@ -24,7 +24,7 @@ def run(*flags: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("flags", "code", "told"),
+    ("flags", "code", "message"),
     [
         pytest.param(["--shard-addr=a:1"], 2, "--cluster-id", id="2 no cluster id"),
         pytest.param(["--cluster-id=c"], 2, "--shard-addr", id="2 no shard address"),
@@ -48,15 +48,15 @@ def run(*flags: str) -> tuple[int, str]:
         pytest.param([*NEEDED], 1, "no way into a cluster", id="no cluster at all"),
     ],
 )
-def test_what_ends_it_at_start_is_told_in_a_sentence(flags: list[str], code: int, told: str) -> None:
+def test_an_error_at_start_is_one_sentence(flags: list[str], code: int, message: str) -> None:
     found, text = run(*flags)
     assert found == code
-    assert told in text
+    assert message in text
     assert "Traceback" not in text
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("a\n{{.Nope}}", "line 2: '.Nope'"),
         ("{{if .ClusterID}}", "line 1: 'if'"),
@@ -64,11 +64,11 @@ def test_what_ends_it_at_start_is_told_in_a_sentence(flags: list[str], code: int
         ('{{template "x"}}', "line 1: 'template'"),
     ],
 )
-def test_36_a_bad_template_ends_it_with_line_and_word(tmp_path: Path, source: str, told: str) -> None:
+def test_36_a_bad_template_ends_it_with_line_and_word(tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "join.tmpl").write_text(source)
     code, text = run(*NEEDED, f"--bootstrap-template-file={tmp_path / 'join.tmpl'}")
     assert code == 1
-    assert told in text
+    assert message in text
 
 
 def test_the_flags_reach_the_operator() -> None:

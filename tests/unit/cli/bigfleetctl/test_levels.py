@@ -1,4 +1,4 @@
-"""What `bigfleetctl status` says about levels of commands, before, during and after an upgrade (decision C12)."""
+"""The command level in `bigfleetctl status` before, during and after an upgrade (decision C12)."""
 
 import pytest
 
@@ -25,10 +25,10 @@ def replica(name: str, known: int | None) -> dict[str, object]:
         "one is away",
         "all know it",
         "raised",
-        "nobody leads, or an old leader",
+        "no leader, or an old one",
     ],
 )
-def test_status_says_which_level_holds_and_who_is_waited_for(
+def test_status_shows_the_level_and_the_replicas_to_upgrade(
     level: int, known: tuple[int | None, ...], said: str | None
 ) -> None:
     rows = [replica(name, knows) for name, knows in zip("abc", known, strict=True)]

@@ -1,4 +1,4 @@
-"""How a program ends: one line, one number, and help on every level."""
+"""How a program ends: one line, one exit code, and help on every level."""
 
 from collections.abc import Callable
 from io import StringIO
@@ -50,7 +50,7 @@ def test_help_of_a_group_lists_its_commands(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         ([], "a command is missing, allowed is one of serve, needy, tools; see sample --help"),
         (["tools"], "a command is missing, allowed is one of fail; see sample tools --help"),
@@ -59,14 +59,14 @@ def test_help_of_a_group_lists_its_commands(run: Run) -> None:
         (["--dry-run"], "unknown flag --dry-run before a command"),
     ],
 )
-def test_what_leads_to_no_command_is_exit_2_with_a_way_out(run: Run, argv: list[str], told: str) -> None:
+def test_what_leads_to_no_command_is_exit_2_with_a_way_out(run: Run, argv: list[str], message: str) -> None:
     code, out, err = run(*argv)
     assert (code, out) == (2, "")
-    assert err.startswith(f"sample: {told}")
+    assert err.startswith(f"sample: {message}")
     assert err.count("\n") == 1
 
 
-def test_common_flags_may_stand_before_the_command(run: Run) -> None:
+def test_common_flags_may_come_before_the_command(run: Run) -> None:
     code, out, _ = run("--output", "json", "--log-level=debug", "serve", "--dry-run")
     assert code == 0
     assert '"dry_run": "True"' in out
@@ -91,11 +91,11 @@ def test_a_reader_that_went_away_is_no_failure(run: Run) -> None:
     assert run("tools", "fail", "pipe") == (0, "", "")
 
 
-def test_a_refused_file_is_told_with_its_name(run: Run) -> None:
+def test_a_refused_file_is_reported_with_its_name(run: Run) -> None:
     assert run("tools", "fail", "disk") == (1, "", "sample: /data: Permission denied\n")
 
 
-def test_a_command_cut_short_does_not_claim_success(run: Run) -> None:
+def test_an_interrupted_command_does_not_claim_success(run: Run) -> None:
     assert run("tools", "fail", "interrupt") == (1, "", "sample: interrupted before it had finished\n")
 
 

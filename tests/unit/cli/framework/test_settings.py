@@ -93,7 +93,7 @@ def test_without_flags_every_listener_is_on_loopback(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["--cycle-interval", "ten"], "--cycle-interval: found 'ten', allowed is a duration such as"),
         (["--listen", "7780"], "--listen: found '7780', allowed is host:port"),
@@ -113,37 +113,37 @@ def test_without_flags_every_listener_is_on_loopback(run: Run) -> None:
     ],
 )
 def test_a_wrong_flag_is_one_line_with_the_field_and_what_is_allowed(
-    run: Run, argv: list[str], told: str
+    run: Run, argv: list[str], message: str
 ) -> None:
-    assert told in refusal(run, "serve", *argv)
+    assert message in refusal(run, "serve", *argv)
 
 
-def test_a_wrong_variable_is_told_with_its_name(run: Run) -> None:
-    told = refusal(run, "serve", BIGFLEET_SERVE_CYCLE_INTERVAL="10")
+def test_a_wrong_variable_is_reported_with_its_name(run: Run) -> None:
+    message = refusal(run, "serve", BIGFLEET_SERVE_CYCLE_INTERVAL="10")
     assert (
         "--cycle-interval: found '10' in environment BIGFLEET_SERVE_CYCLE_INTERVAL, allowed is a duration"
-        in told
+        in message
     )
 
 
-def test_all_wrong_values_are_told_in_the_same_line(run: Run) -> None:
-    told = refusal(run, "serve", "--listen=x", "--cycle-interval=x")
-    assert "--listen:" in told
-    assert "--cycle-interval:" in told
+def test_all_wrong_values_are_reported_in_the_same_line(run: Run) -> None:
+    message = refusal(run, "serve", "--listen=x", "--cycle-interval=x")
+    assert "--listen:" in message
+    assert "--cycle-interval:" in message
 
 
 def test_a_masked_value_is_not_repeated_in_an_error(run: Run, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("dsn: [hunter2]\n")
-    told = refusal(run, "serve", "--config", str(config))
-    assert "--dsn: found a value" in told
-    assert "hunter2" not in told
+    message = refusal(run, "serve", "--config", str(config))
+    assert "--dsn: found a value" in message
+    assert "hunter2" not in message
 
 
 def test_a_missing_required_flag_is_named_with_every_way_to_give_it(run: Run) -> None:
-    told = refusal(run, "needy")
-    assert "--cluster-id: missing" in told
-    assert "BIGFLEET_NEEDY_CLUSTER_ID" in told
+    message = refusal(run, "needy")
+    assert "--cluster-id: missing" in message
+    assert "BIGFLEET_NEEDY_CLUSTER_ID" in message
 
 
 def test_an_empty_required_flag_is_refused(run: Run) -> None:
@@ -163,10 +163,10 @@ def test_an_empty_required_flag_is_refused(run: Run) -> None:
     ],
 )
 def test_a_partial_tls_set_is_refused_naming_what_is_missing(run: Run, argv: list[str]) -> None:
-    told = refusal(run, "serve", *argv)
-    assert "allowed is all three TLS flags or none" in told
+    message = refusal(run, "serve", *argv)
+    assert "allowed is all three TLS flags or none" in message
     for flag in ("--tls-cert", "--tls-key", "--tls-ca"):
-        assert flag in told
+        assert flag in message
 
 
 def test_a_whole_tls_set_may_come_from_several_sources(run: Run, tmp_path: Path) -> None:
@@ -177,9 +177,10 @@ def test_a_whole_tls_set_may_come_from_several_sources(run: Run, tmp_path: Path)
 
 
 def test_an_unknown_variable_under_the_own_prefix_is_refused_by_name(run: Run) -> None:
-    told = refusal(run, "serve", BIGFLEET_SERVE_DRY_RUM="1")
+    message = refusal(run, "serve", BIGFLEET_SERVE_DRY_RUM="1")
     assert (
-        "unknown environment variable BIGFLEET_SERVE_DRY_RUM (did you mean BIGFLEET_SERVE_DRY_RUN?)" in told
+        "unknown environment variable BIGFLEET_SERVE_DRY_RUM (did you mean BIGFLEET_SERVE_DRY_RUN?)"
+        in message
     )
 
 
@@ -199,7 +200,7 @@ def test_a_kept_variable_of_the_original_sets_its_flag_unless_ours_does(run: Run
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("dry-rum: true", "unknown key dry-rum (did you mean dry-run?)"),
         ("dry_run: true", "unknown key dry_run"),
@@ -217,14 +218,14 @@ def test_a_kept_variable_of_the_original_sets_its_flag_unless_ours_does(run: Run
     ],
 )
 def test_a_wrong_config_file_is_refused_naming_the_key(
-    run: Run, tmp_path: Path, text: str, told: str
+    run: Run, tmp_path: Path, text: str, message: str
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(text)
-    assert told in refusal(run, "serve", "--config", str(config))
+    assert message in refusal(run, "serve", "--config", str(config))
 
 
-def test_a_config_file_that_is_not_there_is_told(run: Run, tmp_path: Path) -> None:
+def test_a_config_file_that_is_not_there_is_reported(run: Run, tmp_path: Path) -> None:
     assert "No such file" in refusal(run, "serve", "--config", str(tmp_path / "absent"))
 
 

@@ -1,4 +1,4 @@
-"""`kubectl bigfleet why`: what a pod's objects come to (decision O5; operator 13)."""
+"""`kubectl bigfleet why`: the conclusion from a pod's objects (decision O5; operator 13)."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -49,7 +49,7 @@ def node(name: str, phase: str, zone: str = "a", **status: Any) -> dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("case", "words"),
+    ("facts", "words"),
     [
         pytest.param(PodFacts(pod("Succeeded")), "requests nothing", id="finished"),
         pytest.param(PodFacts(pod(schedulingGates=[{"name": "g"}])), "scheduling gates (g)", id="gated"),
@@ -61,7 +61,9 @@ def node(name: str, phase: str, zone: str = "a", **status: Any) -> dict[str, Any
             id="left out",
         ),
         pytest.param(PodFacts(pod(), request("", LATELY)), "with its next roll-up", id="not yet reported"),
-        pytest.param(PodFacts(pod(), request("Pending")), "see its /readyz", id="nobody reports"),
+        pytest.param(
+            PodFacts(pod(), request("Pending")), "see its /readyz", id="the operator does not report"
+        ),
         pytest.param(
             PodFacts(pod(), request(), [node("un-2", "Registered"), node("un-1", "Registered", "b")]),
             "on its way: un-2",
@@ -79,33 +81,33 @@ def node(name: str, phase: str, zone: str = "a", **status: Any) -> dict[str, Any
         pytest.param(PodFacts(None, request()), "--shard asks it why", id="a request without a pod"),
     ],
 )
-def test_it_comes_to(case: PodFacts, words: str) -> None:
-    assert words in conclusion(case, NOW)
-    assert describe_pod(case, NOW)["so"] == conclusion(case, NOW)
+def test_the_conclusion_is(facts: PodFacts, words: str) -> None:
+    assert words in conclusion(facts, NOW)
+    assert describe_pod(facts, NOW)["so"] == conclusion(facts, NOW)
 
 
-def test_the_story_names_everything_that_was_found() -> None:
+def test_the_report_names_everything_that_was_found() -> None:
     event = {"reason": "BringingNode", "message": "a node", "lastTimestamp": LATELY, "metadata": {}}
-    case = PodFacts(
+    facts = PodFacts(
         pod(),
         request(),
         [node("un-1", "Ready", nodeRef={"name": "n1"}), node("un-2", "Failed", lastError="no host")],
         [event],
         ("covered",),
     )
-    story = describe_pod(case, NOW)
-    assert story["pod"] == "shop/cart-0, Pending for 10m: 0/3 nodes are available"
-    assert story["request"] == "shop/cr-pod-cart-0-5f0c, Acknowledged for 10m"
-    assert story["asks for"] == [
+    report = describe_pod(facts, NOW)
+    assert report["pod"] == "shop/cart-0, Pending for 10m: 0/3 nodes are available"
+    assert report["request"] == "shop/cr-pod-cart-0-5f0c, Acknowledged for 10m"
+    assert report["asks for"] == [
         "cpu 1",
         "priority 1000",
         "nodes with zone In a",
         "together in one rack",
         "an interruption costs 4096 dollars",
     ]
-    assert story["nodes for it"] == ["un-1 Ready as n1", "un-2 Failed: no host"]
-    assert story["events"] == ["5s ago BringingNode: a node"]
-    assert story["shard says"] == ["covered"]
+    assert report["nodes for it"] == ["un-1 Ready as n1", "un-2 Failed: no host"]
+    assert report["events"] == ["5s ago BringingNode: a node"]
+    assert report["shard says"] == ["covered"]
 
 
 def test_a_node_too_small_for_the_pod_is_not_on_its_way_for_it() -> None:  # ADR-0167
@@ -121,7 +123,7 @@ def test_a_request_without_requirements_asks_for_any_node() -> None:
     assert "any node" in str(describe_pod(PodFacts(pod(), plain), NOW)["asks for"])
 
 
-def test_an_operator_that_nobody_knows_suits_no_node() -> None:
+def test_an_unknown_operator_matches_no_node() -> None:
     odd = request()
     odd["spec"]["requirements"] = [{"key": "zone", "operator": "Gt", "values": ["1"]}]
     assert suitable_nodes(odd, [node("un-1", "Ready")]) == []

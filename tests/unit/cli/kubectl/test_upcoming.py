@@ -1,4 +1,4 @@
-"""`kubectl bigfleet upcoming`: what comes and goes, in the order of its life."""
+"""`kubectl bigfleet upcoming`: machines that join or leave, by phase."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ def node(name: str, phase: str, **status: Any) -> dict[str, Any]:
     }
 
 
-def test_machines_are_shown_in_the_order_of_their_life() -> None:
+def test_machines_are_listed_by_phase() -> None:
     nodes = [
         node("un-c", "Failed", lastError="no host"),
         node("un-b", "Ready", nodeRef={"name": "n1"}),

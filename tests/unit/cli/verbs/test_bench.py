@@ -78,7 +78,7 @@ def test_people_get_a_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["engine", "--profile", "6k"], "profile: found '6k', allowed is one of 5k,"),
         (["engine", "--only", "half_pass"], "only: found 'half_pass', allowed is one of index,"),
@@ -88,13 +88,13 @@ def test_people_get_a_table() -> None:
         (["race"], "unknown command 'race'"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_anything_is_built(argv: list[str], told: str) -> None:
+def test_what_cannot_be_measured_is_refused_before_anything_is_built(argv: list[str], message: str) -> None:
     code, stdout, stderr = bench(*argv)
     assert (code, stdout) == (2, "")
-    assert told in stderr
+    assert message in stderr
 
 
-def test_a_place_that_cannot_be_written_is_told_before_measuring(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported_before_measuring(tmp_path: Path) -> None:
     code, stdout, stderr = bench(
         "engine", "--profile", "tiny", "--out", tmp_path / "nowhere" / "figures.json"
     )
@@ -148,7 +148,7 @@ def test_a_comparison_can_be_read_by_programs(before: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("{}", "version: found nothing"),
         ("nonsense", "document: found broken JSON at line 1"),
@@ -156,14 +156,14 @@ def test_a_comparison_can_be_read_by_programs(before: Path, form: str) -> None:
     ],
 )
 def test_a_bad_file_is_refused_by_name_and_field(
-    before: Path, tmp_path: Path, content: str, told: str
+    before: Path, tmp_path: Path, content: str, message: str
 ) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text(content)
     for pair in ((bad, before), (before, bad)):
         code, stdout, stderr = bench("compare", *pair)
         assert (code, stdout) == (2, "")
-        assert f"{bad}: {told}" in stderr
+        assert f"{bad}: {message}" in stderr
 
 
 def test_figures_of_different_worlds_are_not_compared(before: Path, tmp_path: Path) -> None:

@@ -51,10 +51,10 @@ def test_a_certificate_of_each_role_has_its_one_identity(pki: Path, role: str, n
     )
     assert (code, err) == (0, "")
     assert out.startswith(f"issued {uri}, valid for 30 days, in {pki / name}: ")
-    told = shown(pki / name)
-    assert (told["role"], told["uris"], told["problems"]) == (role, [uri], [])
-    assert told["dns_names"] == ["localhost", "a.example.org", "b.example.org"]
-    assert told["not_after"] == "2026-12-16T12:00:00Z"
+    message = shown(pki / name)
+    assert (message["role"], message["uris"], message["problems"]) == (role, [uri], [])
+    assert message["dns_names"] == ["localhost", "a.example.org", "b.example.org"]
+    assert message["not_after"] == "2026-12-16T12:00:00Z"
 
 
 def test_the_files_are_named_as_secrets_mount_them_and_closed_to_others(pki: Path) -> None:
@@ -76,7 +76,7 @@ def test_nothing_is_overwritten(pki: Path, argv: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "told"),
+    ("argv", "code", "message"),
     [
         (["--role=shard", "--name=a/b"], 2, "A-Z a-z 0-9"),
         (
@@ -98,12 +98,12 @@ def test_nothing_is_overwritten(pki: Path, argv: Sequence[str]) -> None:
         (["--role=shard"], 2, "--name: missing"),
     ],
 )
-def test_a_certificate_that_nobody_would_accept_is_not_issued(
-    pki: Path, argv: Sequence[str], code: int, told: str
+def test_a_certificate_that_would_be_refused_is_not_issued(
+    pki: Path, argv: Sequence[str], code: int, message: str
 ) -> None:
     found, out, err = certs("issue", pki, *argv)
     assert (found, out) == (code, "")
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
     assert not (pki / "a").exists()
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_certificate_is_bad_input(tmp_path: Path) -> None:
     assert (code, err) == (2, f"bigfleet: {file}: is not a PEM certificate\n")
 
 
-def test_show_tells_what_is_wrong(pki: Path) -> None:
+def test_show_lists_what_is_wrong(pki: Path) -> None:
     certs("issue", pki, "--role", "shard", "--name", "shard-0", "--days", "1")
     assert shown(pki / "shard-0", now=NOW.replace(year=2027))["problems"] == ["expired"]
 

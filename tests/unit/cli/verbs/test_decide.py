@@ -1,4 +1,4 @@
-"""`bigfleet decide`: readable by default, to the byte as JSON, silent on standard output for what it refuses."""
+"""`bigfleet decide`: tables by default, canonical JSON, nothing on standard output for a refused document."""
 
 import gzip
 import json
@@ -42,7 +42,7 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_table_tells_what_would_be_done_and_how_every_need_fares(saved: Path) -> None:
+def test_a_table_shows_the_actions_and_the_verdict_on_every_need(saved: Path) -> None:
     code, out, err = decide(saved)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
@@ -73,7 +73,7 @@ def test_json_is_the_same_to_the_byte_from_a_file_standard_input_and_gzip(
     assert yaml.safe_load(decide(saved, "-o", "yaml")[1]) == document
 
 
-def test_a_refused_document_is_told_by_path_with_nothing_on_standard_output(tmp_path: Path) -> None:
+def test_a_refused_document_is_reported_by_path_with_nothing_on_standard_output(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text(json.dumps({**SNAPSHOT, "machines": [{"id": "i1", "state": "Idle"}]}))
     code, out, err = decide(path, "-o", "json")
@@ -90,7 +90,7 @@ def test_what_is_no_snapshot_is_refused_without_a_traceback(data: bytes) -> None
     assert "Traceback" not in err
 
 
-def test_a_missing_file_and_a_broken_archive_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_broken_archive_are_reported(tmp_path: Path) -> None:
     code, out, err = decide(tmp_path / "none.json")
     assert (code, out) == (1, "")
     assert "none.json: No such file or directory" in err

@@ -115,7 +115,7 @@ def test_a_missing_or_old_definition_is_found() -> None:
 
 
 class OneCluster:
-    """An API server that grants everything but what it is told to deny."""
+    """An API server that grants everything except the given rights."""
 
     def __init__(self, denied: tuple[str, str] | None = None, status: int = 200) -> None:
         self._denied, self._status = denied, status

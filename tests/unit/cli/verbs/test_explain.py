@@ -96,7 +96,7 @@ def test_a_long_name_is_cut_in_a_table_and_whole_in_a_wide_one(saved: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         ([], "--need, --machine: found neither, allowed is one of the two"),
         (["--need", "0", "--machine", "s1"], "--need, --machine: found both"),
@@ -108,12 +108,12 @@ def test_a_long_name_is_cut_in_a_table_and_whole_in_a_wide_one(saved: Path) -> N
         (["--machine", "nobody"], "--machine: found 'nobody'"),
     ],
 )
-def test_what_is_refused_is_told_in_one_line_with_what_is_allowed(
-    saved: Path, argv: list[str], told: str
+def test_what_is_refused_is_reported_in_one_line_with_what_is_allowed(
+    saved: Path, argv: list[str], message: str
 ) -> None:
     code, out, err = run("explain", saved, *argv)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
 
 

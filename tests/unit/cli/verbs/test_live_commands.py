@@ -53,7 +53,7 @@ SITUATION = Situation(
 
 
 class Live:
-    """A shard that stands there, and runs of the program against it."""
+    """A shard with a fixed situation, and runs of the program against it."""
 
     def __init__(self) -> None:
         self.shard = StandingShard()
@@ -196,7 +196,7 @@ def test_every_look_at_a_shard_takes_the_same_flags_and_has_the_same_four_forms(
         assert out.strip()
 
 
-def test_no_cycle_yet_is_told_and_is_not_no_demand(live: Live) -> None:
+def test_no_cycle_yet_is_reported_and_is_not_no_demand(live: Live) -> None:
     live.shard = StandingShard()
     assert live.good("needs --shard shard-0:7780") == "the shard has completed no cycle yet\n"
     assert live.good("machines --shard shard-0:7780") == "shard shard-0 has completed no cycle yet\n"
@@ -227,7 +227,7 @@ def test_machines_prints_counts_and_rows_with_a_star_for_a_pending_action(live: 
     [
         pytest.param("--state Idle,Failed", ["m-2", "m-4"], id="states"),
         pytest.param("--cluster web", ["m-1"], id="cluster"),
-        pytest.param("--free", ["m-2", "m-3", "m-4"], id="of nobody"),
+        pytest.param("--free", ["m-2", "m-3", "m-4"], id="without a cluster"),
         pytest.param("--type g8 --state Speculative", ["m-3"], id="type and state"),
         pytest.param("--zone nowhere", [], id="zone"),
         pytest.param("--capacity OnDemand --id -4", ["m-4"], id="capacity and id"),
@@ -281,7 +281,7 @@ def test_a_command_that_is_asked_wrongly_says_what_is_allowed(live: Live, line: 
     ("what", "text"),
     [("--need 9", "need: found '9', allowed is a number from 0 to 1"), ("--machine m-9", "no machine 'm-9'")],
 )
-def test_what_is_not_there_is_told_as_such(live: Live, what: str, text: str) -> None:
+def test_what_is_not_there_is_reported_as_such(live: Live, what: str, text: str) -> None:
     code, out, err = live.run(f"explain --shard shard-0:7780 {what}")
     assert (code, out) == (ExitCode.NOT_FOUND, "")
     assert text in err
@@ -301,7 +301,7 @@ def test_what_is_not_there_is_told_as_such(live: Live, what: str, text: str) -> 
     ],
     ids=["unreachable", "too slow", "busy", "anything else"],
 )
-def test_a_shard_that_fails_is_told_in_one_line_with_the_next_step(
+def test_a_shard_that_fails_is_reported_in_one_line_with_the_next_step(
     live: Live, monkeypatch: pytest.MonkeyPatch, failure: RpcError, code: ExitCode, text: str
 ) -> None:
     class Failing:
@@ -321,7 +321,7 @@ def test_a_shard_that_fails_is_told_in_one_line_with_the_next_step(
     assert err.count("\n") == 1
 
 
-def test_on_a_large_fleet_changes_are_left_out_and_where_to_try_them_is_told(
+def test_on_a_large_fleet_changes_are_left_out_and_where_to_try_them_is_reported(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explaining, "LARGE", 3)
@@ -335,7 +335,7 @@ def test_on_a_large_fleet_changes_are_left_out_and_where_to_try_them_is_told(
     )
 
 
-def test_a_certificate_that_may_not_read_is_told_how_to_get_one_that_may(live: Live) -> None:
+def test_a_certificate_that_may_not_read_gets_a_hint_how_to_create_one(live: Live) -> None:
     live.identity = Identity.cluster("web")
     code, out, err = live.run("needs --shard shard-0:7780")
     assert (code, out) == (ExitCode.PERMISSION, "")

@@ -75,7 +75,7 @@ def test_the_edited_snapshot_is_printed_for_other_commands(saved: Path, more: Pa
     assert json.loads(decided)["counts"]["actions"]["Provision"] == 3
 
 
-def test_until_quiet_tells_where_both_worlds_end_and_how_long_that_takes(saved: Path, more: Path) -> None:
+def test_until_quiet_shows_where_both_worlds_end_and_how_long_that_takes(saved: Path, more: Path) -> None:
     code, out, _ = run("what-if", saved, "--edit", more, "--until-quiet", "-o", "json")
     written = json.loads(out)
     assert (code, written["horizon"]["cycles"]) == (0, {"before": 2, "after": 2})
@@ -83,12 +83,12 @@ def test_until_quiet_tells_where_both_worlds_end_and_how_long_that_takes(saved: 
     _, out, _ = run("what-if", saved, "--edit", more, "--create-time", "3m")
     assert out.splitlines()[1] == "before quiet after 3 cycles, 180 s; after quiet after 3 cycles, 180 s"
     world = run("what-if", saved, "--edit", more, "--until-quiet", "--print-snapshot")[1]
-    told = run("explain", "-", "--machine", "added-0000", stdin=world.encode())[1]
-    assert told.splitlines()[1] == "Configured; kept for need 0 of a."
+    message = run("explain", "-", "--machine", "added-0000", stdin=world.encode())[1]
+    assert message.splitlines()[1] == "Configured; kept for need 0 of a."
 
 
 @pytest.mark.parametrize(
-    ("edits", "told"),
+    ("edits", "message"),
     [
         ("edits: [{edit: lose_zone, zone: zz}]", 'edits[0].zone: found "zz"'),
         ("edits: [{edit: lose_zon}]", 'edits[0].edit: found "lose_zon"'),
@@ -96,14 +96,14 @@ def test_until_quiet_tells_where_both_worlds_end_and_how_long_that_takes(saved: 
         ("edits: [{edit: remove_machines, where: {zone: zz}}]", "edits[0].where: found no machine"),
     ],
 )
-def test_a_refused_edit_is_told_by_path_with_nothing_on_standard_output(
-    saved: Path, tmp_path: Path, edits: str, told: str
+def test_a_refused_edit_is_reported_by_path_with_nothing_on_standard_output(
+    saved: Path, tmp_path: Path, edits: str, message: str
 ) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(edits)
     code, out, err = run("what-if", saved, "--edit", path)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
 
 
@@ -124,7 +124,7 @@ def test_standard_input_is_good_for_one_file() -> None:
     assert "standard input for one file only" in err
 
 
-def test_several_needs_are_told_in_the_plural(saved: Path, more: Path) -> None:
+def test_several_needs_are_in_the_plural(saved: Path, more: Path) -> None:
     needs = [
         {"cluster": name, "priority": 1, "total": {"gpu": "8"}, "unit": {"gpu": "8"}}
         for name in ("a", "b", "c")
