@@ -34,13 +34,13 @@ from bigfleet.coordinator.assembly import Replica, assemble, serve_options
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.coordinator.peer_levels import levels_of_voters
 from bigfleet.coordinator.raft.certificates import RaftTls
 from bigfleet.coordinator.raft.membership import Members, members_from_flags
 from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.transport.grpc_net import GrpcNet
@@ -106,11 +106,11 @@ async def _serve(settings: CoordinatorSettings, console: Console, members: Membe
     proc = SystemProc()
     with ExitStack() as stack:
         logger = stack.enter_context(
-            logs_of(settings, console, Component.COORDINATOR.value, node=settings.id)
+            logs_of(settings, console, COORDINATOR_METRICS.component, node=settings.id)
         )
         stack.enter_context(proc.listen())
         commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-        metrics = Metrics(Component.COORDINATOR, CollectorRegistry(), version=__version__, commit=commit)
+        metrics = Metrics(COORDINATOR_METRICS, CollectorRegistry(), version=__version__, commit=commit)
         tls = tls_store(settings, logger)
         seams = system_seams(GrpcNet(tls, _hooks(logger, metrics)), proc)
         _warn_of_plaintext(settings, logger)

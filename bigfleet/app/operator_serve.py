@@ -36,10 +36,10 @@ from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
 from bigfleet.operator.core.template.errors import TemplateError
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.transport.grpc_net import GrpcNet
@@ -112,13 +112,13 @@ async def _serve(
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     tls, disk = material
     with (
-        logs_of(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
+        logs_of(settings, console, OPERATOR_METRICS.component, cluster=settings.cluster_id) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
             registry = CollectorRegistry()
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.OPERATOR, registry, version=__version__, commit=commit)
+            metrics = Metrics(OPERATOR_METRICS, registry, version=__version__, commit=commit)
             link = HttpLink(Login(target, disk, clock, run_plugin))
             client = KubeClient(link, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
             stack.push_async_callback(client.close)

@@ -20,8 +20,8 @@ from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.console import Console
 from bigfleet.cli.version import COMMIT_VARIABLE
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
@@ -57,13 +57,13 @@ async def provider_process(
     """Set up logs, signals, metrics and probes; the process is not ready before `run`."""
     proc = SystemProc()
     with (
-        logs_of(settings, console, Component.PROVIDER.value) as log,
+        logs_of(settings, console, PROVIDER_METRICS.component) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
             registry = CollectorRegistry()
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.PROVIDER, registry, version=__version__, commit=commit)
+            metrics = Metrics(PROVIDER_METRICS, registry, version=__version__, commit=commit)
             process = ProviderProcess(
                 proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
             )

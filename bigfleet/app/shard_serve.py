@@ -26,10 +26,10 @@ from bigfleet.cli.console import Console
 from bigfleet.cli.version import COMMIT_VARIABLE
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.loop_lag import sample_loop_lag
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.shard.epoch import DataDirectory, open_data_directory
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.session_service import SHARD
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
@@ -50,14 +50,14 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
         data = open_data_directory(SystemDisk(), settings.data_dir)
     try:
         with (
-            logs_of(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
+            logs_of(settings, console, SHARD_METRICS.component, shard=settings.id, epoch=data.epoch) as log,
             proc.listen(),
             quick_turns(),
         ):
             tls = tls_store(settings, log)
             seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.SHARD, CollectorRegistry(), version=__version__, commit=commit)
+            metrics = Metrics(SHARD_METRICS, CollectorRegistry(), version=__version__, commit=commit)
             tidying = asyncio.ensure_future(set_aside_what_lives(seams.clock))
             try:
                 return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)

@@ -32,7 +32,6 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import COMPONENT, Options, PodController
 from bigfleet.podcontroller.core.penalties import (
@@ -41,6 +40,7 @@ from bigfleet.podcontroller.core.penalties import (
     PenaltyDefaults,
     read_defaults,
 )
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 from bigfleet.transport.http import serve_http
 from bigfleet.version import __version__
 
@@ -81,13 +81,13 @@ async def _serve(
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     with (
-        logs_of(settings, console, Component.POD_CONTROLLER.value) as log,
+        logs_of(settings, console, POD_CONTROLLER_METRICS.component) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
             registry = CollectorRegistry()
             commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.POD_CONTROLLER, registry, version=__version__, commit=commit)
+            metrics = Metrics(POD_CONTROLLER_METRICS, registry, version=__version__, commit=commit)
             link = HttpLink(Login(target, disk, clock, run_plugin))
             client = KubeClient(link, RateLimiter(clock, qps=settings.qps, burst=settings.burst))
             stack.push_async_callback(client.close)

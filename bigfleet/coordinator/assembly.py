@@ -16,10 +16,10 @@ from bigfleet.aio.service import BoundService
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.desk import STATUSES, Desk
 from bigfleet.coordinator.log import ReplicatedLog
-from bigfleet.coordinator.metrics import StateMetrics
 from bigfleet.coordinator.reign import Throne
 from bigfleet.coordinator.reporting import Reporting
 from bigfleet.coordinator.service import CoordinatorService, Now
+from bigfleet.coordinator.state_metrics import StateMetrics
 from bigfleet.coordinator.upkeep import LevelsOfVoters, Upkeep
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.coordinator import COORDINATOR

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from bigfleet.dashboard.answers import Answers
 from bigfleet.dashboard.core.happenings import Happenings
 from bigfleet.dashboard.core.seen import Picture
-from bigfleet.dashboard.metrics import MetricReader, Now
+from bigfleet.dashboard.metric_reader import MetricReader, Now
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.sources import SourceError, Trouble, not_wired
 from bigfleet.dashboard.watcher import Watcher

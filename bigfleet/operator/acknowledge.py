@@ -19,10 +19,10 @@ from bigfleet.kube.events import About, EventRecorder
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.kube.times import seconds_text
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.refusal import Refusal
 from bigfleet.operator.core.request_status import RequestView, acknowledged_status, refused_status
-from bigfleet.operator.meters import Meters
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Acknowledger:
         events: EventRecorder,
         *,
         clock: Clock,
-        meters: Meters,
+        metrics: Metrics,
         concurrency: int,
     ) -> None:
         self._client, self._caches, self._events = client, caches, events
-        self._clock, self._meters, self._concurrency = clock, meters, concurrency
+        self._clock, self._metrics, self._concurrency = clock, metrics, concurrency
         # Taken from one by one: making a job of each of 50,000 at once would hold the loop.
         self._sent: Iterator[tuple[ObjectKey, RequestView]] = iter(())
         self._refused: dict[ObjectKey, RequestView] = {}
@@ -104,7 +104,9 @@ class Acknowledger:
             if key not in self._taken:
                 return _Job(key, view)
         if self._began_s is not None and not self._taken:
-            self._meters.observe("acknowledge_duration_seconds", monotonic_s(self._clock) - self._began_s)
+            self._metrics.histogram("bigfleet_operator_acknowledge_duration_seconds").observe(
+                monotonic_s(self._clock) - self._began_s
+            )
             self._began_s = None
         return None
 
@@ -127,7 +129,7 @@ class Acknowledger:
             self._tell(job, found)
         else:
             self._told.pop(job.key, None)
-            self._meters.count("acknowledged_total")
+            self._metrics.counter("bigfleet_operator_acknowledged_total").inc()
 
     def _tell(self, job: _Job, refusal: Refusal) -> None:
         # Remembered as well: a definition without conditions prunes them, and the owner would be told at every tick.

@@ -15,6 +15,7 @@ from bigfleet.kube.errors import AlreadyExistsError, ConflictError, KubeError, N
 from bigfleet.kube.merge_patch import difference, quantities_by_value
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, ObjectKey
 from bigfleet.model.frames import CapacityHint
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.hints import hint_spec
 from bigfleet.operator.core.names import HINT_PREFIX, hint_name
@@ -23,7 +24,6 @@ from bigfleet.operator.demand import Demand
 from bigfleet.operator.doubts import Doubts
 from bigfleet.operator.landing import Landing
 from bigfleet.operator.lanes import Lanes
-from bigfleet.operator.meters import Meters
 
 SWEEP_S: Final = 60.0
 _BY_VALUE: Final = quantities_by_value(("spec", "resources"), ("spec", "cost"))
@@ -40,11 +40,11 @@ class AvailableCapacities:
         *,
         clock: Clock,
         landing: Landing,
-        meters: Meters,
+        metrics: Metrics,
         patience_s: float,
     ) -> None:
         self._client, self._caches, self._demand = client, caches, demand
-        self._clock, self._landing, self._meters, self._patience_s = clock, landing, meters, patience_s
+        self._clock, self._landing, self._metrics, self._patience_s = clock, landing, metrics, patience_s
         self._heard_s: dict[str, float] = {}
         self._began_s = monotonic_s(clock)
         self._doubts = Doubts()
@@ -117,7 +117,9 @@ class AvailableCapacities:
             fresh = capacity_view(await self._client.get(AVAILABLE_CAPACITIES, key))
             if fresh.uid == uid:
                 await self._client.delete(AVAILABLE_CAPACITIES, key, uid=uid)
-                self._meters.count("orphans_deleted_total", kind=AVAILABLE_CAPACITIES.kind)
+                self._metrics.counter(
+                    "bigfleet_operator_orphans_deleted_total", kind=AVAILABLE_CAPACITIES.kind
+                ).inc()
         except NotFoundError:
             pass
         except KubeError as error:

@@ -13,18 +13,18 @@ from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import KubeError
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import NODES, ObjectKey
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.names import CORDONED_BY, RECLAIM_DEADLINE, RECLAIM_ID
 from bigfleet.operator.core.views import NodeView
 from bigfleet.operator.doubts import Doubts
-from bigfleet.operator.meters import Meters
 
 
 class Cordons:
     """The patches of Nodes."""
 
-    def __init__(self, client: KubeClient, caches: Caches, meters: Meters) -> None:
-        self._client, self._caches, self._meters = client, caches, meters
+    def __init__(self, client: KubeClient, caches: Caches, metrics: Metrics) -> None:
+        self._client, self._caches, self._metrics = client, caches, metrics
         self._doubts = Doubts()
         self._log = structlog.get_logger("bigfleet.operator")
 
@@ -61,7 +61,7 @@ class Cordons:
             patch["spec"] = {"unschedulable": None}
         await self._patch(node, patch)
         if ours:
-            self._meters.count("uncordons_total")
+            self._metrics.counter("bigfleet_operator_uncordons_total").inc()
 
     def log_refusal(self, node: str, error: KubeError) -> None:
         """Say that a Node could not be patched and will not be."""

@@ -15,13 +15,13 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.net import MAX_MESSAGE_BYTES
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.errors import BigFleetError
+from bigfleet.obs.metrics import Metrics, timed
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.contribution import Contribution
 from bigfleet.operator.core.refusal import CONDITION_REASONS
 from bigfleet.operator.core.request_status import RequestView
 from bigfleet.operator.core.rollup import RollupBuilder
-from bigfleet.operator.meters import Meters
 from bigfleet.operator.sending import PreparedRollup, Uplink
 from bigfleet.wire.operator_frames import RollupWriter
 
@@ -47,11 +47,11 @@ class Demand:
         acknowledger: Acknowledger,
         *,
         clock: Clock,
-        meters: Meters,
+        metrics: Metrics,
         interval_s: float,
     ) -> None:
         self._cluster, self._caches, self._acknowledger = cluster, caches, acknowledger
-        self._clock, self._meters, self._interval_s = clock, meters, interval_s
+        self._clock, self._metrics, self._interval_s = clock, metrics, interval_s
         self.fingerprints: frozenset[str] = frozenset()
         """The profiles of the newest roll-up; hints about others are of no use to anybody here."""
         self._log = structlog.get_logger("bigfleet.operator")
@@ -68,7 +68,7 @@ class Demand:
             await self._clock.sleep(max(left_s, 0.0))
 
     async def _tick(self, uplink: Uplink) -> None:
-        with self._meters.timed("rollup_duration_seconds"):
+        with timed(self._clock, self._metrics.histogram("bigfleet_operator_rollup_duration_seconds")):
             with self._phase("list"):
                 requests = self._caches.requests.snapshot()
             with self._phase("build"):
@@ -77,7 +77,10 @@ class Demand:
                 uplink.offer_rollup(prepared)
 
     def _phase(self, name: str) -> AbstractContextManager[None]:
-        return self._meters.timed("rollup_phase_duration_seconds", phase=name)
+        return timed(
+            self._clock,
+            self._metrics.histogram("bigfleet_operator_rollup_phase_duration_seconds", phase=name),
+        )
 
     async def _build(self, requests: Mapping[ObjectKey, RequestView]) -> PreparedRollup:
         builder, skipped = RollupBuilder(), dict.fromkeys(CONDITION_REASONS, 0)
@@ -101,7 +104,7 @@ class Demand:
                 await self._clock.sleep(0)
         self.fingerprints = frozenset(fingerprints)
         for reason, count in skipped.items():
-            self._meters.set("capacity_requests_skipped", count, reason=reason)
+            self._metrics.gauge("bigfleet_operator_capacity_requests_skipped", reason=reason).set(count)
         frame = writer.frame()
         if len(frame) > MAX_MESSAGE_BYTES:
             # Sent all the same, it would end the session, and the next one, for ever.

@@ -13,6 +13,7 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.kube.errors import NotFoundError
 from bigfleet.kube.resources import UPCOMING_NODES
 from bigfleet.model.frames import CapacityHint, MachineNews, ReclaimAck, ReclaimOrder
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.available import AvailableCapacities
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.cordons import Cordons
@@ -28,7 +29,6 @@ from bigfleet.operator.items import (
 )
 from bigfleet.operator.landing import Landing
 from bigfleet.operator.lanes import Lanes
-from bigfleet.operator.meters import Meters
 from bigfleet.operator.node_states import NodeStates
 from bigfleet.operator.notes import Notes
 from bigfleet.operator.options import HANDLERS, OperatorOptions
@@ -56,16 +56,16 @@ class Dispatch:
         hints: AvailableCapacities,
         clock: Clock,
         landing: Landing,
-        meters: Meters,
+        metrics: Metrics,
     ) -> None:
         self._options, self._caches, self._states, self._reclaims = options, caches, states, reclaims
         self._cordons, self._writes, self._drains, self._notes = cordons, writes, drains, notes
-        self._hints, self._clock, self._landing, self._meters = hints, clock, landing, meters
+        self._hints, self._clock, self._landing, self._metrics = hints, clock, landing, metrics
         self._log = structlog.get_logger("bigfleet.operator")
         permits = asyncio.Semaphore(HANDLERS)
-        self.lanes: Lanes[Item] = Lanes(self._handle, permits, meters, newest_only=NEWEST_ONLY)
+        self.lanes: Lanes[Item] = Lanes(self._handle, permits, metrics, newest_only=NEWEST_ONLY)
         self._hint_lanes: Lanes[CapacityHint] = Lanes(
-            self._handle_hint, permits, meters, newest_only=(CapacityHint,)
+            self._handle_hint, permits, metrics, newest_only=(CapacityHint,)
         )
 
     # ---- filing, for sessions and background tasks
@@ -149,4 +149,4 @@ class Dispatch:
             return True
 
         if await self._landing.land(attempt):
-            self._meters.count("orphans_deleted_total", kind=UPCOMING_NODES.kind)
+            self._metrics.counter("bigfleet_operator_orphans_deleted_total", kind=UPCOMING_NODES.kind).inc()

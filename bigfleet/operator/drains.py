@@ -18,8 +18,8 @@ from bigfleet.kube.errors import ForbiddenError, KubeError
 from bigfleet.kube.eviction import EvictionAnswer, Verdict, evict
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import PODS, ObjectKey
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.drain_plan import ROUND_S, DrainPlan, PodView, Word, pod_view
-from bigfleet.operator.meters import Meters
 from bigfleet.operator.options import EVICTIONS
 
 _WORDS: Final = {
@@ -55,8 +55,8 @@ Ended = Callable[[Drain, str, str], None]
 class Drains:
     """All drains of the process."""
 
-    def __init__(self, client: KubeClient, *, clock: Clock, meters: Meters, on_ended: Ended) -> None:
-        self._client, self._clock, self._meters, self._on_ended = client, clock, meters, on_ended
+    def __init__(self, client: KubeClient, *, clock: Clock, metrics: Metrics, on_ended: Ended) -> None:
+        self._client, self._clock, self._metrics, self._on_ended = client, clock, metrics, on_ended
         self._drains: dict[str, Drain] = {}
         self._permits = asyncio.Semaphore(EVICTIONS)
         self._evicting: dict[asyncio.Task[EvictionAnswer], None] = {}
@@ -131,7 +131,7 @@ class Drains:
             if self._drains.get(drain.node) is drain:
                 del self._drains[drain.node]
         if not drain.is_overtaken:
-            self._meters.count("drains_total", outcome=outcome)
+            self._metrics.counter("bigfleet_operator_drains_total", outcome=outcome).inc()
             self._on_ended(drain, outcome, error)
 
     async def _round(self, drain: Drain) -> bool:
@@ -163,7 +163,7 @@ class Drains:
             task.add_done_callback(self._evicting.pop)
             # Shielded: an eviction that has been sent is let finish, whatever becomes of its drain.
             answer = await asyncio.shield(task)
-        self._meters.count("evictions_total", answer=answer.label)
+        self._metrics.counter("bigfleet_operator_evictions_total", answer=answer.label).inc()
         drain.plan.note(pod, _WORDS[answer.verdict], answer.text)
         if answer.verdict is not Verdict.ACCEPTED:
             self._log.info("eviction_refused", node=drain.node, pod=str(pod), answer=answer.label)

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from bigfleet.kube.errors import KubeError
-from bigfleet.operator.meters import Meters
+from bigfleet.obs.metrics import Metrics
 
 I = TypeVar("I")  # noqa: E741  an item
 
@@ -29,11 +29,11 @@ class Lanes(Generic[I]):
         self,
         handle: Handle[I],
         permits: asyncio.Semaphore,
-        meters: Meters,
+        metrics: Metrics,
         *,
         newest_only: tuple[type, ...],
     ) -> None:
-        self._handle, self._permits, self._meters, self._newest_only = handle, permits, meters, newest_only
+        self._handle, self._permits, self._metrics, self._newest_only = handle, permits, metrics, newest_only
         self._waiting: dict[str, deque[I]] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._log = structlog.get_logger("bigfleet.operator")
@@ -86,11 +86,11 @@ class Lanes(Generic[I]):
     async def _permit(self) -> Any:
         # Any: an asynchronous iterator of nothing, as the decorator wants it.
         async with self._permits:
-            self._meters.add("dispatch_inflight", 1)
+            self._metrics.gauge("bigfleet_operator_dispatch_inflight").inc()
             try:
                 yield
             finally:
-                self._meters.add("dispatch_inflight", -1)
+                self._metrics.gauge("bigfleet_operator_dispatch_inflight").dec()
 
     async def _safely(self, lane: str, item: I) -> None:
         try:

@@ -12,6 +12,7 @@ from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.times import seconds_text
 from bigfleet.model.frames import MachineNews
 from bigfleet.model.machine import MachineState
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.cordons import Cordons
 from bigfleet.operator.core.node_identity import Names, find_node, reference_to
@@ -21,7 +22,6 @@ from bigfleet.operator.drains import Drains
 from bigfleet.operator.items import Item, NewsItem, OrphanItem
 from bigfleet.operator.landing import Landing
 from bigfleet.operator.lanes import Lanes
-from bigfleet.operator.meters import Meters
 from bigfleet.operator.upcoming_writes import UpcomingWrites
 
 _SERVING: Final = (MachineState.CONFIGURING, MachineState.CONFIGURED)
@@ -40,10 +40,10 @@ class NodeStates:
         *,
         clock: Clock,
         landing: Landing,
-        meters: Meters,
+        metrics: Metrics,
     ) -> None:
         self._caches, self._writes, self._cordons, self._drains = caches, writes, cordons, drains
-        self._clock, self._landing, self._meters = clock, landing, meters
+        self._clock, self._landing, self._metrics = clock, landing, metrics
 
     async def handle(self, machine_id: str, item: NewsItem, lanes: Lanes[Item]) -> None:
         """Write the object until it has landed, a newer frame waits, or the machine is gone."""
@@ -65,7 +65,9 @@ class NodeStates:
         )
         if phase:
             took_s = monotonic_s(self._clock) - item.arrived_s
-            self._meters.observe("node_state_update_duration_seconds", took_s, phase=phase)
+            self._metrics.histogram(
+                "bigfleet_operator_node_state_update_duration_seconds", phase=phase
+            ).observe(took_s)
 
     async def look_at_node(self, machine_id: str) -> None:
         """Note the machine's Node on its object, where it is not noted yet."""

@@ -29,7 +29,6 @@ from bigfleet.operator.dispatch import Dispatch
 from bigfleet.operator.drains import Drain, Drains
 from bigfleet.operator.items import DrainEndedItem
 from bigfleet.operator.landing import Landing
-from bigfleet.operator.meters import Meters
 from bigfleet.operator.node_refs import NodeRefs
 from bigfleet.operator.node_states import NodeStates
 from bigfleet.operator.notes import Notes
@@ -62,15 +61,15 @@ class Operator:
     ) -> None:
         self._options, self._client, self._clock, self._rng = options, client, clock, rng
         self._net, self._renderer, self._on_synced = net, renderer, on_synced
-        self._meters = meters = Meters(metrics, clock)
+        self._metrics = metrics
         self._log = structlog.get_logger("bigfleet.operator")
         self.caches = caches = Caches(client, clock, rng, reflector_policy)
-        self.state = SessionState(clock, meters)
+        self.state = SessionState(clock, metrics)
         landing = Landing(clock, rng.stream("writes"))
         self._events = EventRecorder(client, _COMPONENT, clock=clock, host=host)
-        notes, cordons = Notes(self._events), Cordons(client, caches, meters)
-        writes = UpcomingWrites(client, caches, meters)
-        self.drains = Drains(client, clock=clock, meters=meters, on_ended=self._drain_ended)
+        notes, cordons = Notes(self._events), Cordons(client, caches, metrics)
+        writes = UpcomingWrites(client, caches, clock, metrics)
+        self.drains = Drains(client, clock=clock, metrics=metrics, on_ended=self._drain_ended)
         reclaims = Reclaims(
             caches,
             cordons,
@@ -78,19 +77,21 @@ class Operator:
             self.drains,
             notes,
             clock=clock,
-            meters=meters,
+            metrics=metrics,
             landing=landing,
         )
-        states = NodeStates(caches, writes, cordons, self.drains, clock=clock, meters=meters, landing=landing)
+        states = NodeStates(
+            caches, writes, cordons, self.drains, clock=clock, metrics=metrics, landing=landing
+        )
         self._acknowledger = Acknowledger(
-            client, caches, self._events, clock=clock, meters=meters, concurrency=options.ack_concurrency
+            client, caches, self._events, clock=clock, metrics=metrics, concurrency=options.ack_concurrency
         )
         self.demand = Demand(
             options.cluster,
             caches,
             self._acknowledger,
             clock=clock,
-            meters=meters,
+            metrics=metrics,
             interval_s=options.rollup_interval_s,
         )
         hints = AvailableCapacities(
@@ -98,7 +99,7 @@ class Operator:
             caches,
             self.demand,
             clock=clock,
-            meters=meters,
+            metrics=metrics,
             landing=landing,
             patience_s=options.sweep_patience_s,
         )
@@ -114,7 +115,7 @@ class Operator:
             hints=hints,
             clock=clock,
             landing=landing,
-            meters=meters,
+            metrics=metrics,
         )
         self._hints = hints
 
@@ -157,7 +158,7 @@ class Operator:
                     self.state,
                     clock=self._clock,
                     stream=self._rng.stream("reconnect"),
-                    meters=self._meters,
+                    metrics=self._metrics,
                 )
             )
 
@@ -170,7 +171,7 @@ class Operator:
             renderer=self._renderer,
             state=self.state,
             clock=self._clock,
-            meters=self._meters,
+            metrics=self._metrics,
         )
 
     def not_ready(self) -> list[str]:
@@ -211,7 +212,7 @@ class Operator:
     async def _show_ages(self) -> NoReturn:
         while True:
             for kind, age_s in self.caches.ages():
-                self._meters.set("cache_age_seconds", age_s, kind=kind)
+                self._metrics.gauge("bigfleet_operator_cache_age_seconds", kind=kind).set(age_s)
             await self._clock.sleep(_AGES_S)
 
 

@@ -15,6 +15,7 @@ from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s, timeout
 from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.times import seconds_text, wall_ns_of
 from bigfleet.model.frames import ReclaimAck, ReclaimOrder, ReclaimTarget
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.cordons import Cordons
 from bigfleet.operator.core.drain_plan import DEFAULT_GRACE_S
@@ -23,7 +24,6 @@ from bigfleet.operator.core.upcoming import phase_status
 from bigfleet.operator.core.views import NodeView, UpcomingView
 from bigfleet.operator.drains import Drain, Drains
 from bigfleet.operator.landing import Landing
-from bigfleet.operator.meters import Meters
 from bigfleet.operator.notes import Notes
 from bigfleet.operator.options import CORDON_PATIENCE_S
 from bigfleet.operator.upcoming_writes import UpcomingWrites
@@ -69,11 +69,11 @@ class Reclaims:
         *,
         clock: Clock,
         landing: Landing,
-        meters: Meters,
+        metrics: Metrics,
     ) -> None:
         self._caches, self._cordons, self._writes = caches, cordons, writes
         self._drains, self._notes = drains, notes
-        self._clock, self._landing, self._meters = clock, landing, meters
+        self._clock, self._landing, self._metrics = clock, landing, metrics
         self._log = structlog.get_logger("bigfleet.operator")
 
     def open(self, order: ReclaimOrder, ack: Callable[[ReclaimAck], None]) -> ReclaimJob:
@@ -109,7 +109,7 @@ class Reclaims:
                 await self._cordon(job, found.node, refusals_pass=True)
         except TimeoutError:
             # Told without it, and tried on for as long as there is time: evicting without a cordon only reshuffles pods.
-            self._meters.count("reclaims_total", outcome="cordon_failed")
+            self._metrics.counter("bigfleet_operator_reclaims_total", outcome="cordon_failed").inc()
             job.done(started=False)
             acked = True
             if not await self._cordon_late(job, found.node, machine_id):
@@ -127,7 +127,7 @@ class Reclaims:
         drain = Drain(node.name, machine_id, job.order.instruction_id, deadline_s, job.grace_s)
         upcoming = self._caches.upcoming_of(machine_id)
         if not acked:
-            self._meters.count("reclaims_total", outcome="started")
+            self._metrics.counter("bigfleet_operator_reclaims_total", outcome="started").inc()
         self._notes.reclaim_started(
             node, upcoming, job.order.instruction_id, job.grace_s, job.order.preemptor_priority
         )
@@ -171,13 +171,13 @@ class Reclaims:
         return True
 
     async def _refused(self, job: ReclaimJob, machine_id: str, node: NodeView, error: KubeError) -> None:
-        self._meters.count("reclaims_total", outcome="cordon_failed")
+        self._metrics.counter("bigfleet_operator_reclaims_total", outcome="cordon_failed").inc()
         self._cordons.log_refusal(node.name, error)
         job.done(started=False)
         await self.set_phase(machine_id, "Failed", f"node {node.name} could not be cordoned: {error.message}")
 
     async def _tighten(self, job: ReclaimJob, running: Drain) -> None:
-        self._meters.count("reclaims_total", outcome="started")
+        self._metrics.counter("bigfleet_operator_reclaims_total", outcome="started").inc()
         deadline_s = job.arrived_s + job.grace_s
         if deadline_s >= running.deadline_s:
             return
@@ -200,7 +200,7 @@ class Reclaims:
             self._log.info("reclaim_without_node", entry=target.entry, instruction=job.order.instruction_id)
             return  # no node has joined yet, so there is nobody to evict
         outcome = "ambiguous" if found.ambiguous else "unresolved"
-        self._meters.count("reclaims_total", outcome=outcome)
+        self._metrics.counter("bigfleet_operator_reclaims_total", outcome=outcome).inc()
         self._log.error(f"reclaim_{outcome}", entry=target.entry, instruction=job.order.instruction_id)
         self._notes.reclaim_unresolved(target.lane, upcoming, ambiguous=found.ambiguous)
 

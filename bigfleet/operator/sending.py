@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
-from bigfleet.operator.meters import Meters
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.options import OUTBOX, OUTBOX_BETWEEN_ROLLUPS
 
 
@@ -36,8 +36,8 @@ class PreparedRollup:
 class Uplink:
     """Everything that waits to be sent in one session."""
 
-    def __init__(self, clock: Clock, meters: Meters) -> None:
-        self._clock, self._meters = clock, meters
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
+        self._clock, self._metrics = clock, metrics
         self._rollup: PreparedRollup | None = None
         self._outbox: deque[bytes] = deque()
         self._hello: bytes | None = None
@@ -57,7 +57,7 @@ class Uplink:
     def put(self, frame: bytes) -> bool:
         """Put an answer into the outbox; False, and counted, when it is full."""
         if len(self._outbox) >= OUTBOX:
-            self._meters.count("outbox_dropped_total")
+            self._metrics.counter("bigfleet_operator_outbox_dropped_total").inc()
             return False
         self._outbox.append(frame)
         self._filled.set()
@@ -99,7 +99,9 @@ class Uplink:
             return
         began_s = monotonic_s(self._clock)
         await stream.send(rollup.frame)
-        self._meters.observe("rollup_send_duration_seconds", monotonic_s(self._clock) - began_s)
-        self._meters.set("rollup_bytes", len(rollup.frame))
-        self._meters.set("rollup_rows", rollup.rows)
+        self._metrics.histogram("bigfleet_operator_rollup_send_duration_seconds").observe(
+            monotonic_s(self._clock) - began_s
+        )
+        self._metrics.gauge("bigfleet_operator_rollup_bytes").set(len(rollup.frame))
+        self._metrics.gauge("bigfleet_operator_rollup_rows").set(rollup.rows)
         rollup.sent()

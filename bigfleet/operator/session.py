@@ -17,9 +17,9 @@ from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s
 from bigfleet.aio.net import BidiStream, DialOptions, Net
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.frames import BlobRequest, CapacityHint, MachineNews, ReclaimOrder, ShardAck
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import Renderer
 from bigfleet.operator.demand import Demand
-from bigfleet.operator.meters import Meters
 from bigfleet.operator.options import BLOB_DEADLINE_S, OperatorOptions
 from bigfleet.operator.sending import Uplink
 from bigfleet.operator.sweeps import Sweep
@@ -53,8 +53,8 @@ class Work(Protocol):
 class SessionState:
     """What the rest of the process may know of the sessions."""
 
-    def __init__(self, clock: Clock, meters: Meters) -> None:
-        self._clock, self._meters = clock, meters
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
+        self._clock, self._metrics = clock, metrics
         self.is_up = False
         self.down_since_s: float | None = None
         self.last_rollup_ack_s = 0.0
@@ -63,19 +63,19 @@ class SessionState:
     def greeted(self) -> None:
         """The shard has accepted our hello."""
         self.is_up = True
-        self._meters.set("session_up", 1)
+        self._metrics.gauge("bigfleet_operator_session_up").set(1)
 
     def rollup_acked(self) -> None:
         """The shard has taken a roll-up."""
         self.last_rollup_ack_s = self._clock.wall_ns() / NANOSECONDS
-        self._meters.set("last_ack_timestamp_seconds", self.last_rollup_ack_s)
+        self._metrics.gauge("bigfleet_operator_last_ack_timestamp_seconds").set(self.last_rollup_ack_s)
 
     def ended(self, why: str) -> None:
         """The session is over."""
         if self.is_up:
             self.down_since_s = monotonic_s(self._clock)
         self.is_up, self.last_error = False, why
-        self._meters.set("session_up", 0)
+        self._metrics.gauge("bigfleet_operator_session_up").set(0)
 
 
 class Session:
@@ -91,11 +91,11 @@ class Session:
         renderer: Renderer,
         state: SessionState,
         clock: Clock,
-        meters: Meters,
+        metrics: Metrics,
     ) -> None:
         self._options, self._net, self._work, self._demand = options, net, work, demand
-        self._renderer, self._state, self._clock, self._meters = renderer, state, clock, meters
-        self._uplink = Uplink(clock, meters)
+        self._renderer, self._state, self._clock, self._metrics = renderer, state, clock, metrics
+        self._uplink = Uplink(clock, metrics)
         self._greeted = asyncio.Event()
         self._heard_s, self._frames = monotonic_s(clock), 0
         self._answers: dict[asyncio.Task[None], None] = {}

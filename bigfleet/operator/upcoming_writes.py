@@ -9,17 +9,18 @@ Rules: operator 6.3 rules 1 to 8, 11 and 13; 8 (`upcoming_node_writes_total`); A
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
+from bigfleet.aio.clock import Clock
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from bigfleet.kube.link import Document
 from bigfleet.kube.merge_patch import difference, quantities_by_value
 from bigfleet.kube.resources import UPCOMING_NODES, ObjectKey
+from bigfleet.obs.metrics import Metrics, timed
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.names import upcoming_annotations, upcoming_name
 from bigfleet.operator.core.upcoming import Keep
 from bigfleet.operator.core.views import UpcomingView, upcoming_view
 from bigfleet.operator.doubts import Doubts
-from bigfleet.operator.meters import Meters
 
 R = TypeVar("R")
 
@@ -29,8 +30,8 @@ _BY_VALUE: Final = quantities_by_value(("spec", "resources"))
 class UpcomingWrites:
     """The one way to the UpcomingNodes of the cluster."""
 
-    def __init__(self, client: KubeClient, caches: Caches, meters: Meters) -> None:
-        self._client, self._caches, self._meters = client, caches, meters
+    def __init__(self, client: KubeClient, caches: Caches, clock: Clock, metrics: Metrics) -> None:
+        self._client, self._caches, self._clock, self._metrics = client, caches, clock, metrics
         self._doubts = Doubts()
 
     async def current(self, machine_id: str) -> UpcomingView | None:
@@ -53,7 +54,9 @@ class UpcomingWrites:
         """Make the status what it shall be; nothing is sent when it is so already."""
         patch = difference({"status": stored.status}, {"status": status})
         if not patch:
-            self._meters.count("upcoming_node_writes_total", op="status_update", outcome="noop")
+            self._metrics.counter(
+                "bigfleet_operator_upcoming_node_writes_total", op="status_update", outcome="noop"
+            ).inc()
             return
         await self._patch("status_update", stored, patch, subresource="status")
 
@@ -116,7 +119,13 @@ class UpcomingWrites:
     async def _counted(self, op: str, name: str, call: Callable[[], Awaitable[R]]) -> R:
         outcome = "error"
         try:
-            with self._doubts.about(name), self._meters.timed("upcoming_node_op_duration_seconds", op=op):
+            with (
+                self._doubts.about(name),
+                timed(
+                    self._clock,
+                    self._metrics.histogram("bigfleet_operator_upcoming_node_op_duration_seconds", op=op),
+                ),
+            ):
                 answer = await call()
             outcome = "success"
         except ConflictError:
@@ -125,5 +134,7 @@ class UpcomingWrites:
         except KubeError:
             raise
         finally:
-            self._meters.count("upcoming_node_writes_total", op=op, outcome=outcome)
+            self._metrics.counter(
+                "bigfleet_operator_upcoming_node_writes_total", op=op, outcome=outcome
+            ).inc()
         return answer

@@ -18,8 +18,8 @@ from bigfleet.aio.ids import Ids
 from bigfleet.aio.net import Call, Code, IdentityRefusedError, RefusedError, RpcError, ServerStream
 from bigfleet.aio.service import BoundService, ServiceSpec
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.ingest import Ingest
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.session import Session
 from bigfleet.shard.sessions import Sessions
 from bigfleet.v1alpha1 import shard_pb2 as pb
@@ -52,7 +52,7 @@ class SessionService:
         *,
         clock: Clock,
         ids: Ids,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         outbox_limit: int,
         may_open: Callable[[], bool],
@@ -105,7 +105,7 @@ class SessionService:
                 raise error
         why = session.ended.result()
         if why.code is Code.RESOURCE_EXHAUSTED:
-            self._metrics.overflowed.inc()
+            self._metrics.counter("bigfleet_shard_session_overflows_total").inc()
             self._log.error("session_overflowed", cluster=session.cluster, why=why.detail)
         else:
             self._log.info("session_ended", cluster=session.cluster, why=why.detail)
@@ -122,7 +122,7 @@ class SessionService:
         cluster, peer = first.cluster, call.peer
         holder = None if peer.identity is None else (peer.identity.role, peer.identity.id)
         if peer.secured and holder != (Role.CLUSTER, cluster):
-            self._metrics.identity_rejected.inc()
+            self._metrics.counter("bigfleet_shard_session_identity_rejected_total").inc()
             presented = str(peer.identity) if peer.identity else peer.problem
             self._log.error(
                 "session_identity_rejected", cluster=cluster, peer=peer.address, presented=presented

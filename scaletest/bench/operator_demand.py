@@ -19,12 +19,11 @@ from bigfleet.bench.memory import resident_bytes
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.events import EventRecorder
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.demand import Demand
-from bigfleet.operator.meters import Meters
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.sending import Uplink
 from tests.support.kube_api.api import InMemoryApi
 
@@ -65,13 +64,12 @@ async def measure(count: int) -> dict[str, Any]:
     """Fill a cache, build roll-ups, and look at how long the loop was held."""
     clock = SystemClock()
     client = KubeClient(InMemoryApi(clock).link(), RateLimiter(clock))
-    metrics = Metrics(Component.OPERATOR, CollectorRegistry(), version="0", commit="0")
-    meters = Meters(metrics, clock)
+    metrics = Metrics(OPERATOR_METRICS, CollectorRegistry(), version="0", commit="0")
     caches = Caches(client, clock, SeededRng(1))
     events = EventRecorder(client, "bench", clock=clock)
-    acknowledger = Acknowledger(client, caches, events, clock=clock, meters=meters, concurrency=16)
-    demand = Demand("bench", caches, acknowledger, clock=clock, meters=meters, interval_s=10.0)
-    uplink = Uplink(clock, meters)
+    acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=metrics, concurrency=16)
+    demand = Demand("bench", caches, acknowledger, clock=clock, metrics=metrics, interval_s=10.0)
+    uplink = Uplink(clock, metrics)
     lines = [json.dumps(request_document(number, acknowledged=True)) for number in range(count)]
     before = resident_bytes()
     began = time.perf_counter()

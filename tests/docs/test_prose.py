@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.cli.surface import entries
-from bigfleet.obs.catalogue import CATALOGUE
+from docs.generate.metrics import CATALOGUE
 from tests.docs.shell_blocks import DOCS, name_of, pages
 
 METRIC = re.compile(r"`(bigfleet_[a-z0-9_]+)")

@@ -25,7 +25,6 @@ from bigfleet.coordinator.raft.replica import Listeners, Member, Replica
 from bigfleet.coordinator.raft.replica_thread import ReplicaThread
 from bigfleet.obs.metrics import Metrics
 
-_PREFIX = "bigfleet_coordinator_"
 _T = TypeVar("_T")
 
 
@@ -165,16 +164,16 @@ class Lives:
         started = self._around.clock.monotonic_ns()
         sync()
         seconds = (self._around.clock.monotonic_ns() - started) / NANOSECONDS
-        self._around.metrics.histogram(f"{_PREFIX}journal_fsync_seconds").observe(seconds)
+        self._around.metrics.histogram("bigfleet_coordinator_journal_fsync_seconds").observe(seconds)
 
     def _observe_dump(self, seconds: float | None) -> None:
         if seconds is None:
-            self._around.metrics.counter(f"{_PREFIX}dump_failures_total").inc()
+            self._around.metrics.counter("bigfleet_coordinator_dump_failures_total").inc()
         else:
-            self._around.metrics.histogram(f"{_PREFIX}dump_seconds").observe(seconds)
+            self._around.metrics.histogram("bigfleet_coordinator_dump_seconds").observe(seconds)
 
     def _count_refused(self, reason: str) -> None:
-        self._around.metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
+        self._around.metrics.counter("bigfleet_coordinator_raft_rejected_total", reason=reason).inc()
 
 
 def _settle(answer: "asyncio.Future[_T]", result: "_T | None", error: Exception | None) -> None:

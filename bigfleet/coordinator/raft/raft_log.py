@@ -42,7 +42,6 @@ from bigfleet.coordinator.raft.startup import Setting
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress, parse_listen
 
-_PREFIX = "bigfleet_coordinator_"
 HAND_OVER_S = 1.0
 DRAIN_S = 2.0
 NO_PEER_S = 15.0
@@ -85,7 +84,7 @@ class RaftLog:
         self._machine, self._calls, self._metrics, self._log = machine, calls, metrics, log
         self._tls, self._resolve, self._on_step = tls, resolve, on_step
         self._batches = Batches(
-            clock, lambda commands: metrics.histogram(f"{_PREFIX}batch_commands").observe(commands)
+            clock, lambda commands: metrics.histogram("bigfleet_coordinator_batch_commands").observe(commands)
         )
         self._standing = Standing(settings.members, machine)
         self._on_serving: list[Callable[[int], object]] = []
@@ -291,7 +290,7 @@ class RaftLog:
         return Listeners(
             on_serving=lambda term: self._hand_over_to_loop(self._gained, term),
             on_lost=lambda cause: self._hand_over_to_loop(self._lost, cause),
-            on_election=lambda: self._metrics.counter(f"{_PREFIX}elections_total").inc(),
+            on_election=lambda: self._metrics.counter("bigfleet_coordinator_elections_total").inc(),
             on_fatal=self.abort,
             on_trouble=lambda text: self._hand_over_to_loop(self._trouble, text),
         )
@@ -319,7 +318,7 @@ class RaftLog:
         if self._standing.serving is None:
             return
         self._standing.serving = None
-        self._metrics.counter(f"{_PREFIX}leadership_lost_total", cause=cause).inc()
+        self._metrics.counter("bigfleet_coordinator_leadership_lost_total", cause=cause).inc()
         self._log.info("serving_ended", cause=cause)
         self._batches.end(self._standing.hint())
         for callback in self._on_lost:
@@ -329,7 +328,7 @@ class RaftLog:
         self._log.error("raft_trouble", detail=text)
 
     def _count_refused(self, reason: str, detail: str) -> None:
-        self._metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
+        self._metrics.counter("bigfleet_coordinator_raft_rejected_total", reason=reason).inc()
         self._hand_over_to_loop(self._say_refused, reason, detail)
 
     def _say_refused(self, reason: str, detail: str) -> None:

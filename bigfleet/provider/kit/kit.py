@@ -23,7 +23,6 @@ from bigfleet.aio.rng import Rng, SystemRng
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.model.machine import MachineState
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
 from bigfleet.provider.errors import OutOfPositionError, ProviderError
@@ -43,6 +42,7 @@ from bigfleet.provider.kit.running import Running, Surroundings
 from bigfleet.provider.kit.service import PROVIDER, ProviderService
 from bigfleet.provider.kit.state import read_book
 from bigfleet.provider.kit.store import Store
+from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
 from bigfleet.transport.tls import TlsFiles, TlsStore
@@ -279,4 +279,4 @@ class ProviderKit:
 
 
 def _private_metrics() -> Metrics:
-    return Metrics(Component.PROVIDER, CollectorRegistry(), version=__version__, commit="unknown")
+    return Metrics(PROVIDER_METRICS, CollectorRegistry(), version=__version__, commit="unknown")

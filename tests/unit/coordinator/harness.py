@@ -16,7 +16,7 @@ from bigfleet.aio.service import UnaryMethod
 from bigfleet.coordinator.assembly import Replica, assemble, serve_options
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.local_log import LocalLog
-from bigfleet.obs.metric import Component
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.obs.metrics import Metrics
 from bigfleet.testing.net.network import MemoryNet, Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
@@ -114,7 +114,7 @@ async def make_world(*, secured: bool = True) -> AsyncIterator[World]:
     """Make a world inside a virtual-time run; `secured` is mutual TLS."""
     process = virtual_process("coordinator")
     registry = CollectorRegistry()
-    metrics = Metrics(Component.COORDINATOR, registry, version="0", commit="none")
+    metrics = Metrics(COORDINATOR_METRICS, registry, version="0", commit="none")
     logged = CapturingLogger()
     logger = structlog.wrap_logger(logged, processors=[lambda _logger, _name, event: event])
     machine = Machine()

@@ -29,9 +29,9 @@ from bigfleet.model.instruction import (
     TransferOwnership,
 )
 from bigfleet.model.situation import Situation
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import CycleView, TermMark
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.testing.builders import machine
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.loop import run_virtual
@@ -57,7 +57,7 @@ class World:
         self.shard, self.mark = StandingShard(), TermMark()
         self.coordinators = [ScriptedCoordinator(self.process.clock) for _ in range(replicas)]
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(Component.SHARD, self.registry, version="test", commit="test")
+        self.metrics = Metrics(SHARD_METRICS, self.registry, version="test", commit="test")
         self.log: Any = CapturingLogger()  # Any: it takes every method and remembers it
 
     @property

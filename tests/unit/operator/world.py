@@ -20,9 +20,9 @@ from bigfleet.kube.resources import (
     Resource,
 )
 from bigfleet.kube.roles import OPERATOR
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import Renderer, StubRenderer
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.testing.loop import run_virtual
@@ -67,7 +67,7 @@ class World(KubeWorld):
         self.registry = CollectorRegistry()
         self.link = FaultyLink(self.api.link(OPERATOR), self.clock)
         self.client = KubeClient(self.link, RateLimiter(self.clock, qps=1e6, burst=10_000))
-        metrics = Metrics(Component.OPERATOR, self.registry, version="0", commit="0")
+        metrics = Metrics(OPERATOR_METRICS, self.registry, version="0", commit="0")
         self.operator = Operator(
             OperatorOptions(CLUSTER, ADDRESS, **{**self.options, **options}),
             self.client,
