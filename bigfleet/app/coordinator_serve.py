@@ -44,7 +44,7 @@ from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
 
@@ -197,7 +197,7 @@ async def _run(
             return write_metrics(accept)
 
         address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-        http = await serve_http(
+        http = await serve_probes(
             address, scraped, lambda: built.log.status().waiting, not_alive=lambda: not_alive(built.log)
         )
         if http is not None:

@@ -43,7 +43,7 @@ from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.version import __version__
 
@@ -141,7 +141,7 @@ async def _serve(
 
             candidate = _Candidate(make)
             address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-            http = await serve_http(address, metrics_text(registry), candidate.not_ready)
+            http = await serve_probes(address, metrics_text(registry), candidate.not_ready)
             if http is not None:
                 stack.push_async_callback(http.stop)
             _warn(renderer, log)

@@ -24,7 +24,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.version import __version__
 
 
@@ -68,7 +68,7 @@ async def provider_process(
                 proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
             )
             address = "0" if metrics_addr is None else str(metrics_addr)
-            http = await serve_http(address, metrics_text(registry), lambda: process.not_ready)
+            http = await serve_probes(address, metrics_text(registry), lambda: process.not_ready)
             if http is not None:
                 stack.push_async_callback(http.stop)
                 process.metrics_port = http.port

@@ -32,7 +32,7 @@ from bigfleet.shard.epoch import DataDirectory, open_data_directory
 from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.session_service import SHARD
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
 
@@ -87,7 +87,7 @@ async def run_shard(
         )
         shard = running.shard
         address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-        http = await serve_http(
+        http = await serve_probes(
             address, metrics_text(metrics.registry), shard.not_ready, remarks=shard.remarks
         )
         if http is not None:

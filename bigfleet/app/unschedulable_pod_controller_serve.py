@@ -41,7 +41,7 @@ from bigfleet.podcontroller.core.penalties import (
     read_defaults,
 )
 from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.version import __version__
 
 _DEFAULT_NAMESPACE: Final = "default"
@@ -102,7 +102,7 @@ async def _serve(
                 host=host,
             )
             address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-            http = await serve_http(address, metrics_text(registry), controller.caches.not_ready)
+            http = await serve_probes(address, metrics_text(registry), controller.caches.not_ready)
             if http is not None:
                 stack.push_async_callback(http.stop)
             log.info("listening", server=target.server, metrics_port=http.port if http else 0)

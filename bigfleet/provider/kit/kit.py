@@ -44,7 +44,7 @@ from bigfleet.provider.kit.state import read_book
 from bigfleet.provider.kit.store import Store
 from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.version import __version__
 
@@ -153,7 +153,7 @@ class ProviderKit:
         net = self._net or self._secured_net(tls)
         not_ready = ["starting"]
         async with AsyncExitStack() as stack:
-            probes = await serve_http(
+            probes = await serve_probes(
                 metrics_address, metrics_text(self._metrics.registry), lambda: not_ready
             )
             if probes is not None:
