@@ -15,7 +15,7 @@ from bigfleet.cli.console import Console
 from bigfleet.cli.dispatch import dispatch
 from bigfleet.cli.exit_codes import ExitCode
 from bigfleet.cli.tree import Program
-from tests.docs.shell_blocks import DOCS, ROOT, Shown, commands, name_of, pages
+from tests.docs.shell_blocks import DOCS, ROOT, Shown, commands, name_of, pages, text_of
 
 PROGRAMS: dict[str, Program] = {
     program.name: program
@@ -124,7 +124,7 @@ def test_a_make_target_that_a_page_names_exists() -> None:
         re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
     for page in pages():
-        for target in re.findall(r"`make ([a-z][a-z0-9-]*)", page.read_text(encoding="utf-8")):
+        for target in re.findall(r"`make ([a-z][a-z0-9-]*)", text_of(page)):
             assert target in targets, f"{name_of(page)}: make {target}"
 
 
