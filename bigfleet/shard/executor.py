@@ -18,7 +18,7 @@ from bigfleet.model.errors import IllegalTransitionError, UnknownMachineError
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.errors import (
     BadAnswerError,
     FencedError,
@@ -188,7 +188,11 @@ class Executor:
             return await self._ask_blob(run, effect)
         if isinstance(effect, Call):
             await run.slot.take()
-            while effect.kind is Kind.CONFIGURE and self._blob_expired(run) and run.order.need is not None:
+            while (
+                effect.kind is OperationKind.CONFIGURE
+                and self._blob_expired(run)
+                and run.order.need is not None
+            ):
                 if isinstance(await self._ask_blob(run, AskBlob(run.order.need)), BlobFailed):
                     # Nothing was sent, so what a call that was never sent undoes is undone here too.
                     return NeverSent()
@@ -266,25 +270,25 @@ class Executor:
         except ProviderError as error:
             return self._refused(error)
         self._note_answer(fenced=False)
-        if call.kind is Kind.DRAIN:
+        if call.kind is OperationKind.DRAIN:
             self._metrics.histogram("bigfleet_shard_drain_phase_seconds").observe(self._now_s() - began_s)
-        elif call.kind is Kind.DELETE:
+        elif call.kind is OperationKind.DELETE:
             self._metrics.counter("bigfleet_shard_idle_releases_total").inc()
         return Acked(record)
 
     async def _send(self, run: _Run, call: Call, left_s: float) -> Machine:
         machine, provider = call.machine, self._provider
         match call.kind:
-            case Kind.CREATE:
+            case OperationKind.CREATE:
                 return await provider.create(machine.id, timeout_s=left_s)
-            case Kind.CONFIGURE:
+            case OperationKind.CONFIGURE:
                 metadata = assignment_to_metadata(machine.assigned, self._options.shard_id)
                 return await provider.configure(
                     machine.id, machine.cluster, run.blob, metadata, timeout_s=left_s
                 )
-            case Kind.DRAIN:
+            case OperationKind.DRAIN:
                 return await provider.drain(machine.id, run.order.action.grace_s or 0, timeout_s=left_s)
-            case Kind.DELETE:
+            case OperationKind.DELETE:
                 return await provider.delete(machine.id, timeout_s=left_s)
 
     def _refused(self, error: ProviderError) -> Refused:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.cli.surface import entries
+from bigfleet.cli.framework.surface import entries
 from docs.generate.metrics import CATALOGUE
 from tests.docs.shell_blocks import DOCS, name_of, pages, text_of
 

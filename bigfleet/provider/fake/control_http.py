@@ -81,7 +81,7 @@ class _Control:
             name, content_type = _FILES[request.path]
             return _response(get_data("bigfleet.provider.fake", f"page/{name}") or b"", content_type)
         if request.path == "/verbs" and request.method == "GET":
-            return _response(_json([verb.told for verb in VERBS.values()]))
+            return _response(_json([verb.as_dict for verb in VERBS.values()]))
         verb = VERBS.get(request.path.removeprefix("/"))
         if verb is None:
             known = ", ".join(f"/{name}" for name in VERBS)

@@ -18,7 +18,7 @@ from bigfleet.model.buckets import upper_bound
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, Machine, MachineState, NeedRef
 from bigfleet.model.need import Need
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.shard.core.orders import Order, Outcome
 
 S = MachineState
@@ -120,7 +120,7 @@ class AskBlob(Effect):
 class Call(Effect):
     """Call the provider."""
 
-    kind: Kind
+    kind: OperationKind
     machine: Machine
 
 
@@ -182,7 +182,7 @@ class Execution:
         self._before = machine
         stamp = Assignment(fingerprint=need.profile.fingerprint, group=need.group, cluster=need.cluster)
         creating = replace(machine, state=S.CREATING, assigned=stamp)
-        return Write(creating), Call(Kind.CREATE, creating)
+        return Write(creating), Call(OperationKind.CREATE, creating)
 
     def _bootstrap(self, machine: Machine) -> Step:
         need = self.order.need
@@ -211,14 +211,14 @@ class Execution:
             if need is None
             else NeedRef(need.cluster, need.profile.fingerprint, need.group),
         )
-        return Instruct(machine), Write(draining), Call(Kind.DRAIN, draining)
+        return Instruct(machine), Write(draining), Call(OperationKind.DRAIN, draining)
 
     def _delete(self, machine: Machine) -> Step:
         if machine.state is not S.IDLE:
             return (Done(Outcome.SUCCESS),)
         self._before = machine
         deleting = replace(machine, state=S.DELETING, idle_since=None)
-        return Write(deleting), Call(Kind.DELETE, deleting)
+        return Write(deleting), Call(OperationKind.DELETE, deleting)
 
     # What calls bring
 
@@ -236,7 +236,7 @@ class Execution:
         return self._failed(machine, f"create: ack rejected: {event.text}")
 
     def _blob_arrived(self, machine: Machine, _event: BlobArrived) -> Step:
-        return (Call(Kind.CONFIGURE, machine),)
+        return (Call(OperationKind.CONFIGURE, machine),)
 
     def _blob_failed(self, machine: Machine, event: BlobFailed) -> Step:
         # The provider has not been asked yet, so there is nothing to undo on its side.
@@ -341,18 +341,18 @@ _BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Step]] = {
 
 # `Any`: the key pins the event's type.
 TRANSITIONS: Mapping[tuple[str, type[Event]], Callable[[Execution, Machine, Any], Step]] = {
-    (Kind.CREATE, Acked): Execution._created,
-    (Kind.CREATE, AckUnreadable): Execution._create_ack_unreadable,
+    (OperationKind.CREATE, Acked): Execution._created,
+    (OperationKind.CREATE, AckUnreadable): Execution._create_ack_unreadable,
     (_BLOB, BlobArrived): Execution._blob_arrived,
     (_BLOB, BlobFailed): Execution._blob_failed,
-    (Kind.CONFIGURE, Acked): Execution._configured,
-    (Kind.CONFIGURE, AckUnreadable): Execution._ack_unreadable,
-    (Kind.DRAIN, Acked): Execution._drained,
-    (Kind.DRAIN, AckUnreadable): Execution._ack_unreadable,
-    (Kind.DELETE, Acked): Execution._deleted,
-    (Kind.DELETE, AckUnreadable): Execution._ack_unreadable,
-    **{(kind, Refused): Execution._refused for kind in Kind},
-    **{(kind, NeverSent): Execution._never_sent for kind in Kind},
-    **{(kind, Unanswered): Execution._unanswered for kind in Kind},
+    (OperationKind.CONFIGURE, Acked): Execution._configured,
+    (OperationKind.CONFIGURE, AckUnreadable): Execution._ack_unreadable,
+    (OperationKind.DRAIN, Acked): Execution._drained,
+    (OperationKind.DRAIN, AckUnreadable): Execution._ack_unreadable,
+    (OperationKind.DELETE, Acked): Execution._deleted,
+    (OperationKind.DELETE, AckUnreadable): Execution._ack_unreadable,
+    **{(kind, Refused): Execution._refused for kind in OperationKind},
+    **{(kind, NeverSent): Execution._never_sent for kind in OperationKind},
+    **{(kind, Unanswered): Execution._unanswered for kind in OperationKind},
 }
 """What an execution does with an event, by what it waits for: a blob, or the answer to a call."""

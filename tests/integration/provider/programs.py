@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from bigfleet.aio.net import Code
-from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.support.program import DEADLINE_S, AwaitedProgram, http_ask
 
@@ -24,8 +24,8 @@ class ProviderProgram(AwaitedProgram):
     """A running provider, with a client of its six calls."""
 
     @cached_property
-    def client(self) -> ProviderClient:
-        return ProviderClient(GrpcNet().dial(f"127.0.0.1:{self.ports['port']}"))
+    def client(self) -> RawProviderClient:
+        return RawProviderClient(GrpcNet().dial(f"127.0.0.1:{self.ports['port']}"))
 
     async def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """Ask its control; return status and JSON, or head and body where it is none."""
