@@ -70,7 +70,7 @@ class NotConnectedError(RpcError):
         super().__init__(Code.UNAVAILABLE, detail)
 
 
-class RefusedError(BigFleetError):
+class RpcRefusedError(BigFleetError):
     """A handler ends its call with a status; what a service raises.
 
     It is no `RpcError` on purpose: an answer that a handler got from some third process must not travel on as its own,
@@ -82,7 +82,7 @@ class RefusedError(BigFleetError):
         self.code, self.detail, self.trailing = code, detail, trailing
 
 
-class IdentityRefusedError(RefusedError):
+class IdentityRefusedError(RpcRefusedError):
     """A gate did not let the peer through; counted and logged apart from other refusals."""
 
     def __init__(self, detail: str) -> None:
@@ -199,7 +199,7 @@ class BidiStream(Responses[In_co], Protocol[Out_contra, In_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
+class RpcReply(Generic[T]):
     """The good answer to a unary call."""
 
     message: T
@@ -217,7 +217,7 @@ class Channel(Protocol):
         timeout_s: float,
         metadata: Metadata = (),
         wait_for_ready: bool = False,
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         """Ask once, answer or `RpcError` within the time given. Never repeats a call by itself."""
         ...
 
@@ -253,7 +253,7 @@ class Health(Protocol):
         ...
 
 
-class Server(Protocol):
+class RpcServer(Protocol):
     """A listener that serves."""
 
     @property
@@ -299,13 +299,13 @@ class Net(Protocol):
 
     async def serve(
         self, address: str, services: Sequence[BoundService], options: ServeOptions = ...
-    ) -> Server:
+    ) -> RpcServer:
         """Listen and serve, health included; `ListenError` when the address cannot be had."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class ServerHooks:
     """What a process wants to hear from its servers; metrics and logs hang here."""
 
     on_identity_refused: Callable[[str, Peer, str], None]

@@ -8,7 +8,7 @@ Rules: coordinator 3, 4.3, 5 and 6.
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.core.results import Refusal
@@ -70,7 +70,7 @@ class Reporting:
         command = commands.add_shard(report.shard_id, report.address, now.wall_ns)
         result = await self._desk.propose(command, call)
         if not result["ok"] and result["refusal"] != Refusal.SHARD_EXISTS:
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.UNAVAILABLE, f"shard {report.shard_id} was not registered: {result['detail']}"
             )
         self._log.info("shard_registered", shard=report.shard_id, address=report.address)

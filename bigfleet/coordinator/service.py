@@ -11,7 +11,7 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s
 from bigfleet.aio.identity import ADMIN, READONLY, Role
-from bigfleet.aio.net import Call, Code, Metadata, RefusedError
+from bigfleet.aio.net import Call, Code, Metadata, RpcRefusedError
 from bigfleet.coordinator.answering import answers, facts_about, leader_only
 from bigfleet.coordinator.archive import make_archive
 from bigfleet.coordinator.core import commands
@@ -238,7 +238,7 @@ def _encode_assignments(owned: dict[str, list[tuple[str, str]]]) -> bytes:
 def _require(request: object, *fields: str) -> None:
     for field in fields:
         if not getattr(request, field):
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.INVALID_ARGUMENT, f"{field}: found nothing, allowed is a text that is not empty"
             )
 
@@ -246,4 +246,4 @@ def _require(request: object, *fields: str) -> None:
 def _accepted(result: Result) -> None:
     if not result["ok"]:
         code = _CODES.get(result["refusal"], Code.UNAVAILABLE)
-        raise RefusedError(code, result["detail"])
+        raise RpcRefusedError(code, result["detail"])

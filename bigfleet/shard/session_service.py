@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.identity import SCHEME, Role
 from bigfleet.aio.ids import Ids
-from bigfleet.aio.net import Call, Code, IdentityRefusedError, RefusedError, RpcError, ServerStream
+from bigfleet.aio.net import Call, Code, IdentityRefusedError, RpcError, RpcRefusedError, ServerStream
 from bigfleet.aio.service import BoundService, ServiceSpec
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.obs.metrics import Metrics
@@ -88,7 +88,7 @@ class SessionService:
         finally:
             # First, so that nobody else begins to wait for an answer on it.
             self._sessions.remove(session)
-            session.end(RefusedError(Code.UNAVAILABLE, "the session ended"))
+            session.end(RpcRefusedError(Code.UNAVAILABLE, "the session ended"))
             for part in (*parts, *lane.tasks):
                 part.cancel()
             await asyncio.wait(parts)
@@ -98,7 +98,7 @@ class SessionService:
         """Log how the session ended; raise the status the peer is owed, if any."""
         for part in parts:
             error = None if part.cancelled() else part.exception()
-            if isinstance(error, RefusedError):
+            if isinstance(error, RpcRefusedError):
                 self._log.warning("session_refused", cluster=session.cluster, why=error.detail)
                 raise error
             if error is not None and not isinstance(error, RpcError):
@@ -116,7 +116,7 @@ class SessionService:
         """The cluster that a stream is for, by its first frame and its certificate."""
         first = await stream.receive()
         if not isinstance(first, Hello) or not first.cluster:
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.INVALID_ARGUMENT, "the first frame of a session must be Hello with a cluster id"
             )
         cluster, peer = first.cluster, call.peer
@@ -131,7 +131,7 @@ class SessionService:
                 f"this session is for {SCHEME}cluster/{cluster}; presented: {presented}"
             )
         if not self._may_open():
-            raise RefusedError(Code.UNAVAILABLE, "the shard is stopping")
+            raise RpcRefusedError(Code.UNAVAILABLE, "the shard is stopping")
         return cluster
 
     async def _receive(self, session: Session, stream: Stream, lane: "_RollupLane") -> None:
@@ -149,7 +149,7 @@ class SessionService:
                         )
                 case Hello():
                     if frame.cluster != session.cluster:
-                        raise RefusedError(
+                        raise RpcRefusedError(
                             Code.INVALID_ARGUMENT,
                             f"Hello for {frame.cluster!r} on the session of {session.cluster!r}",
                         )

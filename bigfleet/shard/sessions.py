@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine
 from bigfleet.obs.metrics import Metrics
@@ -66,7 +66,7 @@ class Sessions:
         self._metrics.gauge("bigfleet_shard_active_sessions").set(len(self._open))
         if before is not None:
             self._left.add(session.cluster)
-            before.end(RefusedError(Code.ABORTED, "a newer session of this cluster took over"))
+            before.end(RpcRefusedError(Code.ABORTED, "a newer session of this cluster took over"))
 
     def remove(self, session: Session) -> None:
         """The stream ended; a newer session of the cluster stays."""
@@ -110,7 +110,7 @@ class Sessions:
         for session in self._open.values():
             session.give_up_waiting(why)
 
-    def end_all(self, why: RefusedError) -> None:
+    def end_all(self, why: RpcRefusedError) -> None:
         """End every session."""
         for session in list(self._open.values()):
             session.end(why)

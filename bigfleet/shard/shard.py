@@ -14,7 +14,7 @@ from typing import NoReturn
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import SteadyWall
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.seams import Seams
 from bigfleet.aio.service import BoundService
 from bigfleet.obs.audit import Audit, NoAudit
@@ -169,7 +169,7 @@ class Shard:
         self.sessions.give_up_waiting("the shard is stopping")
         await self.dispatch.stop(grace_s)
         await self.reconciler.stop()
-        self.sessions.end_all(RefusedError(Code.UNAVAILABLE, "the shard is stopping"))
+        self.sessions.end_all(RpcRefusedError(Code.UNAVAILABLE, "the shard is stopping"))
         self._audit.close()
 
     # Standing

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import NANOSECONDS, timeout
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, Server
+from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, RpcServer
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement
@@ -104,7 +104,7 @@ class ShardLife:
             if world.audited
             else None,
         )
-        self.server: Server | None = None
+        self.server: RpcServer | None = None
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -22,8 +22,8 @@ from bigfleet.aio.net import (
     DialOptions,
     Metadata,
     NotConnectedError,
-    Reply,
     RpcError,
+    RpcReply,
 )
 from bigfleet.aio.service import BidiMethod, Method, ServerStreamMethod, UnaryMethod, encode
 from bigfleet.transport.dispatch import decode_answer
@@ -86,7 +86,7 @@ class GrpcChannel:
         timeout_s: float,
         metadata: Metadata = (),
         wait_for_ready: bool = False,
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         line = self._line()
         start: _Start = line.channel.unary_unary(method.path)
         call = start(
@@ -96,7 +96,7 @@ class GrpcChannel:
         with _translated():
             data = await call
             trailing = await call.trailing_metadata()
-        return Reply(decode_answer(method, data), _received(trailing))
+        return RpcReply(decode_answer(method, data), _received(trailing))
 
     def server_stream(
         self,

@@ -18,7 +18,7 @@ import grpc
 import grpc.aio
 
 from bigfleet.aio.net import ListenError, Metadata, Peer, RpcError, ServeOptions
-from bigfleet.aio.service import BoundMethod, BoundService, Kind
+from bigfleet.aio.service import BoundMethod, BoundService, RpcKind
 from bigfleet.transport.address import ListenAddress, listen_problem
 from bigfleet.transport.dispatch import Dispatcher
 from bigfleet.transport.health import HEALTH, HealthService
@@ -34,7 +34,7 @@ _Context = grpc.aio.ServicerContext[Any, Any]  # Any: bytes go both ways, which 
 
 
 class GrpcServer:
-    """A listening server; see `bigfleet.aio.net.Server`."""
+    """A listening server; see `bigfleet.aio.net.RpcServer`."""
 
     def __init__(self, server: grpc.aio.Server, port: int, health: HealthService) -> None:
         self._server, self._port, self._health = server, port, health
@@ -254,11 +254,11 @@ def _handler(method: BoundMethod, dispatcher: Dispatcher, secured: bool) -> "grp
     wrap: Callable[[Callable[..., Awaitable[Any]]], Any]
     chosen: Callable[..., Awaitable[Any]]
     match method.kind:
-        case Kind.UNARY:
+        case RpcKind.UNARY:
             wrap, chosen = grpc.unary_unary_rpc_method_handler, unary
-        case Kind.SERVER_STREAM:
+        case RpcKind.SERVER_STREAM:
             wrap, chosen = grpc.unary_stream_rpc_method_handler, server_stream
-        case Kind.BIDI:
+        case RpcKind.BIDI:
             wrap, chosen = grpc.stream_stream_rpc_method_handler, bidi
     made: grpc.RpcMethodHandler[Any, Any] = wrap(chosen)
     return made

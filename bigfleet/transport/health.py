@@ -12,7 +12,7 @@ from typing import Final
 
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # the package ships no type marker
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.aio.service import ServiceSpec
 
 HEALTH: Final = ServiceSpec(health_pb2.DESCRIPTOR.services_by_name["Health"])
@@ -49,7 +49,7 @@ class HealthService:
     ) -> health_pb2.HealthCheckResponse:
         status = self._statuses.get(request.service)
         if status is None:
-            raise RefusedError(Code.NOT_FOUND, f"no service {request.service!r} here")
+            raise RpcRefusedError(Code.NOT_FOUND, f"no service {request.service!r} here")
         return _Status(status=status)
 
     async def list(

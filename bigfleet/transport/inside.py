@@ -21,16 +21,16 @@ from bigfleet.aio.net import (
     Code,
     Metadata,
     Peer,
-    Reply,
     Responses,
     RpcError,
+    RpcReply,
     ServeOptions,
 )
 from bigfleet.aio.service import (
     BidiMethod,
     BoundMethod,
     BoundService,
-    Kind,
+    RpcKind,
     ServerStreamMethod,
     UnaryMethod,
     encode,
@@ -99,7 +99,7 @@ class InsideChannel:
         timeout_s: float,
         metadata: Metadata = (),
         wait_for_ready: bool = False,  # noqa: ARG002  who is inside is always there
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         if self._closed:
             raise ClosedError("the channel inside this process is closed")
         data = self._within_limit(encode(request), "request")
@@ -129,7 +129,7 @@ class InsideChannel:
             answer = self._within_limit(task.result(), "answer")
         except RpcError as error:
             raise RpcError(error.code, error.detail, (*call.trailing, *error.trailing)) from error
-        return Reply(decode_answer(method, answer), call.trailing)
+        return RpcReply(decode_answer(method, answer), call.trailing)
 
     def server_stream(
         self,
@@ -170,7 +170,7 @@ class InsideChannel:
 
     def _method(self, path: str) -> BoundMethod:
         method = self._methods.get(path)
-        if method is None or method.kind is not Kind.UNARY:
+        if method is None or method.kind is not RpcKind.UNARY:
             raise RpcError(Code.UNIMPLEMENTED, f"no method {path} here")
         return method
 

@@ -16,7 +16,7 @@ from typing import Final, Self, TypeVar
 
 from bigfleet.aio.backoff import Backoff
 from bigfleet.aio.clock import Clock, monotonic_s
-from bigfleet.aio.net import Channel, Code, DialOptions, Net, Reply, RpcError
+from bigfleet.aio.net import Channel, Code, DialOptions, Net, RpcError, RpcReply
 from bigfleet.aio.service import ServerStreamMethod, UnaryMethod
 from bigfleet.model.errors import BigFleetError
 from bigfleet.transport.address import join, parse_listen
@@ -56,13 +56,13 @@ class LeaderClient:
 
     async def unary(
         self, method: UnaryMethod[Request, Response], request: Request, *, timeout_s: float
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         """Ask the leader once; `timeout_s` is for each attempt. `NoLeaderError` once every address was asked in vain.
 
         Any other refusal is the leader's own and is raised as it came.
         """
 
-        async def attempt(channel: Channel) -> Reply[Response]:
+        async def attempt(channel: Channel) -> RpcReply[Response]:
             return await channel.unary(method, request, timeout_s=timeout_s)
 
         return await self._somewhere(attempt)
@@ -112,7 +112,7 @@ class LeaderClient:
         request: Request,
         *,
         timeout_s: float,
-    ) -> Reply[Response] | RpcError:
+    ) -> RpcReply[Response] | RpcError:
         """Ask one replica, leader or not; its refusal is an answer too, as it says how the replica stands."""
         try:
             return await self._channel(target).unary(method, request, timeout_s=timeout_s)

@@ -8,7 +8,7 @@ Must never: give FAILED_PRECONDITION by default, as that code means "fenced" or 
 from collections.abc import Mapping
 from typing import Final
 
-from bigfleet.aio.net import Code, RefusedError, RpcError
+from bigfleet.aio.net import Code, RpcError, RpcRefusedError
 from bigfleet.model.errors import (
     BigFleetError,
     DuplicateMachineError,
@@ -33,7 +33,7 @@ STATUSES: Final[Mapping[type[BigFleetError], Code]] = {
 
 def status_of(error: BaseException, statuses: Mapping[type[BigFleetError], Code]) -> RpcError | None:
     """Return the status a peer is owed for a foreseen error; None for one that nobody foresaw."""
-    if isinstance(error, RefusedError):
+    if isinstance(error, RpcRefusedError):
         return RpcError(error.code, error.detail, error.trailing)
     if isinstance(error, RpcError):
         return None  # some other process's answer: a handler should have read it, it must not travel on

@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.disk import DiskError
 from bigfleet.aio.identity import Role
-from bigfleet.aio.net import Hooks, Peer, Server
+from bigfleet.aio.net import Peer, RpcServer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
@@ -207,7 +207,11 @@ async def _run(
 
 
 def _parts(
-    settings: CoordinatorSettings, built: _Built, seams: Seams, server: Server, logger: FilteringBoundLogger
+    settings: CoordinatorSettings,
+    built: _Built,
+    seams: Seams,
+    server: RpcServer,
+    logger: FilteringBoundLogger,
 ) -> dict[str, Part]:
     parts: dict[str, Part] = {
         "log": built.log.wait_failure(),
@@ -232,7 +236,7 @@ def _parts(
     return parts
 
 
-async def _drain(server: Server, built: _Built, grace_s: float) -> None:
+async def _drain(server: RpcServer, built: _Built, grace_s: float) -> None:
     """Take no new calls, hand the leadership over, let running calls finish."""
     server.health.set_serving(COORDINATOR.name, False)
     stopping = asyncio.ensure_future(server.stop(grace_s))
@@ -273,7 +277,7 @@ def _warn_of_plaintext(settings: CoordinatorSettings, logger: FilteringBoundLogg
         )
 
 
-def _hooks(logger: FilteringBoundLogger, metrics: Metrics) -> Hooks:
+def _hooks(logger: FilteringBoundLogger, metrics: Metrics) -> ServerHooks:
     def refused(method: str, peer: Peer, why: str) -> None:
         rpc = method.rpartition("/")[2]
         metrics.counter("bigfleet_coordinator_identity_rejected_total", rpc=rpc).inc()
@@ -284,4 +288,4 @@ def _hooks(logger: FilteringBoundLogger, metrics: Metrics) -> Hooks:
     def defect(method: str, error: BaseException) -> None:
         logger.error("rpc_defect", method=method, exc_info=error)
 
-    return Hooks(on_identity_refused=refused, on_defect=defect)
+    return ServerHooks(on_identity_refused=refused, on_defect=defect)

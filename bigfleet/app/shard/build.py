@@ -12,7 +12,7 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.net import Channel, DialOptions, ServeOptions, Server
+from bigfleet.aio.net import Channel, DialOptions, RpcServer, ServeOptions
 from bigfleet.aio.seams import Seams
 from bigfleet.app.parts import naming
 from bigfleet.app.shard.command import ShardSettings
@@ -63,7 +63,7 @@ class RunningShard:
     """A shard that listens; `shard.run()` is for the caller to run."""
 
     shard: Shard
-    server: Server
+    server: RpcServer
     readers: Readers
     """Those who watch the shard and the way to its coordinator; their parts are for the caller to run too."""
     fake: FakeProvider | None

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.identity import Role
-from bigfleet.aio.net import Hooks, Peer
+from bigfleet.aio.net import Peer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
@@ -144,11 +144,11 @@ async def _shed(settings: ShardSettings, running: RunningShard, seams: Seams) ->
     await asyncio.get_running_loop().create_future()
 
 
-def _hooks(log: FilteringBoundLogger) -> Hooks:
+def _hooks(log: FilteringBoundLogger) -> ServerHooks:
     def refused(method: str, peer: Peer, why: str) -> None:
         log.error("identity_refused", method=method, peer=peer.address, why=why)
 
     def defect(method: str, error: BaseException) -> None:
         log.error("handler_defect", method=method, exc_info=error)
 
-    return Hooks(on_identity_refused=refused, on_defect=defect)
+    return ServerHooks(on_identity_refused=refused, on_defect=defect)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.fake.events import EventLog, SeenCall
 from bigfleet.provider.fake.injected_faults import CallFaultKind, InjectedFaults
@@ -85,7 +85,7 @@ class FaultInjectingService:
         try:
             answer = await self._disturbed(intercepted)
             code = Code.OK
-        except RefusedError as error:
+        except RpcRefusedError as error:
             code, detail = error.code, error.detail
             raise
         finally:
@@ -100,7 +100,7 @@ class FaultInjectingService:
             await self._clock.sleep(wait_s)
         refused = faults.take_call_fault(CallFaultKind.REFUSE, rpc)
         if refused is not None:
-            raise RefusedError(refused.code, refused.message)
+            raise RpcRefusedError(refused.code, refused.message)
         answer = await self._active_lies.answer(intercepted, self._honest)
         if faults.take_call_fault(CallFaultKind.RESET, rpc) is not None:
             self._reset_connections()
@@ -112,7 +112,9 @@ class FaultInjectingService:
     async def _honest(self, intercepted: InterceptedCall) -> bytes:
         service = self._kit().service
         if intercepted.machine_id in self._hidden:
-            raise RefusedError(Code.NOT_FOUND, f"{intercepted.rpc} {intercepted.machine_id}: no such machine")
+            raise RpcRefusedError(
+                Code.NOT_FOUND, f"{intercepted.rpc} {intercepted.machine_id}: no such machine"
+            )
         match intercepted.rpc:
             case "Create":
                 return await service.create(intercepted.request, intercepted.call)

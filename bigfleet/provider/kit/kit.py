@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import NANOSECONDS, Clock, SteadyWall, SystemClock
 from bigfleet.aio.disk import AnyPath
 from bigfleet.aio.ids import Ids, SystemIds
-from bigfleet.aio.net import Net, ServeOptions, Server
+from bigfleet.aio.net import Net, RpcServer, ServeOptions
 from bigfleet.aio.rng import Rng, SystemRng
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.model.machine import MachineState
@@ -108,7 +108,7 @@ class ProviderKit:
             synchronous=synchronous,
             require_shard_san=require_shard_san,
         )
-        self._servers: list[Server] = []
+        self._servers: list[RpcServer] = []
         self._running: RunningProvider | None = None
 
     # Life.
@@ -130,7 +130,9 @@ class ProviderKit:
             self.log.warning("readiness_not_checked", provider=self.name, why=why)
         self.log.info("provider_started", provider=self.name, machines=len(state.table), revision=state.head)
 
-    async def listen(self, address: str, *, service: object | None = None, net: Net | None = None) -> Server:
+    async def listen(
+        self, address: str, *, service: object | None = None, net: Net | None = None
+    ) -> RpcServer:
         """Serve the six calls on an address, health and reflection included; `service` stands in for the honest one."""
         chosen = net or self._net or GrpcNet()
         server = await chosen.serve(address, [PROVIDER.bind(service or self.service)], self.serve_options())

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
 from bigfleet.aio.identity import ADMIN, READONLY, Identity
-from bigfleet.aio.net import Code, Hooks, Metadata, RpcError
+from bigfleet.aio.net import Code, Metadata, RpcError, ServerHooks
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.coordinator.assembly import Replica, assemble, serve_options
 from bigfleet.coordinator.core.machine import Machine
@@ -126,7 +126,7 @@ async def make_world(*, secured: bool = True) -> AsyncIterator[World]:
         rpc = path.rpartition("/")[2]
         metrics.counter("bigfleet_coordinator_identity_rejected_total", rpc=rpc).inc()
 
-    hooks = Hooks(on_identity_refused=refused, on_defect=log_hooks().on_defect)
+    hooks = ServerHooks(on_identity_refused=refused, on_defect=log_hooks().on_defect)
     server = await network.host(HOST, ADMIN, hooks).serve(":7790", [replica.bound()], serve_options())
     await log.start()
     yield World(process, network, machine, log, replica, metrics, registry, logged)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.coordinator.core.machine import Machine
 from bigfleet.coordinator.local_log import LocalLog
@@ -122,7 +122,7 @@ class _Peer:
         self._level = level
 
     async def _refuse(self, _request: object, _call: object) -> object:
-        raise RefusedError(Code.FAILED_PRECONDITION, "no", (("bigfleet-command-level", self._level),))
+        raise RpcRefusedError(Code.FAILED_PRECONDITION, "no", (("bigfleet-command-level", self._level),))
 
     async def snapshot_save(self, _request, _call):  # type: ignore[no-untyped-def]
         for never in list[pb.SnapshotSaveChunk]():

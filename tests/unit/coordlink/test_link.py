@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.disk import atomic_write, ensure_directory
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.coordlink.link import CALL_DEADLINE_S, CoordinatorLink
 from bigfleet.coordlink.term_file import NAME, TermFileError
 from bigfleet.model.instruction import (
@@ -295,7 +295,7 @@ def test_acks_survive_a_failed_report_in_front_of_newer_ones() -> None:
     async def scenario() -> None:
         world = World()
         await world.serve()
-        refused = RefusedError(
+        refused = RpcRefusedError(
             Code.UNAVAILABLE, "could not be replicated", (("bigfleet-raft-state", "serving"),)
         )
         world.coordinator.answers(answered(order("i-1", AssignDomain(RACK))), refused, refused)
@@ -327,7 +327,7 @@ def test_identity_refused_is_logged_at_each_interval_and_hurts_nobody() -> None:
     async def scenario() -> None:
         world = World(secured=True)
         await world.serve()
-        world.coordinator.usually(RefusedError(Code.PERMISSION_DENIED, "for bigfleet://shard/other"))
+        world.coordinator.usually(RpcRefusedError(Code.PERMISSION_DENIED, "for bigfleet://shard/other"))
         async with world.running(world.link()) as link:
             await world.seconds(25)
             assert link.status.failures == 3

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Net, Server
+from bigfleet.aio.net import Net, RpcServer
 from bigfleet.provider.conformance.zoo.model import Model
 from bigfleet.provider.conformance.zoo.values import ModelOptions, Store
 from bigfleet.provider.methods import PROVIDER
@@ -22,7 +22,7 @@ _LOOPBACK: Final = "127.0.0.1"
 MakeModel = Callable[[Clock, ModelOptions, Store], Model]
 
 
-async def serve(net: Net, model: Model) -> tuple[Server, str]:
+async def serve(net: Net, model: Model) -> tuple[RpcServer, str]:
     """Serve a model on a free port of the loopback and return server and target."""
     server = await net.serve(f"{_LOOPBACK}:0", [PROVIDER.bind(model)])
     return server, f"{_LOOPBACK}:{server.port}"
@@ -42,7 +42,7 @@ async def served(net: Net, model: Model) -> AsyncIterator[str]:
 class ModelProcess:
     """A model that plays a process; see `bigfleet.provider.conformance.settings.Running`."""
 
-    def __init__(self, server: Server, target: str, model: Model, on_end: Callable[[], None]) -> None:
+    def __init__(self, server: RpcServer, target: str, model: Model, on_end: Callable[[], None]) -> None:
         self._server, self._target, self._model, self._on_end = server, target, model, on_end
         self._ended = False
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.aio.rng import RandomStream
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.contract import OperationKind
@@ -82,7 +82,7 @@ class Lie:
     def before(self, intercepted: InterceptedCall, /) -> None:
         """See a call before the honest provider does; may change it, or raise a refusal."""
 
-    async def refused(self, _asked: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+    async def refused(self, _asked: InterceptedCall, refusal: RpcRefusedError, /) -> RpcRefusedError | None:
         """See a refusal; return the one to give, None to ask the honest provider once more."""
         return refusal
 
@@ -109,7 +109,7 @@ def checked_share(lie: type[Lie], share: float | None) -> float:
     return share
 
 
-def fenced(intercepted: InterceptedCall) -> RefusedError:
+def fenced(intercepted: InterceptedCall) -> RpcRefusedError:
     """Return the refusal that means "fenced" and nothing else."""
     where = f"{intercepted.rpc} {intercepted.machine_id}".strip()
-    return RefusedError(Code.FAILED_PRECONDITION, f"{where}: the token is not newer than one already seen")
+    return RpcRefusedError(Code.FAILED_PRECONDITION, f"{where}: the token is not newer than one already seen")

@@ -8,7 +8,7 @@ Must never: be honest.
 from typing import ClassVar
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.states import I
 from bigfleet.provider.conformance.zoo.model import Model
 from bigfleet.provider.conformance.zoo.values import Kind, ModelOptions, Mutation, Record, Store, Token
@@ -75,7 +75,7 @@ class _RemembersStale(Model):
     def fence(self, kind: Kind, machine_id: str, token: Token) -> None:
         try:
             super().fence(kind, machine_id, token)
-        except RefusedError:
+        except RpcRefusedError:
             self.stale.add(machine_id)
             raise
 
@@ -86,7 +86,7 @@ class FenceReads(_RemembersStale):
 
     async def get(self, request: pb.MachineRef, call: Call) -> pb.Machine:
         if request.id in self.stale:
-            raise RefusedError(Code.FAILED_PRECONDITION, "fenced")
+            raise RpcRefusedError(Code.FAILED_PRECONDITION, "fenced")
         return await super().get(request, call)
 
 
@@ -174,7 +174,7 @@ class EmptyTokenRefusedAtRest(Model):
     def fence(self, kind: Kind, machine_id: str, token: Token) -> None:
         record = self.store.records.get(machine_id)
         if token.empty and kind is Kind.CREATE and record is not None and record.machine.state == I:
-            raise RefusedError(Code.INVALID_ARGUMENT, "a token is required")
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "a token is required")
         super().fence(kind, machine_id, token)
 
 
@@ -216,7 +216,7 @@ class RejectionKeepsMark(Model):
         marks = dict(self.store.marks)
         try:
             return await super().mutate(kind, request, call)
-        except RefusedError:
+        except RpcRefusedError:
             self.store.marks = marks
             raise
 

@@ -8,7 +8,7 @@ Must never: be honest.
 import asyncio
 from typing import ClassVar
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.states import CONFIGURING, C, I, S
 from bigfleet.provider.conformance.zoo.model import Model
 from bigfleet.provider.conformance.zoo.values import Kind, Mutation, Record, Token
@@ -198,7 +198,7 @@ class NegativeGraceInternal(Model):
     def check_arguments(self, kind: Kind, request: Mutation) -> None:
         super().check_arguments(kind, request)
         if isinstance(request, pb.DrainRequest) and request.grace_period_seconds < 0:
-            raise RefusedError(Code.INTERNAL, "negative timer")
+            raise RpcRefusedError(Code.INTERNAL, "negative timer")
 
 
 @violation("large-blob-internal", "B213")
@@ -208,7 +208,7 @@ class LargeBlobInternal(Model):
     def check_arguments(self, kind: Kind, request: Mutation) -> None:
         super().check_arguments(kind, request)
         if isinstance(request, pb.ConfigureRequest) and len(request.bootstrap_blob) > 1_000_000:
-            raise RefusedError(Code.INTERNAL, "too long for a column")
+            raise RpcRefusedError(Code.INTERNAL, "too long for a column")
 
 
 @violation("id-of-first-configure", "B214")
@@ -340,7 +340,7 @@ class GetUnknownInvalid(Model):
 
     async def get(self, request: pb.MachineRef, call: Call) -> pb.Machine:
         if request.id and request.id not in self.store.records:
-            raise RefusedError(Code.INVALID_ARGUMENT, "no such id")
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "no such id")
         return await super().get(request, call)
 
 
@@ -351,9 +351,9 @@ class DeleteUnknownInternal(Model):
     async def delete(self, request: pb.DeleteRequest, call: Call) -> pb.TransitionAck:
         try:
             return await super().delete(request, call)
-        except RefusedError as error:
+        except RpcRefusedError as error:
             code = Code.INTERNAL if error.code is Code.NOT_FOUND else error.code
-            raise RefusedError(code, error.detail) from None
+            raise RpcRefusedError(code, error.detail) from None
 
 
 @violation("delete-makes-ghost", "B215")
@@ -363,7 +363,7 @@ class DeleteMakesGhost(Model):
     async def delete(self, request: pb.DeleteRequest, call: Call) -> pb.TransitionAck:
         try:
             return await super().delete(request, call)
-        except RefusedError as error:
+        except RpcRefusedError as error:
             if error.code is Code.NOT_FOUND:
                 machine = pb.Machine(id=request.machine_id, state=S, instance_type="ghost", zone="ghost")
                 self.store.records[request.machine_id] = Record(machine)
