@@ -1,7 +1,7 @@
 """Reads a demand file: YAML for people, JSON for programs."""
 
 from bigfleet.clustersim.core.demand import SimulatedDemand, read_demand
-from bigfleet.document.edits_text import parse_text
+from bigfleet.document.yaml_text import parse_text
 
 
 def demand_of(text: bytes, cluster: str) -> SimulatedDemand:

@@ -1,7 +1,7 @@
-"""The series of the coordinator that describe a state: brought up to date at every scrape.
+"""The gauges of the coordinator, refreshed at every scrape.
 
-Why: the original sets some of them only while it serves a report, so that they lie in between; here each scrape looks.
-Must never: keep a series of a shard or provider that is gone, or say anything of shards on a replica that does not serve.
+Why: the original sets some of them only while it handles a report, so they are wrong in between.
+Must never: keep a series of a removed shard or provider, or show shards on a replica that does not serve.
 Rules: coordinator 13.
 """
 
@@ -9,29 +9,34 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.coordinator.core.commands import KNOWN_LEVEL
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import MoveState, Tables
+from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.log import Membership, RaftState, ReplicatedLog
-from bigfleet.coordinator.reign import Throne
 from bigfleet.obs.metrics import Metrics
 
 _LEADS: Final = (RaftState.LEADER, RaftState.SERVING)
 
 
 class StateMetrics:
-    """Writes gauges from the log, the tables and the reign."""
+    """Sets gauges from the log, the tables and the leader's memory."""
 
     def __init__(
-        self, metrics: Metrics, log: ReplicatedLog, machine: Machine, throne: Throne, clock: Clock
+        self,
+        metrics: Metrics,
+        log: ReplicatedLog,
+        state_machine: CoordinatorStateMachine,
+        leadership: Leadership,
+        clock: Clock,
     ) -> None:
-        self._metrics, self._log, self._machine = metrics, log, machine
-        self._throne, self._clock = throne, clock
+        self._metrics, self._log, self._state_machine = metrics, log, state_machine
+        self._leadership, self._clock = leadership, clock
 
     def refresh(self) -> None:
         """Bring every series up to date."""
         self._replica()
         self._tables()
-        self._reign()
+        self._leader()
 
     def _replica(self) -> None:
         status = self._log.status()
@@ -60,28 +65,25 @@ class StateMetrics:
                     phases[row.phase] += 1
             return tables.level, len(tables.ghosts), phases
 
-        level, ghosts, phases = self._machine.read(look)
+        level, ghosts, phases = self._state_machine.read(look)
         for which, value in (("raised", level), ("known", KNOWN_LEVEL)):
             self._metrics.gauge("bigfleet_coordinator_command_level", which=which).set(value)
         self._metrics.gauge("bigfleet_coordinator_ghosts").set(ghosts)
         for phase, count in phases.items():
             self._metrics.gauge("bigfleet_coordinator_moves", phase=phase).set(count)
 
-    def _reign(self) -> None:
+    def _leader(self) -> None:
         pending: dict[tuple[str], int] = {}
         conflicts: dict[tuple[str], int] = {}
         blockers: dict[tuple[str], int] = {}
-        reign = self._throne.reign
-        if reign is None:
+        leader = self._leadership.current
+        if leader is None:
             self._metrics.replace("bigfleet_coordinator_shard_address_mismatch", {})
         else:
-            pending = {(shard,): len(reign.queue.pending(shard)) for shard in reign.soft.heard()}
-            found = reign.soft.conflicts(monotonic_s(self._clock))
+            pending = {(shard,): len(leader.queue.pending(shard)) for shard in leader.soft.shard_ids()}
+            found = leader.soft.conflicts(monotonic_s(self._clock))
             conflicts = {(provider,): len(shards) for provider, shards in found.items()}
-            shards, ghosts, relearn = self._machine.read(
-                lambda tables: (list(tables.shards), list(tables.ghosts), tables.relearn)
-            )
-            blockers = {(blocker,): 1 for blocker in reign.blockers(shards, ghosts, relearn=relearn)}
+            blockers = {(blocker,): 1 for blocker in self._state_machine.read(leader.blockers)}
         self._metrics.replace("bigfleet_coordinator_pending_instructions", pending)
         self._metrics.replace("bigfleet_coordinator_provider_conflict", conflicts)
         self._metrics.replace("bigfleet_coordinator_partition_blocked_by", blockers)

@@ -16,7 +16,7 @@ from bigfleet.dashboard.core.difference import shown
 from bigfleet.document.edits import edits_of
 from bigfleet.document.snapshot import read_situation
 from bigfleet.explain.horizon import Horizon
-from bigfleet.explain.question import ask, explain_in
+from bigfleet.explain.what_if import explain_document, run_what_if
 from bigfleet.model.errors import BigFleetError
 
 
@@ -27,8 +27,8 @@ def answered(snapshot: bytes, question: Mapping[str, Any]) -> Mapping[str, objec
         edits = edits_of(question["edits"])
         horizon = Horizon(**question["horizon"])
         if question["explain"]:
-            return {"answer": explain_in(document, edits, horizon, **question["explain"])}
-        return {"answer": shown(ask(document, edits, horizon).document())}
+            return {"answer": explain_document(document, edits, horizon, **question["explain"])}
+        return {"answer": shown(run_what_if(document, edits, horizon).document())}
     except BigFleetError as error:
         return {"error": str(error)}
 

@@ -28,7 +28,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 
 
-class Change(StrEnum):
+class NeedChangeKind(StrEnum):
     """How a need fares against before; the first that applies."""
 
     ADDED = "added"
@@ -71,7 +71,7 @@ class NeedChange:
     """A need, or several that are folded into one on both sides, that fares differently."""
 
     numbers: tuple[int, ...]
-    change: Change
+    change: NeedChangeKind
     before: NeedSide | None
     after: NeedSide | None
 
@@ -253,23 +253,25 @@ def _needs(before: _Table, after: _Table) -> tuple[NeedChange, ...]:
     return tuple(found)
 
 
-def _change(before: NeedSide | None, after: NeedSide | None) -> Change | None:
+def _change(before: NeedSide | None, after: NeedSide | None) -> NeedChangeKind | None:
     if before is None:
-        return Change.ADDED
+        return NeedChangeKind.ADDED
     if after is None:
-        return Change.REMOVED
+        return NeedChangeKind.REMOVED
     if before.satisfied != after.satisfied:
-        return Change.SATISFIED if after.satisfied else Change.SHORT
+        return NeedChangeKind.SATISFIED if after.satisfied else NeedChangeKind.SHORT
     if before.deficit != after.deficit:
         if before.deficit.covers(after.deficit):
-            return Change.LESS_SHORT
-        return Change.SHORTER if after.deficit.covers(before.deficit) else Change.SHORT_OTHERWISE
+            return NeedChangeKind.LESS_SHORT
+        return (
+            NeedChangeKind.SHORTER if after.deficit.covers(before.deficit) else NeedChangeKind.SHORT_OTHERWISE
+        )
     if before.domain != after.domain:
-        return Change.MOVED
+        return NeedChangeKind.MOVED
     if before.machines != after.machines:
-        return Change.OTHER_MACHINES
+        return NeedChangeKind.OTHER_MACHINES
     outcome = (before.reason, before.open, before.victims) == (after.reason, after.open, after.victims)
-    return None if outcome else Change.OTHER_REASON
+    return None if outcome else NeedChangeKind.OTHER_REASON
 
 
 def _machines(before: _Table, after: _Table, states: bool) -> tuple[MachineChange, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from bigfleet.document.errors import NOTHING, DocumentError, Unreadable, entry, from_model, shown, step
-from bigfleet.document.parse import Repeated
+from bigfleet.document.parse import RepeatedKeys
 from bigfleet.model.errors import InvalidFieldError
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class Fields:
         if type(value) is not dict:
             raise (
                 self._refused(name, "a map of texts")
-                if type(value) is not Repeated
+                if type(value) is not RepeatedKeys
                 else _no_object(name, value)
             )
         return value
@@ -222,7 +222,7 @@ def _number(value: object) -> float | None:
 
 
 def _no_object(name: str, value: object) -> DocumentError:
-    if isinstance(value, Repeated):
+    if isinstance(value, RepeatedKeys):
         path = f"{name}{entry(value.key)}" if name else step(value.key)
         return DocumentError(path, "the key twice", "each key once")
     return DocumentError(name, shown(value), _OBJECT)
@@ -255,11 +255,11 @@ def _inside(path: str, value: object) -> list[object]:
     if type(value) is dict:
         return [*value, *value.values()]
     flaw = (
-        isinstance(value, Repeated | Unreadable)
+        isinstance(value, RepeatedKeys | Unreadable)
         or (type(value) is float and not math.isfinite(value))
         or (type(value) is str and not encodable(value))
     )
     if flaw:
-        found = "the key twice" if isinstance(value, Repeated) else shown(value)
+        found = "the key twice" if isinstance(value, RepeatedKeys) else shown(value)
         raise DocumentError(path, found, "JSON that can be written again")
     return []

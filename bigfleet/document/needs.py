@@ -11,7 +11,7 @@ from bigfleet.document.fields import INT32, INT64, REQUIRED, Extras, Fields, For
 from bigfleet.model.buckets import PINNED, PenaltyBucket
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.model.resources import ZERO, Resources
 
 NEED: Form = {
@@ -30,12 +30,12 @@ REQUIREMENT: Form = {"key": REQUIRED, "operator": REQUIRED, "values": []}
 SPREAD: Form = {"topology_key": REQUIRED, "max_skew": REQUIRED, "when_unsatisfiable": REQUIRED}
 
 _OPERATOR_TEXTS = {
-    Operator.IN: "In",
-    Operator.NOT_IN: "NotIn",
-    Operator.EXISTS: "Exists",
-    Operator.DOES_NOT_EXIST: "DoesNotExist",
-    Operator.SAME: "Same",
-    Operator.UNSPECIFIED: "Unspecified",
+    RequirementOperator.IN: "In",
+    RequirementOperator.NOT_IN: "NotIn",
+    RequirementOperator.EXISTS: "Exists",
+    RequirementOperator.DOES_NOT_EXIST: "DoesNotExist",
+    RequirementOperator.SAME: "Same",
+    RequirementOperator.UNSPECIFIED: "Unspecified",
 }
 _WHEN_TEXTS = {
     WhenUnsatisfiable.DO_NOT_SCHEDULE: "DoNotSchedule",

@@ -8,13 +8,11 @@ Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 
 
 from dataclasses import replace
 
-from bigfleet.document.compare_costs import first_actions
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.buckets import upper_bound
 from bigfleet.model.decision import Decision
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, HostRef, Machine, MachineState, NeedRef
 from bigfleet.model.need import Need
-from bigfleet.model.situation import Situation
 
 S = MachineState
 
@@ -74,15 +72,3 @@ def at_once(machine: Machine, action: Action, need: Need | None, now: float) -> 
         bootstrap = action._replace(kind=ActionKind.BOOTSTRAP)
         after = finished(begun(after, bootstrap, need), now, need)
     return after
-
-
-def carried_out(situation: Situation, decision: Decision) -> Situation:
-    """The situation after every action is done, at the same time and with the same demand."""
-    actions = first_actions(decision.actions)
-    machines = tuple(
-        at_once(machine, actions[machine.id], need_of(actions[machine.id], decision), situation.now)
-        if machine.id in actions
-        else machine
-        for machine in situation.machines
-    )
-    return replace(situation, machines=machines)

@@ -49,7 +49,7 @@ ONE_CYCLE: Final = Horizon()
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class HorizonResult:
     """Where it ends."""
 
     side: Side
@@ -63,7 +63,7 @@ class Played:
     """Whether the last cycle found nothing to do and nothing under way."""
 
 
-def play(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> Played:
+def run_to_horizon(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> HorizonResult:
     """Decide on a document, and go on from there as far as the horizon reaches."""
     start = document.situation.now
     world = _World(document.situation, horizon)
@@ -77,7 +77,7 @@ def play(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> Played
         if quiet or not horizon.until_quiet or cycle == MAX_CYCLES:
             break
         world.carry_out(actions, decision)
-    return Played(
+    return HorizonResult(
         Side(replace(document, situation=situation), decision),
         {kind: kinds[kind] for kind in ActionKind},
         cycle,

@@ -18,7 +18,7 @@ from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.limiter import RateLimiter, Urgency
 from bigfleet.kube.link import Document
 from bigfleet.kube.resources import EVENTS, ObjectKey, Resource
-from bigfleet.kube.times import seconds_text
+from bigfleet.model.times import rfc3339_of_ns
 
 PER_SECOND: Final = 5.0
 WAITING_LIMIT: Final = 1000
@@ -125,7 +125,7 @@ class EventRecorder:
         known = self._written.get(note)
         now_s = monotonic_s(self._clock)
         if known is not None and now_s - known.last_s < SAME_WITHIN_S:
-            patch = {"count": known.count + times, "lastTimestamp": seconds_text(self._clock.wall_ns())}
+            patch = {"count": known.count + times, "lastTimestamp": rfc3339_of_ns(self._clock.wall_ns(), 0)}
             try:
                 await self._client.merge_patch(EVENTS, known.key, patch, urgency=Urgency.BULK)
             except NotFoundError:
@@ -145,7 +145,7 @@ class EventRecorder:
 
     def _document(self, note: Note, times: int) -> Document:
         wall_ns = self._clock.wall_ns()
-        now = seconds_text(wall_ns)
+        now = rfc3339_of_ns(wall_ns, 0)
         # Objects without a namespace have their events in "default", where kubectl looks for them.
         namespace = note.about.key.namespace or "default"
         source = {"component": self._component, **({"host": self._host} if self._host else {})}

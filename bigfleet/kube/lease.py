@@ -22,8 +22,8 @@ from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.link import Document
 from bigfleet.kube.resources import LEASES, ObjectKey
-from bigfleet.kube.times import microseconds_text
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.times import rfc3339_of_ns
 
 # What is left of a deadline below this is over: no call fits into it.
 _TOO_LITTLE_S: Final = 0.001
@@ -144,7 +144,7 @@ class Lease:
             self._seen, self._seen_s = (holder, renewed), monotonic_s(self._clock)
 
     def _spec(self, spec: dict[str, Any], *, taken: bool) -> dict[str, Any]:
-        now = microseconds_text(self._clock.wall_ns())
+        now = rfc3339_of_ns(self._clock.wall_ns(), 6)
         changed = {
             **spec,
             "holderIdentity": self._identity,

@@ -15,7 +15,7 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.disk import Disk, DiskError
 from bigfleet.kube.errors import LoginError
 from bigfleet.kube.kubeconfig import Kubeconfig, Material, Target, merge
-from bigfleet.kube.times import wall_ns_of
+from bigfleet.model.times import ns_of_iso8601
 
 REREAD_S: Final = 60.0
 EXPIRY_MARGIN_S: Final = 60.0
@@ -135,7 +135,7 @@ class Login:
         if self._run_plugin is None:
             raise LoginError("this program runs no credential plugins; allowed is a token or certificate")
         status = await self._run_plugin(plugin)
-        expiry_ns = wall_ns_of(str(status.get("expirationTimestamp") or ""))
+        expiry_ns = ns_of_iso8601(str(status.get("expirationTimestamp") or ""))
         if expiry_ns is None:
             # Good until refused: the client asks for a renewal then.
             self._due_s = float("inf")

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.matching import holds
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.model.profile import Requirement, RequirementOperator
 from bigfleet.model.quantity import parse_quantity
 
 _OPERATORS: Final = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "In": RequirementOperator.IN,
+    "NotIn": RequirementOperator.NOT_IN,
+    "Exists": RequirementOperator.EXISTS,
+    "DoesNotExist": RequirementOperator.DOES_NOT_EXIST,
 }
 # Any: the spec of an object, as the API server has it.
 Spec = Mapping[str, Any]

@@ -58,7 +58,7 @@ class DomainCoverage:
 T = TypeVar("T")
 
 
-class Told(Sequence[T], Generic[T]):
+class LazySequence(Sequence[T], Generic[T]):
     """A sequence that is worked out when somebody looks at it.
 
     A decision about half a million machines names most of them; who reads it wants to see a few, or only to count them.
@@ -93,7 +93,7 @@ class Told(Sequence[T], Generic[T]):
         return iter(self._told())
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Told):
+        if isinstance(other, LazySequence):
             return self._told() == other._told()
         return self._told() == other if isinstance(other, tuple) else NotImplemented
 

@@ -18,7 +18,7 @@ from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.events import About, EventRecorder
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
-from bigfleet.kube.times import seconds_text
+from bigfleet.model.times import rfc3339_of_ns
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.core.refusal import Refusal
@@ -114,7 +114,7 @@ class Acknowledger:
         current = self._caches.requests.get(job.key)
         if current is None or current.uid != job.view.uid:
             return  # another request bears the name now, and was in no roll-up yet
-        found, now = job.view.found, seconds_text(self._clock.wall_ns())
+        found, now = job.view.found, rfc3339_of_ns(self._clock.wall_ns(), 0)
         if isinstance(found, Refusal):
             status = refused_status(current, found, now)
         elif current.wants_acknowledgement:

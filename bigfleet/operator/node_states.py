@@ -9,9 +9,9 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.kube.errors import KubeError, NotFoundError
-from bigfleet.kube.times import seconds_text
 from bigfleet.model.frames import MachineNews
 from bigfleet.model.machine import MachineState
+from bigfleet.model.times import rfc3339_of_ns
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.cordons import Cordons
@@ -94,7 +94,7 @@ class NodeStates:
             stored,
             node_ref=reference_to(node) if node is not None else _named(news),
             drain_has_spoken=node is not None and bool(node.reclaim_id),
-            now=seconds_text(self._clock.wall_ns()),
+            now=rfc3339_of_ns(self._clock.wall_ns(), 0),
         )
         match wanted:
             case Leave():

@@ -13,8 +13,8 @@ import structlog
 
 from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s, timeout
 from bigfleet.kube.errors import KubeError, NotFoundError
-from bigfleet.kube.times import seconds_text, wall_ns_of
 from bigfleet.model.frames import ReclaimAck, ReclaimOrder, ReclaimTarget
+from bigfleet.model.times import ns_of_iso8601, rfc3339_of_ns
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import Caches
 from bigfleet.operator.cordons import Cordons
@@ -46,7 +46,7 @@ class ReclaimJob:
     @property
     def deadline_text(self) -> str:
         """When the time is up, as the Node bears it; whole seconds, never too early."""
-        return seconds_text(self.arrived_wall_ns + self.grace_s * _NANO + _NANO - 1)
+        return rfc3339_of_ns(self.arrived_wall_ns + self.grace_s * _NANO + _NANO - 1, 0)
 
     def done(self, *, started: bool) -> None:
         """Take one node off the list; send the ack with the last one."""
@@ -143,7 +143,7 @@ class Reclaims:
         async def attempt() -> None:
             stored = await self._writes.current(machine_id)
             if stored is not None:
-                now = seconds_text(self._clock.wall_ns())
+                now = rfc3339_of_ns(self._clock.wall_ns(), 0)
                 await self._writes.set_status(stored, phase_status(stored, phase, last_error=error, now=now))
 
         try:
@@ -207,5 +207,5 @@ class Reclaims:
 
 def remaining_s(node: NodeView, clock: Clock) -> float:
     """Return how much of a recorded deadline is left; none, where it cannot be read."""
-    deadline_ns = wall_ns_of(node.reclaim_deadline)
+    deadline_ns = ns_of_iso8601(node.reclaim_deadline)
     return 0.0 if deadline_ns is None else max(deadline_ns - clock.wall_ns(), 0) / NANOSECONDS

@@ -21,6 +21,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.inventory import InventorySnapshot, Rows
 from bigfleet.model.machine import NeedRef
 from bigfleet.model.situation import GangRef
+from bigfleet.model.times import NANOSECONDS
 from bigfleet.shard.core.decision_log import DecisionQuery
 from bigfleet.shard.core.machine_query import find, state_counts
 from bigfleet.shard.core.standing import Standing
@@ -41,7 +42,7 @@ from bigfleet.shard.slots import Slots
 from bigfleet.shard.watching import Watching
 from bigfleet.transport.gates import allow
 from bigfleet.transport.shard_reading import INSIGHT
-from bigfleet.wire.insight import NANOSECONDS, machine_to_proto, need_key_from_proto
+from bigfleet.wire.insight import machine_to_proto, need_key_from_proto
 
 ROWS_AT_A_TIME: Final = 200
 PIECE_BYTES: Final = 1024 * 1024

@@ -27,7 +27,7 @@ from bigfleet.shard.metadata_notes import MetadataNotes
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.sessions import Sessions
 from bigfleet.shard.stock import Stock
-from bigfleet.wire.listing import Listing, ListingReader, RejectedRecord
+from bigfleet.wire.listing import ListingReader, MachineListing, RejectedRecord
 from bigfleet.wire.machines import rejection_reason
 
 _SLICE = 100  # records applied between two turns of the event loop
@@ -152,10 +152,10 @@ class Reconciler:
         self._disputes.settle_all_but(disputed)
         await self._remove_missing(known, np.concatenate(seen), check=fetched.by_state)
 
-    async def _read(self, data: bytes, *, whole: bool) -> Listing:
+    async def _read(self, data: bytes, *, whole: bool) -> MachineListing:
         now = self._steady.now_s()
 
-        def work(inventory: Inventory) -> Listing:
+        def work(inventory: Inventory) -> MachineListing:
             listing = self._reader.read(data, full=whole)
             inventory.insert_rows(listing.new, now)
             return listing
@@ -187,7 +187,7 @@ class Reconciler:
             return False
         return self._stock.inventory.state_of(record.machine_id) is MachineState.CONFIGURING
 
-    async def _tell_new(self, listing: Listing) -> None:
+    async def _tell_new(self, listing: MachineListing) -> None:
         """Tell operators of machines that appeared bound; at the first listing the resync does."""
         if not self.done_once:
             return
@@ -322,7 +322,7 @@ class Reconciler:
             self._apply_record(reported)
 
 
-def _rows_of(listing: Listing) -> Rows:
+def _rows_of(listing: MachineListing) -> Rows:
     """The rows that the new machines of a listing got."""
     first = listing.new.placement.first_row
     return np.arange(0 if first is None else len(listing.new)) + (first or 0)

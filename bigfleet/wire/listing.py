@@ -55,7 +55,7 @@ class SkippedMetadata:
 
 
 @dataclass(slots=True)
-class Listing:
+class MachineListing:
     """What a listing says beyond what is known already."""
 
     revision: bytes
@@ -80,7 +80,7 @@ class ListingReader:
         self._order: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self._placed: tuple[Placement, NDArray[np.int32]] = (Placement(), self._order)
 
-    def read(self, data: bytes, full: bool = True) -> Listing:
+    def read(self, data: bytes, full: bool = True) -> MachineListing:
         """Compare a listing with the inventory; `full` unless the provider was asked for changes only."""
         records: list[bytes] = []
         revision = b""
@@ -278,7 +278,9 @@ class _Reading:
         rows: Rows,
     ) -> None:
         self.records, self.hashes, self.rows = records, hashes, rows
-        self.listing = Listing(revision, len(records), NewRows(inventory.generation, inventory.population))
+        self.listing = MachineListing(
+            revision, len(records), NewRows(inventory.generation, inventory.population)
+        )
         self.new_places: list[int] = []
         self.same: list[tuple[Rows, NDArray[np.int64]]] = []
         """Rows whose records say in other bytes what is known, and the hashes of those."""

@@ -8,7 +8,6 @@ Rules: scaletest 3.1 and 3.2.
 
 from dataclasses import replace
 
-from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.profile import ZONE_KEY
 from bigfleet.model.resources import Resources
 from bigfleet.workload.archetype import GPU, Archetype, Catalogue, GangRule, Size, SpreadRule
@@ -205,13 +204,3 @@ GANG_HEAVY = Catalogue(
 """Realistic, but half of the machines serve gangs."""
 
 CATALOGUES = (REALISTIC, REALISTIC_DEV, COST_ROUTING, SPREAD, GANG_HEAVY)
-
-
-def catalogue_named(name: str) -> Catalogue:
-    """The catalogue of that name."""
-    for catalogue in CATALOGUES:
-        if catalogue.name == name:
-            return catalogue
-    raise InvalidFieldError(
-        "catalog", name, f"one of {', '.join(catalogue.name for catalogue in CATALOGUES)}"
-    )

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigfleet.engine.cycle import decide_situation
-from bigfleet.explain.carry_out import carried_out
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Reason, Verdict
 from bigfleet.model.frozen_map import FrozenMap
@@ -19,6 +18,7 @@ from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import Situation
 from tests.reference.domains import Domain, choose
 from tests.reference.model import decide
+from tests.support.engine.carry_out import carried_out
 from tests.support.engine.world import Engine
 from tests.support.situations import NOW, SIZES, Kind, situations
 

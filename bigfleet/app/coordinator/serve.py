@@ -28,14 +28,14 @@ from bigfleet.app.parts import Part, logs_of, process_metrics, run_parts, tls_st
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.coordinator.assembly import Replica, assemble, serve_options
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.assembly import CoordinatorParts, assemble, serve_options
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError
+from bigfleet.coordinator.maintenance import levels_of_voters
 from bigfleet.coordinator.metrics import COORDINATOR_METRICS
-from bigfleet.coordinator.peer_levels import levels_of_voters
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.coordinator.raft.membership import Members, members_from_flags
+from bigfleet.coordinator.raft.membership import ClusterMembers, members_from_flags
 from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.obs.exposition import metrics_text
@@ -54,8 +54,8 @@ class _Built:
     """One replica, built and not started."""
 
     log: RaftLog
-    replica: Replica
-    machine: Machine
+    replica: CoordinatorParts
+    state_machine: CoordinatorStateMachine
     metrics: Metrics
     tls: TlsStore | None
 
@@ -72,7 +72,7 @@ def serve(settings: CoordinatorSettings, console: Console) -> int:
         raise CommandError(str(error), code) from error
 
 
-def members_of(settings: CoordinatorSettings) -> Members:
+def members_of(settings: CoordinatorSettings) -> ClusterMembers:
     """Return the replicas that the flags describe."""
     return members_from_flags(
         node_id=settings.id,
@@ -99,7 +99,9 @@ def _secret(settings: CoordinatorSettings) -> bytes:
     return secret
 
 
-async def _serve(settings: CoordinatorSettings, console: Console, members: Members, secret: bytes) -> int:
+async def _serve(
+    settings: CoordinatorSettings, console: Console, members: ClusterMembers, secret: bytes
+) -> int:
     proc = SystemProc()
     with ExitStack() as stack:
         logger = stack.enter_context(
@@ -119,7 +121,7 @@ async def run_replica(
     settings: CoordinatorSettings,
     seams: Seams,
     *,
-    members: Members,
+    members: ClusterMembers,
     secret: bytes,
     metrics: Metrics,
     log: FilteringBoundLogger,
@@ -136,7 +138,7 @@ async def run_replica(
 
 def _build(  # noqa: PLR0917  wiring: everything meets here once
     settings: CoordinatorSettings,
-    members: Members,
+    members: ClusterMembers,
     secret: bytes,
     seams: Seams,
     metrics: Metrics,
@@ -147,7 +149,8 @@ def _build(  # noqa: PLR0917  wiring: everything meets here once
         problem = f"the log needs commands of level {level}, which this version does not know"
         log.abort(DamagedDirectoryError(fspath(settings.data_dir), problem))
 
-    machine = Machine(lock=threading.Lock(), on_outgrown=outgrown)
+    calls = GrpcPeerCalls(seams.net)
+    state_machine = CoordinatorStateMachine(lock=threading.Lock(), on_outgrown=outgrown)
     log = RaftLog(
         RaftSettings(
             members=members,
@@ -161,22 +164,22 @@ def _build(  # noqa: PLR0917  wiring: everything meets here once
         disk=seams.disk,
         ids=seams.ids,
         rng=seams.rng,
-        machine=machine,
-        calls=GrpcPeerCalls(seams.net),
+        state_machine=state_machine,
+        calls=calls,
         metrics=metrics,
         log=logger,
         tls=None if tls is None else RaftTls(tls),
     )
     replica = assemble(
         log,
-        machine,
+        state_machine,
         clock=seams.clock,
         ids=seams.ids,
         metrics=metrics,
         logger=logger,
-        levels=levels_of_voters(log, seams.net),
+        levels=levels_of_voters(log, calls),
     )
-    return _Built(log, replica, machine, metrics, tls)
+    return _Built(log, replica, state_machine, metrics, tls)
 
 
 async def _run(
@@ -215,7 +218,7 @@ def _parts(
 ) -> dict[str, Part]:
     parts: dict[str, Part] = {
         "log": built.log.wait_failure(),
-        "upkeep": built.replica.upkeep.run(server.health),
+        "upkeep": built.replica.maintenance.run(server.health),
         "garbage": set_aside_what_lives(seams.clock),
     }
     if settings.snapshot_export_dir is not None:
@@ -225,12 +228,11 @@ def _parts(
             ),
             interval_s=settings.snapshot_export_interval,
             log=built.log,
-            throne=built.replica.throne,
-            desk=built.replica.desk,
+            leadership=built.replica.leadership,
             clock=seams.clock,
             metrics=built.metrics,
             logger=logger,
-            on_exported=built.replica.service.note_export,
+            on_exported=built.replica.service.record_export,
         )
         parts["snapshot export"] = export.run()
     return parts

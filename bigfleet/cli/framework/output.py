@@ -13,6 +13,7 @@ from json import dumps
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.document.listing import Column, Listing
+from bigfleet.model.times import rfc3339_of
 
 # What a command needs to print a listing comes from one place, also the two that pages share with it.
 __all__ = [
@@ -116,7 +117,7 @@ def rfc3339(moment: datetime) -> str:
     """Return a time as RFC 3339 in UTC; a time without zone is a defect."""
     if moment.tzinfo is None:
         raise ValueError("a time without a zone cannot be printed")
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return rfc3339_of(moment)
 
 
 def _record_table(record: Record) -> str:

@@ -19,8 +19,8 @@ from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 
 if TYPE_CHECKING:  # numpy comes with the engine, and --help must stay quick
-    from bigfleet.bench.compare import Comparison
-    from bigfleet.bench.report import Report, Result
+    from bigfleet.bench.compare import BenchComparison
+    from bigfleet.bench.report import BenchReport, BenchResult
 
 
 class EngineSettings(OutputFlags, env_prefix="BIGFLEET_BENCH_ENGINE_"):
@@ -56,7 +56,7 @@ class CompareSettings(OutputFlags, env_prefix="BIGFLEET_BENCH_COMPARE_"):
 
 
 def _engine(settings: EngineSettings, console: Console) -> int:
-    from bigfleet.bench.meter import Meter
+    from bigfleet.bench.meter import BenchMeter
     from bigfleet.bench.plans import names_of, plan_named
     from bigfleet.bench.report import write_report
     from bigfleet.bench.run import run
@@ -66,11 +66,11 @@ def _engine(settings: EngineSettings, console: Console) -> int:
     if settings.out is not None:
         settings.out.touch()  # better now than after an hour of measuring
 
-    def told(result: "Result") -> None:
+    def told(result: "BenchResult") -> None:
         if console.stderr.isatty():
             console.stderr.write(f"{result.name}: {result.units:g} units\n")
 
-    report = run(plan, names, settings.seed, Meter(settings.repetitions), told)
+    report = run(plan, names, settings.seed, BenchMeter(settings.repetitions), told)
     if settings.out is not None:
         settings.out.write_bytes(write_report(report))
     if settings.output == "json":
@@ -106,7 +106,7 @@ def _compare(settings: CompareSettings, console: Console) -> int:
     return ExitCode.FAILURE if over or comparison.answers_differ else ExitCode.DONE
 
 
-def _read(path: Path) -> "Report":
+def _read(path: Path) -> "BenchReport":
     from bigfleet.bench.report import read_report
     from bigfleet.document.errors import DocumentError
 
@@ -116,7 +116,7 @@ def _read(path: Path) -> "Report":
         raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
 
 
-def _report_tables(settings: OutputFlags, console: Console, report: "Report") -> str:
+def _report_tables(settings: OutputFlags, console: Console, report: "BenchReport") -> str:
     rows = [
         {
             "name": result.name,
@@ -138,7 +138,7 @@ def _report_tables(settings: OutputFlags, console: Console, report: "Report") ->
     )
 
 
-def _comparison_document(comparison: "Comparison") -> dict[str, object]:
+def _comparison_document(comparison: "BenchComparison") -> dict[str, object]:
     return {
         "results": [
             {
@@ -154,7 +154,7 @@ def _comparison_document(comparison: "Comparison") -> dict[str, object]:
     }
 
 
-def _comparison_tables(settings: OutputFlags, console: Console, comparison: "Comparison") -> str:
+def _comparison_tables(settings: OutputFlags, console: Console, comparison: "BenchComparison") -> str:
     rows = [
         {
             "name": row.name,

@@ -20,8 +20,8 @@ from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table
 from bigfleet.cli.framework.settings import TlsFlags
 
 if TYPE_CHECKING:  # gRPC comes with the kit, and --help must stay quick
-    from bigfleet.provider.conformance.report import Report
-    from bigfleet.provider.conformance.settings import Launcher, Profile, Settings, Survey
+    from bigfleet.provider.conformance.report import ConformanceReport
+    from bigfleet.provider.conformance.settings import ConformanceProfile, Launcher, RunSettings, Survey
 
 
 class ConformanceSettings(TlsFlags, env_prefix="BIGFLEET_CONFORMANCE_"):
@@ -122,10 +122,10 @@ def _test(settings: ConformanceSettings, console: Console) -> int:
 
     from bigfleet.provider.conformance import render
     from bigfleet.provider.conformance.errors import ConformanceError
-    from bigfleet.provider.conformance.report import Result, Verdict
+    from bigfleet.provider.conformance.report import BehaviourResult, RunVerdict
     from bigfleet.provider.conformance.run import run
 
-    def tell(result: Result) -> None:
+    def tell(result: BehaviourResult) -> None:
         if settings.output == "table":
             console.print(render.live_line(result))
             console.stdout.flush()
@@ -140,11 +140,11 @@ def _test(settings: ConformanceSettings, console: Console) -> int:
     console.stdout.write(f"{forms[settings.output](report).rstrip()}\n")
     if settings.out is not None:
         _write(settings.out, report)
-    return ExitCode.DONE if report.verdict is Verdict.CERTIFIED else ExitCode.FAILURE
+    return ExitCode.DONE if report.verdict is RunVerdict.CERTIFIED else ExitCode.FAILURE
 
 
-def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -> "Settings":
-    from bigfleet.provider.conformance.settings import Sizes, Timings
+def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -> "RunSettings":
+    from bigfleet.provider.conformance.settings import RunSizes, Timings
     from bigfleet.provider.conformance.system import (
         CommandLauncher,
         CommandSubstrate,
@@ -171,7 +171,7 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
         machines=settings.machines,
         clean_up=not settings.no_cleanup,
         timings=Timings(soak_s=settings.soak),
-        sizes=Sizes(scale_seed=settings.scale_seed),
+        sizes=RunSizes(scale_seed=settings.scale_seed),
         fault_target=settings.fault_target or "",
         substrate=CommandSubstrate(settings.substrate) if settings.substrate else None,
         approve=lambda survey: settings.yes or _ask(console, survey),
@@ -181,15 +181,15 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
     )
 
 
-def _profiles(names: tuple[str, ...]) -> "tuple[Profile, ...]":
-    from bigfleet.provider.conformance.settings import Profile
+def _profiles(names: tuple[str, ...]) -> "tuple[ConformanceProfile, ...]":
+    from bigfleet.provider.conformance.settings import ConformanceProfile
 
     try:
-        return tuple(Profile(name) for name in names)
+        return tuple(ConformanceProfile(name) for name in names)
     except ValueError:
         found = ",".join(names)
         raise UsageError(
-            f"--profile: found {found!r}, allowed is one or more of {', '.join(Profile)}"
+            f"--profile: found {found!r}, allowed is one or more of {', '.join(ConformanceProfile)}"
         ) from None
 
 
@@ -215,7 +215,7 @@ def _repeat_flags(settings: ConformanceSettings) -> tuple[str, ...]:
     return tuple(word for flag, value in given.items() if value for word in (flag, str(value)))
 
 
-def _write(directory: Path, report: "Report") -> None:
+def _write(directory: Path, report: "ConformanceReport") -> None:
     from bigfleet.aio.disk import atomic_write, ensure_directory
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.provider.conformance.render import all_files

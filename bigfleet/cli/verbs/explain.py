@@ -67,11 +67,11 @@ def _explain(settings: ExplainSettings, console: Console) -> int:
 def _content(settings: ExplainSettings, console: Console) -> dict[str, Any]:
     # Imported here: numpy comes with the engine, and --help must stay quick.
     from bigfleet.document.snapshot import read_situation
-    from bigfleet.explain.question import explain_in
+    from bigfleet.explain.what_if import explain_document
 
     document = read_situation(source(settings, settings.file, settings.shard, console))
     edits = read_edit_files(settings.edit, console)
-    return explain_in(
+    return explain_document(
         document, edits, need=settings.need, machine=settings.machine, quick=settings.quick, prefix="--"
     )
 

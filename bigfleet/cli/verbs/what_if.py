@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # numpy comes with the engine, and --help must stay quick
     from bigfleet.document.compare import Comparison, MachineChange, MachineSide, NeedSide, Totals
     from bigfleet.document.edits import Edit
     from bigfleet.explain.horizon import Horizon
-    from bigfleet.explain.question import Answer
+    from bigfleet.explain.what_if import WhatIfResult
 
 _IDS_SHOWN = 3
 _DAY_S = 86_400
@@ -74,9 +74,9 @@ class WhatIfSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_"):
 def _what_if(settings: WhatIfSettings, console: Console) -> int:
     from bigfleet.document.edits import apply_edits
     from bigfleet.document.snapshot import read_situation, write_document
-    from bigfleet.explain.horizon import play
-    from bigfleet.explain.question import ask
+    from bigfleet.explain.horizon import run_to_horizon
     from bigfleet.explain.redecide import Redecider
+    from bigfleet.explain.what_if import run_what_if
 
     if [settings.file, *settings.edit].count(STDIN) > 1:
         raise CommandError("--edit: found -, allowed is standard input for one file only", ExitCode.USAGE)
@@ -86,10 +86,10 @@ def _what_if(settings: WhatIfSettings, console: Console) -> int:
     if settings.print_snapshot:
         edited = apply_edits(document, edits).document
         if horizon.until_quiet:
-            edited = play(edited, horizon, Redecider()).side.document
+            edited = run_to_horizon(edited, horizon, Redecider()).side.document
         console.stdout.write(write_document(edited).decode())
         return ExitCode.DONE
-    console.stdout.write(_answer(settings, console, ask(document, edits, horizon)))
+    console.stdout.write(_answer(settings, console, run_what_if(document, edits, horizon)))
     return ExitCode.DONE
 
 
@@ -109,12 +109,12 @@ def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
         try:
             edits.extend(read_edits(read_file(path, console)))
         except InvalidFieldError as error:
-            # Two files are in play, so the path inside of one does not say which.
+            # Two files are in run_to_horizon, so the path inside of one does not say which.
             raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
     return edits
 
 
-def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str:
+def _answer(settings: WhatIfSettings, console: Console, answer: "WhatIfResult") -> str:
     from bigfleet.document.canonical import one_line
 
     if settings.output == "json":
@@ -131,13 +131,13 @@ def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str
 
 
 def _summary(comparison: "Comparison") -> str:
-    from bigfleet.document.compare import Change
+    from bigfleet.document.compare import NeedChangeKind
 
     if comparison.same:
         return "no difference"
     counts = {
         change: sum(len(item.numbers) for item in comparison.needs if item.change is change)
-        for change in Change
+        for change in NeedChangeKind
     }
     told = [_told(change.value, count) for change, count in counts.items() if count]
     before, after = comparison.before.costs.total, comparison.after.costs.total
@@ -149,7 +149,7 @@ def _told(change: str, count: int) -> str:
     return f"{_needs(count)} {change if count == 1 else change.replace('becomes', 'become')}"
 
 
-def _way(answer: "Answer") -> str:
+def _way(answer: "WhatIfResult") -> str:
     """How each side came to its end, where more than one cycle was looked at."""
     if not answer.horizon.until_quiet:
         return ""

@@ -20,7 +20,7 @@ from bigfleet.dashboard.metric_reader import MetricReader
 from bigfleet.dashboard.parameters import Parameters
 from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting
 from bigfleet.dashboard.sources import SourceError, Trouble, not_wired
-from bigfleet.dashboard.times import moment
+from bigfleet.model.times import rfc3339_of_s
 
 Answer = Mapping[str, Any]
 _POD: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
@@ -221,7 +221,7 @@ async def finops_snapshot(fleet: Fleet, _given: Parameters) -> Answer:
 
 def stamped(fleet: Fleet, answer: Answer) -> Answer:
     """Return an answer with the time at which it was made, as every answer of these routes has it."""
-    return {**answer, "queriedAt": moment(fleet.now())}
+    return {**answer, "queriedAt": rfc3339_of_s(fleet.now())}
 
 
 def _report(report: ReportSeen) -> Answer:

@@ -15,8 +15,8 @@ from bigfleet.dashboard.parameters import Parameters
 from bigfleet.dashboard.rows import decision_row, machine_row, transition_row
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.sources import SourceError, Trouble
-from bigfleet.dashboard.times import moment
 from bigfleet.insight.v1 import insight_pb2 as pb
+from bigfleet.model.times import rfc3339_of_s
 
 Answer = Mapping[str, Any]
 PAGE: Final = 200
@@ -50,7 +50,7 @@ async def status(fleet: Fleet, _given: Parameters) -> Answer:
             }
             for reason in summary.reasons
         ],
-        "at": moment(fleet.picture.at),
+        "at": rfc3339_of_s(fleet.picture.at),
         "shards": summary.shards,
         "shardsWithoutCurrentNumbers": summary.silent_shards,
         "clusters": summary.clusters,
@@ -225,7 +225,7 @@ async def events(fleet: Fleet, given: Parameters) -> Answer:
         "events": [
             {
                 "number": row.number,
-                "at": moment(row.at),
+                "at": rfc3339_of_s(row.at),
                 "kind": row.kind,
                 "text": row.text,
                 "page": f"/{row.path}",

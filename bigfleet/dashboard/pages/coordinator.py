@@ -14,7 +14,7 @@ from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text
 from bigfleet.dashboard.pages.tables import Column, Row, identity, table
-from bigfleet.dashboard.times import moment
+from bigfleet.model.times import rfc3339_of_s
 
 
 def capacity(frame: Frame, picture: Picture, hints: Sequence[Mapping[str, Any]] | None) -> Html:
@@ -163,8 +163,8 @@ def _registry(frame: Frame, place: CoordinatorPlace, now: float) -> Html:
                 el(
                     "time",
                     f"{age(now - row.registered_at)} ago",
-                    datetime=moment(row.registered_at),
-                    title=moment(row.registered_at),
+                    datetime=rfc3339_of_s(row.registered_at),
+                    title=rfc3339_of_s(row.registered_at),
                 ),
                 f"{age(now - row.last_heartbeat)} ago"
                 if row.last_heartbeat

@@ -14,7 +14,7 @@ from bigfleet.dashboard.core.wording import count, money
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.tables import Column, Row, table
-from bigfleet.dashboard.times import moment
+from bigfleet.model.times import rfc3339_of_s
 
 _CLUSTERS: Final = 20
 
@@ -97,7 +97,7 @@ def _clusters(frame: Frame, picture: Picture) -> Html:
 def _trend(trend: PriceLines) -> Html:
     if len(trend.times) < 2:
         return card("Price trend", empty("Told once this dashboard has looked at the fleet for a while."))
-    times = [moment(time)[11:16] for time in trend.times]
+    times = [rfc3339_of_s(time)[11:16] for time in trend.times]
     return card(
         "Price trend",
         line_chart(

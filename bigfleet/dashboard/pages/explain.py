@@ -12,9 +12,9 @@ from bigfleet.dashboard.html import Child, Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, main_part
 from bigfleet.dashboard.pages.overview import reason_text
 from bigfleet.dashboard.pages.tables import Column, Row, copy_button, identity, pairs, table
-from bigfleet.dashboard.times import moment
 from bigfleet.document.listing import Listing
 from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
+from bigfleet.model.times import rfc3339_of_s
 
 _TITLES: Final = {
     "steps": "Steps of the decision",
@@ -117,7 +117,7 @@ def _standing(answer: Mapping[str, Any]) -> Html:
     if answer["parkedAgeCycles"]:
         told.append(f"Without progress for {plural(answer['parkedAgeCycles'], 'cycle')}.")
     if answer["blobBackoffUntilUnixNanos"]:
-        until = moment(answer["blobBackoffUntilUnixNanos"] / 1e9)
+        until = rfc3339_of_s(answer["blobBackoffUntilUnixNanos"] / 1e9)
         told.append(f"Its operator could not make a bootstrap; nothing is tried before {until}.")
     return join(el("p", line) for line in told)
 
@@ -201,8 +201,8 @@ def _transitions(rows: Sequence[Mapping[str, Any]], now: float) -> Html | None:
                 el(
                     "time",
                     f"{age(now - row['atUnixNanos'] / 1e9)} ago",
-                    datetime=moment(row["atUnixNanos"] / 1e9),
-                    title=moment(row["atUnixNanos"] / 1e9),
+                    datetime=rfc3339_of_s(row["atUnixNanos"] / 1e9),
+                    title=rfc3339_of_s(row["atUnixNanos"] / 1e9),
                 ),
                 row["before"] or "new",
                 row["after"] or "gone",
@@ -240,7 +240,7 @@ DECISION_COLUMNS: Final = (
 
 def decision(row: Mapping[str, Any], where: str = "") -> Row:
     """Return an action and what became of it as a row."""
-    at = moment(row["atUnixNanos"] / 1e9)
+    at = rfc3339_of_s(row["atUnixNanos"] / 1e9)
     tone = "good" if row["outcome"] == "success" else "warn"
     machine = identity(row["machine"])
     return Row(

@@ -14,8 +14,8 @@ from bigfleet.dashboard.core.wording import age, count, duration, money, plural,
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
-from bigfleet.dashboard.times import moment
 from bigfleet.explain.amounts import readable
+from bigfleet.model.times import rfc3339_of_s
 
 EVERY_S = 10
 _CLASS = {Standing.GOOD: "good", Standing.DEGRADED: "warn", Standing.BLIND: "bad", Standing.STOPPED: "bad"}
@@ -132,7 +132,7 @@ def _action_chart(trend: Trend | None) -> Html:
         if any(row)
     ]
     return line_chart(
-        "Actions per minute", "over the last hour", [moment(time)[11:16] for time in trend.times], lines
+        "Actions per minute", "over the last hour", [rfc3339_of_s(time)[11:16] for time in trend.times], lines
     )
 
 
@@ -220,7 +220,12 @@ def event_list(frame: Frame, events: Sequence[Happening]) -> Html:
         (
             el(
                 "li",
-                el("time", moment(event.at)[11:19], datetime=moment(event.at), title=moment(event.at)),
+                el(
+                    "time",
+                    rfc3339_of_s(event.at)[11:19],
+                    datetime=rfc3339_of_s(event.at),
+                    title=rfc3339_of_s(event.at),
+                ),
                 " ",
                 el("a", event.text, href=link(frame, event.path)),
             )

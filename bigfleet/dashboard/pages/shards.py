@@ -14,7 +14,7 @@ from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.tables import Column, Row, identity, pairs, table
-from bigfleet.dashboard.times import moment
+from bigfleet.model.times import rfc3339_of_s
 
 LIST_EVERY_S: Final = 15
 ONE_EVERY_S: Final = 10
@@ -229,7 +229,7 @@ def _about(place: ShardPlace, seen: ShardSeen, now: float) -> Html:
                 else "never",
                 "version": seen.version or "unknown",
                 "epoch": count(seen.epoch),
-                "started": moment(seen.started_at) if seen.started_at else "unknown",
+                "started": rfc3339_of_s(seen.started_at) if seen.started_at else "unknown",
                 "coordinator": "none"
                 if link is None
                 else link.last_error or f"{link.address}, term {link.term}",
@@ -248,6 +248,6 @@ def _about(place: ShardPlace, seen: ShardSeen, now: float) -> Html:
 def _trends(trends: Trend | None) -> Html:
     if trends is None or not trends.values:
         return card("The last hour", empty("Nothing measured yet."), wide=True)
-    times = [moment(time)[11:16] for time in trends.times]
+    times = [rfc3339_of_s(time)[11:16] for time in trends.times]
     lines = [Line("p99", next(iter(trends.values.values())))]
     return card("The last hour", line_chart("Cycle p99", "over the last hour", times, lines, " s"), wide=True)

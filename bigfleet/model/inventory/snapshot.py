@@ -2,13 +2,12 @@
 
 Why: all phases of a cycle must see the same machines, and nothing they see may change under them.
 Must never: keep a Python object per machine; a record is made when somebody asks for it.
-Rules: decision-engine 2.12 (the three orders).
+Rules: decision-engine 2.12 (the order of ids).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +108,6 @@ class InventorySnapshot:
         self.columns, self.shapes, self.assignments, self.clusters = columns, shapes, assignments, clusters
         self._ids, self._host_refs, self.wide, self._providers = ids, host_refs, wide, providers
         self._sparse, self.id_order = sparse, id_order
-        self._prices: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return int(self.id_order.size)
@@ -213,42 +211,6 @@ class InventorySnapshot:
         """Rows in a state by id."""
         rows: Rows = self.id_order[self.columns["state"][self.id_order] == state]
         return rows
-
-    def in_state_of_type(self, state: MachineState, instance_type: str) -> Rows:
-        """Rows in a state with an instance type, cheapest first, then by id."""
-        rows = self.in_state(state)
-        shapes = self.columns["shape"][rows]
-        of_type = np.fromiter(
-            (self.shapes[number].instance_type == instance_type for number in range(len(self.shapes))),
-            dtype=np.bool_,
-            count=len(self.shapes),
-        )
-        rows = rows[of_type[shapes]]
-        return rows[np.argsort(self._price(rows), kind="stable")]  # stable on rows that lie in id order
-
-    def of_cluster(self, cluster: str, state: MachineState) -> Rows:
-        """A cluster's rows in a state in keep order: price, then reclamation penalty descending, then id."""
-        number = self.clusters.number(cluster)
-        if number is None:
-            return np.empty(0, dtype=np.intp)
-        rows = self.in_state(state)
-        rows = rows[self.columns["cluster"][rows] == number]
-        penalties = np.fromiter(
-            (self.assignments[int(which)].reclamation_penalty for which in self.columns["assignment"][rows]),
-            dtype=np.float64,
-            count=rows.size,
-        )
-        kept: Rows = rows[np.lexsort((-penalties, self._price(rows)))]
-        return kept
-
-    def _price(self, rows: Rows) -> NDArray[Any]:
-        if self._prices is None:
-            self._prices = np.fromiter(
-                (self.shapes[number].price_per_hour for number in range(len(self.shapes))),
-                dtype=np.float64,
-                count=len(self.shapes),
-            )
-        return self._prices[self.columns["shape"][rows]]
 
 
 def sorted_by_id(arena: Arena, offsets: Column, lengths: Column, rows: Rows) -> Rows:

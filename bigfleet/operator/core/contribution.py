@@ -21,7 +21,7 @@ from bigfleet.kube.crds.capacity_request import (
 from bigfleet.kube.crds.schema import MAX_RESOURCES
 from bigfleet.model.buckets import UNSPECIFIED, PenaltyBucket, bucket_of_nano
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread
 from bigfleet.model.quantity_text import parse_with_family
 from bigfleet.operator.core.co_location import group_text
 from bigfleet.operator.core.label_grammar import is_label_key, is_label_value
@@ -32,10 +32,10 @@ MAX_REQUIREMENTS_TEXT: Final = 16 * 1024
 a few hundred of them make a roll-up that no shard can take (ADR-0125)."""
 _INT32: Final = 2**31
 _OPERATORS: Final = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "In": RequirementOperator.IN,
+    "NotIn": RequirementOperator.NOT_IN,
+    "Exists": RequirementOperator.EXISTS,
+    "DoesNotExist": RequirementOperator.DOES_NOT_EXIST,
 }
 _KEY_FORM: Final = "a label key such as zone or a.example/rack"
 
@@ -124,7 +124,7 @@ def _gang(metadata: Spec, spec: Spec) -> tuple[str, list[Requirement]]:
         raise RefusedRequestError("selector", "spec.coLocation", selector, "a key and a label selector")
     annotations = metadata.get("annotations") or {}
     scope = annotations.get(CO_LOCATION_SCOPE) or metadata.get("namespace", "")
-    return group_text(str(scope), key, selector), [Requirement(key, Operator.SAME)]
+    return group_text(str(scope), key, selector), [Requirement(key, RequirementOperator.SAME)]
 
 
 def _requirements(spec: Spec) -> Iterator[Requirement]:
@@ -139,7 +139,7 @@ def _requirements(spec: Spec) -> Iterator[Requirement]:
             raise RefusedRequestError("requirement", f"{where}.key", key, _KEY_FORM)
         if not isinstance(values, Sequence) or isinstance(values, str) or len(values) > MAX_VALUES:
             raise RefusedRequestError("requirement", f"{where}.values", values, f"at most {MAX_VALUES} texts")
-        if operator not in (Operator.IN, Operator.NOT_IN):
+        if operator not in (RequirementOperator.IN, RequirementOperator.NOT_IN):
             yield Requirement(key, operator)  # values mean nothing here, and would only split rows
             continue
         if not values:

@@ -16,7 +16,7 @@ from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.decision_log import DecisionLog
 from bigfleet.shard.core.standing import Standing
@@ -28,7 +28,7 @@ from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 from tests.support.shard_views import StandingShard
 
-GANG = Profile((Requirement("rack", Operator.SAME),), priority=1_000_000)
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=1_000_000)
 MACHINES = (
     *(
         machine(

@@ -408,7 +408,7 @@ async def test_waiting_for_ready_ends_with_the_deadline(world: World) -> None:
     assert caught.value.code is Code.DEADLINE_EXCEEDED
 
 
-# Server streams
+# RpcServer streams
 
 
 async def test_a_server_stream_arrives_in_order_with_its_trailing_metadata(world: World) -> None:

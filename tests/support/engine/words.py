@@ -38,9 +38,9 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import (
     INSTANCE_TYPE_KEY,
     ZONE_KEY,
-    Operator,
     Profile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -71,7 +71,7 @@ class Standard:
 
 def _pinned(instance_type: str, priority: int, interruption: int, reclamation: int) -> Profile:
     return Profile(
-        requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.IN, (instance_type,)),),
+        requirements=(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (instance_type,)),),
         priority=priority,
         interruption_bucket=PenaltyBucket(interruption),
         reclamation_bucket=PenaltyBucket(reclamation),
@@ -103,7 +103,7 @@ STANDARDS: Mapping[str, Standard] = {
         ),
         replace(
             _R6,
-            requirements=(*_R6.requirements, Requirement("rack", Operator.SAME)),
+            requirements=(*_R6.requirements, Requirement("rack", RequirementOperator.SAME)),
             spreads=(Spread(ZONE_KEY, 1),),
         ),
         _R6_MEMBER,
@@ -278,10 +278,10 @@ def _profile(said: _Words, standard: Profile) -> Profile:
     requirements = standard.requirements
     if types := said.option("types"):
         others = tuple(item for item in requirements if item.key != INSTANCE_TYPE_KEY)
-        pinned = Requirement(INSTANCE_TYPE_KEY, Operator.IN, tuple(types.split(",")))
+        pinned = Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, tuple(types.split(",")))
         requirements = others if types == "any" else (*others, pinned)
     if same := said.option("same"):
-        requirements = (*requirements, Requirement(KEYS.get(same, same), Operator.SAME))
+        requirements = (*requirements, Requirement(KEYS.get(same, same), RequirementOperator.SAME))
     spread = said.option("spread")
     return replace(
         standard,

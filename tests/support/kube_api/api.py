@@ -20,7 +20,7 @@ from bigfleet.kube.crds.schema import GROUP, VERSION, Schema
 from bigfleet.kube.link import Answer, Call, Document
 from bigfleet.kube.resources import ObjectKey, Resource, key_of
 from bigfleet.kube.roles import Role
-from bigfleet.kube.times import seconds_text
+from bigfleet.model.times import rfc3339_of_ns
 from tests.support.kube_api.link import InMemoryLink, namespace_of
 from tests.support.kube_api.objects import CompactedError, Matches, Objects, copy
 from tests.support.kube_api.refusals import (
@@ -187,7 +187,7 @@ class InMemoryApi:
             raise ApiRefusedError(409, "AlreadyExists", message)
         metadata |= {
             "uid": f"{self._numbers:08x}-0000-4000-8000-{self._numbers:012x}",
-            "creationTimestamp": seconds_text(self._clock.wall_ns()),
+            "creationTimestamp": rfc3339_of_ns(self._clock.wall_ns(), 0),
             "generation": 1,
         }
         if resource in self._schemas:
@@ -250,7 +250,7 @@ class InMemoryApi:
         lingers = resource == resources.PODS and self.pods_linger
         if metadata.get("finalizers") or lingers:
             if not metadata.get("deletionTimestamp"):
-                metadata["deletionTimestamp"] = seconds_text(self._clock.wall_ns())
+                metadata["deletionTimestamp"] = rfc3339_of_ns(self._clock.wall_ns(), 0)
                 metadata["generation"] = int(metadata.get("generation") or 0) + 1
                 return self.objects.put(resource, stored)
             return stored

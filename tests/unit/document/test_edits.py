@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bigfleet.document.edits import KINDS, apply_edits, edits_of, read_edits
-from bigfleet.document.edits_draft import Edited
+from bigfleet.document.edits.draft import EditedDocument
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.snapshot import SnapshotDocument, read_situation, write_document
 from bigfleet.model.machine import Machine
@@ -66,15 +66,15 @@ def document(**changes: object) -> SnapshotDocument:
     return read_situation(json.dumps({**SNAPSHOT, **changes}))
 
 
-def edited(*edits: dict[str, object], base: SnapshotDocument | None = None) -> Edited:
+def edited(*edits: dict[str, object], base: SnapshotDocument | None = None) -> EditedDocument:
     return apply_edits(base or document(), edits_of(edits))
 
 
-def machines(result: Edited) -> dict[str, Machine]:
+def machines(result: EditedDocument) -> dict[str, Machine]:
     return {machine.id: machine for machine in result.document.situation.machines}
 
 
-def needs(result: Edited) -> dict[int, Need]:
+def needs(result: EditedDocument) -> dict[int, Need]:
     """By number."""
     found = result.document
     by_place = dict(zip(found.places, found.situation.needs, strict=True))

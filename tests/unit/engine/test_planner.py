@@ -13,7 +13,7 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.model.profile import ZONE_KEY, Operator, Profile, Requirement
+from bigfleet.model.profile import ZONE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import GangRef, IdleHolds
 from bigfleet.testing.builders import amounts, assigned, machine, shape
@@ -71,7 +71,11 @@ def need(
 
 def gang(cluster: str, cpus: int, group: str = "g") -> Need:
     return need(
-        cluster, amounts(cpu=cpus), Requirement(ZONE_KEY, Operator.SAME), unit=amounts(cpu=4), group=group
+        cluster,
+        amounts(cpu=cpus),
+        Requirement(ZONE_KEY, RequirementOperator.SAME),
+        unit=amounts(cpu=4),
+        group=group,
     )
 
 
@@ -258,7 +262,7 @@ def test_a_label_that_nobody_asked_about_tells_machines_apart_once_somebody_does
     world = World().has(machine("i-1", shape=slow), machine("i-2", shape=fast))
     world.wants(need("a", amounts(cpu=4)))
     assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "i-1")]
-    world.wants(need("a", amounts(cpu=4), Requirement("disk", Operator.IN, ("ssd",))))
+    world.wants(need("a", amounts(cpu=4), Requirement("disk", RequirementOperator.IN, ("ssd",))))
     assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "i-2")]
 
 

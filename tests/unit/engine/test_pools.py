@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigfleet.engine.pools import Moved, StatePool
+from bigfleet.engine.pools import MovedMachines, StatePool
 
 
 def pool_of(id_order: np.ndarray, inside: np.ndarray, kind: np.ndarray, kinds: int) -> StatePool:
@@ -36,7 +36,9 @@ def test_a_changed_pool_is_the_pool_made_anew(seed: int) -> None:
     kind_after[changed] = rng.integers(0, grown, changed.size)
     inside_after[changed] = rng.random(changed.size) < 0.5
     left, joined = changed[inside[changed]], changed[inside_after[changed]]
-    after = pool.grown(grown).changed(Moved(rank[left], kind[left]), Moved(rank[joined], kind_after[joined]))
+    after = pool.grown(grown).changed(
+        MovedMachines(rank[left], kind[left]), MovedMachines(rank[joined], kind_after[joined])
+    )
 
     assert told(after) == told(pool_of(id_order, inside_after, kind_after, grown))
     assert told(pool) == told(

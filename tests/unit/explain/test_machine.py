@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from bigfleet.document.snapshot import SnapshotDocument
-from bigfleet.engine.cycle import decide_situation
-from bigfleet.explain.case import Case
 from bigfleet.explain.document import machine_explanation_document
 from bigfleet.explain.machine import explain_machine
+from bigfleet.explain.redecide import Redecider
 from bigfleet.model.action import ActionKind as K
 from bigfleet.model.machine import Machine
 from bigfleet.model.machine import MachineState as S
@@ -52,8 +51,8 @@ ACTIONS: dict[K, tuple[Machine, int, str]] = {
 def explained(one: Machine, needs: tuple[Need, ...]) -> dict[str, Any]:
     situation = Situation(0.0, (one,), needs, reported_clusters=frozenset({"a", "b"}))
     document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
-    case = Case(document, decide_situation(situation))
-    return machine_explanation_document(explain_machine(case, "m-1"))
+    cycle = Redecider().cycle(document)
+    return machine_explanation_document(explain_machine(cycle, "m-1"))
 
 
 @pytest.mark.parametrize("state", [state for state in S if state is not S.UNSPECIFIED])

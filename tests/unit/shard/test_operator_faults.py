@@ -8,7 +8,7 @@ import pytest
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Code
 from bigfleet.model.machine import MachineState
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Requirement, RequirementOperator
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.session_peer import SessionPeer, blob_error, good_blob, no_blob
@@ -384,7 +384,7 @@ def test_late_and_second_blob_responses_are_ignored() -> None:
 def test_a_bootstrap_request_names_requirements_cluster_and_machine_s16() -> None:
     async def story(world: ShardWorld) -> None:
         operator = await world.operator("prod")
-        pinned = Requirement(INSTANCE_TYPE_KEY, Operator.IN, ("m6i.large",))
+        pinned = Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("m6i.large",))
         await operator.demand(need("prod", pinned, cpu=4))
         await operator.until(lambda: bool(operator.requests))
         request = operator.requests[0]

@@ -15,7 +15,7 @@ from bigfleet.model.frames import (
 )
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.model.profile import Requirement, RequirementOperator
 from bigfleet.v1alpha1 import capacity_pb2, provider_pb2, shard_pb2
 from bigfleet.wire.operator_frames import answer_frame, frame_from_proto, hello_frame
 
@@ -86,7 +86,7 @@ def test_a_hint() -> None:
         cost_per_hour=1.5,
     )
     assert frame_from_proto(shard_pb2.ShardMessage(available_capacity=update)) == CapacityHint(
-        "available:x", (Requirement("a", Operator.EXISTS),), FrozenMap(), 3, "Medium", 1.5
+        "available:x", (Requirement("a", RequirementOperator.EXISTS),), FrozenMap(), 3, "Medium", 1.5
     )
 
 

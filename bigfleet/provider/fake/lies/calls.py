@@ -1,4 +1,4 @@
-"""Lies in answers to calls: fences that are none or too many, ids that mean nothing, machines from nowhere.
+"""Lies about calls: missing or excessive fencing, wrong operation ids, machines that a call creates.
 
 Rules: providers 5.4.
 """
@@ -6,10 +6,9 @@ Rules: providers 5.4.
 from typing import Final
 
 from bigfleet.aio.net import Code, RpcRefusedError
-from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import EDGES, OperationKind
-from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie, fenced
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie, fenced
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 
@@ -24,7 +23,7 @@ class AckEarlyLie(Lie):
 
 
 class AcceptStaleLie(Lie):
-    """No token is too old."""
+    """Stale tokens are accepted."""
 
     name = "accept-stale"
 
@@ -34,12 +33,11 @@ class AcceptStaleLie(Lie):
 
 
 class FencePerShardLie(Lie):
-    """One mark per shard: parallel calls of one shard for different machines fence each other."""
+    """There is one mark per shard: parallel calls of one shard for different machines fence each other."""
 
     name = "fence-per-shard"
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._marks: dict[str, tuple[int, int]] = {}
 
     def before(self, intercepted: InterceptedCall, /) -> None:
@@ -74,7 +72,7 @@ class FenceReadsLie(Lie):
 
 
 class FpForPositionLie(Lie):
-    """A call at the wrong moment of a machine's life is answered as if it were fenced."""
+    """A call for a machine in the wrong state is answered as fenced."""
 
     name = "fp-for-position"
 
@@ -87,12 +85,11 @@ class FpForPositionLie(Lie):
 
 
 class NewIdEachTimeLie(Lie):
-    """A repeated call gets an operation id of its own."""
+    """A repeated call gets a new operation id."""
 
     name, on_acks = "new-id-each-time", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._given = 0
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -101,13 +98,12 @@ class NewIdEachTimeLie(Lie):
 
 
 class ReuseIdLie(Lie):
-    """After a restart operation ids begin anew, so that two operations share one."""
+    """After a restart operation ids start again, so that two operations share one."""
 
     name, on_acks = "reuse-id", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
-        self._starts = provider.starts()
+    def start(self) -> None:
+        self._starts = self._provider.starts()
         self._given: dict[str, str] = {}
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -117,7 +113,7 @@ class ReuseIdLie(Lie):
 
 
 class EarlyConfiguredLie(Lie):
-    """Configured is said as soon as Configure has ended, whether or not the node is Ready; the backend asks for it."""
+    """A machine is Configured when Configure has ended, Ready node or not; the backend applies it."""
 
     name = "early-configured"
 
@@ -127,8 +123,7 @@ class DrainRevertsLie(Lie):
 
     name, on_acks, on_records = "drain-reverts", True, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._reverted: dict[str, pb.Machine] = {}
 
     def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -141,12 +136,11 @@ class DrainRevertsLie(Lie):
 
 
 class StuckLie(Lie):
-    """What is accepted never ends: the machine is on its way for ever."""
+    """An accepted operation never ends: the machine stays transitional."""
 
     name, on_acks, on_records = "stuck", True, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._stuck: dict[str, pb.Machine] = {}
 
     def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -160,7 +154,7 @@ class StuckLie(Lie):
 
 
 class ImplicitCreateLie(Lie):
-    """A call for a machine that nobody knows makes one."""
+    """A call for an unknown machine creates it."""
 
     name = "implicit-create"
 
@@ -169,7 +163,7 @@ class ImplicitCreateLie(Lie):
     ) -> RpcRefusedError | None:
         if intercepted.mutating and refusal.code is Code.NOT_FOUND:
             await self._provider.admit(intercepted.machine_id)
-            intercepted.without_token()  # the honest provider has seen it once
+            intercepted.without_token()  # the honest provider has seen the token once
             return None
         return refusal
 

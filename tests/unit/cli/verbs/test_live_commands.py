@@ -23,7 +23,7 @@ from bigfleet.cli.verbs import live_shard
 from bigfleet.document.snapshot import write_situation
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard import explaining
 from bigfleet.shard.core.decision_log import DecisionLog
@@ -35,7 +35,7 @@ from bigfleet.testing.builders import amounts, assigned, machine, shape
 from bigfleet.testing.net.network import Network
 from tests.support.shard_views import StandingShard
 
-GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=900)
 SITUATION = Situation(
     1_700_000_000.0,
     (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bigfleet.model.profile import Operator, Requirement, Spread
+from bigfleet.model.profile import Requirement, RequirementOperator, Spread
 from bigfleet.operator.core.contribution import Contribution, Contributions
 from bigfleet.operator.core.refusal import CONDITION_REASONS, Refusal
 from bigfleet.operator.core.rollup import RollupBuilder, RollupRow
@@ -100,7 +100,7 @@ def test_24_only_binding_spread_is_kept() -> None:
 def test_25_co_location_becomes_one_same_without_values_and_a_group() -> None:
     term = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "train"}}}
     found = good(coLocation=term)
-    assert found.row.profile.requirements == (Requirement("rack", Operator.SAME),)
+    assert found.row.profile.requirements == (Requirement("rack", RequirementOperator.SAME),)
     assert found.row.group == "shop\0rack\0app=train,;"
 
 

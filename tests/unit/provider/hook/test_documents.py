@@ -209,7 +209,7 @@ def test_what_records_were_made_with_cannot_change_while_the_provider_runs() -> 
     assert changes_refused(before, read(inventory(["m-2"]))) == []
     other_name = read(inventory(["m-1"]).replace("name: hall-7", "name: hall-8"))
     assert changes_refused(before, other_name) == [
-        "name: found 'hall-8', allowed is 'hall-7' until the provider is started anew"
+        "name: found 'hall-8', allowed is 'hall-7' until the provider is restarted"
     ]
     assert (
         "mode: found 'power-managed'" in changes_refused(before, read(inventory(["m-1"], POWER_MANAGED)))[0]
