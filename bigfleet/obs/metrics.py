@@ -1,6 +1,6 @@
 """The metrics of a process: built from its catalogue, written by name and labels.
 
-Why: a name that is not in the catalogue must fail at its first use, not create a series nobody reads.
+Why: a name that is not in the catalogue must fail at its first use, not create a series that no dashboard reads.
 Must never: use the client library's global registry, or accept a label value outside its fixed set.
 Rules: shard 21, packaging 4.3.
 

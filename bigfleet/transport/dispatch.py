@@ -1,8 +1,8 @@
-"""Runs handlers: bytes in, bytes out, and no exception other than the status the peer is owed.
+"""Runs handlers: bytes in, bytes out, and every exception as a status for the peer.
 
 Why: decoding, error mapping, refusal counting and defect reporting must be the same on every form of the network, so
-both forms hand their bytes to this one place.
-Must never: let the text of an unforeseen exception reach the peer, or swallow a cancellation.
+both forms pass their bytes through this module.
+Must never: let the text of an unexpected exception reach the peer, or swallow a cancellation.
 Rules: wire 7, simulator 2.3.
 """
 

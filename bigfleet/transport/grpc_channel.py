@@ -206,7 +206,7 @@ class _Bidi(_Responses[Response], Generic[Request, Response]):
         try:
             with _translated():
                 await self._call.write(data)
-        except asyncio.InvalidStateError:  # the library's word for a stream that has ended well
+        except asyncio.InvalidStateError:  # raised by the library for a stream that has ended well
             raise RpcError(Code.CANCELLED, "the peer has ended the stream") from None
 
     async def done_sending(self) -> None:
@@ -248,7 +248,7 @@ def _translated() -> Iterator[None]:
             raise NotConnectedError(error.details() or "") from None
         raise RpcError(code, error.details() or "", _received(error.trailing_metadata())) from None
     except asyncio.CancelledError:
-        # The library raises this for a call that was given up here, too. Only a task that somebody cancelled may see it.
+        # The library raises this for a call that was given up here, too. Only a task that was cancelled may see it.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise

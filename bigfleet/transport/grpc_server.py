@@ -6,7 +6,7 @@ for never-ending streams beyond the grace of a stop.
 Rules: wire 1 and 8, decisions S11, S14, S23, shard 3.
 
 Keepalive: the server pings, and thereby finds half-open connections; clients do not, since servers with default settings
-close a connection that pings more often than every five minutes (operator 3.2). Peers that do ping are borne down to 10 s.
+close a connection that pings more often than every five minutes (operator 3.2). Peers may ping every 10 s.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ async def start_server(
     dispatcher: Dispatcher,
     tls: TlsStore | None,
 ) -> GrpcServer:
-    """Listen and serve; `ListenError` when the address cannot be had."""
+    """Listen and serve; `ListenError` when the address is not available."""
     server = grpc.aio.server(options=_server_options(options))
     health = HealthService(service.name for service in services)
     for service in (*services, HEALTH.bind(health)):
@@ -118,7 +118,7 @@ def _idle_close(options: ServeOptions) -> list[tuple[str, int]]:
 def _bind(server: grpc.aio.Server, address: ListenAddress, tls: TlsStore | None) -> int:
     spelled = (
         f"[::]:{address.port}" if not address.host else str(address)
-    )  # the library's word for all interfaces
+    )  # the library's spelling of all interfaces
     try:
         port = (
             server.add_secure_port(spelled, server_credentials(tls))

@@ -61,13 +61,13 @@ class HealthService:
     async def watch(
         self, request: health_pb2.HealthCheckRequest, _call: Call
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        told: int | None = None
+        sent: int | None = None
         while True:
-            # Both before the status is told, as things may change while a slow watcher takes it.
+            # Both before the status is sent, as things may change while a slow watcher takes it.
             changed, stopping = self._changed, self._stopping
             status = self._statuses.get(request.service, _UNKNOWN)
-            if status != told:
-                told = status
+            if status != sent:
+                sent = status
                 yield _Status(status=status)
             if stopping:
                 return  # a watch never ends by itself, so it would use up the whole grace of a stop

@@ -1,4 +1,4 @@
-"""A coordinator that answers reports as a test tells it to, and remembers them.
+"""A coordinator that answers reports as a test scripts it, and records them.
 
 Why: the shard's client must be tried against leaders that are late, deposed, refusing or gone, which no real one is on
 demand.

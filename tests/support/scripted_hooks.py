@@ -36,7 +36,7 @@ class HookCall:
 
 
 class ScriptedProcesses:
-    """Every hook ends well at once unless told otherwise."""
+    """Every hook ends well at once unless the script says otherwise."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

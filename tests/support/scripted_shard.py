@@ -1,4 +1,4 @@
-"""A shard that says what a test tells it to, and notes all it hears.
+"""A shard that sends what a test scripts, and records what it receives.
 
 Why: an operator is tested against every behaviour a shard may have: polite, old, silent, deaf, impatient; the real one has only
 the good ones.
@@ -84,7 +84,7 @@ class ScriptedShard:
     async def session(self, stream: _Stream, call: Call) -> None:
         """Serve one session."""
         if self.refuses_with is not None:
-            raise RpcRefusedError(self.refuses_with, "refused as told")
+            raise RpcRefusedError(self.refuses_with, "refused by the script")
         heard = HeardSession()
         first = await stream.receive()
         if first is None or not first.hello.cluster_id:
@@ -117,8 +117,8 @@ class ScriptedShard:
                 if self.acks_hello:
                     heard.send(ack("hello"))
                     if len(heard.hellos) == 1:
-                        for told in self.replay:
-                            heard.send(told)
+                        for frame in self.replay:
+                            heard.send(frame)
                         if self.marks_resync:
                             heard.send(ack("resync"))
             case "rollup":

@@ -311,7 +311,7 @@ async def test_a_rotated_server_certificate_is_shown_to_new_connections_and_drop
     async with fleet.dial(server, client).bidi(SESSION) as stream:
         await stream.send(hello("a"))
         assert await code(stream.receive()) is Code.OK
-        # Signed by another authority, so that who connects from now on can tell which one is served.
+        # Signed by another authority, so that a new connection shows which one is served.
         replace_pair(fleet.server_files, fleet.foreign.issue(ADMIN, "next"))
         trusts_new = TlsFiles(client.cert, client.key, fleet.foreign.issue(ADMIN, "x").ca)
         assert await session(fleet.dial(server, trusts_new), "a") is Code.OK

@@ -1,6 +1,6 @@
 """An API server in memory: lists in pages, watches with bookmarks, versions, conflicts, merge patches, eviction and budgets.
 
-Why: operator, pod controller and the simulator run against it in virtual time, under faults and in no time, with the same
+Why: operator and pod controller run against it in virtual time, under faults and in no time, with the same
 code above the link as in a cluster.
 Must never: be more lenient than the real one where our code could lean on it. What it leaves out: rules in the expression
 language, admission, strategic merge and server-side apply; the end-to-end tests have the real thing.
@@ -70,7 +70,7 @@ class InMemoryApi:
         self._schemas[resource] = definition.schema()
 
     def link(self, role: Role | None = None) -> InMemoryLink:
-        """Return a way in for somebody with exactly the rights of a role; without one, everything is allowed."""
+        """Return a link with exactly the rights of a role; without one, everything is allowed."""
         return InMemoryLink(self, role, self._clock)
 
     def finish_pod(self, key: ObjectKey) -> None:
@@ -240,8 +240,10 @@ class InMemoryApi:
                 {"reason": "FieldValueInvalid", "field": path.lstrip("."), "message": text}
                 for path, text in faults
             ]
-            told = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
-            message = f'{resource.kind}.{resource.group} "{document["metadata"]["name"]}" is invalid: {told}'
+            found_wrong = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
+            message = (
+                f'{resource.kind}.{resource.group} "{document["metadata"]["name"]}" is invalid: {found_wrong}'
+            )
             raise ApiRefusedError(422, "Invalid", message, causes)
         return pruned
 

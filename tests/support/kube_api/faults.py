@@ -39,7 +39,7 @@ class Fault:
     hits: int = field(default=0, init=False)
 
     def hits_call(self, call: Call, *, watch: bool) -> bool:
-        """Tell whether this call is to be hit."""
+        """Return whether the fault hits this call."""
         return (
             self.hits < self.times
             and self.method in ("", call.method)

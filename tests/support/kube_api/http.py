@@ -43,10 +43,10 @@ class HttpFront:
     def __init__(self, link: Link) -> None:
         self.faults: list[HttpFault] = []
         self.tokens: set[str] | None = None
-        """The tokens that are accepted; None accepts everybody."""
+        """The tokens that are accepted; None accepts any token."""
         self.requests: list[tuple[str, str, bool]] = []
         self.on_carried_out: Callable[[Call], None] = lambda _call: None
-        """Told of each call once the server behind has carried it out, and before the caller hears of it."""
+        """Called for each request once the server has carried it out, before the caller gets the response."""
         self.url = ""
         self.link = link
         self._released = asyncio.Event()

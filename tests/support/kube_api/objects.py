@@ -107,7 +107,7 @@ class Objects:
             raise CompactedError(version, self.oldest)
 
     def compact(self) -> None:
-        """Forget the history; whoever watches from an older version must list again."""
+        """Forget the history; a watch from an older version must list again."""
         self.version += 1
         self.oldest = self.version
         self._history.clear()

@@ -104,7 +104,7 @@ def label_matcher(selector: str) -> list[tuple[str, str, frozenset[str]]]:
 
 
 def labels_match(document: Document, terms: list[tuple[str, str, frozenset[str]]]) -> bool:
-    """Tell whether an object's labels satisfy a selector."""
+    """Return whether an object's labels satisfy a selector."""
     labels: dict[str, str] = document["metadata"].get("labels") or {}
     for key, operator, values in terms:
         value = labels.get(key)
@@ -120,7 +120,7 @@ def labels_match(document: Document, terms: list[tuple[str, str, frozenset[str]]
 
 
 def fields_match(document: Document, selector: str) -> bool:
-    """Tell whether an object satisfies a field selector such as spec.nodeName=n1,status.phase!=Failed."""
+    """Return whether an object satisfies a field selector such as spec.nodeName=n1,status.phase!=Failed."""
     for term in filter(None, selector.split(",")):
         path, negated, wanted = re.split(r"(!?)==?", term, maxsplit=1)
         value: Any = document

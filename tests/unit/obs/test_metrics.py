@@ -94,7 +94,7 @@ def test_a_series_is_written_by_name_and_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "labels", "told"),
+    ("name", "labels", "message"),
     [
         ("bigfleet_shard_acions_total", {"kind": "Delete"}, "is no metric of the shard"),
         ("bigfleet_coordinator_serving", {}, "is no metric of the shard"),
@@ -109,9 +109,9 @@ def test_a_series_is_written_by_name_and_labels() -> None:
     ],
 )
 def test_a_name_or_label_outside_the_catalogue_fails_loudly(
-    name: str, labels: dict[str, str], told: str
+    name: str, labels: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(MetricMisuseError, match=told):
+    with pytest.raises(MetricMisuseError, match=message):
         build()[0].counter(name, **labels)
 
 
