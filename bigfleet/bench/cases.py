@@ -1,6 +1,6 @@
 """The benchmarks that decide: each name as something that can be timed.
 
-Why: what a name of the public form stands for is written down once, as code.
+Why: what a name of the public form means is written down once, as code.
 Must never: keep a world longer than a benchmark needs it; two large ones do not fit side by side.
 Rules: engine performance 4, rows (a) to (e3) and Phase 2; 5 for the two cliffs.
 """
@@ -24,7 +24,7 @@ Note = Callable[[Decision], object]
 
 
 class MakeBenchCase(Protocol):
-    """How a benchmark is made: the plan, the seed, the settled world, and whom to tell what was decided."""
+    """How a benchmark is made: the plan, the seed, the settled world, and a callback for the decision."""
 
     def __call__(
         self, plan: BenchPlan, source: DrawSource, settled: MeasuredWorld, note: Note
@@ -112,7 +112,7 @@ def cold_bring_up(
 def preemption(
     plan: BenchPlan, source: DrawSource, settled: MeasuredWorld, note: Note
 ) -> BenchCase[Decision]:
-    """Some clusters want more where there is nothing to be had."""
+    """Some clusters want more while no machine is free."""
     draws = source.child("bench/preemption").stream("changes")
     scarce = MeasuredWorld(without_supply(settled.world))
     needs = scarce.world.needs

@@ -13,11 +13,11 @@ from bigfleet.bench.report import BenchReport
 from bigfleet.model.errors import InvalidFieldError
 
 NOISE = 1.2
-"""How far two figures may lie apart and still be the same."""
+"""How far two figures may differ and still count as the same."""
 
 
 class FigureChange(StrEnum):
-    """What became of a figure."""
+    """How a figure changed."""
 
     BETTER = "better"
     SAME = "same"
@@ -59,7 +59,7 @@ class FigureRow:
 
 
 class AnswerCheck(StrEnum):
-    """What is to be said about the decisions behind the figures."""
+    """How the decisions behind the figures compare."""
 
     SAME = "same"
     DIFFERENT = "different"

@@ -1,4 +1,4 @@
-"""The measured a planner is measured on: one world, what changes in it, and the way back.
+"""The world that a planner is measured on, what changes in it, and the way back.
 
 Why: every repetition must start from the same rest, and every answer must be the one a planner without memory gives.
 Must never: let a repetition see what an earlier one left behind, in the world or in the planner.
@@ -22,7 +22,7 @@ NO_DEMAND = Demand({})
 
 
 class WrongAnswerError(BigFleetError):
-    """A planner that remembers decided otherwise than one that does not; its speed is of no interest."""
+    """A planner that remembers decided otherwise than one that does not; its speed does not matter."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name}: the decision differs from that of a fresh planner on the same input")
@@ -49,13 +49,13 @@ class MeasuredWorld:
         self._way_back = NO_CHANGE
 
     def cycle(self) -> Decision:
-        """Decide with the planner that remembers; snapshot and demand are taken anew, as a shard does."""
+        """Decide with the planner that remembers; snapshot and demand are taken again, as a shard does."""
         return self._decide(self._planner, self.world.needs.demand())
 
     def full_pass(self) -> Decision:
         """Decide with a planner that knows nothing, on a demand of which nothing but the rows is known.
 
-        Verdicts are made when somebody looks at them, so a full pass looks at every one.
+        Verdicts are made on first use, so a full pass reads every one.
         """
         decision = self._decide(Planner(), replace(self.world.needs.demand()))
         for _ in decision.verdicts:
@@ -67,14 +67,14 @@ class MeasuredWorld:
         return self._decide(Planner(), NO_DEMAND, reported_clusters=frozenset())
 
     def change(self, change: WorldChange) -> None:
-        """Let a change happen, and remember the way back."""
+        """Apply a change, and remember the way back."""
         inventory, needs = self.world.inventory, self.world.needs
         rows = {cluster: needs.of_cluster(cluster) for cluster in change.needs}
         self._way_back = WorldChange(rows, [inventory.get(machine.id) for machine in change.machines])
         self._apply(change)
 
     def restore(self) -> None:
-        """Take the last change back."""
+        """Undo the last change."""
         self._apply(self._way_back)
         self._way_back = NO_CHANGE
 

@@ -1,6 +1,6 @@
 """The figures of one run as a document: the public form of `bigfleet bench engine -o json`, written and read back.
 
-Why: figures are kept for years and compared between builds, machines and people; a field that was misread would lie.
+Why: figures are kept for years and compared between builds and machines; a misread field would be a wrong figure.
 Must never: guess. What is missing, misspelt, of another type or another version is refused with its path.
 Rules: engine performance 7.
 """
@@ -219,7 +219,7 @@ def _strict(raw: object, form: Mapping[str, object]) -> Fields:
 
 
 def _refuse_extras(fields: Fields) -> None:
-    """Snapshots may carry keys of other people; figures have one form, in which nothing else stands."""
+    """Refuse `x-` keys: snapshots may carry them, figures may not."""
     for names in fields.extras.values():
         for name in names:
             raise DocumentError(name, "an unknown field", "only the fields of the form")

@@ -29,19 +29,19 @@ from bigfleet.model.situation import Situation
 from bigfleet.workload.fleet import fleet_size, generate_fleet
 from bigfleet.workload.worlds import START, settled_world
 
-Told = Callable[[BenchResult], object]
+ResultDone = Callable[[BenchResult], object]
 
 
 def run(
-    plan: BenchPlan, names: Sequence[str], seed: int, meter: BenchMeter, told: Told | None = None
+    plan: BenchPlan, names: Sequence[str], seed: int, meter: BenchMeter, done: ResultDone | None = None
 ) -> BenchReport:
-    """Run the benchmarks of these names on the plan's world; `told` hears of each as it is done."""
-    return _Run(plan, seed, meter, told).report(names)
+    """Run the benchmarks of these names on the plan's world; `done` is called with each result."""
+    return _Run(plan, seed, meter, done).report(names)
 
 
 class _Run:
-    def __init__(self, plan: BenchPlan, seed: int, meter: BenchMeter, told: Told | None) -> None:
-        self._plan, self._seed, self._meter, self._told = plan, seed, meter, told
+    def __init__(self, plan: BenchPlan, seed: int, meter: BenchMeter, done: ResultDone | None) -> None:
+        self._plan, self._seed, self._meter, self._done = plan, seed, meter, done
         self._source = SeededRng(seed)
         self._results: list[BenchResult] = []
         self._units_ms: list[float] = []
@@ -88,8 +88,8 @@ class _Run:
         timing = self._meter.measure(case)
         self._units_ms += timing.unit_ms
         self._results.append(result_of(name, timing))
-        if self._told is not None:
-            self._told(self._results[-1])
+        if self._done is not None:
+            self._done(self._results[-1])
 
     def _note(self, name: str) -> Callable[[Decision], None]:
         """Adds what a benchmark decided first to the fingerprint of all answers."""

@@ -21,7 +21,7 @@ from bigfleet.model.errors import BigFleetError
 
 
 def answered(snapshot: bytes, question: Mapping[str, Any]) -> Mapping[str, object]:
-    """Answer a question that `bigfleet.dashboard.questions` has checked, as `answer`, or say as `error` why it is refused."""
+    """Answer a question that `bigfleet.dashboard.what_if_requests` has checked, as `answer`, or say as `error` why it is refused."""
     try:
         document = read_situation(snapshot)
         edits = edits_of(question["edits"])

@@ -29,7 +29,7 @@ from bigfleet.model.resources import ZERO, Resources
 
 
 class NeedChangeKind(StrEnum):
-    """How a need fares against before; the first that applies."""
+    """How a need changed; the first that applies."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -45,7 +45,7 @@ class NeedChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: a document and what was decided on it."""
+    """A document and the decision on it."""
 
     document: SnapshotDocument
     decision: Decision
@@ -53,7 +53,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class NeedSide:
-    """How a need fares on one side."""
+    """The state of a need on one side."""
 
     need: Need
     satisfied: bool
@@ -127,7 +127,7 @@ def compare(
 ) -> Comparison:
     """Compare two decisions; `numbers` are those of an edit, for each need of the second document in its order.
 
-    With `states` a machine that only stands in another state differs too, as where two worlds have moved on.
+    With `states` a machine that is only in another state differs too, as after several cycles.
     """
     return Comparer(before).against(after, numbers, states=states)
 
@@ -149,7 +149,7 @@ class Comparer:
         )
 
     def needs(self, after: Side, numbers: Sequence[int] | None = None) -> tuple[NeedChange, ...]:
-        """Only the needs that fare differently, for who compares often."""
+        """Only the needs that changed, for callers that compare often."""
         return _needs(self._table, self._other(after, numbers))
 
     def _other(self, after: Side, numbers: Sequence[int] | None) -> "_Table":
@@ -277,7 +277,7 @@ def _change(before: NeedSide | None, after: NeedSide | None) -> NeedChangeKind |
 def _machines(before: _Table, after: _Table, states: bool) -> tuple[MachineChange, ...]:
     both = before.machines.keys() & after.machines.keys()
     different = before.machines.keys() ^ after.machines.keys()
-    # Most machines are nobody's business on either side, so only those somebody holds or acts on are looked at.
+    # Most machines are free on both sides, so only those that are held or acted on are compared.
     busy = before.holder.keys() | after.holder.keys() | before.actions.keys() | after.actions.keys()
     different |= {machine_id for machine_id in both & busy if not _treated_alike(before, after, machine_id)}
     if states:

@@ -1,6 +1,6 @@
 """One JSON object read field by field: types, defaults, unknown names, `x-` keys.
 
-Why: the forms of this room are tables of name and default; every rule that all fields share stands here once.
+Why: the forms of this room are tables of name and default; every rule that all fields share is here once.
 Must never: guess. `true` is no number, `1.0` no integer, null no default, a misspelt name no wish for the default.
 Rules: snapshot section 1.
 """
@@ -19,7 +19,7 @@ Form = Mapping[str, object]
 """Names in the order in which they are written, each with its default as JSON has it, or REQUIRED."""
 
 Extras = Mapping[tuple[str | int, ...], Mapping[str, object]]
-"""`x-` keys by the way to the object that has them, as `("machines", 3, "host")`, from whoever holds the map."""
+"""`x-` keys by the way to the object that has them, as `("machines", 3, "host")`, relative to the holder of the map."""
 
 REQUIRED: Final = object()  # passes no check of a type, so a missing field is refused where it is read
 
@@ -94,7 +94,7 @@ class Fields:
         raise self._refused(name, "true or false")
 
     def choice(self, name: str, choices: Mapping[str, T]) -> T:
-        """One of some texts, as what it stands for."""
+        """One of some texts, as the value it means."""
         value = self._raw.get(name, self._form[name])
         if type(value) is str and value in choices:
             return choices[value]
@@ -176,7 +176,7 @@ class Fields:
         return items, extras
 
     def shown(self, name: str, otherwise: object) -> str:
-        """What stands in a field as a refusal shows it; `otherwise` for what is no field of this object."""
+        """The content of a field as a refusal shows it; `otherwise` for what is no field of this object."""
         if name not in self._form:
             return shown(otherwise)
         return shown(self._raw[name]) if name in self._raw else NOTHING
@@ -238,7 +238,7 @@ def _is_extra(name: str, form: Form) -> bool:
 
 
 def _kept(name: str, value: object) -> object:
-    """Refuse what could not be written again; everything else is nobody's business."""
+    """Refuse what could not be written again; everything else passes."""
     if not encodable(name):
         raise DocumentError(step(name), "a lone surrogate", _WHOLE_TEXT)
     level = [value]

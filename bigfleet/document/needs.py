@@ -2,7 +2,7 @@
 
 Why: demand typed by hand or saved from a shard must give the very profiles, and so fingerprints, that a roll-up gives.
 Rules: snapshot 1.2; decisions E14 and E15. `Unspecified` is understood where the wire can carry it, so that a shard
-can write down whatever demand it was sent; such a requirement holds nowhere, such a spread binds nobody.
+can write down whatever demand it was sent; such a requirement holds nowhere, such a spread binds no need.
 """
 
 from bigfleet.document.canonical import without_defaults

@@ -1,6 +1,6 @@
-"""The text of an edits file into plain values: YAML for people, JSON for programs.
+"""Reads YAML or JSON text into plain values, strictly.
 
-Why: an edit is typed by hand more often than not, and YAML lets much pass that nobody meant: a key said twice, a date
+Why: edits and simulation files are typed by hand, and YAML accepts much that the author did not mean: a repeated key, a date
 where a name was meant, one alias that unfolds into a million objects.
 Must never: judge a field. What is odd is marked as `bigfleet.document.parse` marks it and refused where it is met.
 """
@@ -82,7 +82,7 @@ class _Loader(yaml.SafeLoader):
 _OWN: dict[str, Any] = {
     "map": _Loader.mapping,
     "int": _Loader.integer,
-    "timestamp": _Loader.construct_yaml_str,  # a date is a text that somebody forgot to quote
+    "timestamp": _Loader.construct_yaml_str,  # a date is a text without its quotes
 }
 for _name, _constructor in _OWN.items():
     _Loader.add_constructor(f"{_TAG}{_name}", _constructor)

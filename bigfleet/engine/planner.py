@@ -52,7 +52,7 @@ class _Cluster:
     run: ClusterRun
 
 
-def _pass_by(_phase: str) -> None:
+def _ignore_phase(_phase: str) -> None:
     """Do nothing."""
 
 
@@ -63,7 +63,7 @@ class Planner:
         self,
         workers: Workers = one_after_the_other,
         reporter: Reporter | None = None,
-        phase_ended: Callable[[str], None] = _pass_by,
+        phase_ended: Callable[[str], None] = _ignore_phase,
     ) -> None:
         """`phase_ended` gets the name of each phase as it ends, for measurements; the engine reads no clock."""
         self._workers, self._reporter, self._phase_ended = workers, reporter, phase_ended

@@ -1,6 +1,6 @@
-"""The price of changing the answer: changes that suffice, each tried on the engine before it is proposed.
+"""Proposes changes that would satisfy a need, each tried on the engine first.
 
-Why: "you are short" is half an answer; the other half is what it would take, in terms that can be fed to what-if.
+Why: a short need also wants to know what would help, in a form that what-if accepts.
 Must never: propose what was not tried. Every proposal is a list of edits in their public form; it was read, applied and
 decided on, and the need was satisfied. The number of tries is bounded, and cheap ones come first.
 Rules: dashboard 6.1, point 7.
@@ -30,7 +30,7 @@ _NARROWING = 5
 
 
 class ProposalEffect(StrEnum):
-    """What a proposal was seen to do."""
+    """The effect of a proposal when it was tried."""
 
     SATISFIED = "satisfied at once"
     PREEMPTS = "satisfied once the machines it preempts have drained"
@@ -39,7 +39,7 @@ class ProposalEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HarmedNeed:
-    """A need that fares worse for it."""
+    """A need that is worse off with the proposal."""
 
     numbers: tuple[int, ...]
     cluster: str
@@ -57,7 +57,7 @@ class Proposal:
     cost_difference: float
     """Dollars per hour that the fleet costs more, or less, once everything decided is done."""
     preempted: int = 0
-    """Machines that are asked to leave for it."""
+    """Machines that it preempts."""
     hurts: tuple[HarmedNeed, ...] = ()
 
 
@@ -107,7 +107,7 @@ class _Trials:
         return None
 
     def _smaller(self, idea: Idea, below: int | None, amount: int, found: Proposal) -> Proposal:
-        """Halve the way between an amount that did not do and one that did, a few times."""
+        """Bisect between an amount that did not suffice and one that did, a few times."""
         if below is None:
             return found
         for _ in range(_NARROWING):
@@ -149,7 +149,7 @@ class _Trials:
         )
 
     def _places(self, after: Side, numbers: Sequence[int]) -> list[int]:
-        """Where the need went; several places when it is no longer folded, none when it is gone."""
+        """The places of the need after the change: several when it is no longer folded, none when it is gone."""
         wanted = {place for place, number in enumerate(numbers) if number in self._numbers}
         return [
             place

@@ -253,7 +253,7 @@ class DecidedCycle:
         return dict(zip(range(len(needs)) if self._numbers is None else self._numbers, needs, strict=True))
 
     def numbers(self, place: int) -> tuple[int, ...]:
-        """The numbers of the listed needs for which one place stands."""
+        """The numbers of the listed needs that one place represents."""
         folded = self.verdict(place).folded_from
         if self._numbers is None:
             return tuple(folded)

@@ -1,6 +1,6 @@
-"""DomainNotes: what a reporter heard while the engine decided, kept for the explanations.
+"""Ranks the domains of a gang, from what a reporter got while the engine decided.
 
-Why: some of what the engine weighs is gone once it has decided, above all what every domain held for a gang.
+Why: what every domain held for a gang is not part of a decision.
 Must never: keep a machine or a need alive; ids, amounts and counts only.
 Rules: dashboard section 6.
 """
@@ -23,7 +23,7 @@ class RankedDomain:
     satisfiable: bool
     coverage_per_mille: int
     count: int | None = None
-    """Machines; unknown where nobody listened to the decision, as all below."""
+    """Machines; unknown without a reporter, like everything below."""
     creditable_per_mille: int | None = None
     own_per_mille: int | None = None
     overcommitment_per_mille: int | None = None
@@ -39,7 +39,7 @@ class DomainNotes:
 
 
 class DomainRecorder(Reporter):
-    """Writes down what the explanations of this room ask for."""
+    """Keeps what each domain held for each gang."""
 
     def __init__(self) -> None:
         self.notes = DomainNotes()
@@ -51,7 +51,7 @@ class DomainRecorder(Reporter):
 
 
 def ranked(verdict: Verdict, notes: Sequence[DomainReport] | None) -> tuple[RankedDomain, ...]:
-    """The domains of a gang, the chosen one first; without notes only those that the verdict names."""
+    """The domains of a gang, the chosen one first; without reports only those that the verdict names."""
     if notes is None:
         return tuple(
             RankedDomain(

@@ -211,6 +211,6 @@ def strict_spread(need: Need) -> Spread | None:
 
 
 def requirement_text(requirement: Requirement) -> str:
-    """A requirement as people read it: `rack In r1,r2`."""
+    """A requirement in readable form: `rack In r1,r2`."""
     values = f" {','.join(requirement.values)}" if requirement.values else ""
     return f"{requirement.key} {_SIGNS[requirement.operator]}{values}"

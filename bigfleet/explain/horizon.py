@@ -1,8 +1,8 @@
-"""Horizon: a decision, or what it leads to when it is carried out, cycle after cycle, until nothing is left to do.
+"""Runs a document for one cycle, or carries decisions out cycle after cycle until nothing is left to do.
 
-Why: one cycle tells what would be started. Whoever asks "what if" mostly wants to know where it ends: a machine that is
+Why: one cycle shows what would be started; a what-if mostly asks for the end. A machine that is
 preempted drains first, and serves another need a cycle later.
-Must never: decide by itself, or run on without end. Demand, prices and parked gangs stay as they are; nothing fails.
+Must never: decide by itself, or run without end. Demand, prices and parked gangs stay as they are; nothing fails.
 Rules: dashboard 7. The provider takes the times it is given, bootstrapping and deleting no time at all; a hold that ends
 later than the last cycle is not waited for.
 """
@@ -50,7 +50,7 @@ ONE_CYCLE: Final = Horizon()
 
 @dataclass(frozen=True, slots=True)
 class HorizonResult:
-    """Where it ends."""
+    """The state at the horizon."""
 
     side: Side
     """The world at the last cycle, and what that cycle decided."""
@@ -64,7 +64,7 @@ class HorizonResult:
 
 
 def run_to_horizon(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> HorizonResult:
-    """Decide on a document, and go on from there as far as the horizon reaches."""
+    """Decide on a document, and continue from there as far as the horizon reaches."""
     start = document.situation.now
     world = _World(document.situation, horizon)
     kinds: Counter[ActionKind] = Counter()
@@ -87,7 +87,7 @@ def run_to_horizon(document: SnapshotDocument, horizon: Horizon, decide: Decide)
 
 
 class _World:
-    """The machines as they are now, and what ends when."""
+    """The machines as they are now, and the time at which each transition ends."""
 
     def __init__(self, situation: Situation, horizon: Horizon) -> None:
         self._first, self._horizon, self._now = situation, horizon, situation.now

@@ -1,6 +1,6 @@
-"""Ideas: changes that might satisfy a need, in the form of edits, before anybody has tried them.
+"""Ideas: changes that might satisfy a need, in the form of edits, before they are tried.
 
-Must never: be shown to anybody untried.
+Must never: be shown untried.
 Rules: dashboard 6.1, point 7.
 """
 
@@ -26,7 +26,7 @@ _ONCE = (0,)
 
 @dataclass(frozen=True, slots=True)
 class Idea:
-    """Something that might help, in a number of sizes."""
+    """A change that might help, in a number of sizes."""
 
     words: Callable[[int], str]
     edits: Callable[[int], Sequence[EditObject]]
@@ -66,7 +66,7 @@ def ideas_for(cycle: DecidedCycle, place: int) -> Iterator[Idea]:
 
 
 def _together(unpark: EditObject, idea: Idea) -> Idea:
-    """A parked gang acquires nothing, so whatever is to help must let it try."""
+    """A parked gang acquires nothing, so every change must also unpark it."""
     return replace(
         idea,
         words=lambda amount: f"let it try again, and {idea.words(amount)}",
@@ -90,7 +90,7 @@ def _ideas_of_a_short_need(cycle: DecidedCycle, checker: FitChecker, where: Edit
 
 
 def _smaller(cycle: DecidedCycle, place: int, where: EditObject) -> Iterator[Idea]:
-    """Ask for what can be had."""
+    """Ask for no more than the need can get."""
     verdict, numbers = cycle.verdict(place), cycle.numbers(place)
     if len(numbers) > 1:
         unit = verdict.need.unit
@@ -134,7 +134,7 @@ def _more_machines(template: Template, need: Need, deficit: Resources) -> Idea:
 
 
 def _higher_priority(cycle: DecidedCycle, checker: FitChecker, where: EditObject) -> Iterator[Idea]:
-    """Outrank those who hold what the need could use, or who could be asked to leave."""
+    """Outrank the needs that hold usable machines, or whose machines could be preempted."""
     mine = checker.need.profile.priority
     levels: set[int] = set()
     for group in cycle.groups:
@@ -188,7 +188,7 @@ def _without(key: str, texts: str, where: EditObject) -> Idea:
 
 
 def _smaller_unit(cycle: DecidedCycle, checker: FitChecker, where: EditObject) -> Iterator[Idea]:
-    """Be content with machines as large as there are."""
+    """Accept the largest machines there are."""
     unit = checker.need.unit
     largest = dict.fromkeys(unit, 0)
     for group in cycle.groups:

@@ -1,6 +1,6 @@
-"""Which need or machine somebody means: a need by its number in the document, or by cluster and group.
+"""Finds a need by its number in the document or by cluster and group, and a machine by its id.
 
-Must never: guess between two; what fits several is refused with those it fits.
+Must never: guess; a name that fits several needs is refused with their numbers.
 """
 
 from bigfleet.explain.decided_cycle import DecidedCycle

@@ -1,6 +1,6 @@
-"""Why a machine is held, taken, preempted, reclaimed, released or left alone.
+"""Explains why a machine is held, taken, preempted, reclaimed, released or left alone.
 
-Must never: end without an answer; every state and every action has a sentence.
+Must never: leave a state or an action without a sentence.
 Rules: dashboard 6.2; decision-engine sections 7 to 9.
 """
 
@@ -20,7 +20,7 @@ S = MachineState
 
 @dataclass(frozen=True, slots=True)
 class NeedFit:
-    """What one need makes of the machine."""
+    """How the machine fits one need."""
 
     numbers: tuple[int, ...]
     cluster: str
@@ -38,7 +38,7 @@ class Release:
     hold_s: float
     """0 when machines of its capacity type never are."""
     idle_s: float | None
-    """How long it has been idle; None when nobody knows, and then it is kept."""
+    """How long it has been idle; None when unknown, and then it is kept."""
 
     @property
     def left_s(self) -> float | None:
@@ -50,7 +50,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class MachineExplanation:
-    """Everything there is to say about a machine in one cycle."""
+    """The explanation of a machine in one cycle."""
 
     machine: Machine
     holder: tuple[int, ...]
@@ -60,11 +60,11 @@ class MachineExplanation:
     preemptor: tuple[int, ...]
     victim: Victim | None
     runner_up: Victim | None
-    """Whom the preemptor would have asked next."""
+    """The machine that the preemptor would have taken next."""
     keep_order: KeepOrder | None
     release: Release | None
     next_taker: NeedFit | None
-    """Who would take it if it wanted more."""
+    """The need that would take it if it wanted more."""
     views: tuple[NeedFit, ...]
 
 
@@ -122,7 +122,7 @@ def _shown(group: MachineGroup, ranked: list[int]) -> list[int]:
 def _next_taker(cycle: DecidedCycle, group: MachineGroup, ranked: list[int]) -> int | None:
     """The need of highest precedence that would take the machine if it wanted more.
 
-    What another need holds, or what serves or is on order for another cluster, nobody else would take; so few needs are
+    What another need holds, or what serves or is on order for another cluster, no other need would take; so few needs are
     asked, and of those with the same requirements and unit only one whether it fits. A gang that gathers elsewhere is not
     asked at all, as there may be thousands of them.
     """

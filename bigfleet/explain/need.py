@@ -1,7 +1,7 @@
-"""Why a need fares as it does: what it took, what was next best, what was refused and why.
+"""Explains a need: what it took, what was next best, what was refused and why.
 
-Why: the one question everybody has who waits for machines.
-Must never: leave a machine out. What is chosen and what is refused add up to the fleet.
+Why: it is the question of every user who waits for machines.
+Must never: leave a machine out. Chosen and refused machines add up to the fleet.
 Rules: dashboard 6.1.
 """
 
@@ -24,7 +24,7 @@ _HOW_ORDER = ("kept", "on order", "bootstrapped", "provisioned", FitResult.PREEM
 
 @dataclass(frozen=True, slots=True)
 class MachineClass:
-    """Machines that are the same to everybody who pays for them."""
+    """Machines of one type, zone, state and price that a need got in one way."""
 
     instance_type: str
     zone: str
@@ -65,7 +65,7 @@ class Competitor:
 
 @dataclass(frozen=True, slots=True)
 class AcquisitionStep:
-    """One step of the way to the need's total."""
+    """One step towards the need's total."""
 
     name: str
     fitting: int
@@ -76,7 +76,7 @@ class AcquisitionStep:
 
 @dataclass(frozen=True, slots=True)
 class NeedExplanation:
-    """Everything there is to say about a need in one cycle."""
+    """The explanation of a need in one cycle."""
 
     place: int
     numbers: tuple[int, ...]
@@ -101,7 +101,7 @@ class NeedExplanation:
 def explain_need(
     cycle: DecidedCycle, place: int, notes: DomainNotes | None = None, proposals: Iterable[Proposal] = ()
 ) -> NeedExplanation:
-    """Explain how the need at a place of the normalised demand fares."""
+    """Explain the need at a place of the normalised demand."""
     checker = FitChecker(cycle, place)
     summary = summarize_fleet(cycle, checker)
     return NeedExplanation(

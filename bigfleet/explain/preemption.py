@@ -1,4 +1,4 @@
-"""Preemption: what drains for a need already, whom it could ask to leave, and who is protected.
+"""Explains the preemption for a need: what already drains for it, what it could preempt, and what is protected.
 
 Rules: decision-engine section 8; capacity in flight (E4), protected claims (E3), order of victims (E11).
 """
@@ -15,7 +15,7 @@ from bigfleet.model.costs import drain_grace_s, victim_cost
 from bigfleet.model.machine import Machine, MachineState
 
 VICTIMS_SHOWN = 100
-"""How many machines that leave or drain for a need are told one by one; after the loss of a zone they are thousands."""
+"""How many machines that leave or drain for a need are listed; after the loss of a zone there are thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Preemption:
     taken_count: int
     runner_up: Victim | None
     left: int
-    """Machines that could still be asked to leave, the runner-up among them."""
+    """Machines that could still be preempted, including the runner-up."""
     protected: int
     """Of lower assigned priority, yet claimed this cycle by a need that does not rank below."""
     not_lower: int
@@ -65,7 +65,7 @@ class PreemptionCandidates:
 
 
 def preemption_of(cycle: DecidedCycle, place: int) -> Preemption | None:
-    """How Phase 2 went for a need; None when it did not come to that."""
+    """The result of Phase 2 for a need; None when Phase 1 satisfied it."""
     verdict = cycle.verdict(place)
     if verdict.satisfied:
         return None

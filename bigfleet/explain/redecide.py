@@ -2,7 +2,7 @@
 
 Why: to try a change on a large fleet must not cost what it costs to read the fleet; most of a decision on plain records
 is to put them into columns.
-Must never: answer otherwise than `bigfleet.engine.cycle.decide_situation`; machines are told apart by identity, so a changed
+Must never: differ from `bigfleet.engine.cycle.decide_situation`. Machines are compared by identity, so a changed
 record must be another object, as records are frozen.
 """
 

@@ -222,14 +222,14 @@ class _Summary:
         slots[shown] = np.arange(most)
         others = there.size - most
         examples = self._columns.first_ids(places, slots[codes], most + bool(others), fleet_summary.EXAMPLES)
-        told = [
+        shown_classes = [
             RefusedClass(fit(code), int(counts[code]), ids)
             for code, ids in zip(shown, examples, strict=not others)
         ]
         if others:
-            count = places.size - sum(item.count for item in told)
-            told.append(RefusedClass(MachineFit(result), count, examples[-1], others))
-        return told
+            count = places.size - sum(item.count for item in shown_classes)
+            shown_classes.append(RefusedClass(MachineFit(result), count, examples[-1], others))
+        return shown_classes
 
     def _held(self, whose: Codes) -> list[tuple[MachineFit, int]]:
         if not whose.size:

@@ -1,6 +1,6 @@
-"""A what-if: a document as it is and with edits, both played to the same horizon, and what differs in the end.
+"""A what-if: a document with and without edits, both run to the same horizon, and the differences at the end.
 
-Why: the command line and the dashboard ask the same question and must get the same answer.
+Why: the command line and the dashboard must give the same result.
 Must never: change the document, or look further on one side than on the other.
 Rules: dashboard 7.
 """
@@ -26,7 +26,7 @@ from bigfleet.model.errors import InvalidFieldError
 
 @dataclass(frozen=True, slots=True)
 class WhatIfResult:
-    """What differs, and how each side came to its end."""
+    """What differs, and how each side reached the horizon."""
 
     comparison: Comparison
     before: HorizonResult
@@ -34,7 +34,7 @@ class WhatIfResult:
     horizon: Horizon
 
     def document(self) -> dict[str, object]:
-        """The answer as JSON has it: the comparison, and how far was looked."""
+        """The result as JSON has it: the comparison and the horizon."""
         return comparison_document(self.comparison) | {
             "horizon": {
                 "until": "quiet" if self.horizon.until_quiet else "cycle",
@@ -50,7 +50,7 @@ class WhatIfResult:
 def run_what_if(
     document: SnapshotDocument, edits: Sequence[Edit], horizon: Horizon = ONE_CYCLE
 ) -> WhatIfResult:
-    """Play the document and its edited twin, and compare where they end; refused edits raise with their path."""
+    """Run the document and its edited copy, and compare their ends; refused edits raise with their path."""
     edited = apply_edits(document, edits)
     decide = Redecider()
     before, after = (
@@ -76,10 +76,10 @@ def explain_document(
     quick: bool = False,
     prefix: str = "",
 ) -> dict[str, Any]:
-    """Explain a need or a machine in the world at the horizon.
+    """Explain a need or a machine of an edited document at the horizon.
 
     A need is given by its name or place in the edited document or, as a number, by the one that a comparison gives it, which
-    is the same before and after an edit. What is refused is told as a field, or as a flag with its prefix.
+    is the same before and after an edit. A refusal names a field, or a flag with its prefix.
     """
     decide = Redecider()
     edited = apply_edits(document, edits)

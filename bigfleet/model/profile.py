@@ -1,7 +1,7 @@
 """Profiles: the constraints a machine must meet and what its workload is worth, and their fingerprint.
 
 Why: needs with equal profiles are one row of demand, and machines are stamped with the profile they were obtained
-for; both rest on one canonical form and one text that stands for it.
+for; both rest on one canonical form and its text.
 Must never: hold resource amounts (ADR-0027), a cluster or a group.
 Rules: decision-engine 2.6. The fingerprint's layout is contract (decision E13, ADR-0089).
 """
@@ -60,7 +60,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Spread:
-    """How evenly the machines of a need must lie over the values of one topology key."""
+    """How evenly the machines of a need must be spread over the values of one topology key."""
 
     topology_key: str
     max_skew: int

@@ -69,7 +69,6 @@ class ProviderClient:
         *,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> Machine:
-        """Let an Idle machine join a cluster."""
         request = pb.ConfigureRequest(
             machine_id=machine_id, cluster_id=cluster, bootstrap_blob=blob, shard_metadata=metadata
         )
@@ -81,12 +80,10 @@ class ProviderClient:
         return await self._mutate("Drain", DRAIN, request, timeout_s)
 
     async def delete(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
-        """Give an Idle machine back."""
         request = pb.DeleteRequest(machine_id=machine_id)
         return await self._mutate("Delete", DELETE, request, timeout_s)
 
     async def get(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
-        """Read one record."""
         try:
             reply = await self._channel.unary(GET, pb.MachineRef(id=machine_id), timeout_s=timeout_s)
         except RpcError as error:
@@ -109,7 +106,6 @@ class ProviderClient:
         return reply.message
 
     async def close(self) -> None:
-        """Close the channel, which ends every call in progress."""
         await self._channel.close()
 
     async def _mutate(

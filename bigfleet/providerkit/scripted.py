@@ -15,10 +15,10 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.kit.backend import Op, SubstrateEvent
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
-from bigfleet.provider.kit.store import Written
+from bigfleet.provider.kit.store import Volatile, Written
 
 
-class MemoryStore:
+class MemoryStore(Volatile):
     """Keeps entries in a list and yields them again when it is opened again, as after a restart."""
 
     def __init__(self) -> None:
@@ -39,13 +39,8 @@ class MemoryStore:
         while self._waiting:
             self._write(*self._waiting.popleft())
 
-    def lose_waiting(self) -> None:
-        """Drop what is not durable, as a power cut would; its callbacks never run."""
-        self._waiting.clear()
-
     @property
     def waiting(self) -> int:
-        """How many entries wait to become durable."""
         return len(self._waiting)
 
     def want_snapshot(self) -> None:
@@ -69,20 +64,6 @@ class MemoryStore:
         kept = len(self.entries)
         self.entries[:kept] = list(entries)
         self._snapshot_wanted = False
-
-    @property
-    def failure(self) -> BigFleetError | None:
-        return None
-
-    async def wait_failure(self) -> BigFleetError:
-        await asyncio.get_running_loop().create_future()  # for ever
-        raise AssertionError("a store in memory is broken only for as long as the test says so")
-
-    def observe_syncs(self, _observe: Callable[[float], object]) -> None:
-        """Memory has no syncs."""
-
-    async def close(self) -> None:
-        """There is nothing to release."""
 
     def _write(self, entry: bytes, written: Written) -> None:
         if self.problem is None:
@@ -124,7 +105,6 @@ class ScriptedBackend:
         self._scripts.setdefault((kind, machine_id), deque()).append(script)
 
     def always(self, kind: OperationKind, script: Script) -> None:
-        """Run this script in every call of a kind."""
         self._always[kind] = script
 
     async def describe(self) -> AsyncIterator[DescribedMachine]:

@@ -76,7 +76,6 @@ class VirtualProvider:
         await self.__aenter__()
 
     def another_client(self) -> RawProviderClient:
-        """Return a client with its own connection."""
         return RawProviderClient(self.another_channel())
 
     def another_channel(self) -> Channel:
@@ -90,14 +89,12 @@ class VirtualProvider:
         return [self.machine(machine_id) for machine_id in machine_ids]
 
     def machine(self, machine_id: str) -> MachineRecord:
-        """Return the record of a known machine."""
         found = self.kit.machine(machine_id)
         if found is None:
             raise LookupError(f"the provider has no machine {machine_id}")
         return found
 
     async def pass_time(self, seconds: float) -> None:
-        """Let virtual time go by."""
         await self.process.clock.sleep(seconds)
 
     @property
@@ -107,7 +104,6 @@ class VirtualProvider:
 
     @property
     def metrics_text(self) -> str:
-        """The metrics as a scrape returns them."""
         return metrics_text(self._registry)("")[0].decode()
 
     def samples(self, name: str) -> Iterable[tuple[dict[str, str], float]]:

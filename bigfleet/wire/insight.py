@@ -1,6 +1,6 @@
 """Machines, cycles and amounts: from the model to the messages of the insight service.
 
-Why: what people are shown uses the words of the snapshot document, whoever shows it.
+Why: every reader sees the names of the snapshot document.
 Must never: hold a blob, a token, or the provider's metadata.
 Rules: dashboard 8, snapshot 1.1.
 """

@@ -38,7 +38,7 @@ _AT_ONCE = 1024  # ids looked up together; a whole listing of them would linger 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A record that was refused: where it stood, which machine it is about if that much could be read, and why."""
+    """A refused record: its place, its machine if that could be read, and the reason."""
 
     place: int
     machine_id: str
@@ -112,7 +112,7 @@ class ListingReader:
         return listing
 
     def _unchanged_in_place(self, hashes: NDArray[np.int64]) -> Rows:
-        """The row of each record that stands where it stood and reads as it read; -1 for the others."""
+        """The row of each record that is unchanged at its old place; -1 for the others."""
         placement, places = self._placed
         if placement.first_row is not None:
             self._order[places] = placement.first_row + np.arange(places.size)
@@ -210,7 +210,7 @@ class ListingReader:
         )
 
     def _take_in_full(self, reading: "_Reading", place: int, row: int) -> bool:
-        """Decode a record by the book; tell whether it is valid."""
+        """Decode a record in full; return whether it is valid."""
         record, source_hash = reading.records[place], int(reading.hashes[place])
         machine_id = _id_of(record)
         try:

@@ -108,7 +108,7 @@ class Archetype:
 
     @property
     def block(self) -> int:
-        """How many machines in a row lie in one rack: those of the largest gang where gangs share a rack, else one."""
+        """How many consecutive machines are in one rack: those of the largest gang where gangs share a rack, else one."""
         return self.gang.most if self.gang is not None and self.gang.topology_key == RACK_KEY else 1
 
     def capped(self, replicas: int) -> int:
@@ -145,7 +145,7 @@ class Archetype:
 
 @dataclass(frozen=True)  # no slots: see Archetype
 class Catalogue:
-    """Archetypes and the places their machines lie in."""
+    """Archetypes and the zones and racks of their machines."""
 
     name: str
     archetypes: tuple[Archetype, ...]

@@ -25,7 +25,7 @@ from bigfleet.workload.profiles import ScaleProfile
 from bigfleet.workload.settled import settle
 
 START = 1_700_000_000.0
-"""The time at which every world stands."""
+"""The time of every world."""
 
 _MOST_CYCLES = 40
 """Ordinary worlds come to rest in three cycles; one full of gangs, which take machines from each other, took eleven."""

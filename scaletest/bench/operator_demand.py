@@ -21,10 +21,10 @@ from bigfleet.kube.events import EventRecorder
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
-from bigfleet.operator.caches import Caches
-from bigfleet.operator.demand import Demand
+from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.metrics import OPERATOR_METRICS
-from bigfleet.operator.sending import Uplink
+from bigfleet.operator.rollup_loop import RollupLoop
+from bigfleet.operator.session.uplink import Uplink
 from tests.support.kube_api.api import InMemoryApi
 
 ROUNDS = 60
@@ -63,13 +63,14 @@ def request_document(number: int, namespace: str = "shop", *, acknowledged: bool
 async def measure(count: int) -> dict[str, Any]:
     """Fill a cache, build roll-ups, and look at how long the loop was held."""
     clock = SystemClock()
-    client = KubeClient(InMemoryApi(clock).link(), RateLimiter(clock))
+    client = KubeClient(InMemoryApi(clock).transport(), RateLimiter(clock))
     metrics = Metrics(OPERATOR_METRICS, CollectorRegistry(), version="0", commit="0")
-    caches = Caches(client, clock, SeededRng(1))
+    counts = metrics
+    caches = OperatorCaches(client, clock, SeededRng(1))
     events = EventRecorder(client, "bench", clock=clock)
-    acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=metrics, concurrency=16)
-    demand = Demand("bench", caches, acknowledger, clock=clock, metrics=metrics, interval_s=10.0)
-    uplink = Uplink(clock, metrics)
+    acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=counts, concurrency=16)
+    rollups = RollupLoop("bench", caches, acknowledger, clock=clock, metrics=counts, interval_s=10.0)
+    uplink = Uplink(clock, counts)
     lines = [json.dumps(request_document(number, acknowledged=True)) for number in range(count)]
     before = resident_bytes()
     began = time.perf_counter()
@@ -84,7 +85,7 @@ async def measure(count: int) -> dict[str, Any]:
     builds = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        await demand._tick(uplink)
+        await rollups._tick(uplink)
         builds.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(0)
     sampling.cancel()

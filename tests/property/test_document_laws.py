@@ -186,7 +186,7 @@ def mutated(whole: dict[str, Any], rng: random.Random) -> bytes:
         data[rng.randrange(len(data))] = rng.randrange(256)
     elif bytewise < 0.3:
         start = rng.randrange(len(data) + 1)
-        data[start:start] = data[start : start + rng.randrange(60)]  # also how keys come to stand twice
+        data[start:start] = data[start : start + rng.randrange(60)]  # this also repeats keys
     return bytes(data)
 
 

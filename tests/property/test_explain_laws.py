@@ -136,7 +136,7 @@ def preemption_adds_up(cycle: DecidedCycle, explanation: NeedExplanation) -> Non
     left = explanation.verdict.deficit - freed
     assert left == explanation.open_after_preemption
     if not left.is_zero:
-        assert found.left == 0  # whoever could be asked to leave was asked
+        assert found.left == 0  # every candidate was preempted
 
 
 @given(SEEDS)
@@ -193,7 +193,7 @@ def test_columns_explain_what_records_explain(many_values: int, shown: int, seed
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wide_labels, "MANY_VALUES", many_values)
         in_columns, in_records = cycles_of(situation_of(Random(seed).choice))
-        # So that classes are put together as in a large fleet, and equally large ones have to be told apart.
+        # So that classes are put together as in a large fleet, and equally large ones have to be distinguished.
         patch.setattr(fleet_summary, "REFUSALS_SHOWN", shown)
         patch.setattr(fleet_summary, "COMPETITORS", min(shown, fleet_summary.COMPETITORS))
         patch.setattr(fleet_summary, "EXAMPLES", min(shown, fleet_summary.EXAMPLES))

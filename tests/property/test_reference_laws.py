@@ -264,7 +264,7 @@ def test_k02_needs_of_different_priorities_may_come_in_any_order(
 
 
 def by_given_need(decision: Decision, order: range | list[int]) -> dict[int, Verdict]:
-    """Verdicts by the need they are about, told by its place in the unshuffled list."""
+    """Verdicts by the place of their need in the unshuffled list."""
     return {
         order[place]: verdict._replace(folded_from=())
         for verdict in decision.verdicts

@@ -1,4 +1,4 @@
-"""Laws of the reporter: it changes no answer, tells of every need once, and tells what the decision says."""
+"""Laws of the reporter: it changes no decision, hears of every need once, and hears what the decision says."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ SCRIPTS = Path(__file__).parents[1] / "golden" / "engine"
 
 @dataclass
 class Heard(Reporter):
-    """Everything that was told, and how often."""
+    """Everything that was reported, and how often."""
 
     calls: Counter[tuple[str, int]] = field(default_factory=Counter)
     needs: Sequence[Need] = ()
@@ -110,8 +110,8 @@ def test_what_is_told_is_what_was_decided(situation: Situation) -> None:
         assert all(pick.considered >= len(pick.taken) for pick in (credit, idle, speculative))
     preempted = [action.machine_id for action in decision.actions if action.kind is ActionKind.PREEMPT]
     assert sorted(preempted) == sorted(name for note in heard.notes.values() for name in note.taken)
-    for kind, told in ((ActionKind.RECLAIM, heard.given_up), (ActionKind.DELETE, heard.given_back)):
-        assert tuple(action.machine_id for action in decision.actions if action.kind is kind) == told
+    for kind, reported in ((ActionKind.RECLAIM, heard.given_up), (ActionKind.DELETE, heard.given_back)):
+        assert tuple(action.machine_id for action in decision.actions if action.kind is kind) == reported
     assert situation.reported_clusters is not None or heard.kept_unreported == 0
 
 

@@ -1,4 +1,4 @@
-"""The naive twin of the explanations: every machine as a record, told apart and counted one by one.
+"""The naive twin of the explanations: every machine as a record, classified and counted one by one.
 
 Why: the explanations of production count in columns; whatever they say must be what a plain count of records says.
 Must never: be made faster at the price of a line that the rules do not say.
@@ -101,7 +101,7 @@ class RecordCycle(DecidedCycle):
 
     @cached_property
     def record_groups(self) -> Sequence[RecordGroup]:
-        """All machines, told apart by all that an explanation can say."""
+        """All machines, in groups that differ in something an explanation can say."""
         found: dict[tuple[object, ...], tuple[MachineGroup, list[str]]] = {}
         for machine_id in sorted(self.machines):
             group = self.group_of(machine_id)

@@ -50,7 +50,7 @@ def replay(script: str, command: Command) -> str:
             except ScriptError as error:
                 raise ScriptError(error.problem, number) from error
     if said:
-        raise ScriptError(f"the script ends without a rule, so no one compares {said[0]!r}")
+        raise ScriptError(f"the script ends without a rule, so nothing compares {said[0]!r}")
     return "\n".join(answered) + "\n"
 
 

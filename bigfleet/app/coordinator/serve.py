@@ -1,8 +1,7 @@
-"""The coordinator as a process: its wiring, its probes, its end.
+"""The coordinator as a process: wiring, probes, shutdown.
 
-Why: the real clock, disk, network and threads of a replica meet here and nowhere else.
-Must never: serve before the data directory was found good, end with 0 when a part ended by itself, or go on after a failed
-write: what is in memory would be ahead of the disk.
+Must never: serve before the data directory has been checked, end with 0 when a part ended by itself, or continue after a
+failed write, since memory would be ahead of the disk.
 Rules: coordinator 11 and 16, packaging 1.3 and 1.11.
 """
 
@@ -23,8 +22,8 @@ from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
-from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.parts import Part, logs_of, process_metrics, run_parts, tls_store
+from bigfleet.app.garbage import freeze_live_objects
+from bigfleet.app.parts import Part, process_log, process_metrics, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -46,12 +45,12 @@ from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsStore
 
 WEDGED_S: Final = 30.0
-"""How long the Raft loop may be silent before the process counts as dead."""
+"""How long the Raft loop may be silent before the liveness probe fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """One replica, built and not started."""
+    """One replica that has not been started."""
 
     log: RaftLog
     replica: CoordinatorParts
@@ -105,7 +104,7 @@ async def _serve(
     proc = SystemProc()
     with ExitStack() as stack:
         logger = stack.enter_context(
-            logs_of(settings, console, COORDINATOR_METRICS.component, node=settings.id)
+            process_log(settings, console, COORDINATOR_METRICS.component, node=settings.id)
         )
         stack.enter_context(proc.listen())
         metrics = process_metrics(COORDINATOR_METRICS, console)
@@ -128,7 +127,7 @@ async def run_replica(
     tls: TlsStore | None,
 ) -> int:
     """Run a replica until its process is asked to stop; return the exit code."""
-    built = _build(settings, members, secret, seams, metrics, log, tls)
+    built = _build(settings, members, secret, seams, metrics=metrics, logger=log, tls=tls)
     try:
         await built.log.start()
         return await _run(settings, built, seams, log)
@@ -136,11 +135,12 @@ async def run_replica(
         await built.log.stop()
 
 
-def _build(  # noqa: PLR0917  wiring: everything meets here once
+def _build(
     settings: CoordinatorSettings,
     members: ClusterMembers,
     secret: bytes,
     seams: Seams,
+    *,
     metrics: Metrics,
     logger: FilteringBoundLogger,
     tls: TlsStore | None,
@@ -219,7 +219,7 @@ def _parts(
     parts: dict[str, Part] = {
         "log": built.log.wait_failure(),
         "upkeep": built.replica.maintenance.run(server.health),
-        "garbage": set_aside_what_lives(seams.clock),
+        "garbage": freeze_live_objects(seams.clock),
     }
     if settings.snapshot_export_dir is not None:
         export = ExportLoop(
@@ -239,7 +239,7 @@ def _parts(
 
 
 async def _drain(server: RpcServer, built: _Built, grace_s: float) -> None:
-    """Take no new calls, hand the leadership over, let running calls finish."""
+    """Refuse new calls, transfer leadership, let running calls finish."""
     server.health.set_serving(COORDINATOR.name, False)
     stopping = asyncio.ensure_future(server.stop(grace_s))
     try:
@@ -258,14 +258,14 @@ def _refresh(built: _Built) -> None:
         ends.set(built.tls.pair().not_after.timestamp())
 
 
-class Ticking(Protocol):
-    """Something with a thread of its own that shows signs of life."""
+class TickingLog(Protocol):
+    """A log whose thread reports when it last ran."""
 
     def tick_age_s(self) -> float: ...
 
 
-def not_alive(log: Ticking) -> list[str]:
-    """Return why the process can only be restarted; losing the majority is no such reason."""
+def not_alive(log: TickingLog) -> list[str]:
+    """Return why the process must be restarted; losing the majority is not a reason."""
     age_s = log.tick_age_s()
     return [f"the Raft loop has been silent for {age_s:.0f} s"] if age_s > WEDGED_S else []
 
@@ -275,7 +275,7 @@ def _warn_of_plaintext(settings: CoordinatorSettings, logger: FilteringBoundLogg
         logger.warning(
             "plaintext",
             what="no TLS flags: every identity check is skipped"
-            + (", and replicas are told apart by the Raft secret alone" if settings.replicas > 1 else ""),
+            + (", and replicas are identified by the Raft secret alone" if settings.replicas > 1 else ""),
         )
 
 

@@ -11,7 +11,7 @@ from bigfleet.dashboard.core.wording import age, count, money, plural
 from bigfleet.dashboard.html import Child, Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, main_part
 from bigfleet.dashboard.pages.overview import reason_text
-from bigfleet.dashboard.pages.tables import Column, Row, copy_button, identity, pairs, table
+from bigfleet.dashboard.pages.tables import TableColumn, TableRow, copy_button, identity, pairs, table
 from bigfleet.document.listing import Listing
 from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
 from bigfleet.model.times import rfc3339_of_s
@@ -140,8 +140,8 @@ def _verdict(reason: str) -> str:
 
 
 def _listing(listing: Listing) -> Html:
-    columns = [Column(column.title.lower()) for column in listing.columns]
-    rows = (Row([_shown(row, column.key) for column in listing.columns]) for row in listing.rows)
+    columns = [TableColumn(column.title.lower()) for column in listing.columns]
+    rows = (TableRow([_shown(row, column.key) for column in listing.columns]) for row in listing.rows)
     return join(el("h3", _TITLES[listing.name]), table(None, columns, rows))
 
 
@@ -194,9 +194,9 @@ def _record(row: Mapping[str, Any], now: float) -> Html:
 def _transitions(rows: Sequence[Mapping[str, Any]], now: float) -> Html | None:
     if not rows:
         return None
-    columns = (Column("when"), Column("from"), Column("to"), Column("cause"))
+    columns = (TableColumn("when"), TableColumn("from"), TableColumn("to"), TableColumn("cause"))
     listed = (
-        Row(
+        TableRow(
             (
                 el(
                     "time",
@@ -228,22 +228,22 @@ WHY: Final = {
 }
 """Tags of actions in words."""
 DECISION_COLUMNS: Final = (
-    Column("when"),
-    Column("kind"),
-    Column("machine"),
-    Column("cluster"),
-    Column("why"),
-    Column("outcome"),
-    Column("grace", numeric=True),
+    TableColumn("when"),
+    TableColumn("kind"),
+    TableColumn("machine"),
+    TableColumn("cluster"),
+    TableColumn("why"),
+    TableColumn("outcome"),
+    TableColumn("grace", numeric=True),
 )
 
 
-def decision(row: Mapping[str, Any], where: str = "") -> Row:
+def decision(row: Mapping[str, Any], where: str = "") -> TableRow:
     """Return an action and what became of it as a row."""
     at = rfc3339_of_s(row["atUnixNanos"] / 1e9)
     tone = "good" if row["outcome"] == "success" else "warn"
     machine = identity(row["machine"])
-    return Row(
+    return TableRow(
         (
             el("time", at[11:19], datetime=at, title=at),
             row["kind"],

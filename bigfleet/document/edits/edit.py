@@ -1,8 +1,8 @@
-"""Edits: changes on paper to a snapshot document, as a public form of their own.
+"""Reads edits of a snapshot document and applies them.
 
-Why: "what if" is asked of the production engine on a real situation, and the question must be as plain, as strict and as
+Why: a what-if runs the production engine on a real situation, and the edits must be as plain, as strict and as
 easy to keep as the situation itself.
-Must never: apply half a file in silence. An edit that cannot be read, or is about nothing, is refused with its path.
+Must never: apply half a file in silence. An edit that cannot be read, or selects nothing, is refused with its path.
 Rules: dashboard section 7.
 """
 
@@ -42,7 +42,7 @@ class PassTime:
     seconds: float
 
     def apply(self, draft: Draft) -> None:
-        """Move the only clock there is."""
+        """Advance the time of the situation."""
         draft.now += self.seconds
 
 
@@ -106,7 +106,7 @@ KINDS: Mapping[str, tuple[Form, Reader]] = {
     "set_idle_holds": (SET_IDLE_HOLDS, _read_idle_holds),
     "set_reported_clusters": (SET_REPORTED_CLUSTERS, _read_reported),
 }
-"""Every edit by its name: the form it has, and who reads it."""
+"""Every edit by its name: its form and its reader."""
 
 
 def read_edits(data: bytes | str) -> tuple[Edit, ...]:

@@ -133,7 +133,7 @@ class LoseZone:
 
 @dataclass(frozen=True, slots=True)
 class LoseProvider:
-    """A provider with every host it runs; a slot that nobody bought yet names no provider and stays."""
+    """A provider with every host it runs; a machine that is not bought yet names no provider and stays."""
 
     provider: str
 
@@ -178,7 +178,7 @@ class ChangeMachines:
 
 
 def patched(raw: Raw, patch: Raw) -> dict[str, object]:
-    """A record with some fields said anew; labels are added to, and new resources displace an old allocatable."""
+    """A record with some fields replaced; labels are added, and new resources displace an old allocatable."""
     made = {**raw, **patch}
     old, new = raw.get("labels"), patch.get("labels")
     if isinstance(old, dict) and isinstance(new, dict):

@@ -1,6 +1,6 @@
 """Selectors: which machines, and which needs, an edit is about.
 
-Why: people say "the spot machines of zone za" and "all demand of cluster b", and an edit that is about nothing is a typo.
+Why: users mean "the spot machines of zone za" and "all demand of cluster b", and an edit that selects nothing is a typo.
 Must never: match nothing in silence; who applies an edit refuses that with the path of its selector.
 """
 

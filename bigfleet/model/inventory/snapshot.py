@@ -1,7 +1,7 @@
-"""One consistent, immutable view of the inventory: what the engine decides on.
+"""One consistent, immutable view of the inventory, on which the engine decides.
 
 Why: all phases of a cycle must see the same machines, and nothing they see may change under them.
-Must never: keep a Python object per machine; a record is made when somebody asks for it.
+Must never: keep a Python object per machine; a record is made on request.
 Rules: decision-engine 2.12 (the order of ids).
 """
 
@@ -30,12 +30,12 @@ _STATES = {int(state): state for state in MachineState}
 _RECORDS_AT_A_TIME = 1000
 
 _WORTH_A_BYTE = 256
-"""So many bytes are decoded in one go in the time that one text more takes to be decoded by itself."""
+"""This many bytes are decoded in one call in the time that one more separate text takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A column of texts: the buffer they lie in, and where each row's begins and how long it is."""
+    """A column of texts: their buffer, and the offset and length of each row's text."""
 
     buffer: NDArray[np.uint8]
     offsets: Column
@@ -67,7 +67,7 @@ class Texts:
     def containing(self, rows: Rows, part: str) -> NDArray[np.bool_]:
         """For each of some rows whether its text contains a part, which is not empty; a row without text does not."""
         wanted = part.encode()
-        # Where the part stands in the buffer, byte by byte; in UTF-8 equal bytes are equal texts.
+        # The offsets of the part in the buffer, byte by byte; in UTF-8 equal bytes are equal texts.
         places = np.flatnonzero(self.buffer[: max(0, self.buffer.size - len(wanted) + 1)] == wanted[0])
         for further, byte in enumerate(wanted[1:], 1):
             places = places[self.buffer[places + further] == byte]
@@ -89,7 +89,7 @@ class Sparse:
 
 
 class InventorySnapshot:
-    """Every machine as it was at one moment."""
+    """All machines at one moment."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class InventorySnapshot:
 
     @property
     def ids(self) -> Texts:
-        """The ids alone, which outlive this view at no cost."""
+        """The ids alone; keeping them does not keep this view."""
         return self._ids
 
     def draining_for(self, row: int) -> NeedRef | None:
@@ -127,7 +127,7 @@ class InventorySnapshot:
 
     @property
     def drains(self) -> Mapping[int, NeedRef]:
-        """The needs for which machines were preempted, by row; the others drain for nobody."""
+        """The needs for which machines were preempted, by row; other machines drain for no need."""
         return self._sparse.draining_for
 
     @property
@@ -136,7 +136,7 @@ class InventorySnapshot:
         return self._sparse.drain_graces
 
     def machine(self, row: int) -> Machine:
-        """The record of one row, made now."""
+        """The record of one row."""
         columns, sparse = self.columns, self._sparse
         provider, ref = self._providers[int(columns["provider"][row])], self._host_refs.get(row)
         idle_since = float(columns["idle_since"][row])
@@ -159,7 +159,7 @@ class InventorySnapshot:
         return shape.with_labels(shape.labels.merged(own)) if own else shape
 
     def row_of(self, machine_id: str) -> int | None:
-        """The row of one machine; None when it is not there. The ids lie in order, so it is found by halving."""
+        """The row of one machine, by binary search; None when it is not there."""
         order = self.id_order
         low, high = 0, order.size
         wanted = machine_id.encode()
@@ -227,5 +227,5 @@ def sorted_by_id(arena: Arena, offsets: Column, lengths: Column, rows: Rows) -> 
         has = np.flatnonzero(lengths > column)
         padded[has, column] = arena.buffer[offsets[has] + column]
     keys = padded.view(f"S{width}").ravel()
-    # NumPy takes trailing zero bytes for padding; the length tells such ids apart.
+    # NumPy takes trailing zero bytes for padding; the length distinguishes such ids.
     return rows[np.lexsort((lengths, keys))]

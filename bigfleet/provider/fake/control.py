@@ -71,7 +71,6 @@ class Verb:
 
     @property
     def as_dict(self) -> dict[str, object]:
-        """The verb as plain values, for the page."""
         fields = {name: None if default is REQUIRED else default for name, default in self.form.items()}
         needed = [name for name, default in self.form.items() if default is REQUIRED]
         return {
@@ -84,7 +83,6 @@ class Verb:
 
 
 def machine_as_dict(machine: MachineRecord) -> dict[str, object]:
-    """Return a record as plain values."""
     shape = machine.shape
     return {
         "id": machine.id,

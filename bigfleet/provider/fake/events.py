@@ -42,7 +42,6 @@ class SeenCall:
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """Return the call as plain values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -61,7 +60,6 @@ class EventLog:
         return round((self._clock.monotonic_ns() - self._started_ns) / NANOSECONDS, 6)
 
     def add(self, event: str, **fields: object) -> None:
-        """Append an event."""
         self.numbered += 1
         line = {"n": self.numbered, "t": self.now_s(), "event": event, **fields}
         self._lines.append(json.dumps(line, separators=(",", ":"), ensure_ascii=False, default=str))
@@ -73,11 +71,9 @@ class EventLog:
 
     @property
     def text(self) -> str:
-        """The kept lines as one text."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def call_began(self, call: SeenCall) -> SeenCall:
-        """Append a call that has arrived."""
         self.called += 1
         call.number, call.at_s = self.called, self.now_s()
         call.machine_id, call.shard_id = _shortened(call.machine_id), _shortened(call.shard_id)
@@ -86,7 +82,6 @@ class EventLog:
         return call
 
     def call_ended(self, call: SeenCall, code: str, detail: str = "", operation_id: str = "") -> None:
-        """Record how a call ended."""
         call.code, call.detail, call.operation_id = code, _shortened(detail), operation_id
         call.seconds = round(self.now_s() - call.at_s, 6)
         self.add(

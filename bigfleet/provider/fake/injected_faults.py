@@ -153,10 +153,6 @@ class InjectedFaults:
                 future.set_result(None)
         return len(freed)
 
-    @property
-    def holds(self) -> tuple[tuple[str, str], ...]:
-        return tuple(self._held)
-
     async def until_released(self, kind: str, machine_id: str) -> None:
         """Wait while a hold blocks this operation."""
         while any(key in self._held for key in ((machine_id, ""), ("", kind), (machine_id, kind))):
@@ -167,7 +163,6 @@ class InjectedFaults:
     # Calls.
 
     def pause(self, rpc: str, seconds: float) -> None:
-        """Delay calls for so many seconds from now."""
         self._pauses[rpc] = self.now_s() + seconds
 
     def paused_s(self, rpc: str) -> float:
@@ -176,7 +171,6 @@ class InjectedFaults:
         return max(until_s - self.now_s(), 0.0)
 
     def add_call_fault(self, fault: CallFault) -> None:
-        """Inject a fault of calls from now on."""
         self.disturbances.append(fault)
 
     def take_call_fault(self, what: CallFaultKind, rpc: str) -> CallFault | None:
@@ -193,7 +187,6 @@ class InjectedFaults:
         return None
 
     def as_dict(self) -> dict[str, object]:
-        """Return all faults as plain values."""
         return {
             "latencies": {
                 kind: str(self.latencies[kind]) for kind in LATENCY_KINDS if kind in self.latencies

@@ -162,7 +162,6 @@ def parse_yaml(data: bytes) -> object:
 
 
 def pool_of(fields: Fields) -> Pool:
-    """Read one pool from a file or from the verb `add`."""
     zones = fields.texts("zones")
     if not zones:
         raise DocumentError("zones", "an empty list", "one zone or more")

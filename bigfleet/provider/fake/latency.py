@@ -51,7 +51,6 @@ def parse_duration(text: str, field: str = "duration") -> float:
 
 
 def parse_latency(text: str, field: str = "latency") -> Latency:
-    """Read a distribution."""
     name, colon, rest = text.partition(":")
     try:
         match name if colon else "":
@@ -70,7 +69,6 @@ def parse_latency(text: str, field: str = "latency") -> Latency:
 
 
 def fixed(seconds: float, text: str = "") -> Latency:
-    """Return a fixed wait."""
     return Latency(text or f"{seconds:g}s", lambda _stream: seconds)
 
 

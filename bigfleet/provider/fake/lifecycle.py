@@ -26,7 +26,7 @@ from bigfleet.provider.fake.events import EventLog
 from bigfleet.provider.fake.injected_faults import InjectedFaults
 from bigfleet.provider.fake.lies.active import ActiveLies
 from bigfleet.provider.fake.lies.lie import HonestProvider
-from bigfleet.provider.fake.machine_losses import LOST, Losses
+from bigfleet.provider.fake.machine_losses import LOST, MachineLosses
 from bigfleet.provider.fake.nodes import FakeNodes, NodeEmpty, NodeJoined
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.service import FaultInjectingService
@@ -240,7 +240,7 @@ class FakeLifecycle:
         self._kit = kit
         self.starts += 1
         if self.options.loss_per_hour or self.options.use_declared_loss:
-            losses = Losses(
+            losses = MachineLosses(
                 kit.state,
                 lambda machine_id: kit.report_event(Lost(machine_id, LOST)),
                 clock=self.clock,

@@ -18,7 +18,7 @@ _HOUR_S: Final = 3600.0
 _DECLARED_BOUND: Final = 1.0
 
 
-class Losses:
+class MachineLosses:
     """A Poisson process over the Configured machines of one provider.
 
     Time is measured in expected losses: each tick adds rate times machines, and whenever the sum passes the next point of

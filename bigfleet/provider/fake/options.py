@@ -57,7 +57,6 @@ class FakeOptions:
             raise InvalidFieldError("loss_per_hour", self.loss_per_hour, "0 or more")
 
     def limits(self) -> Limits:
-        """Return the kit's limits for this fake."""
         times = self.timeouts
         return Limits(
             create=times.create,

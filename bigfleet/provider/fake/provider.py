@@ -201,7 +201,6 @@ class FakeProvider(FakeLifecycle):
     # Calls.
 
     def lie(self, name: str, share: float | None = None) -> None:
-        """Turn on a lie."""
         self.active_lies.tell(name, share)
         self._note("lie", name=name, share=self.active_lies.shares[name])
 
@@ -211,7 +210,6 @@ class FakeProvider(FakeLifecycle):
         self.active_lies.stop(name)
 
     def pause_rpc(self, rpc: str, seconds: float) -> None:
-        """Delay calls for so many seconds from now."""
         self._note("pause-rpc", rpc=rpc, seconds=seconds)
         self.faults.pause(rpc_named(rpc), seconds)
 

@@ -52,7 +52,6 @@ def read_script(data: bytes) -> tuple[ScriptStep, ...]:
 
 
 async def play(steps: Sequence[ScriptStep], fake: FakeProvider, clock: Clock) -> None:
-    """Run every step at its time; return after the last."""
     start_s = monotonic_s(clock)
     for step in steps:
         left_s = start_s + step.at_s - monotonic_s(clock)

@@ -42,7 +42,6 @@ class Selector:
                 return
 
     def ids(self, state: ProviderState) -> list[str]:
-        """Return their ids."""
         return [machine.id for machine in self.machines(state)]
 
     def _rows(self, state: ProviderState) -> list[int]:

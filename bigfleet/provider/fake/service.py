@@ -71,7 +71,6 @@ class FaultInjectingService:
     # For the verbs.
 
     def hide(self, machine_id: str) -> None:
-        """Hide a machine from all calls."""
         self._hidden[machine_id] = None
 
     def forget_start(self) -> None:

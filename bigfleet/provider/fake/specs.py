@@ -95,7 +95,6 @@ def parse_stockout(text: str) -> StockoutWindow:
 
 
 def parse_share(text: str, field: str) -> float:
-    """Read a probability."""
     try:
         share = float(text)
     except ValueError:

@@ -28,7 +28,6 @@ TIMEOUT: Final = "fault-timeout"
 SLOW_OK: Final = "fault-slow-ok"
 DRAIN_ERROR: Final = "fault-drain-error"
 NEVER_READY: Final = "fault-readiness-block"
-TRIGGERS: Final = (ERROR, TIMEOUT, SLOW_OK, DRAIN_ERROR, NEVER_READY)
 
 LATE_S: Final = 1.0
 READY_POLL_S: Final = 0.1

@@ -83,7 +83,6 @@ class HookRunner:
             self._disk.remove(posixpath.join(self._blob_directory, name))
 
     def is_busy(self, machine_id: str) -> bool:
-        """Return whether a hook works on the machine now."""
         return machine_id in self._busy
 
     async def call(
@@ -109,14 +108,14 @@ class HookRunner:
         last, count = "", 0
         log = self._log.bind(hook=request.kind.value, machine=request.subject.id if request.subject else "")
 
-        def hear(line: str) -> None:
+        def on_line(line: str) -> None:
             nonlocal last, count
-            said = one_line(without_secret(line, blob))
-            if not said:
+            text = one_line(without_secret(line, blob))
+            if not text:
                 return
-            last, count = said, count + 1
+            last, count = text, count + 1
             if count <= _LINES_LOGGED:
-                log.info("hook_said", line=said)
+                log.info("hook_said", line=text)
 
         command = HookCommand(
             inventory.hooks[request.kind],
@@ -125,7 +124,7 @@ class HookRunner:
             self._environment(inventory, blob_path),
             keep_bytes=MAX_DISCOVERED_BYTES if request.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
         )
-        ended = await self._processes.run(command, hear)
+        ended = await self._processes.run(command, on_line)
         if count > _LINES_LOGGED:
             log.warning("hook_said_too_much", lines=count, logged=_LINES_LOGGED)
         log.debug("hook_ended", code=ended.code)

@@ -69,7 +69,7 @@ class SystemProcesses:
         async with _Pipe() as out, _Pipe() as err:
             process = await self._start(command, out, err)
             tail = asyncio.ensure_future(_keep_tail(out.reader, command.keep_bytes))
-            lines = asyncio.ensure_future(_tell_lines(err.reader, on_error_line))
+            lines = asyncio.ensure_future(_read_lines(err.reader, on_error_line))
             try:
                 code = await process.wait()
             except asyncio.CancelledError:
@@ -146,7 +146,6 @@ class _Pipe:
             self._transport.close()
 
     def close_write_end(self) -> None:
-        """Close the writing end in this process."""
         if self.write_end >= 0:
             os.close(self.write_end)
             self.write_end = -1
@@ -163,15 +162,15 @@ async def _keep_tail(reader: asyncio.StreamReader, size: int) -> bytes:
     return bytes(kept)
 
 
-async def _tell_lines(reader: asyncio.StreamReader, tell: Callable[[str], None]) -> None:
+async def _read_lines(reader: asyncio.StreamReader, on_line: Callable[[str], None]) -> None:
     rest = b""
     while chunk := await reader.read(_CHUNK):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            tell(line.decode(errors="replace"))
+            on_line(line.decode(errors="replace"))
         rest = rest[-MAX_LINE_BYTES:]  # a line without end
     if rest:
-        tell(rest.decode(errors="replace"))
+        on_line(rest.decode(errors="replace"))
 
 
 def _signal_group(group: int, number: int) -> bool:

@@ -60,7 +60,6 @@ class AdminSocket:
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_LINE_BYTES)
 
     async def close(self) -> None:
-        """Stop listening and remove the file."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()

@@ -94,7 +94,6 @@ def encode_shape(shape: Shape) -> bytes:
 
 
 def decode_shape(data: bytes) -> Shape:
-    """Read what `encode_shape` wrote."""
     return shape_from_proto(pb.Machine.FromString(data))
 
 
@@ -105,7 +104,6 @@ def id_of(own: bytes) -> str:
 
 
 def ack(operation_id: str, own: bytes, shape: bytes) -> bytes:
-    """Return a TransitionAck."""
     text = operation_id.encode()
     size = _varint(len(own) + len(shape))
     return b"".join((_OPERATION, _varint(len(text)), text, _ACKED, size, own, shape))

@@ -40,7 +40,6 @@ class SnapshotHeader:
 
 
 def encode_header(header: SnapshotHeader) -> bytes:
-    """Return the first entry of a snapshot."""
     text = header.incarnation.encode()
     return _HEADER + _HEAD.pack(VERSION, header.head, len(text)) + text
 
@@ -103,7 +102,7 @@ def _encode_small(change: FenceMark | DropMachine) -> bytes:
     return _MARK + _MARKED.pack(len(shard), len(machine), change.epoch, change.sequence) + shard + machine
 
 
-class Decoder:
+class EntryDecoder:
     """Decodes entries in the order of writing; keeps the numbered shapes of the snapshot."""
 
     def __init__(self) -> None:
@@ -119,7 +118,6 @@ class Decoder:
         }
 
     def decode(self, entry: bytes) -> Sequence[StateChange | SnapshotHeader]:
-        """Return the changes of one entry."""
         found: list[StateChange | SnapshotHeader] = []
         at = 0
         while at < len(entry):

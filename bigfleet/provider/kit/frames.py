@@ -29,7 +29,9 @@ class DamagedStoreError(BigFleetError):
     """A state file is damaged; the provider does not start."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}; restore it from a copy, or move it away to begin anew")
+        super().__init__(
+            f"{path}: {problem}; restore it from a copy, or move it away to start with an empty state"
+        )
         self.path, self.problem = path, problem
 
 
@@ -63,7 +65,6 @@ def _is_header(data: bytes, kind: bytes) -> bool:
 
 
 def pack(entry: bytes, *, salt: int, offset: int, synced: int) -> bytes:
-    """Return the frame of an entry for this offset."""
     check = _check(entry, salt, offset, synced)
     return _FRAME.pack(_MAGIC, len(entry), synced, check) + entry
 

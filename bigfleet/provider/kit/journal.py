@@ -203,7 +203,7 @@ class Journal:
         try:
             file.pwrite(self._length, b"".join(frames))
         except DiskError as error:
-            # Nothing of it may come back after a crash: the callers are told that nothing was accepted.
+            # Nothing of it may come back after a crash: the callers get the error that nothing was accepted.
             file.truncate(self._length)
             file.datasync()
             raise _NotWrittenError(str(error)) from error

@@ -187,7 +187,6 @@ class ProviderKit:
 
     @property
     def service(self) -> ProviderService:
-        """The service of the six calls."""
         return self._require_running().service
 
     def serve_options(self) -> ServeOptions:

@@ -65,7 +65,6 @@ class ProviderObserver:
         self.counted(state)
 
     def counted(self, state: ProviderState) -> None:
-        """Set the gauge of machines by state."""
         for machine_state, count in state.table.counts.items():
             self._machines[machine_state].set(count)
 

@@ -120,7 +120,6 @@ class RunningProvider:
             self._loop(self._keep_watching(self._dependencies.backend), "watch")
 
     async def stop(self, grace_s: float) -> None:
-        """End the loops and the operations."""
         loops = list(self._loops)
         for task in loops:
             task.cancel()

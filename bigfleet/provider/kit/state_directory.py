@@ -55,7 +55,6 @@ class StateDirectory:
         yield from self._read_journals(kept, first)
 
     def close(self) -> None:
-        """Close the journal."""
         if self.journal is not None:
             self.journal.file.close()
             self.journal = None
@@ -86,7 +85,6 @@ class StateDirectory:
                 self._disk.remove(self._journal_file(old))
 
     def begin_snapshot(self, generation: int, salt: int) -> "SnapshotWriter":
-        """Begin a snapshot beside the present one."""
         with suppress(DiskError):  # what a failed attempt may have left
             self._disk.remove(self._file(_TEMPORARY))
         file = self._disk.open(self._file(_TEMPORARY), OpenMode.CREATE)
@@ -179,7 +177,6 @@ class SnapshotWriter:
         self._offset = 0
 
     def add(self, entry: bytes) -> None:
-        """Write one entry."""
         at = self._offset + len(self._waiting)
         data = self._waiting + pack(entry, salt=self._salt, offset=at, synced=0)
         self._file.pwrite(self._offset, data)
@@ -193,7 +190,6 @@ class SnapshotWriter:
         self._publish(self._offset)
 
     def close(self) -> None:
-        """Close the file; may be called after `finish`."""
         self._file.close()
 
 

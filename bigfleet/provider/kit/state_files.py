@@ -6,7 +6,7 @@ from bigfleet.aio.clock import Clock
 from bigfleet.aio.ids import Ids
 from bigfleet.provider.kit.core.state import ProviderState
 from bigfleet.provider.kit.core.table import TableCodec
-from bigfleet.provider.kit.entries import Decoder, SnapshotHeader, encode_snapshot
+from bigfleet.provider.kit.entries import EntryDecoder, SnapshotHeader, encode_snapshot
 from bigfleet.provider.kit.store import StateStore
 
 
@@ -14,7 +14,7 @@ async def read_state(
     store: StateStore, codec: TableCodec, ids: Ids, clock: Clock
 ) -> tuple[ProviderState, bool]:
     """Return the stored state, and whether there was one; a new state gets a new incarnation."""
-    state, decoder = ProviderState(codec), Decoder()
+    state, decoder = ProviderState(codec), EntryDecoder()
     found, head = False, 0
     for entry in store.open():
         for change in decoder.decode(entry):

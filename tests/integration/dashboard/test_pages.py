@@ -15,8 +15,8 @@ import pytest
 from bigfleet.app.bigfleet import PROGRAM
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.dashboard.pages.book import PAGES
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.pages.pages import PAGES
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
@@ -51,7 +51,7 @@ class NoClusters:
     "wired",
     [
         {},
-        {"endpoints": [Endpoint("shard-0", exported)]},
+        {"endpoints": [ScrapeTarget("shard-0", exported)]},
         {"clusters": NoClusters()},
         {"names": ("shard-0",)},
         {"names": ("shard-0", "shard-1")},
@@ -297,4 +297,4 @@ def test_item_7_a_figure_that_no_metric_tells_is_unknown_and_not_zero() -> None:
         _, text, _ = await world.get("/shards/shard-0")
         assert re.search(r"<dt>p99</dt><dd[^>]*><span[^>]*>unknown</span>", text)
 
-    run(story, endpoints=[Endpoint("shard-0", exported)])
+    run(story, endpoints=[ScrapeTarget("shard-0", exported)])

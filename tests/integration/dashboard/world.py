@@ -12,7 +12,7 @@ import aiohttp
 import structlog
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
@@ -107,7 +107,7 @@ async def dashboard_world(
     *,
     cycles: int = 1,
     insight: bool = True,
-    endpoints: Sequence[Endpoint] = (),
+    endpoints: Sequence[ScrapeTarget] = (),
     **options: Any,
 ) -> AsyncIterator[World]:
     """Run a dashboard in front of some shards; every shard has completed so many cycles.

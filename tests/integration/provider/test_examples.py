@@ -189,10 +189,10 @@ def test_the_commands_of_a_page_run_as_written_and_print_what_it_shows(name: str
     for fixed in ("127.0.0.1:9000", "--port 9000"):
         whole = whole.replace(fixed, fixed.replace("9000", str(port)))
     code = _run_in_bash(whole, site)
-    told = "\n".join(
+    reported = "\n".join(
         path.read_text() for path in (site / "transcript.txt", site / "provider.log") if path.exists()
     )
-    assert code == 0, told
+    assert code == 0, reported
     for number, answer in enumerate(expected):
         actual = (site / f"answer-{number}.txt").read_text(encoding="utf-8").replace(str(site), "/site")
         assert _plain(actual) == _plain(answer)

@@ -69,7 +69,7 @@ async def test_a_program_answers_probes_and_ends_with_0_on_sigterm(program: str)
 
 
 @pytest.mark.asyncio
-async def test_a_port_in_use_is_told_in_one_line(pools: str) -> None:
+async def test_a_port_in_use_is_reported_in_one_line(pools: str) -> None:
     async with running("bigfleet-fake-provider") as first:
         code, told = await outcome(
             "bigfleet-fake-provider",

@@ -111,7 +111,7 @@ def certify(
             if result.status in (BehaviourStatus.FAILED, BehaviourStatus.NO_MACHINE)
         ]
         assert failed == []
-        # A run that was told to leave something out is never complete.
+        # A run that leaves something out is never complete.
         assert report.verdict is (RunVerdict.INCOMPLETE if only else RunVerdict.CERTIFIED), report.reasons
         assert not report.leftovers
         assert not list((folder / "blobs").iterdir())

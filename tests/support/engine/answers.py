@@ -116,7 +116,7 @@ def unresolved(decision: Decision) -> list[str]:
 
 
 def demand(decision: Decision) -> list[str]:
-    """The demand after folding, a need each line, with the places of the given needs it stands for."""
+    """The demand after folding, a need each line, with the places of the given needs it represents."""
     return [" ".join(_demand(verdict)) for verdict in decision.verdicts]
 
 

@@ -49,7 +49,7 @@ from tests.support.golden import ScriptError
 
 STATES = {state.label: state for state in MachineState if state}
 CAPACITY_TYPES = {kind.label: kind for kind in CapacityType}
-KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY}  # any other key stands for itself
+KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY}  # any other key is used as it is
 AMOUNTS = frozenset({"cpu", "memory", "gpu"})
 _RANGE = re.compile(r"(.*?)(\d+)\.\.\1(\d+)")
 
@@ -162,7 +162,7 @@ class _Words:
         return {name: self.options.pop(name) for name in sorted(AMOUNTS & self.options.keys())}
 
     def end(self) -> None:
-        """Refuse what nobody has taken."""
+        """Refuse words that were not used."""
         left = [*self.words, *(f"{key}={value}" for key, value in self.options.items())]
         if left:
             raise ScriptError(f"do not understand {' '.join(left)!r}")

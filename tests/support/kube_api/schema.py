@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bigfleet.kube.crds.schema import Schema
-from bigfleet.kube.link import Document
+from bigfleet.kube.transport import Document
 from bigfleet.model.errors import InvalidFieldError
 
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {

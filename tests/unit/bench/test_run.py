@@ -14,11 +14,11 @@ TINY = plan_named("tiny")
 
 
 def test_a_run_measures_everything_and_its_report_can_be_read_back(meter: BenchMeter) -> None:
-    told: list[BenchResult] = []
-    report = run(TINY, tuple(BENCHMARKS), 1, meter, told.append)
+    done: list[BenchResult] = []
+    report = run(TINY, tuple(BENCHMARKS), 1, meter, done.append)
     assert [result.name for result in report.results] == list(BENCHMARKS)
-    assert tuple(told) == report.results
-    assert {(result.cpu_ms.median, result.wall_ms.median, result.units) for result in told} == {
+    assert tuple(done) == report.results
+    assert {(result.cpu_ms.median, result.wall_ms.median, result.units) for result in done} == {
         (1.0, 2.0, 1.0)
     }
     assert (report.profile, report.seed, report.unit_ms) == ("tiny", 1, 1.0)

@@ -294,7 +294,7 @@ def test_a_document_that_sorts_its_needs_sorts_them_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "refusal"),
     [
         ([], "edits[0]: found a list, allowed is an object"),
         ({}, "edits[0].edit: found nothing, allowed is one of add_machines"),
@@ -359,8 +359,8 @@ def test_a_document_that_sorts_its_needs_sorts_them_again() -> None:
         ({"edit": "pass_time", "seconds": 1, "second": 2}, "edits[0].second: found an unknown field"),
     ],
 )
-def test_an_edit_is_refused_by_path(edit: object, told: str) -> None:
-    assert refused(edit).startswith(told)
+def test_an_edit_is_refused_by_path(edit: object, refusal: str) -> None:
+    assert refused(edit).startswith(refusal)
 
 
 def test_the_place_of_the_refused_edit_is_told() -> None:

@@ -196,9 +196,9 @@ def test_parked_entries_that_name_no_gang_are_ignored() -> None:
 
 def test_what_no_decision_looks_at_is_not_written() -> None:
     known = machine("m-1")
-    told = replace(known, metadata=FrozenMap({"bigfleet.lucy.sh/assigned-priority": "7"}))
+    labelled = replace(known, metadata=FrozenMap({"bigfleet.lucy.sh/assigned-priority": "7"}))
     stray = frozenset({GangRef("a", "g", "f")})
-    assert write_situation(Situation(now=0, machines=(told,), parked=stray)) == write_situation(
+    assert write_situation(Situation(now=0, machines=(labelled,), parked=stray)) == write_situation(
         Situation(now=0, machines=(known,))
     )
 

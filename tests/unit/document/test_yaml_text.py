@@ -7,7 +7,7 @@ from bigfleet.document.errors import DocumentError
 from bigfleet.document.yaml_text import parse_text
 
 
-def told(data: bytes | str) -> str:
+def refusal_of(data: bytes | str) -> str:
     with pytest.raises(DocumentError) as caught:
         read_edits(data)
     return str(caught.value)
@@ -48,4 +48,4 @@ def test_a_date_is_a_text_and_a_byte_order_mark_is_ignored() -> None:
     ],
 )
 def test_what_is_no_file_of_edits_is_refused_with_its_place(data: bytes, found: str) -> None:
-    assert told(data).startswith(found)
+    assert refusal_of(data).startswith(found)

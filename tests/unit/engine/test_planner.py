@@ -144,7 +144,7 @@ def test_a_cluster_that_has_neither_machines_nor_demand_is_forgotten() -> None:
 
 
 def two_zones() -> World:
-    """A gang of eight cores that nobody can hold in one zone, and another cluster at rest."""
+    """A gang of eight cores that fits into no zone, and another cluster at rest."""
     here = [machine(f"{zone}-{place}", shape=shape(zone=zone)) for zone in ("za", "zb") for place in range(1)]
     return World().has(*here, bound("b-1", "b")).wants(gang("a", 8), need("b", amounts(cpu=4)))
 

@@ -1,4 +1,4 @@
-"""A pool that was changed is the pool that would be made anew."""
+"""A changed pool equals a newly made one."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ def pool_of(id_order: np.ndarray, inside: np.ndarray, kind: np.ndarray, kinds: i
     return StatePool.of(id_order, np.flatnonzero(inside[id_order]).astype(np.int32), kind, kinds)
 
 
-def told(pool: StatePool) -> list[list[int]]:
+def contents(pool: StatePool) -> list[list[int]]:
     kinds = range(pool.counts.size)
     return [pool.of_kinds(np.array([kind])).tolist() for kind in kinds]
 
@@ -40,7 +40,5 @@ def test_a_changed_pool_is_the_pool_made_anew(seed: int) -> None:
         MovedMachines(rank[left], kind[left]), MovedMachines(rank[joined], kind_after[joined])
     )
 
-    assert told(after) == told(pool_of(id_order, inside_after, kind_after, grown))
-    assert told(pool) == told(
-        pool_of(id_order, inside, kind, kinds)
-    )  # whoever reads the old one reads the old one
+    assert contents(after) == contents(pool_of(id_order, inside_after, kind_after, grown))
+    assert contents(pool) == contents(pool_of(id_order, inside, kind, kinds))  # the old pool is unchanged

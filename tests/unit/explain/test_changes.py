@@ -1,4 +1,4 @@
-"""What would change the answer: tried before it is told, bounded, and honest about whom it hurts."""
+"""Proposed changes are tried first, bounded in number, and name the needs that they harm."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Domains are ranked as the engine ranks them, and each is told by what it is behind the one before."""
+"""Domains are ranked as the engine ranks them, each with what puts it behind the one before."""
 
 from bigfleet.engine.reporter import DomainReport
 from bigfleet.explain.domain_ranking import ranked

@@ -1,4 +1,4 @@
-"""Where every machine stands: the first test it fails, in the order in which the engine asks."""
+"""How every machine fits: the first test it fails, in the order in which the engine tests."""
 
 from collections.abc import Callable
 

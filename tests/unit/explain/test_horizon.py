@@ -33,7 +33,7 @@ def document(machines: list[Machine], needs: list[Need]) -> SnapshotDocument:
     return SnapshotDocument(Situation(NOW, tuple(machines), tuple(needs)), tuple(range(len(needs))))
 
 
-def told(played: HorizonResult) -> dict[str, tuple[MachineState, str]]:
+def states_of(played: HorizonResult) -> dict[str, tuple[MachineState, str]]:
     return {one.id: (one.state, one.cluster) for one in played.side.document.situation.machines}
 
 
@@ -51,7 +51,7 @@ def test_one_cycle_is_the_decision_and_nothing_else() -> None:
 def test_a_preempted_machine_drains_and_serves_who_took_it_a_cycle_later() -> None:
     given = document([serving("v", "low")], [need("high", 4, 1_000), need("low", 4)])
     played = run_to_horizon(given, QUIET, decide_situation)
-    assert told(played) == {"v": (S.CONFIGURED, "high")}
+    assert states_of(played) == {"v": (S.CONFIGURED, "high")}
     assert played.actions[ActionKind.PREEMPT] == played.actions[ActionKind.BOOTSTRAP] == 1
     assert (played.cycles, played.seconds, played.quiet) == (3, 20.0, True)
     verdicts = {verdict.need.cluster: verdict.satisfied for verdict in played.side.decision.verdicts}
@@ -62,7 +62,7 @@ def test_times_of_the_provider_pass_and_idle_cycles_are_not_counted() -> None:
     given = document([machine("s", S.SPECULATIVE)], [need("a", 4)])
     slow = Horizon(until_quiet=True, create_s=95.0, cycle_s=10.0)
     played = run_to_horizon(given, slow, decide_situation)
-    assert told(played) == {"s": (S.CONFIGURED, "a")}
+    assert states_of(played) == {"s": (S.CONFIGURED, "a")}
     # Ordered at 0; at 10 it is on order; at 100, the first cycle after 95, it serves.
     assert (played.cycles, played.seconds, played.quiet) == (3, 100.0, True)
 
@@ -82,8 +82,8 @@ def test_what_is_under_way_in_the_document_comes_to_its_end(
     given: Machine, ends: tuple[MachineState, str]
 ) -> None:
     played = run_to_horizon(document([given], []), Horizon(until_quiet=True, drain_s=5.0), decide_situation)
-    state, cluster = told(played)["m"]
-    if given.state is S.CONFIGURING:  # nobody asks for it, so it is taken back again
+    state, cluster = states_of(played)["m"]
+    if given.state is S.CONFIGURING:  # no need asks for it, so it is reclaimed
         assert played.actions[ActionKind.RECLAIM] == 1
     else:
         assert (state, cluster) == ends
@@ -150,8 +150,8 @@ def test_a_need_and_a_machine_are_explained_in_the_world_at_the_horizon() -> Non
     edits = edits_of([{"edit": "add_machines", "like": "i", "count": 1}])
     assert explain_document(given, (), need="0", quick=True)["satisfied"] is False
     assert explain_document(given, edits, need="0", quick=True)["satisfied"] is True
-    told = explain_document(given, edits, QUIET, machine="added-0000")
-    assert told["sentence"].startswith("Configured; kept for need 0 of a")
+    states_of = explain_document(given, edits, QUIET, machine="added-0000")
+    assert states_of["sentence"].startswith("Configured; kept for need 0 of a")
 
 
 def test_a_need_keeps_its_number_through_edits_and_one_that_is_gone_is_refused() -> None:

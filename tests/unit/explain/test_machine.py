@@ -57,14 +57,14 @@ def explained(one: Machine, needs: tuple[Need, ...]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("state", [state for state in S if state is not S.UNSPECIFIED])
 def test_item_14_a_machine_in_each_state_is_explained(state: S) -> None:
-    told = explained(machine("m-1", state), (Need("a", Profile(priority=5), amounts(cpu=4)),))
-    assert (told["state"], told["sentence"]) == (state.label, STATES[state])
-    assert told["needs"], "what the needs of highest precedence make of it"
+    content = explained(machine("m-1", state), (Need("a", Profile(priority=5), amounts(cpu=4)),))
+    assert (content["state"], content["sentence"]) == (state.label, STATES[state])
+    assert content["needs"], "how it fits the needs of highest precedence"
 
 
 @pytest.mark.parametrize("kind", K)
 def test_item_14_each_kind_of_action_is_explained(kind: K) -> None:
     one, cpu, sentence = ACTIONS[kind]
     low = Need("b", Profile(priority=1), amounts(cpu=4))
-    told = explained(one, (Need("a", Profile(priority=5), amounts(cpu=cpu)), low) if cpu else ())
-    assert (told["action"]["kind"], told["sentence"]) == (kind.value, sentence)
+    content = explained(one, (Need("a", Profile(priority=5), amounts(cpu=cpu)), low) if cpu else ())
+    assert (content["action"]["kind"], content["sentence"]) == (kind.value, sentence)

@@ -1,4 +1,4 @@
-"""Whoever leaves or drains for a need is counted, and told one by one up to a bound (dashboard 6.1, dashboard 9)."""
+"""Machines that leave or drain for a need are counted, and listed up to a bound (dashboard 6.1, dashboard 9)."""
 
 from typing import Any
 
@@ -40,10 +40,10 @@ def victims_told(content: dict[str, Any]) -> list[tuple[object, object]]:
 
 def test_the_first_are_told_one_by_one_and_all_are_counted() -> None:
     content: dict[str, Any] = need_explanation_document(explain_need(cycle(), 0))
-    told = content["preemption"]
-    assert told["in_flight"] == [f"d-{n:03}" for n in range(VICTIMS_SHOWN)]
-    assert [victim["machine"] for victim in told["victims"]] == [f"v-{n:03}" for n in range(VICTIMS_SHOWN)]
-    assert (told["in_flight_count"], told["victim_count"]) == (WANTED, WANTED)
+    found = content["preemption"]
+    assert found["in_flight"] == [f"d-{n:03}" for n in range(VICTIMS_SHOWN)]
+    assert [victim["machine"] for victim in found["victims"]] == [f"v-{n:03}" for n in range(VICTIMS_SHOWN)]
+    assert (found["in_flight_count"], found["victim_count"]) == (WANTED, WANTED)
     assert content["sentence"].endswith(f"the rest waits for {2 * WANTED} machines to drain.")
     rows = victims_told(content)
     assert len(rows) == 2 * VICTIMS_SHOWN + 2

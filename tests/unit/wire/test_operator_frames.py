@@ -6,7 +6,7 @@ from bigfleet.model.frames import (
     BlobAnswer,
     BlobRequest,
     CapacityHint,
-    MachineNews,
+    NodeStateUpdate,
     ReclaimAck,
     ReclaimOrder,
     ReclaimTarget,
@@ -65,7 +65,7 @@ def test_a_node_state_with_everything() -> None:
         resources=provider_pb2.Resources(resources={"cpu": "8"}),
         taints=[shard_pb2.Taint(key="k", value="v", effect="NoSchedule")],
     )
-    assert frame_from_proto(shard_pb2.ShardMessage(node_state_update=update)) == MachineNews(
+    assert frame_from_proto(shard_pb2.ShardMessage(node_state_update=update)) == NodeStateUpdate(
         "m",
         MachineState.FAILED,
         "n",

@@ -104,7 +104,6 @@ class Lie:
 
 
 def checked_share(lie: type[Lie], share: float | None) -> float:
-    """Return the number of a lie, or refuse it."""
     if share is None:
         return lie.usual
     if not 0 <= share <= lie.limit:

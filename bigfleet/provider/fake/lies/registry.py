@@ -13,7 +13,6 @@ LIES: Final[dict[str, type[Lie]]] = {lie.name: lie for lie in (*CALL_LIES, *LIST
 
 
 def lie_named(name: str) -> type[Lie]:
-    """Return a lie by name, or refuse an unknown name."""
     if name not in LIES:
         raise InvalidFieldError("lie", name, f"one of {', '.join(LIES)}")
     return LIES[name]

@@ -41,7 +41,7 @@ class _Draft:
     """The values read so far, and the file of each."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    said_by: dict[str, str] = field(default_factory=dict)
+    given_in: dict[str, str] = field(default_factory=dict)
     entries: dict[str, InventoryEntry] = field(default_factory=dict)
     shapes: dict[Shape, Shape] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -97,10 +97,10 @@ def _take(draft: _Draft, document: dict[str, Any], path: str, faults: FaultList,
     for key, read in readers.items():
         if key not in document:
             continue
-        if key in draft.said_by:
-            faults.add_text(f"{key}: said here and in {draft.said_by[key]}, allowed is once over all files")
+        if key in draft.given_in:
+            faults.add_text(f"{key}: given here and in {draft.given_in[key]}, allowed is once over all files")
             continue
-        draft.said_by[key] = path
+        draft.given_in[key] = path
         draft.values[key] = read()
     if "machines" in document:
         _machines(document["machines"], draft.entries, draft.shapes, faults)

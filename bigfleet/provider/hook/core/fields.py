@@ -40,20 +40,16 @@ class FaultList:
         self.texts: list[str] = []
 
     def add(self, path: str, found: object, allowed: str) -> None:
-        """Add the fault of an invalid value."""
         self.add_text(f"{path}: found {_shown(found)}, allowed is {allowed}")
 
     def missing(self, path: str, allowed: str) -> None:
-        """Add the fault of a missing field."""
         self.add_text(f"{path}: missing, allowed is {allowed}")
 
     def add_text(self, text: str) -> None:
-        """Add any other fault."""
         # A key may hold half a character, and the text must be printable.
         self.texts.append(f"{self._where}: {text}".encode("utf-8", "backslashreplace").decode())
 
     def unknown(self, document: Mapping[Any, object], path: str, known: tuple[str, ...]) -> None:
-        """Add a fault for every unknown key."""
         for key in document:
             if key not in known:
                 self.add_text(f"{path}{key}: unknown key, allowed is one of {', '.join(known)}")

@@ -26,11 +26,9 @@ def is_node_of(node: Node, machine_id: str, ref: str) -> bool:
 
 
 def is_ready(node: Node) -> bool:
-    """Return whether the Ready condition is true."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(found.get("type") == "Ready" and found.get("status") == "True" for found in conditions)
 
 
 def ready_node(nodes: Iterable[Node], machine_id: str, ref: str) -> bool:
-    """Return whether one of the nodes is the machine's and Ready."""
     return any(is_node_of(node, machine_id, ref) and is_ready(node) for node in nodes)

@@ -55,7 +55,6 @@ class HookRequest:
         return (self.kind.value,) if self.subject is None else (self.kind.value, self.subject.id)
 
     def encode(self) -> bytes:
-        """Return the standard input."""
         document = {
             "version": VERSION,
             "operation_id": self.operation_id,

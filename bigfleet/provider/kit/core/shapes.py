@@ -10,7 +10,7 @@ from collections.abc import Callable
 from bigfleet.model.machine import Shape
 
 
-class Shapes:
+class ShapeTable:
     """Shapes and their bytes by number, with reference counts."""
 
     def __init__(self, encode: Callable[[Shape], bytes]) -> None:
@@ -33,7 +33,6 @@ class Shapes:
         return number
 
     def drop(self, number: int) -> None:
-        """Remove one reference."""
         self._uses[number] -= 1
         if not self._uses[number]:
             shape = self._values[number]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigfleet.model.machine import MachineState, Shape
 from bigfleet.provider.contract import STATES
 from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Operations, PutMachine
-from bigfleet.provider.kit.core.shapes import Shapes
+from bigfleet.provider.kit.core.shapes import ShapeTable
 from bigfleet.provider.kit.core.values import MachineRecord
 
 _FREE = 0  # the state of a row that holds no machine; no record ever has it
@@ -47,7 +47,7 @@ class RecordTable:
 
     def __init__(self, codec: TableCodec) -> None:
         self._codec = codec
-        self._shapes = Shapes(codec.shape)
+        self._shapes = ShapeTable(codec.shape)
         self._rows: dict[str, int] = {}
         self._ids: list[str] = []
         self._listed: list[bytes] = []
@@ -93,7 +93,6 @@ class RecordTable:
         return int(self._gone_at_s[row])
 
     def machine(self, row: int) -> MachineRecord:
-        """Decode the record."""
         return self._codec.machine(self._codec.unlisted(self._listed[row]), self.shape(row))
 
     def own(self, row: int) -> bytes:
@@ -156,7 +155,6 @@ class RecordTable:
         return kept
 
     def tombstones(self) -> list[int]:
-        """Return the rows of tombstones."""
         found: list[int] = np.flatnonzero(self._gone_at_s[: len(self._ids)]).tolist()
         return found
 

@@ -44,7 +44,6 @@ class RecordValidator:
         self._met: dict[int, tuple[tuple[str, str], ...]] = {}
 
     def faults(self, slot: DescribedMachine) -> tuple[RecordFault, ...]:
-        """Return every rule that the machine breaks."""
         found = self._met.get(id(slot.shape))
         if found is None:
             found = self._judged.get(slot.shape)

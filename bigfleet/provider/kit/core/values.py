@@ -96,7 +96,6 @@ class DescribedMachine:
 
     @property
     def first_state(self) -> MachineState:
-        """The state in which the machine begins."""
         if self.state is not None:
             return self.state
         return MachineState.IDLE if self.host else MachineState.SPECULATIVE

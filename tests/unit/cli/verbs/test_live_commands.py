@@ -290,8 +290,12 @@ def test_what_is_not_there_is_told_as_such(live: Live, what: str, text: str) -> 
 @pytest.mark.parametrize(
     ("failure", "code", "text"),
     [
-        (NotConnectedError("refused"), ExitCode.UNAVAILABLE, "cannot be reached: refused; see that it runs"),
-        (RpcError(Code.DEADLINE_EXCEEDED, "x"), ExitCode.UNAVAILABLE, "a larger --timeout waits longer"),
+        (
+            NotConnectedError("refused"),
+            ExitCode.UNAVAILABLE,
+            "cannot be reached: refused; check that it runs",
+        ),
+        (RpcError(Code.DEADLINE_EXCEEDED, "x"), ExitCode.UNAVAILABLE, "use a larger --timeout"),
         (RpcError(Code.RESOURCE_EXHAUSTED, "9 wait"), ExitCode.UNAVAILABLE, "is busy: 9 wait"),
         (RpcError(Code.INTERNAL, "oops"), ExitCode.FAILURE, "failed: INTERNAL: oops"),
     ],
@@ -323,7 +327,7 @@ def test_on_a_large_fleet_changes_are_left_out_and_where_to_try_them_is_told(
     monkeypatch.setattr(explaining, "LARGE", 3)
     code, out, err = live.run("explain --shard shard-0:7780 --need train/llm-7")
     assert code == 0
-    assert "too large to try changes inside the shard; bigfleet snapshot saves it" in err
+    assert "too large to try changes in the shard; save it with bigfleet snapshot" in err
     assert "WHAT WOULD CHANGE IT" not in out
     assert (
         live.good("explain --shard shard-0:7780 --need train/llm-7 --quick").splitlines()[:2]
