@@ -1,7 +1,7 @@
 """Waiting longer after each failure, and the loop that never gives up on a peer.
 
 Why: everything in the fleet that dials something dials it again; without growing, scattered waits a restart becomes a storm.
-Must never: swallow a cancellation, retry an error that nobody foresaw, or repeat a mutating call: it is for connections.
+Must never: swallow a cancellation, retry an unexpected error, or repeat a mutating call: it is for connections.
 Rules: operator 3.3 (0.5 s doubling to 30 s, 0-20 % jitter, back to the start once a session was good and lived 60 s).
 """
 
@@ -68,7 +68,7 @@ class Attempt:
         self.was_established = False
 
     def established(self) -> None:
-        """Tell that the peer answered as it should; only such a session can bring the wait back to the start."""
+        """Report that the peer answered as it should; only such a session resets the wait."""
         self.was_established = True
 
 
@@ -84,7 +84,7 @@ async def keep_connected(
     on_ended: Ended,
     retry: tuple[type[Exception], ...] = (BigFleetError, OSError),
 ) -> NoReturn:
-    """Run sessions one after another until cancelled; tell of each end with its error, or None, and the wait that follows.
+    """Run sessions one after another until cancelled; report each end with its error, or None, and the wait that follows.
 
     A session that returns has been closed by the peer, which is no reason to stop. An error outside `retry` is a defect
     and ends the loop.

@@ -1,6 +1,6 @@
 """The clock seam: what time it is, and waiting for it to pass.
 
-Why: everything that waits or stamps takes its `Clock` through the constructor, so that a test or the simulator can give it
+Why: everything that waits or stamps takes its `Clock` through the constructor, so that a test or a run on virtual time can give it
 a host of its own with drift and jumps, and no test ever sleeps.
 The system form is made in the programs only; the virtual form is `bigfleet.testing.clock`.
 Must never: be asked for the wall time in order to measure how long something took; that is what the monotonic time is for.

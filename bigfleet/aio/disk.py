@@ -1,6 +1,6 @@
 """The disk seam: files, their names, and when both are durable.
 
-Why: durability is three separate promises (bytes, length, name), and every one of them has been forgotten by somebody. The
+Why: durability is three separate promises (bytes, length, name), and each of them is easily forgotten. The
 seam makes each a call, so that the virtual disk can take away whatever was not asked for.
 Must never: hand out an OSError; a `DiskError` names path and cause. Must never promise more than the call says: bytes are
 durable after `fsync` of the file, a name (create, rename, remove) after `fsync_directory` of its directory.
@@ -43,7 +43,7 @@ class DiskCause(enum.Enum):
 
 
 class DiskError(BigFleetError):
-    """One disk call failed; after a failed sync the process must end, as nobody knows what reached the disk."""
+    """One disk call failed; after a failed sync the process must end: what reached the disk is unknown."""
 
     def __init__(self, operation: str, path: AnyPath, cause: DiskCause, detail: str = "") -> None:
         self.operation, self.path, self.cause, self.detail = operation, fspath(path), cause, detail
@@ -141,13 +141,13 @@ class Disk(Protocol):
         """Return once every name made, moved or removed in the directory is durable."""
 
     def symlink(self, target: str, path: AnyPath) -> None:
-        """Make a name that stands for another, relative to its own directory; the name must not exist.
+        """Make a link to another name, relative to its own directory; the name must not exist.
 
         Only `read_link`, `rename`, `remove` and `list_names` are promised for it: who writes does not go through links.
         """
 
     def read_link(self, path: AnyPath) -> str:
-        """Return what a link stands for."""
+        """Return the target of a link."""
 
     def lock(self, path: AnyPath) -> Lock:
         """Take the exclusive lock of a directory, or of a file that is never replaced; LOCKED at once if it is taken."""

@@ -1,4 +1,4 @@
-"""The network seam: what a process may want of a network, without saying which.
+"""The network seam: dialling and serving, without naming a transport.
 
 Why: shard, coordinator, operator and provider code is written against these protocols alone, so that it runs on gRPC
 (`bigfleet.transport.grpc_net`) and, unchanged, inside one thread on virtual time (`bigfleet.testing.net.network`).
@@ -64,16 +64,16 @@ class RpcError(BigFleetError):
 
 
 class NotConnectedError(RpcError):
-    """A call ended because no connection could be made, so the peer cannot have heard of it; always UNAVAILABLE."""
+    """A call ended because no connection could be made, so the peer did not receive it; always UNAVAILABLE."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(Code.UNAVAILABLE, detail)
 
 
-class RefusedError(BigFleetError):
+class RpcRefusedError(BigFleetError):
     """A handler ends its call with a status; what a service raises.
 
-    It is no `RpcError` on purpose: an answer that a handler got from some third process must not travel on as its own,
+    It is no `RpcError` on purpose: an error that a handler received from another process must not be passed on as its own,
     as FAILED_PRECONDITION means "fenced" from a provider and "not leader" from a coordinator.
     """
 
@@ -82,7 +82,7 @@ class RefusedError(BigFleetError):
         self.code, self.detail, self.trailing = code, detail, trailing
 
 
-class IdentityRefusedError(RefusedError):
+class IdentityRefusedError(RpcRefusedError):
     """A gate did not let the peer through; counted and logged apart from other refusals."""
 
     def __init__(self, detail: str) -> None:
@@ -134,7 +134,7 @@ class Call(Protocol):
         ...
 
     def set_trailing(self, metadata: Metadata) -> None:
-        """Say what travels with the status, be it OK or a refusal; the last word counts."""
+        """Set the metadata that travels with the status, OK or not; the last call counts."""
         ...
 
     def cancelled(self) -> bool:
@@ -189,7 +189,7 @@ class BidiStream(Responses[In_co], Protocol[Out_contra, In_co]):
     async def send(self, message: Out_contra) -> None:
         """Hand over one message; waits while the peer does not read; raises the call's `RpcError` once it has ended.
 
-        A send that is cancelled half way ends the call, as nobody could tell whether the message went.
+        A send that is cancelled half way ends the call: whether the message was sent is unknown.
         """
         ...
 
@@ -199,7 +199,7 @@ class BidiStream(Responses[In_co], Protocol[Out_contra, In_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
+class RpcReply(Generic[T]):
     """The good answer to a unary call."""
 
     message: T
@@ -217,7 +217,7 @@ class Channel(Protocol):
         timeout_s: float,
         metadata: Metadata = (),
         wait_for_ready: bool = False,
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         """Ask once, answer or `RpcError` within the time given. Never repeats a call by itself."""
         ...
 
@@ -249,11 +249,11 @@ class Health(Protocol):
     """The board behind grpc.health.v1 of one server."""
 
     def set_serving(self, service: str, serving: bool) -> None:
-        """Set the status of one service by its full name; watchers are told."""
+        """Set the status of one service by its full name and notify watchers."""
         ...
 
 
-class Server(Protocol):
+class RpcServer(Protocol):
     """A listener that serves."""
 
     @property
@@ -275,7 +275,7 @@ class DialOptions:
     server_name: str = ""
     """Name the peer's certificate must carry, where it is not the host of the target."""
     fresh_ca: bool = False
-    """Read the CA bundle anew for this dial, as the operator does (operator 3.3); others read it once."""
+    """Read the CA bundle again for this dial, as the operator does (operator 3.3); others read it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class ServeOptions:
     max_concurrent_streams: int = 4096
     """Per connection. One operator needs one; a dashboard a few; a limit keeps one peer from taking all memory."""
     max_connection_idle_s: float | None = None
-    """After how long a connection without calls is closed; None keeps it, as pings tell whether the peer lives."""
+    """After how long a connection without calls is closed; None keeps it, as pings detect a dead peer."""
     reflection: bool = False
     statuses: Mapping[type[BigFleetError], Code] = field(default_factory=dict)
     """Rows of the process's own errors, added to the table of `bigfleet.transport.status`."""
@@ -299,16 +299,16 @@ class Net(Protocol):
 
     async def serve(
         self, address: str, services: Sequence[BoundService], options: ServeOptions = ...
-    ) -> Server:
-        """Listen and serve, health included; `ListenError` when the address cannot be had."""
+    ) -> RpcServer:
+        """Listen and serve, health included; `ListenError` when the address is not available."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
-    """What a process wants to hear from its servers; metrics and logs hang here."""
+class ServerHooks:
+    """Callbacks of a process for what its servers refuse or fail at, for metrics and logs."""
 
     on_identity_refused: Callable[[str, Peer, str], None]
     """(method path, peer, why): a gate refused."""
     on_defect: Callable[[str, BaseException], None]
-    """(method path, exception): a handler raised what nobody foresaw; the peer got a generic text."""
+    """(method path, exception): a handler raised an unexpected error; the peer got a generic text."""

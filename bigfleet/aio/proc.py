@@ -1,4 +1,4 @@
-"""The process seam: being told to stop, and ending with a code.
+"""The process seam: requests to stop, and the exit code.
 
 Why: a signal handler that calls into a process is untestable, and an exit deep in a library call is invisible. Here a signal
 only sets a fact that the process waits for, and every exit has a code and a reason.

@@ -1,8 +1,8 @@
 """The randomness seam: named streams, each derived from one seed by its name alone.
 
 Why: one seed must mean one run. A stream depends on (seed, name) and on nothing else, so that a new stream, or more draws
-from another one, disturbs nobody.
-Real processes use `SystemRng`, tests and the simulator `SeededRng` with a seed they print.
+from another one, does not change other streams.
+Real processes use `SystemRng`, tests and runs on virtual time `SeededRng` with a seed they print.
 Must never: make a secret or an id that has to be unguessable; `bigfleet.aio.ids` asks the operating system for those.
 Rules: simulator 2.2 and 4.2.
 """
@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
-# Parts of the hashed text are told apart, so that stream "a" of child "b" is not child stream of some other pair.
+# Parts of the hashed text are separated, so that stream "a" of child "b" is not child stream of some other pair.
 _STREAM = b"stream\0"
 _CHILD = b"child\0"
 

@@ -1,6 +1,6 @@
 """All seams of one process in one value.
 
-Why: a program's wiring hands the same seven things to everything it builds; a bundle keeps that one argument.
+Why: a program passes the same seven objects to everything it builds; a bundle makes that one argument.
 Must never: be handed further than a constructor that needs most of it; a function that only sleeps takes a clock.
 Rules: simulator 2.2.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # programs without a network, such as the certificate command
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seams:
-    """What a process may know of the outside."""
+    """The seams of a process: everything it may use of the outside."""
 
     clock: Clock
     rng: Rng
@@ -34,7 +34,7 @@ class Seams:
 
 
 def system_seams(net: "Net", proc: SystemProc) -> Seams:
-    """Return the real world; the network form comes from the room above, the process is listened to by its maker."""
+    """Return the seams of a real process; the network is given, since its form lives in a room above."""
     return Seams(
         clock=SystemClock(),
         rng=SystemRng(),

@@ -41,7 +41,7 @@ class ServiceDefinitionError(BigFleetError):
     """A method or service was declared otherwise than its descriptor says."""
 
 
-class Kind(Enum):
+class RpcKind(Enum):
     """Which side streams; a stream from the client alone is not used by any of our services."""
 
     UNARY = "unary"
@@ -82,7 +82,7 @@ class BoundMethod:
     """One RPC as its server sees it."""
 
     path: str
-    kind: Kind
+    kind: RpcKind
     decode: Callable[[bytes], Any]  # Any: a message, or what a reader of the room's own makes of the bytes
     handler: Callable[..., Any]  # Any: its arguments depend on the kind, which `bind` has checked
 
@@ -112,20 +112,22 @@ class ServiceSpec:
         return str(self.descriptor.full_name)
 
     def unary(self, rpc: str, request: type[M], response: type[N]) -> UnaryMethod[M, N]:
-        return UnaryMethod(self._path(rpc, Kind.UNARY, request, response), response.FromString)
+        return UnaryMethod(self._path(rpc, RpcKind.UNARY, request, response), response.FromString)
 
     def server_stream(self, rpc: str, request: type[M], response: type[N]) -> ServerStreamMethod[M, N]:
-        return ServerStreamMethod(self._path(rpc, Kind.SERVER_STREAM, request, response), response.FromString)
+        return ServerStreamMethod(
+            self._path(rpc, RpcKind.SERVER_STREAM, request, response), response.FromString
+        )
 
     def bidi(self, rpc: str, request: type[M], response: type[N]) -> BidiMethod[M, N]:
-        return BidiMethod(self._path(rpc, Kind.BIDI, request, response), response.FromString)
+        return BidiMethod(self._path(rpc, RpcKind.BIDI, request, response), response.FromString)
 
     def bind(self, implementation: object) -> BoundService:
         """Join the service with its implementation, which must have a method of the right kind for every RPC."""
         methods = {rpc.name: self._bind(rpc, implementation) for rpc in self.descriptor.methods}
         return BoundService(self.name, methods)
 
-    def _path(self, rpc: str, kind: Kind, request: type[Message], response: type[Message]) -> str:
+    def _path(self, rpc: str, kind: RpcKind, request: type[Message], response: type[Message]) -> str:
         descriptor = self.descriptor.methods_by_name.get(rpc)
         if descriptor is None:
             known = ", ".join(method.name for method in self.descriptor.methods)
@@ -142,7 +144,7 @@ class ServiceSpec:
         attribute = handler_name(rpc.name)
         handler = getattr(implementation, attribute, None)
         kind = _kind(rpc)
-        if kind is Kind.SERVER_STREAM:
+        if kind is RpcKind.SERVER_STREAM:
             fits, wanted = inspect.isasyncgenfunction(handler), "an async generator method"
         else:
             fits, wanted = inspect.iscoroutinefunction(handler), "an async method"
@@ -169,16 +171,16 @@ def encode(message: object, *, deterministic: bool = False) -> bytes:
     raise ServiceDefinitionError(f"a {type(message).__name__} is no protobuf message")
 
 
-def _kind(rpc: MethodDescriptor) -> Kind:
+def _kind(rpc: MethodDescriptor) -> RpcKind:
     match (rpc.client_streaming, rpc.server_streaming):
         case (False, False):
-            return Kind.UNARY
+            return RpcKind.UNARY
         case (False, True):
-            return Kind.SERVER_STREAM
+            return RpcKind.SERVER_STREAM
         case (True, True):
-            return Kind.BIDI
+            return RpcKind.BIDI
     raise ServiceDefinitionError(f"{rpc.full_name} streams from the client alone, which nothing here serves")
 
 
-def _spell(shape: tuple[Kind, str, str]) -> str:
+def _spell(shape: tuple[RpcKind, str, str]) -> str:
     return f"{shape[0].value} from {shape[1]} to {shape[2]}"

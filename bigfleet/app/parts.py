@@ -20,13 +20,13 @@ from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
 from bigfleet.cli.verbs.version import build_commit
 from bigfleet.model.errors import BigFleetError
+from bigfleet.obs.catalogue import Catalogue
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress
-from bigfleet.transport.http import Reasons, serve_http
+from bigfleet.transport.probes import Reasons, serve_probes
 from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
 
@@ -97,10 +97,10 @@ def process_log(
     )
 
 
-def process_metrics(component: Component, console: Console) -> Metrics:
+def process_metrics(catalogue: Catalogue, console: Console) -> Metrics:
     """Return the metrics of a process, with the version and commit of its build."""
     commit = build_commit(console.environ)
-    return Metrics(component, CollectorRegistry(), version=__version__, commit=commit)
+    return Metrics(catalogue, CollectorRegistry(), version=__version__, commit=commit)
 
 
 async def serve_metrics(
@@ -112,7 +112,7 @@ async def serve_metrics(
 ) -> int:
     """Serve metrics and probes until the stack closes; return the port, 0 when there is no address."""
     text = metrics_text(metrics.registry)
-    http = await serve_http("0" if address is None else str(address), text, not_ready, remarks=remarks)
+    http = await serve_probes("0" if address is None else str(address), text, not_ready, remarks=remarks)
     if http is None:
         return 0
     stack.push_async_callback(http.stop)

@@ -17,8 +17,8 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
 
@@ -52,11 +52,11 @@ async def provider_process(
     """Set up logs, signals, metrics and probes; the process is not ready until `run`."""
     proc = SystemProc()
     with (
-        process_log(settings, console, Component.PROVIDER.value) as log,
+        process_log(settings, console, PROVIDER_METRICS.component) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
-            metrics = process_metrics(Component.PROVIDER, console)
+            metrics = process_metrics(PROVIDER_METRICS, console)
             process = ProviderProcess(
                 proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
             )

@@ -18,10 +18,10 @@ from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.log import ReplicatedLog
 from bigfleet.coordinator.maintenance import LevelsOfVoters, Maintenance
-from bigfleet.coordinator.metrics import StateMetrics
 from bigfleet.coordinator.proposer import STATUSES, Proposer
 from bigfleet.coordinator.report_handler import ReportHandler
 from bigfleet.coordinator.service import CoordinatorService
+from bigfleet.coordinator.state_metrics import StateMetrics
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.coordinator import COORDINATOR
 

@@ -1,89 +1,167 @@
-"""The gauges of the coordinator, refreshed at every scrape.
+"""The catalogue of the coordinator's metrics.
 
-Why: the original sets some of them only while it handles a report, so they are wrong in between.
-Must never: keep a series of a removed shard or provider, or show shards on a replica that does not serve.
-Rules: coordinator 13.
+Rules: coordinator 13 and 12.9; the first three are contract (shard 21.2).
 """
 
-from typing import Final
+from bigfleet.obs.buckets import Buckets
+from bigfleet.obs.catalogue import Label, catalogue, counter, gauge, histogram
 
-from bigfleet.aio.clock import Clock, monotonic_s
-from bigfleet.coordinator.core.commands import KNOWN_LEVEL
-from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
-from bigfleet.coordinator.core.tables import MoveState, Tables
-from bigfleet.coordinator.leader_check import Leadership
-from bigfleet.coordinator.log import Membership, RaftState, ReplicatedLog
-from bigfleet.obs.metrics import Metrics
+_SHARD = Label("shard")
+_OUTCOME = Label("outcome")
 
-_PREFIX: Final = "bigfleet_coordinator_"
-_LEADS: Final = (RaftState.LEADER, RaftState.SERVING)
-
-
-class StateMetrics:
-    """Sets gauges from the log, the tables and the leader's memory."""
-
-    def __init__(
-        self,
-        metrics: Metrics,
-        log: ReplicatedLog,
-        state_machine: CoordinatorStateMachine,
-        leadership: Leadership,
-        clock: Clock,
-    ) -> None:
-        self._metrics, self._log, self._state_machine = metrics, log, state_machine
-        self._leadership, self._clock = leadership, clock
-
-    def refresh(self) -> None:
-        """Bring every series up to date."""
-        self._replica()
-        self._tables()
-        self._leader()
-
-    def _replica(self) -> None:
-        status = self._log.status()
-        for name, value in (
-            ("raft_term", status.term),
-            ("is_leader", status.state in _LEADS),
-            ("serving", status.serving is not None),
-            ("epoch", status.epoch),
-            ("commit_index", status.commit_index),
-            ("applied_index", status.applied_index),
-            ("tick_age_seconds", self._log.tick_age_s()),
-            ("learner", status.state is RaftState.LEARNER),
-            ("membership_solo", status.membership is Membership.SOLO),
-        ):
-            self._metrics.gauge(f"{_PREFIX}{name}").set(value)
-        self._metrics.clear(f"{_PREFIX}peer_connected")
-        for peer in status.peers:
-            if peer.node_id != status.node_id:
-                self._metrics.gauge(f"{_PREFIX}peer_connected", peer=peer.node_id).set(peer.connected)
-
-    def _tables(self) -> None:
-        def look(tables: Tables) -> tuple[int, int, dict[str, int]]:
-            phases = dict.fromkeys((state.value for state in MoveState), 0)
-            for rows in tables.moves.values():
-                for row in rows.values():
-                    phases[row.phase] += 1
-            return tables.level, len(tables.ghosts), phases
-
-        level, ghosts, phases = self._state_machine.read(look)
-        for which, value in (("raised", level), ("known", KNOWN_LEVEL)):
-            self._metrics.gauge(f"{_PREFIX}command_level", which=which).set(value)
-        self._metrics.gauge(f"{_PREFIX}ghosts").set(ghosts)
-        for phase, count in phases.items():
-            self._metrics.gauge(f"{_PREFIX}moves", phase=phase).set(count)
-
-    def _leader(self) -> None:
-        for name in ("pending_instructions", "provider_conflict", "partition_blocked_by"):
-            self._metrics.clear(f"{_PREFIX}{name}")
-        leader = self._leadership.current
-        if leader is None:
-            self._metrics.clear(f"{_PREFIX}shard_address_mismatch")
-            return
-        for shard in leader.soft.shard_ids():
-            pending = len(leader.queue.pending(shard))
-            self._metrics.gauge(f"{_PREFIX}pending_instructions", shard=shard).set(pending)
-        for provider, shards in leader.soft.conflicts(monotonic_s(self._clock)).items():
-            self._metrics.gauge(f"{_PREFIX}provider_conflict", provider=provider).set(len(shards))
-        for blocker in self._state_machine.read(leader.blockers):
-            self._metrics.gauge(f"{_PREFIX}partition_blocked_by", shard=blocker).set(1)
+COORDINATOR_METRICS = catalogue(
+    "coordinator",
+    contract=(
+        gauge(
+            "bigfleet_coordinator_raft_term",
+            "The Raft term this replica is in.",
+        ),
+        counter(
+            "bigfleet_coordinator_apply_total",
+            "Commands: applied (success), not replicated (error), or replicated and refused by the tables (fsm_error).",
+            labels=(Label("outcome", ("success", "error", "fsm_error")),),
+        ),
+        gauge(
+            "bigfleet_coordinator_pending_instructions",
+            "Instructions queued for the shard and not acknowledged yet.",
+            labels=(_SHARD,),
+        ),
+    ),
+    stable=(
+        gauge("bigfleet_coordinator_is_leader", "1 on the replica that Raft calls leader."),
+        gauge(
+            "bigfleet_coordinator_serving",
+            "1 on the leader once its epoch is committed, so that it answers; at most one replica at a time.",
+        ),
+        gauge(
+            "bigfleet_coordinator_epoch",
+            "The epoch of the serving leader, as far as this replica knows.",
+        ),
+        gauge("bigfleet_coordinator_commit_index", "Last log entry known to be committed."),
+        gauge("bigfleet_coordinator_applied_index", "Last log entry applied to the tables."),
+        gauge(
+            "bigfleet_coordinator_command_level",
+            "Level of commands: the one that the log has been raised to, and the highest one this replica knows. They differ"
+            " while an upgrade is on its way.",
+            labels=(Label("which", ("raised", "known")),),
+        ),
+        gauge("bigfleet_coordinator_tick_age_seconds", "Time since the Raft loop last ticked."),
+        counter("bigfleet_coordinator_elections_total", "Elections this replica has seen."),
+        counter(
+            "bigfleet_coordinator_leadership_lost_total",
+            "Times this replica stopped leading, by cause.",
+            labels=(Label("cause"),),
+        ),
+        gauge(
+            "bigfleet_coordinator_peer_connected",
+            "1 while the Raft connection to the peer stands.",
+            labels=(Label("peer"),),
+        ),
+        histogram(
+            "bigfleet_coordinator_barrier_seconds",
+            "How long a read waited for proof that this replica still leads.",
+            buckets=Buckets.A,
+        ),
+        counter(
+            "bigfleet_coordinator_barrier_total",
+            "Read barriers by outcome.",
+            labels=(_OUTCOME,),
+        ),
+        histogram(
+            "bigfleet_coordinator_batch_commands",
+            "Commands per log entry; latecomers share the next one.",
+            buckets=Buckets.BATCH,
+        ),
+        histogram(
+            "bigfleet_coordinator_journal_fsync_seconds",
+            "How long one sync of the journal took.",
+            buckets=Buckets.D,
+        ),
+        gauge("bigfleet_coordinator_journal_bytes", "Size of the journal file."),
+        histogram(
+            "bigfleet_coordinator_dump_seconds",
+            "How long one dump of the tables took: encode, write and sync.",
+            buckets=Buckets.D,
+        ),
+        counter("bigfleet_coordinator_dump_failures_total", "Dumps that could not be written."),
+        gauge(
+            "bigfleet_coordinator_learner",
+            "1 while this replica catches up and has no vote.",
+        ),
+        gauge(
+            "bigfleet_coordinator_membership_solo",
+            "1 while this replica is the only voter.",
+        ),
+        counter(
+            "bigfleet_coordinator_raft_rejected_total",
+            "Connections and messages refused on the Raft port, by reason.",
+            labels=(Label("reason"),),
+        ),
+        counter(
+            "bigfleet_coordinator_snapshot_export_total",
+            "Snapshot exports by outcome.",
+            labels=(_OUTCOME,),
+        ),
+        gauge(
+            "bigfleet_coordinator_snapshot_export_last_success_timestamp_seconds",
+            "When a snapshot was last exported, in seconds since 1970; absent where exports are off.",
+            on_demand=True,  # at 0 it would read as an export in 1970 and raise the alert for stale exports
+        ),
+        counter(
+            "bigfleet_coordinator_identity_rejected_total",
+            "Calls refused because the certificate lacks the role; any value above 0 is a security event.",
+            labels=(Label("rpc"),),
+        ),
+        gauge(
+            "bigfleet_coordinator_shard_address_mismatch",
+            "1 while the shard reports from another address than it registered.",
+            labels=(_SHARD,),
+        ),
+        counter(
+            "bigfleet_coordinator_instructions_acked_total",
+            "Instructions acknowledged by shards, by kind and answer.",
+            labels=(Label("kind"), _OUTCOME),
+        ),
+        counter(
+            "bigfleet_coordinator_instructions_dropped_total",
+            "Instructions not queued because the shard's queue was full.",
+        ),
+        counter(
+            "bigfleet_coordinator_shortfalls_truncated_total",
+            "Shortfalls cut from reports that carried more than are kept.",
+        ),
+        gauge(
+            "bigfleet_coordinator_provider_conflict",
+            "Live shards that use one provider without sharing it by one partition key; absent where there is no conflict.",
+            labels=(Label("provider"),),
+        ),
+        gauge(
+            "bigfleet_coordinator_partition_blocked_by",
+            "1 while a shard (~ before a removed one), or relearn, keeps domains of shared providers from moving.",
+            labels=(_SHARD,),
+        ),
+        gauge(
+            "bigfleet_coordinator_ghosts",
+            "Removed shards whose machines may still be held by them.",
+        ),
+        gauge(
+            "bigfleet_coordinator_moves",
+            "Machines in the ledger of moves between shards, by phase.",
+            labels=(Label("phase", ("releasing", "adopting", "held")),),
+        ),
+        gauge(
+            "bigfleet_coordinator_move_overdue",
+            "Moves whose current step has taken too long.",
+        ),
+        counter("bigfleet_coordinator_rebalance_passes_total", "Passes of the rebalancer."),
+        counter(
+            "bigfleet_coordinator_rebalance_flows_total",
+            "Flows between shards, by tier and outcome.",
+            labels=(Label("tier", ("1", "2", "3")), _OUTCOME),
+        ),
+        gauge(
+            "bigfleet_coordinator_rebalance_cooldowns",
+            "Pairs of shards that are cooling down.",
+        ),
+    ),
+)

@@ -7,7 +7,7 @@ Rules: coordinator 2.4, 4.1 and 13.
 from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.coordinator.core.commands import Command
 from bigfleet.coordinator.core.results import RefusalCode
 from bigfleet.coordinator.log import (
@@ -53,7 +53,7 @@ class Proposer:
         except CommandOutcomeUnknownError as error:
             self._applied["error"].inc()
             detail = f"outcome unknown, {command['kind']} may still take effect; ask, or repeat it ({error})"
-            raise RefusedError(Code.UNAVAILABLE, detail) from error
+            raise RpcRefusedError(Code.UNAVAILABLE, detail) from error
         except LogError:
             self._applied["error"].inc()
             raise

@@ -7,7 +7,7 @@ Rules: coordinator 3, 4.3, 5 and 6.
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.results import RefusalCode
 from bigfleet.coordinator.core.soft_state import ClockReading, ReportReceipt
@@ -70,7 +70,7 @@ class ReportHandler:
         command = commands.add_shard(report.shard_id, report.address, now.wall_ns)
         result = await self._proposer.propose(command, call)
         if not result["ok"] and result["refusal"] != RefusalCode.SHARD_EXISTS:
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.UNAVAILABLE, f"shard {report.shard_id} was not registered: {result['detail']}"
             )
         self._log.info("shard_registered", shard=report.shard_id, address=report.address)

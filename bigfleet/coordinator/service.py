@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from bigfleet.aio.identity import ADMIN, READONLY, Role
-from bigfleet.aio.net import Call, Code, Metadata, RefusedError
+from bigfleet.aio.net import Call, Code, Metadata, RpcRefusedError
 from bigfleet.coordinator.archive import make_archive
 from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.results import RefusalCode
@@ -209,7 +209,7 @@ def _encode_assignments(owned: dict[str, list[tuple[str, str]]]) -> bytes:
 def _require(request: object, *fields: str) -> None:
     for field in fields:
         if not getattr(request, field):
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.INVALID_ARGUMENT, f"{field}: found nothing, allowed is a text that is not empty"
             )
 
@@ -217,4 +217,4 @@ def _require(request: object, *fields: str) -> None:
 def _accepted(result: Result) -> None:
     if not result["ok"]:
         code = _CODES.get(result["refusal"], Code.UNAVAILABLE)
-        raise RefusedError(code, result["detail"])
+        raise RpcRefusedError(code, result["detail"])

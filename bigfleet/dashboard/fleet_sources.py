@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from bigfleet.dashboard.answer_cache import AnswerCache
 from bigfleet.dashboard.core.fleet_events import FleetEvents
 from bigfleet.dashboard.core.observed import FleetPicture
-from bigfleet.dashboard.metrics import CurrentValue, MetricReader
+from bigfleet.dashboard.metric_reader import CurrentValue, MetricReader
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.sources import SourceError, SourceProblem, not_wired
 from bigfleet.dashboard.watcher import Watcher

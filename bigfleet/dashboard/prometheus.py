@@ -11,7 +11,7 @@ from math import isnan
 from typing import Any, Final
 
 from bigfleet.dashboard.core.series import Labels
-from bigfleet.dashboard.metrics import RATE_WINDOW_S, WINDOW_S, CurrentValue, Trend, steps
+from bigfleet.dashboard.metric_reader import RATE_WINDOW_S, WINDOW_S, CurrentValue, Trend, steps
 from bigfleet.dashboard.sources import SourceError, SourceProblem
 
 INSTANT_S: Final = 5.0

@@ -15,7 +15,7 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.aio.clock import Clock
-from bigfleet.dashboard import metrics as names
+from bigfleet.dashboard import metric_reader as names
 from bigfleet.dashboard.core.series import MetricSample, SeriesStore
 
 EVERY_S: Final = 10.0

@@ -22,11 +22,11 @@ from bigfleet.dashboard.exports import TABLES, as_csv, as_json
 from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.guard import Admission, guard
 from bigfleet.dashboard.json_text import write_answer
-from bigfleet.dashboard.meter import Meter
 from bigfleet.dashboard.pages.frame import Frame
 from bigfleet.dashboard.pages.needs import query_of
 from bigfleet.dashboard.pages.pages import PAGES, PageNotFoundError, Pages
 from bigfleet.dashboard.parameters import ParameterError, Parameters
+from bigfleet.dashboard.request_metrics import RequestMetrics
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.dashboard.what_if import WhatIf
 from bigfleet.dashboard.what_if_requests import WhatIfRequests
@@ -39,7 +39,7 @@ class DashboardServer:
     """All that answers HTTP."""
 
     def __init__(
-        self, fleet: FleetSources, frame: Frame, what_if: WhatIf, admission: Admission, meter: Meter
+        self, fleet: FleetSources, frame: Frame, what_if: WhatIf, admission: Admission, counts: RequestMetrics
     ) -> None:
         self._fleet, self._questions = fleet, WhatIfRequests(fleet, what_if)
         self._assets, self._openapi = read_assets(), read_contract()
@@ -47,10 +47,10 @@ class DashboardServer:
         self._book = Pages(fleet, self._frame)
         self._log = structlog.get_logger("bigfleet.dashboard")
         self.app = web.Application(
-            middlewares=[meter.measured(frame.base), guard(admission, frame.base), self._explain_failures],
+            middlewares=[counts.measured(frame.base), guard(admission, frame.base), self._explain_failures],
             client_max_size=MAX_BODY,
         )
-        self._meter = meter
+        self._counts = counts
         self._mount(frame.base.rstrip("/"))
 
     def _mount(self, base: str) -> None:
@@ -123,7 +123,7 @@ class DashboardServer:
         return web.Response(text="ok\n")
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        body, kind = self._meter.exported(request.headers.get("Accept", ""))
+        body, kind = self._counts.exported(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": kind})
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
@@ -132,7 +132,7 @@ class DashboardServer:
         )
         await response.prepare(request)
         notices = self._fleet.watcher.notices()
-        self._meter.streams.inc()
+        self._counts.streams.inc()
         try:
             await response.write(b": hello\n\n")
             async for kind, what in notices:
@@ -140,7 +140,7 @@ class DashboardServer:
         except (ConnectionError, asyncio.CancelledError):
             pass  # the reader went, or the server ends
         finally:
-            self._meter.streams.dec()
+            self._counts.streams.dec()
             await notices.aclose()
         return response
 
@@ -205,7 +205,7 @@ class DashboardServer:
         try:
             response: web.StreamResponse = await handler(request)
         except SourceError as error:
-            self._meter.failed(error.trouble)
+            self._counts.failed(error.trouble)
             return web.json_response({"error": str(error)}, status=error.status)
         except ParameterError as error:
             return web.json_response({"error": str(error)}, status=400)

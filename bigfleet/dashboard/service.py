@@ -19,9 +19,9 @@ from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.series import SeriesStore
 from bigfleet.dashboard.fleet_sources import ClusterReader, FleetSources, Wiring
 from bigfleet.dashboard.guard import Admission
-from bigfleet.dashboard.meter import Meter, own_metrics
-from bigfleet.dashboard.metrics import MemoryMetrics, MetricReader
+from bigfleet.dashboard.metric_reader import MemoryMetrics, MetricReader
 from bigfleet.dashboard.pages.frame import Frame
+from bigfleet.dashboard.request_metrics import RequestMetrics, own_metrics
 from bigfleet.dashboard.scraper import Scraper, ScrapeTarget
 from bigfleet.dashboard.server import DashboardServer
 from bigfleet.dashboard.shard_reader import ShardReader
@@ -84,8 +84,8 @@ class Dashboard:
             make_reader=lambda shard_id, address: ShardReader(net, shard_id, address),
         )
         store = SeriesStore()
-        meter = Meter(metrics or own_metrics("unknown"), clock, store)
-        self._watcher.on_look = meter.looked
+        counts = RequestMetrics(metrics or own_metrics("unknown"), clock, store)
+        self._watcher.on_look = counts.looked
         self._scraper = Scraper(store, clock, self._endpoints)
         scraped = bool(options.endpoints) or options.find_endpoint is not None
         figures = options.metrics or (MemoryMetrics(store, self._now) if scraped else None)
@@ -101,7 +101,7 @@ class Dashboard:
             scrape_problems=lambda: self._scraper.problems,
         )
         frame = Frame(options.base, "", options.warnings)
-        self._server = DashboardServer(self.fleet, frame, WhatIf(clock), options.admission, meter)
+        self._server = DashboardServer(self.fleet, frame, WhatIf(clock), options.admission, counts)
         self._runner: web.AppRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0

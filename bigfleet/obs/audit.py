@@ -1,6 +1,6 @@
 """The audit file: one JSON object per line for every action that was carried out, held back or shadowed.
 
-Why: people ask afterwards who took a machine away, when and on which ground.
+Why: operators of the fleet must be able to find out who took a machine away, when and why.
 Must never: lose a record silently, wait for anything but the disk, or let a file grow without end.
 Rules: shard 23; rotation packaging 1.4; decision S13, ADR-0077. Records are appended, not synced.
 """
@@ -25,21 +25,21 @@ class Audit(Protocol):
         """Write one record; a `DiskError` says that it was lost."""
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
 
 
 class NoAudit:
     """For shards that keep no audit log."""
 
     def record(self, **fields: str | int | float) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing."""
 
 
 class AuditFile:
-    """A file of records that begins anew when it is full; `.1` is the youngest of the old ones."""
+    """A file of records that is rotated when it is full; `.1` is the newest of the old files."""
 
     def __init__(
         self,

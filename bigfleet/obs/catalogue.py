@@ -1,49 +1,113 @@
-"""Every metric of every process: the one list that collectors, reference page, boards and rules are held against.
+"""Catalogues of metrics: the names, help texts, labels and buckets that a process exports, as data.
 
-Why: a metric's name is contract. Written once, as data, it can be checked; spread over the code it drifts.
-Must never: list a metric that no process can export.
+Why: a metric's name is contract. Written once, as data, a test can hold collectors, reference page, boards and rules
+against it. Each process lists its own metrics in its `metrics` module; what every process exports is listed here.
+Must never: import the Prometheus client, or list a metric that no process can export.
 Rules: shard 21, coordinator 13, operator 8, providers 4.1, packaging 4.3.
 """
 
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from itertools import product
+
 from bigfleet.aio.identity import Role
 from bigfleet.obs.buckets import Buckets
-from bigfleet.obs.coordinator_catalogue import COORDINATOR
-from bigfleet.obs.dashboard_catalogue import DASHBOARD
-from bigfleet.obs.metric import Component, Label, Metric, Type
-from bigfleet.obs.operator_catalogue import OPERATOR, POD_CONTROLLER
-from bigfleet.obs.provider_catalogue import PROVIDER
-from bigfleet.obs.shard_catalogue import SHARD
+
+
+class MetricType(StrEnum):
+    """The Prometheus type."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Stability(StrEnum):
+    """What a user may rely on."""
+
+    CONTRACT = "contract"  # name and labels are those of the original
+    STABLE = "stable"  # ours; removed no earlier than two minor versions after a warning
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label; `values` are all values it can have, or empty when it names something of the fleet."""
+
+    name: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric."""
+
+    type: MetricType
+    name: str
+    help: str
+    labels: tuple[Label, ...] = ()
+    buckets: Buckets | None = None
+    stability: Stability = Stability.STABLE
+    # Series appear when first written instead of at 0 from the start: where most combinations stay empty, or where
+    # a 0 would be a statement (a time in 1970, a certificate that does not exist).
+    on_demand: bool = False
+    impossible: frozenset[tuple[str, ...]] = frozenset()  # label combinations that cannot occur
+
+    def __post_init__(self) -> None:
+        if (self.type is MetricType.HISTOGRAM) != (self.buckets is not None):
+            raise ValueError(f"{self.name}: a histogram has buckets and nothing else has")
+        if self.type is MetricType.COUNTER and not self.name.endswith("_total"):
+            raise ValueError(f"{self.name}: a counter's name ends in _total")
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return tuple(label.name for label in self.labels)
+
+    def fixed_series(self) -> tuple[tuple[str, ...], ...]:
+        """Return every label combination, if all labels have a fixed set of values; else none."""
+        if not self.labels or not all(label.values for label in self.labels):
+            return ()
+        combinations = product(*(label.values for label in self.labels))
+        return tuple(values for values in combinations if values not in self.impossible)
+
+
+counter = partial(Metric, MetricType.COUNTER)
+gauge = partial(Metric, MetricType.GAUGE)
+histogram = partial(Metric, MetricType.HISTOGRAM)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The metrics of one process, besides those of every process."""
+
+    component: str
+    """The process, as `bigfleet_build_info` and the logs name it."""
+    metrics: tuple[Metric, ...]
+
+
+def catalogue(
+    component: str, *, contract: tuple[Metric, ...] = (), stable: tuple[Metric, ...] = ()
+) -> Catalogue:
+    """Return the catalogue of a process from the metrics that are contract and those that are ours."""
+    fixed = (replace(metric, stability=Stability.CONTRACT) for metric in contract)
+    return Catalogue(component, (*fixed, *stable))
+
 
 EVERY_PROCESS = (
-    Metric(
-        Component.EVERY,
+    gauge(
         "bigfleet_build_info",
-        Type.GAUGE,
         "Always 1; the labels say which build this is.",
         labels=(Label("component"), Label("version"), Label("commit")),
     ),
-    Metric(
-        Component.EVERY,
+    histogram(
         "bigfleet_event_loop_lag_seconds",
-        Type.HISTOGRAM,
         "How much later than asked the event loop woke a sleeper; high when something blocks it.",
         buckets=Buckets.D,
     ),
-    Metric(
-        Component.EVERY,
+    gauge(
         "bigfleet_tls_certificate_not_after_timestamp_seconds",
-        Type.GAUGE,
         "When our certificate ends, in seconds since 1970; absent without TLS.",
         labels=(Label("role", tuple(role.value for role in Role)),),
         on_demand=True,
     ),
 )
-
-CATALOGUE: tuple[Metric, ...] = (
-    *EVERY_PROCESS, *SHARD, *COORDINATOR, *OPERATOR, *POD_CONTROLLER, *PROVIDER, *DASHBOARD,
-)  # fmt: skip
-
-
-def metrics_of(component: Component) -> tuple[Metric, ...]:
-    """Return what one process exports: its own metrics and those of every process."""
-    return tuple(metric for metric in CATALOGUE if metric.component in (component, Component.EVERY))

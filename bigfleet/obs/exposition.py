@@ -1,4 +1,4 @@
-"""The text that `/metrics` answers with.
+"""The response body of `/metrics`.
 
 Must never: export the client library's `…_created` series, which are in no catalogue and double every small counter.
 """
@@ -30,7 +30,7 @@ def metrics_text(registry: CollectorRegistry) -> Callable[[str], tuple[bytes, st
     def answer(accept: str) -> tuple[bytes, str]:
         try:
             encode, content_type = choose_encoder(accept)
-        except (ValueError, TypeError):  # a version that is no number; the scraper gets what everybody reads
+        except (ValueError, TypeError):  # a version that is no number: answer with the plain text format
             encode, content_type = choose_encoder("")
         return encode(view), content_type
 

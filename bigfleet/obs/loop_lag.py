@@ -1,7 +1,7 @@
 """Samples how late the event loop wakes a sleeper.
 
 Why: one blocking call stalls sessions, heartbeats and probes alike, and nothing else shows it.
-Must never: sleep less than a tick, or busy itself; it is there to notice work, not to add to it.
+Must never: sleep less than a tick, or do work of its own.
 Rules: packaging 4.3.
 """
 

@@ -31,14 +31,14 @@ _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def looks_secret(key: str) -> bool:
-    """Tell whether a key names a secret: one of its words does, as in `raftSecret`, `tls_key`, `tokens`."""
+    """Return whether a key names a secret: one of its words does, as in `raftSecret`, `tls_key`, `tokens`."""
     if key in _HARMLESS_KEYS:
         return False
     return any(word.lower().removesuffix("s") in _SECRET_WORDS for word in _WORD.findall(key))
 
 
 def masked(value: object) -> object:
-    """Return a value fit for a log line: secret keys masked at any depth, bytes told by their number only."""
+    """Return a value fit for a log line: secret keys masked at any depth, of bytes only their number."""
     if isinstance(value, Mapping):
         return {key: _masked_under(str(key), inner) for key, inner in value.items()}
     if isinstance(value, bytes | bytearray | memoryview):

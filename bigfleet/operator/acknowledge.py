@@ -19,10 +19,10 @@ from bigfleet.kube.events import EventRecorder, ObjectReference
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.model.times import rfc3339_of_ns
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.refusal import RequestRefusal
 from bigfleet.operator.core.request_status import RequestView, acknowledged_status, refused_status
-from bigfleet.operator.metrics import OperatorMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Acknowledger:
         events: EventRecorder,
         *,
         clock: Clock,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
         concurrency: int,
     ) -> None:
         self._client, self._caches, self._events = client, caches, events
@@ -104,7 +104,9 @@ class Acknowledger:
             if key not in self._writing:
                 return _Job(key, view)
         if self._began_s is not None and not self._writing:
-            self._metrics.observe("acknowledge_duration_seconds", monotonic_s(self._clock) - self._began_s)
+            self._metrics.histogram("bigfleet_operator_acknowledge_duration_seconds").observe(
+                monotonic_s(self._clock) - self._began_s
+            )
             self._began_s = None
         return None
 
@@ -127,7 +129,7 @@ class Acknowledger:
             self._record_refusal(job, found)
         else:
             self._refusals_written.pop(job.key, None)
-            self._metrics.count("acknowledged_total")
+            self._metrics.counter("bigfleet_operator_acknowledged_total").inc()
 
     def _record_refusal(self, job: _Job, refusal: RequestRefusal) -> None:
         # Remembered too: a definition without conditions prunes them, and every roll-up would write the refusal again.

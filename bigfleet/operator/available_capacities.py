@@ -16,11 +16,11 @@ from bigfleet.kube.merge_patch import difference, quantities_by_value
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, ObjectKey
 from bigfleet.kube.write_retry import WriteRetry
 from bigfleet.model.frames import CapacityHint
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.hints import hint_spec
 from bigfleet.operator.core.names import HINT_PREFIX, hint_name
 from bigfleet.operator.core.views import CapacityView, capacity_view
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.rollup_loop import RollupLoop
 from bigfleet.operator.task_queues import TaskQueues
 from bigfleet.operator.unconfirmed_writes import UnconfirmedWrites
@@ -40,7 +40,7 @@ class AvailableCapacities:
         *,
         clock: Clock,
         retry: WriteRetry,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
         patience_s: float,
     ) -> None:
         self._client, self._caches, self._rollups = client, caches, rollups
@@ -117,7 +117,9 @@ class AvailableCapacities:
             fresh = capacity_view(await self._client.get(AVAILABLE_CAPACITIES, key))
             if fresh.uid == uid:
                 await self._client.delete(AVAILABLE_CAPACITIES, key, uid=uid)
-                self._metrics.count("orphans_deleted_total", kind=AVAILABLE_CAPACITIES.kind)
+                self._metrics.counter(
+                    "bigfleet_operator_orphans_deleted_total", kind=AVAILABLE_CAPACITIES.kind
+                ).inc()
         except NotFoundError:
             pass
         except KubeError as error:

@@ -27,7 +27,6 @@ from bigfleet.operator.drains.cordons import Cordons
 from bigfleet.operator.drains.drains import Drain, Drains
 from bigfleet.operator.drains.reclaims import Reclaims
 from bigfleet.operator.events import ReclaimEvents
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import READY_WITHOUT_SESSION_S, OperatorOptions
 from bigfleet.operator.rollup_loop import RollupLoop
 from bigfleet.operator.session.reconnect import keep_sessions
@@ -61,13 +60,13 @@ class ClusterOperator:
         self._options, self._clock, self._rng = options, clock, rng
         self._net, self._renderer, self._on_synced = net, renderer, on_synced
         self._log = structlog.get_logger("bigfleet.operator")
-        self._metrics = counts = OperatorMetrics(metrics, clock)
+        self._metrics = counts = metrics
         self.caches = caches = OperatorCaches(client, clock, rng, reflector_policy)
         self.state = SessionState(clock, counts)
         self._recorder = EventRecorder(client, _COMPONENT, clock=clock, host=host)
         retry = WriteRetry(clock, rng.stream("writes"))
         cordons = Cordons(client, caches, counts)
-        writer = UpcomingNodeWriter(client, caches, counts)
+        writer = UpcomingNodeWriter(client, caches, clock, counts)
         self.drains = Drains(client, clock=clock, metrics=counts, on_ended=self._drain_ended)
         self._reclaims = Reclaims(
             caches,
@@ -184,7 +183,7 @@ class ClusterOperator:
     async def _show_ages(self) -> NoReturn:
         while True:
             for kind, age_s in self.caches.ages():
-                self._metrics.set("cache_age_seconds", age_s, kind=kind)
+                self._metrics.gauge("bigfleet_operator_cache_age_seconds", kind=kind).set(age_s)
             await self._clock.sleep(_AGES_S)
 
 

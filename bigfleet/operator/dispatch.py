@@ -10,11 +10,11 @@ import structlog
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.model.frames import CapacityHint, NodeStateUpdate, ReclaimAck, ReclaimOrder
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.available_capacities import AvailableCapacities
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.drains.drains import Drains
 from bigfleet.operator.drains.reclaims import Reclaims
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import HANDLERS, OperatorOptions
 from bigfleet.operator.session.uplink import Uplink
 from bigfleet.operator.task_queues import TaskQueues
@@ -45,7 +45,7 @@ class TaskDispatcher:
         drains: Drains,
         hints: AvailableCapacities,
         clock: Clock,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
     ) -> None:
         self._options, self._caches, self._states, self._reclaims = options, caches, states, reclaims
         self._drains, self._hints, self._clock = drains, hints, clock

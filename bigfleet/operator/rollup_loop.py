@@ -15,12 +15,12 @@ from bigfleet.aio.net import MAX_MESSAGE_BYTES
 from bigfleet.kube.event_reasons import NOT_REPORTED
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.errors import BigFleetError
+from bigfleet.obs.metrics import Metrics, timed
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.contribution import Contribution
 from bigfleet.operator.core.request_status import RequestView
 from bigfleet.operator.core.rollup import RollupBuilder
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.wire.operator_frames import RollupWriter
 
@@ -46,7 +46,7 @@ class RollupLoop:
         acknowledger: Acknowledger,
         *,
         clock: Clock,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
         interval_s: float,
     ) -> None:
         self._cluster, self._caches, self._acknowledger = cluster, caches, acknowledger
@@ -67,7 +67,7 @@ class RollupLoop:
             await self._clock.sleep(max(left_s, 0.0))
 
     async def _tick(self, uplink: Uplink) -> None:
-        with self._metrics.timed("rollup_duration_seconds"):
+        with timed(self._clock, self._metrics.histogram("bigfleet_operator_rollup_duration_seconds")):
             with self._phase("list"):
                 requests = self._caches.requests.snapshot()
             with self._phase("build"):
@@ -76,7 +76,10 @@ class RollupLoop:
                 uplink.offer_rollup(prepared)
 
     def _phase(self, name: str) -> AbstractContextManager[None]:
-        return self._metrics.timed("rollup_phase_duration_seconds", phase=name)
+        return timed(
+            self._clock,
+            self._metrics.histogram("bigfleet_operator_rollup_phase_duration_seconds", phase=name),
+        )
 
     async def _build(self, requests: Mapping[ObjectKey, RequestView]) -> PreparedRollup:
         builder, skipped = RollupBuilder(), dict.fromkeys(NOT_REPORTED, 0)
@@ -100,7 +103,7 @@ class RollupLoop:
                 await self._clock.sleep(0)
         self.fingerprints = frozenset(fingerprints)
         for reason, count in skipped.items():
-            self._metrics.set("capacity_requests_skipped", count, reason=reason)
+            self._metrics.gauge("bigfleet_operator_capacity_requests_skipped", reason=reason).set(count)
         frame = writer.frame()
         if len(frame) > MAX_MESSAGE_BYTES:
             # If sent, it would end this session and every later one.

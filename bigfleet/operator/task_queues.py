@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from bigfleet.kube.errors import KubeError
-from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.obs.metrics import Metrics
 
 Task = TypeVar("Task")
 
@@ -28,7 +28,7 @@ class TaskQueues(Generic[Task]):
         self,
         handle: Handle[Task],
         permits: asyncio.Semaphore,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
         *,
         newest_only: tuple[type, ...],
     ) -> None:
@@ -85,11 +85,11 @@ class TaskQueues(Generic[Task]):
     async def _permit(self) -> Any:
         # Any: an asynchronous iterator of nothing, as the decorator wants it.
         async with self._permits:
-            self._metrics.add("dispatch_inflight", 1)
+            self._metrics.gauge("bigfleet_operator_dispatch_inflight").inc()
             try:
                 yield
             finally:
-                self._metrics.add("dispatch_inflight", -1)
+                self._metrics.gauge("bigfleet_operator_dispatch_inflight").dec()
 
     async def _run(self, key: str, task: Task) -> None:
         name = type(task).__name__

@@ -31,8 +31,6 @@ from bigfleet.podcontroller.request_writer import RequestWriter
 COMPONENT: Final = "bigfleet-unschedulable-pod-controller"
 ORPHAN_GRACE_S: Final = 60.0
 """How long a request may exist without its pod: the garbage collector is faster, and the event of the pod may be late."""
-_RECONCILES: Final = "bigfleet_unschedulable_pod_controller_reconciles_total"
-_INEXACT: Final = "bigfleet_unschedulable_pod_controller_inexact_total"
 _STEPS_PER_TURN: Final = 500
 
 
@@ -216,8 +214,10 @@ class PodController:
 
     def _report_inexact(self, pod: PodView) -> None:
         for reason in pod.inexact:
-            self._metrics.counter(_INEXACT, reason=reason.value).inc()
+            self._metrics.counter(
+                "bigfleet_unschedulable_pod_controller_inexact_total", reason=reason.value
+            ).inc()
         self._events.warn(pod)
 
     def _count(self, outcome: str) -> None:
-        self._metrics.counter(_RECONCILES, outcome=outcome).inc()
+        self._metrics.counter("bigfleet_unschedulable_pod_controller_reconciles_total", outcome=outcome).inc()

@@ -16,7 +16,6 @@ from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Channel
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.logs import build_logger
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.kit.backend import Backend
@@ -24,6 +23,7 @@ from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import StateStore
+from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.providerkit.scripted import MemoryStore
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
@@ -54,7 +54,7 @@ class VirtualProvider:
         self._caller = self._network.host("caller", identity)
         self._log = StringIO()
         self._registry = CollectorRegistry()
-        self._metrics = Metrics(Component.PROVIDER, self._registry, version="test", commit="test")
+        self._metrics = Metrics(PROVIDER_METRICS, self._registry, version="test", commit="test")
         self.kit = self._kit()
         self.client = self.another_client()
 

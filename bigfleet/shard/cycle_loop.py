@@ -19,6 +19,7 @@ from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.resources import ZERO
+from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.actuation import Actuation, Mode
 from bigfleet.shard.core.attribution import attribution_lines
 from bigfleet.shard.core.held_off import HoldOffs
@@ -29,7 +30,7 @@ from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
 from bigfleet.shard.core.views import CycleFacts, CycleView
 from bigfleet.shard.dispatch import DRY_RUN, SUPPRESSED, Dispatch
 from bigfleet.shard.ingest import Ingest
-from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.metrics import show_shortfalls
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.planning import Answer, Planning, Question, configured_by_cluster
 from bigfleet.shard.reconciler import Reconciler
@@ -59,7 +60,7 @@ class CycleLoop:
         dispatch: Dispatch,
         actuation: Actuation,
         hold_offs: HoldOffs,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         clock: Clock,
         steady: SteadyWall,
@@ -95,7 +96,7 @@ class CycleLoop:
                 failures = 0
             except Exception as error:
                 failures += 1
-                self._metrics.cycle_failures.inc()
+                self._metrics.counter("bigfleet_shard_cycle_failures_total").inc()
                 self._log.exception("cycle_failed", cycle=self.number, in_a_row=failures)
                 if failures >= self._options.failed_cycles_in_a_row:
                     raise CyclesFailedError(
@@ -123,7 +124,7 @@ class CycleLoop:
         began_s = self._now_s()
         phases_s: dict[str, float] = {}
         mode = self._actuation.mode
-        self._metrics.paused.set(mode is Mode.PAUSED)
+        self._metrics.gauge("bigfleet_shard_actuation_paused").set(mode is Mode.PAUSED)
         reconciled = await self._reconciler.reconcile() if listing else False
         phases_s["reconcile"] = self._now_s() - began_s
 
@@ -198,10 +199,10 @@ class CycleLoop:
             actions, self._options.reclaim_cap_fraction, configured_by_cluster(question.snapshot)
         )
         if capped:
-            self._metrics.capped.inc(capped)
+            self._metrics.counter("bigfleet_shard_reclaims_capped_total").inc(capped)
             self._log.warning("reclaims_capped", cycle=self.number, capped=capped)
         actions, deferred = cap_actions(actions, self._options.max_actions_per_cycle)
-        self._metrics.deferred.inc(deferred)
+        self._metrics.counter("bigfleet_shard_actions_deferred_total").inc(deferred)
         verdicts = decision.verdicts
         offered = await self._dispatch.offer(
             Order(action, None if action.need is None else verdicts[action.need].need) for action in actions
@@ -220,9 +221,9 @@ class CycleLoop:
             self._log.warning("actions_suppressed", cycle=self.number, count=len(actions))
         for place, action in enumerate(actions, start=1):
             if paused:
-                self._metrics.suppressed(action.kind)
+                self._metrics.counter("bigfleet_shard_actions_suppressed_total", kind=action.kind.value).inc()
             else:
-                self._metrics.dry_run(action.kind)
+                self._metrics.counter("bigfleet_shard_actions_dryrun_total", kind=action.kind.value).inc()
                 self._log.info(
                     "dry_run",
                     kind=action.kind.value,
@@ -260,7 +261,7 @@ class CycleLoop:
                     offered = offered + question.snapshot.shapes[number].capacity
             unmet.append(Unmet(need, need.total - (need.total - offered)))
         count = len(decision.actions) - len(kept)
-        self._metrics.held_off.inc(count)
+        self._metrics.counter("bigfleet_shard_acquisitions_held_off_total").inc(count)
         return kept, unmet, count
 
     # Taking notes
@@ -286,18 +287,20 @@ class CycleLoop:
 
     def _measure(self, view: CycleView, answer: Answer) -> None:
         metrics = self._metrics
-        metrics.inventory(answer.inventory)
-        metrics.demand(self._ingest.rows_by_bucket)
-        metrics.shortfalls(view.shortfalls)
+        metrics.replace("bigfleet_shard_inventory_machines", answer.inventory)
+        demand = {(bucket,): rows for bucket, rows in self._ingest.rows_by_bucket.items()}
+        metrics.replace("bigfleet_shard_demand_machines", demand)
+        show_shortfalls(metrics, view.shortfalls)
         acquired = {action.need for action in answer.decision.actions if action.kind in ACQUIRES}
-        metrics.proposals(len(acquired))
+        # With one deciding thread no proposal ever conflicts.
+        metrics.counter("bigfleet_shard_phase1_occ_proposals_total", outcome="committed").inc(len(acquired))
         if view.shortfalls:
             first = [entry.profile.fingerprint for entry in view.shortfalls[:3]]
             self._log.warning("shortfalls", cycle=view.number, count=len(view.shortfalls), first=first)
         if self.number > self._options.metrics_warmup_cycles:
-            metrics.cycle.observe(view.facts.duration_s)
+            metrics.histogram("bigfleet_shard_cycle_duration_seconds").observe(view.facts.duration_s)
             for phase, seconds in view.facts.phases_s.items():
-                metrics.phase(phase, seconds)
+                metrics.histogram("bigfleet_shard_cycle_phase_duration_seconds", phase=phase).observe(seconds)
 
     def _now_s(self) -> float:
         return monotonic_s(self._clock)

@@ -18,10 +18,10 @@ from bigfleet.aio.disk import DiskError
 from bigfleet.model.action import Action
 from bigfleet.model.machine import STABLE_STATES
 from bigfleet.obs.audit import Audit
+from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.actuation import Actuation, Mode
 from bigfleet.shard.core.orders import ACQUIRES, STARTS_IN, Order, Outcome
 from bigfleet.shard.executor import Executor, Slot
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.stock import Stock
 
 _SLICE = 500  # orders looked at between two turns of the event loop
@@ -48,7 +48,7 @@ class Dispatch:
         concurrency: int,
         actuation: Actuation,
         audit: Audit,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         clock: Clock,
         cycle: Callable[[], int],
@@ -104,14 +104,14 @@ class Dispatch:
             self._offer(order, offered)
             if not place % _SLICE:
                 await self._clock.sleep(0)
-        self._metrics.deduped.inc(offered.deduped)
-        self._metrics.dropped.inc(offered.dropped)
-        self._metrics.queue_depth.set(self.queued)
+        self._metrics.counter("bigfleet_shard_actions_deduped_total").inc(offered.deduped)
+        self._metrics.counter("bigfleet_shard_actions_dropped_total").inc(offered.dropped)
+        self._metrics.gauge("bigfleet_shard_action_queue_depth").set(self.queued)
         self._wake_when_half_empty()
         return offered
 
     def _offer(self, order: Order, offered: Offered) -> None:
-        self._metrics.action(order.kind)
+        self._metrics.counter("bigfleet_shard_actions_total", kind=order.kind.value).inc()
         machine_id = order.machine_id
         state = self._stock.inventory.state_of(machine_id)
         stale = state is not None and state is not STARTS_IN[order.kind]
@@ -148,7 +148,7 @@ class Dispatch:
                 outcome=outcome,
             )
         except DiskError as error:
-            self._metrics.audit_lost.inc()
+            self._metrics.counter("bigfleet_shard_audit_write_errors_total").inc()
             if self._actuation.audited(written=False):
                 self._log.error("audit_lost", problem=str(error))
         else:
@@ -196,7 +196,7 @@ class Dispatch:
                 self._carry_out(order), name=f"execute {order.machine_id}"
             )
             self._tasks[task] = None
-            self._metrics.in_flight.set(len(self._tasks))
+            self._metrics.gauge("bigfleet_shard_execute_inflight").set(len(self._tasks))
             task.add_done_callback(self._ended)
 
     async def _carry_out(self, order: Order) -> None:
@@ -219,13 +219,13 @@ class Dispatch:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(task, None)
-        self._metrics.in_flight.set(len(self._tasks))
-        self._metrics.queue_depth.set(self.queued)
+        self._metrics.gauge("bigfleet_shard_execute_inflight").set(len(self._tasks))
+        self._metrics.gauge("bigfleet_shard_action_queue_depth").set(self.queued)
         self._wake_when_half_empty()
 
     async def _run(self, order: Order, slot: Slot) -> None:
         if self._actuation.mode is Mode.PAUSED:  # since it was queued
-            self._metrics.suppressed(order.kind)
+            self._metrics.counter("bigfleet_shard_actions_suppressed_total", kind=order.kind.value).inc()
             self.note(order.action, SUPPRESSED)
             return
         try:
@@ -233,7 +233,9 @@ class Dispatch:
         except Exception:
             self._log.exception("execution_defect", machine=order.machine_id, kind=order.kind.value)
             outcome = Outcome.OTHER
-        self._metrics.outcome(order.kind, outcome)
+        self._metrics.counter(
+            "bigfleet_shard_action_execute_outcomes_total", kind=order.kind.value, outcome=outcome.value
+        ).inc()
         if outcome is not Outcome.SUCCESS:
             self._note_unsettled(order.machine_id)
             self._log.info(

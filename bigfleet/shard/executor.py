@@ -16,6 +16,7 @@ from bigfleet.aio.host import Host
 from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import IllegalTransitionError, UnknownMachineError
 from bigfleet.model.machine import Machine, MachineState
+from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.errors import (
@@ -48,7 +49,6 @@ from bigfleet.shard.core.lifecycle import (
     Write,
 )
 from bigfleet.shard.core.orders import Order, Outcome
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.session import SessionGoneError
 from bigfleet.shard.sessions import Sessions
@@ -102,7 +102,7 @@ class Executor:
         actuation: Actuation,
         hold_offs: HoldOffs,
         first_seen: FirstSeen,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         clock: Clock,
         steady: SteadyWall,
@@ -155,7 +155,7 @@ class Executor:
         if before.state is not after.state:
             self._observe(run, before.state, after)
         elif after.state is MachineState.CONFIGURING:
-            self._metrics.configure.observe(
+            self._metrics.histogram("bigfleet_shard_configure_phase_seconds").observe(
                 self._now_s() - run.entered_s
             )  # an asynchronous provider accepted
         self._sessions.tell(after, before.cluster)
@@ -163,7 +163,7 @@ class Executor:
     def _observe(self, run: _Run, before: MachineState, after: Machine) -> None:
         now_s = self._now_s()
         if before is MachineState.CONFIGURING and after.state is MachineState.CONFIGURED:
-            self._metrics.configure.observe(now_s - run.entered_s)
+            self._metrics.histogram("bigfleet_shard_configure_phase_seconds").observe(now_s - run.entered_s)
             self.configured(after)
         run.entered_s = now_s
 
@@ -173,7 +173,7 @@ class Executor:
             machine.cluster, machine.assigned.fingerprint, self._steady.now_s()
         )
         if waited_s is not None:
-            self._metrics.provisioning.observe(waited_s)
+            self._metrics.histogram("bigfleet_shard_provisioning_latency_seconds").observe(waited_s)
 
     def _instruct(self, order: Order, machine: Machine) -> None:
         session = self._sessions.get(order.cluster)
@@ -224,7 +224,9 @@ class Executor:
         except SessionGoneError:
             return BlobFailed(BlobProblem.STOPPING if self._stopping() else BlobProblem.SESSION_GONE)
         finally:
-            self._metrics.blob.observe(self._now_s() - asked_s)
+            self._metrics.histogram("bigfleet_shard_request_bootstrap_seconds").observe(
+                self._now_s() - asked_s
+            )
         fingerprint = need.profile.fingerprint
         if blob.error:
             self._hold_offs.failed(need.cluster, fingerprint, blob.error, self._steady.now_s())
@@ -260,16 +262,18 @@ class Executor:
         except BadAnswerError as error:
             self._note_answer(fenced=False)
             if error.cause is not None:
-                self._metrics.machine_rejected(rejection_reason(error.cause))
+                self._metrics.counter(
+                    "bigfleet_shard_machines_rejected_total", reason=rejection_reason(error.cause)
+                ).inc()
             self._log.error("ack_rejected", call=error.call, machine=error.machine_id, problem=error.detail)
             return AckUnreadable(error.detail)
         except ProviderError as error:
             return self._refused(error)
         self._note_answer(fenced=False)
         if call.kind is OperationKind.DRAIN:
-            self._metrics.drain.observe(self._now_s() - began_s)
+            self._metrics.histogram("bigfleet_shard_drain_phase_seconds").observe(self._now_s() - began_s)
         elif call.kind is OperationKind.DELETE:
-            self._metrics.idle_releases.inc()
+            self._metrics.counter("bigfleet_shard_idle_releases_total").inc()
         return Acked(record)
 
     async def _send(self, run: _Run, call: Call, left_s: float) -> Machine:
@@ -301,7 +305,7 @@ class Executor:
 
     def _note_answer(self, *, fenced: bool) -> None:
         if self._actuation.answered(fenced=fenced):
-            self._metrics.self_paused.set(1)
+            self._metrics.gauge("bigfleet_shard_self_paused").set(1)
             self._log.error("self_paused", why=self._actuation.not_ready()[0])
 
     def _illegal(self, run: _Run, error: IllegalTransitionError) -> Outcome:

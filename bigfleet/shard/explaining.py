@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide
 from bigfleet.explain.changes import Proposal, propose
@@ -113,7 +113,7 @@ class Explainer:
         if key is not None:
             place = opened.place_of(key)
             if place is None:
-                raise RefusedError(
+                raise RpcRefusedError(
                     Code.NOT_FOUND, f"no need {key.cluster}/{key.group} of this profile in this cycle"
                 )
         else:

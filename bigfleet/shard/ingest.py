@@ -14,9 +14,9 @@ from bigfleet.aio.clock import SteadyWall
 from bigfleet.model.buckets import ALL_BUCKETS, label_of
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.needs_table import NeedsTable
+from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.rollup_guard import RollupGuard
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.wire.rollups import Rollup
 
 
@@ -29,7 +29,7 @@ class Ingest:
         guard: RollupGuard,
         first_seen: FirstSeen,
         steady: SteadyWall,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         wake: Callable[[], None],
     ) -> None:
@@ -47,7 +47,7 @@ class Ingest:
 
     def refused(self, cluster: str, error: InvalidFieldError) -> None:
         """A roll-up could not be read: the last good demand stays."""
-        self._metrics.rollup_rejected(cluster)
+        self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=cluster).inc()
         self._log.error("rollup_rejected", cluster=cluster, problem=str(error))
 
     def take(self, rollup: Rollup) -> None:
@@ -60,7 +60,7 @@ class Ingest:
         accepts = self._guard.accepts(cluster, rows)
         held = self._guard.held(cluster)
         if held or held_before:
-            self._metrics.rollup_held(cluster, held)
+            self._metrics.gauge("bigfleet_shard_rollup_quarantined", cluster=cluster).set(held)
         if not accepts:
             self._log.warning(
                 "rollup_held", cluster=cluster, rows=rows, accepted_rows=accepted_before, held=held

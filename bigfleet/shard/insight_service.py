@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from bigfleet.aio.identity import ADMIN, READONLY
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.aio.service import BoundService
 from bigfleet.document.pieces import situation_pieces
 from bigfleet.insight.v1 import insight_pb2 as pb
@@ -190,7 +190,9 @@ class InsightService:
         view = self._completed()
         row = view.snapshot.row_of(request.machine)
         if row is None:
-            raise RefusedError(Code.NOT_FOUND, f"no machine {request.machine[:80]!r} in cycle {view.number}")
+            raise RpcRefusedError(
+                Code.NOT_FOUND, f"no machine {request.machine[:80]!r} in cycle {view.number}"
+            )
         explained: Explained | None = None
         if not request.quick:
             explained = await self._explainer.machine(view, request.machine)
@@ -236,7 +238,7 @@ class InsightService:
     def _completed(self) -> CycleView:
         view = self._views.last_cycle()
         if view is None:
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.FAILED_PRECONDITION,
                 "the shard has completed no cycle yet; ask again once it is ready",
             )
@@ -253,10 +255,10 @@ class InsightService:
             answer.history.add(cycle=past.cycle, reason=past.reason)
 
 
-def _told_as(error: InvalidFieldError) -> RefusedError:
+def _told_as(error: InvalidFieldError) -> RpcRefusedError:
     """What names nothing is not found; what names several is a bad question."""
     several = error.allowed.startswith("the number of one of the needs it names")
-    return RefusedError(Code.INVALID_ARGUMENT if several else Code.NOT_FOUND, str(error))
+    return RpcRefusedError(Code.INVALID_ARGUMENT if several else Code.NOT_FOUND, str(error))
 
 
 def _offset(token: str) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.obs.metrics import Metrics
 from bigfleet.wire.listing import SkippedMetadata
 from bigfleet.wire.metadata import PREFIX
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 40
 class MetadataNotes:
     """What was told already, so that it is told once."""
 
-    def __init__(self, metrics: ShardMetrics, log: FilteringBoundLogger) -> None:
+    def __init__(self, metrics: Metrics, log: FilteringBoundLogger) -> None:
         self._metrics, self._log = metrics, log
         self._told: dict[str, Mapping[str, str]] = {}
 
@@ -41,7 +41,9 @@ class MetadataNotes:
             self._told[record.machine_id] = record.values
             told += 1
             for key, value in new.items():
-                self._metrics.metadata_skipped(key.removeprefix(PREFIX))
+                self._metrics.counter(
+                    "bigfleet_shard_metadata_skipped_total", key=key.removeprefix(PREFIX)
+                ).inc()
                 if told <= LOGGED:
                     self._log.warning(
                         "metadata_skipped", machine=record.machine_id, entry=key, found=value[:_SHOWN]

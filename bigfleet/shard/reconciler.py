@@ -17,13 +17,13 @@ from bigfleet.aio.clock import Clock, SteadyWall, timeout
 from bigfleet.model.errors import InvalidFieldError, UnknownMachineError
 from bigfleet.model.inventory import Inventory, Rows
 from bigfleet.model.machine import TRANSITIONS, Machine, MachineState
+from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.errors import ListTooLargeError, NoSuchMachineError, ProviderError
 from bigfleet.shard.core.listing_guard import ListingGuard
 from bigfleet.shard.core.reconcile import Change, Disputes, judge, vanished
 from bigfleet.shard.dispatch import Dispatch
 from bigfleet.shard.metadata_notes import MetadataNotes
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.sessions import Sessions
 from bigfleet.shard.stock import Stock
@@ -56,7 +56,7 @@ class Reconciler:
         provider: ProviderClient,
         dispatch: Dispatch,
         sessions: Sessions,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         clock: Clock,
         steady: SteadyWall,
@@ -97,7 +97,9 @@ class Reconciler:
                 raise
             self._log.warning("reconcile_failed", problem=str(error))
             return False
-        self._metrics.reconciled_at.set(self._steady.now_s())
+        self._metrics.gauge("bigfleet_shard_last_reconcile_success_timestamp_seconds").set(
+            self._steady.now_s()
+        )
         if not self.done_once:
             self.done_once = True
             self._log.info("first_reconcile", machines=len(self._stock.inventory))
@@ -171,7 +173,7 @@ class Reconciler:
             counted += 1
             field = record.error.field.rpartition(".")[2]
             reason = rejection_reason(type(record.error)(field, record.error.found, record.error.allowed))
-            self._metrics.machine_rejected(reason)
+            self._metrics.counter("bigfleet_shard_machines_rejected_total", reason=reason).inc()
             if counted <= _LOGGED:
                 self._log.warning(
                     "record_rejected", machine=record.machine_id, problem=str(record.error), reason=reason
@@ -233,7 +235,7 @@ class Reconciler:
             return False
         if local.state is reported.state:
             return True
-        self._metrics.disputed.inc()
+        self._metrics.counter("bigfleet_shard_disputed_reports_total").inc()
         self._log.warning(
             "report_disputed", machine=local.id, known=local.state.label, reported=reported.state.label
         )
@@ -243,7 +245,7 @@ class Reconciler:
         inventory, after, now = self._stock.inventory, change.machine, self._steady.now_s()
         if change.adopted:
             inventory.adopt(after, now)
-            self._metrics.adopted.inc()
+            self._metrics.counter("bigfleet_shard_adopted_reports_total").inc()
             self._log.warning(
                 "report_adopted",
                 machine=after.id,
@@ -263,7 +265,7 @@ class Reconciler:
         await self._stock.free()
         missing = self._stock.inventory.missing_from(seen)
         believed = self._guard.believes(known, len(missing))
-        self._metrics.listings_held.set(self._guard.held)
+        self._metrics.gauge("bigfleet_shard_listings_held").set(self._guard.held)
         if not believed:
             self._log.error("listing_held", known=known, missing=len(missing), held=self._guard.held)
             return

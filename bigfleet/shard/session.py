@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
 from bigfleet.aio.ids import Ids
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.outbox import Outbox, OutboxFullError
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import Machine
@@ -36,7 +36,7 @@ class Session:
     def __init__(self, cluster: str, *, clock: Clock, ids: Ids, outbox_limit: int) -> None:
         self.cluster, self._clock, self._ids = cluster, clock, ids
         self.outbox = Outbox(outbox_limit)
-        self.ended: asyncio.Future[RefusedError] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[RpcRefusedError] = asyncio.get_running_loop().create_future()
         self.resync_due = True
         """Whether the operator has yet to be told, with the end mark, of all machines it has."""
         self._waiting: dict[str, asyncio.Future[Blob]] = {}
@@ -46,7 +46,7 @@ class Session:
     def is_open(self) -> bool:
         return not self.ended.done()
 
-    def end(self, why: RefusedError) -> None:
+    def end(self, why: RpcRefusedError) -> None:
         """Let the stream end with a status; whoever waits for an answer is told at once. The first reason counts."""
         if not self.ended.done():
             self.ended.set_result(why)
@@ -66,7 +66,7 @@ class Session:
         try:
             self.outbox.put(frame, supersedes)
         except OutboxFullError as error:
-            self.end(RefusedError(Code.RESOURCE_EXHAUSTED, str(error)))
+            self.end(RpcRefusedError(Code.RESOURCE_EXHAUSTED, str(error)))
 
     def tell(self, machine: Machine) -> None:
         """Queue the state of a machine; a newer one takes the place of an older one."""

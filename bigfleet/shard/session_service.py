@@ -15,11 +15,11 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.identity import SCHEME, Role
 from bigfleet.aio.ids import Ids
-from bigfleet.aio.net import Call, Code, IdentityRefusedError, RefusedError, RpcError, ServerStream
+from bigfleet.aio.net import Call, Code, IdentityRefusedError, RpcError, RpcRefusedError, ServerStream
 from bigfleet.aio.service import BoundService, ServiceSpec
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.ingest import Ingest
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.session import Session
 from bigfleet.shard.sessions import Sessions
 from bigfleet.v1alpha1 import shard_pb2 as pb
@@ -52,7 +52,7 @@ class SessionService:
         *,
         clock: Clock,
         ids: Ids,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         outbox_limit: int,
         may_open: Callable[[], bool],
@@ -88,7 +88,7 @@ class SessionService:
         finally:
             # First, so that nobody else begins to wait for an answer on it.
             self._sessions.remove(session)
-            session.end(RefusedError(Code.UNAVAILABLE, "the session ended"))
+            session.end(RpcRefusedError(Code.UNAVAILABLE, "the session ended"))
             for part in (*parts, *lane.tasks):
                 part.cancel()
             await asyncio.wait(parts)
@@ -98,14 +98,14 @@ class SessionService:
         """Log how the session ended; raise the status the peer is owed, if any."""
         for part in parts:
             error = None if part.cancelled() else part.exception()
-            if isinstance(error, RefusedError):
+            if isinstance(error, RpcRefusedError):
                 self._log.warning("session_refused", cluster=session.cluster, why=error.detail)
                 raise error
             if error is not None and not isinstance(error, RpcError):
                 raise error
         why = session.ended.result()
         if why.code is Code.RESOURCE_EXHAUSTED:
-            self._metrics.overflowed.inc()
+            self._metrics.counter("bigfleet_shard_session_overflows_total").inc()
             self._log.error("session_overflowed", cluster=session.cluster, why=why.detail)
         else:
             self._log.info("session_ended", cluster=session.cluster, why=why.detail)
@@ -116,13 +116,13 @@ class SessionService:
         """The cluster that a stream is for, by its first frame and its certificate."""
         first = await stream.receive()
         if not isinstance(first, Hello) or not first.cluster:
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.INVALID_ARGUMENT, "the first frame of a session must be Hello with a cluster id"
             )
         cluster, peer = first.cluster, call.peer
         holder = None if peer.identity is None else (peer.identity.role, peer.identity.id)
         if peer.secured and holder != (Role.CLUSTER, cluster):
-            self._metrics.identity_rejected.inc()
+            self._metrics.counter("bigfleet_shard_session_identity_rejected_total").inc()
             presented = str(peer.identity) if peer.identity else peer.problem
             self._log.error(
                 "session_identity_rejected", cluster=cluster, peer=peer.address, presented=presented
@@ -131,7 +131,7 @@ class SessionService:
                 f"this session is for {SCHEME}cluster/{cluster}; presented: {presented}"
             )
         if not self._may_open():
-            raise RefusedError(Code.UNAVAILABLE, "the shard is stopping")
+            raise RpcRefusedError(Code.UNAVAILABLE, "the shard is stopping")
         return cluster
 
     async def _receive(self, session: Session, stream: Stream, lane: "_RollupLane") -> None:
@@ -149,7 +149,7 @@ class SessionService:
                         )
                 case Hello():
                     if frame.cluster != session.cluster:
-                        raise RefusedError(
+                        raise RpcRefusedError(
                             Code.INVALID_ARGUMENT,
                             f"Hello for {frame.cluster!r} on the session of {session.cluster!r}",
                         )

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine
-from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.session import Session
 from bigfleet.shard.stock import Stock
 from bigfleet.wire import session_frames
@@ -28,7 +28,7 @@ class Sessions:
         stock: Stock,
         *,
         clock: Clock,
-        metrics: ShardMetrics,
+        metrics: Metrics,
         log: FilteringBoundLogger,
         acknowledge: Callable[[str], bytes],
     ) -> None:
@@ -60,19 +60,21 @@ class Sessions:
         """Make it the session of its cluster; one that was there ends."""
         before = self._open.get(session.cluster)
         self._open[session.cluster] = session
-        self._metrics.session("installed" if before is None else "replaced")
-        self._metrics.sessions.set(len(self._open))
+        self._metrics.counter(
+            "bigfleet_shard_session_lifecycle_total", event="installed" if before is None else "replaced"
+        ).inc()
+        self._metrics.gauge("bigfleet_shard_active_sessions").set(len(self._open))
         if before is not None:
             self._left.add(session.cluster)
-            before.end(RefusedError(Code.ABORTED, "a newer session of this cluster took over"))
+            before.end(RpcRefusedError(Code.ABORTED, "a newer session of this cluster took over"))
 
     def remove(self, session: Session) -> None:
         """The stream ended; a newer session of the cluster stays."""
         if self._open.get(session.cluster) is session:
             del self._open[session.cluster]
             self._left.add(session.cluster)
-            self._metrics.session("removed")
-            self._metrics.sessions.set(len(self._open))
+            self._metrics.counter("bigfleet_shard_session_lifecycle_total", event="removed").inc()
+            self._metrics.gauge("bigfleet_shard_active_sessions").set(len(self._open))
 
     def tell(self, machine: Machine, previous_cluster: str = "") -> None:
         """Tell the operator whose machine it is, or was until now, how it stands; nobody is told of the others."""
@@ -108,7 +110,7 @@ class Sessions:
         for session in self._open.values():
             session.give_up_waiting(why)
 
-    def end_all(self, why: RefusedError) -> None:
+    def end_all(self, why: RpcRefusedError) -> None:
         """End every session."""
         for session in list(self._open.values()):
             session.end(why)

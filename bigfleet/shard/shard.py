@@ -14,7 +14,7 @@ from typing import NoReturn
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import SteadyWall
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.seams import Seams
 from bigfleet.aio.service import BoundService
 from bigfleet.obs.audit import Audit, NoAudit
@@ -29,7 +29,6 @@ from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatch import Dispatch
 from bigfleet.shard.executor import Executor
 from bigfleet.shard.ingest import Ingest
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session_service import SessionService
@@ -60,7 +59,7 @@ class Shard:
         self.steady = steady = SteadyWall(clock)
         self._started_at_ns = steady.now_ns()
         self.term = TermMark()
-        self.metrics = shard_metrics = ShardMetrics(metrics)
+        self.metrics = metrics
         self.stock = Stock()
         self._audit = audit or NoAudit()
         self.actuation = Actuation(
@@ -68,13 +67,13 @@ class Shard:
         )
         self._hold_offs, first_seen = HoldOffs(), FirstSeen()
         self.sessions = Sessions(
-            self.stock, clock=clock, metrics=shard_metrics, log=log, acknowledge=self._acknowledge
+            self.stock, clock=clock, metrics=metrics, log=log, acknowledge=self._acknowledge
         )
         self.ingest = Ingest(
             guard=RollupGuard(enabled=options.empty_rollup_guard),
             first_seen=first_seen,
             steady=steady,
-            metrics=shard_metrics,
+            metrics=metrics,
             log=log,
             wake=self.wake,
         )
@@ -86,7 +85,7 @@ class Shard:
             actuation=self.actuation,
             hold_offs=self._hold_offs,
             first_seen=first_seen,
-            metrics=shard_metrics,
+            metrics=metrics,
             log=log,
             clock=clock,
             steady=steady,
@@ -99,7 +98,7 @@ class Shard:
             concurrency=options.execute_concurrency,
             actuation=self.actuation,
             audit=self._audit,
-            metrics=shard_metrics,
+            metrics=metrics,
             log=log,
             clock=clock,
             cycle=lambda: self.loop.number,
@@ -111,7 +110,7 @@ class Shard:
             provider=provider,
             dispatch=self.dispatch,
             sessions=self.sessions,
-            metrics=shard_metrics,
+            metrics=metrics,
             log=log,
             clock=clock,
             steady=steady,
@@ -126,7 +125,7 @@ class Shard:
             dispatch=self.dispatch,
             actuation=self.actuation,
             hold_offs=self._hold_offs,
-            metrics=shard_metrics,
+            metrics=metrics,
             log=log,
             clock=clock,
             steady=steady,
@@ -138,7 +137,7 @@ class Shard:
             self.ingest,
             clock=clock,
             ids=seams.ids,
-            metrics=shard_metrics,
+            metrics=metrics,
             log=log,
             outbox_limit=options.outbox_limit,
             may_open=lambda: not self.dispatch.stopping,
@@ -170,7 +169,7 @@ class Shard:
         self.sessions.give_up_waiting("the shard is stopping")
         await self.dispatch.stop(grace_s)
         await self.reconciler.stop()
-        self.sessions.end_all(RefusedError(Code.UNAVAILABLE, "the shard is stopping"))
+        self.sessions.end_all(RpcRefusedError(Code.UNAVAILABLE, "the shard is stopping"))
         self._audit.close()
 
     # Standing

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 
 
 class Slots:
@@ -24,7 +24,7 @@ class Slots:
     async def one(self) -> AsyncIterator[None]:
         """Hold a slot, after waiting for it if need be; RESOURCE_EXHAUSTED when too many wait already."""
         if self._here >= self._most:
-            raise RefusedError(
+            raise RpcRefusedError(
                 Code.RESOURCE_EXHAUSTED,
                 f"{self._here} {self._what} are under way or wait already; ask again in a moment",
             )

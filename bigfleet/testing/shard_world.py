@@ -22,19 +22,19 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import NANOSECONDS, timeout
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, Server
+from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, RpcServer
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement
 from bigfleet.obs.audit import AuditFile
 from bigfleet.obs.logs import build_logger
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.fake.inventory import Pool, slots_of
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.shard.epoch import DataDirectory, open_data_directory
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.shard import Shard
 from bigfleet.testing.builders import amounts
@@ -98,13 +98,13 @@ class ShardLife:
             seams,
             provider=self.client,
             epoch=self.data.epoch,
-            metrics=Metrics(Component.SHARD, self.registry, version="test", commit="test"),
+            metrics=Metrics(SHARD_METRICS, self.registry, version="test", commit="test"),
             log=logger,
             audit=AuditFile(self.process.disk, AUDIT, now_ns=self.process.clock.wall_ns)
             if world.audited
             else None,
         )
-        self.server: Server | None = None
+        self.server: RpcServer | None = None
         self.task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -1,6 +1,6 @@
 """The server kit: gRPC servers and channels, mutual TLS, identity gates, health, HTTP probes, development certificates.
 
-The TLS floor is set here, on import, because it has to stand before the gRPC library is loaded. That library has no
+The TLS floor is set here, on import, because it must be set before the gRPC library is loaded. That library has no
 option for a minimum version, but reads the suites it offers for TLS 1.2 from an environment variable, once, when it is
 imported. A list of suites that only work with pre-shared keys leaves TLS 1.2 without a usable suite, while those of
 TLS 1.3 are not affected; hence a handshake below TLS 1.3 fails, on servers and on channels (decision S11; held by
@@ -20,7 +20,7 @@ _NO_TLS_1_2_SUITE: Final = "ECDHE-PSK-CHACHA20-POLY1305"
 _in_time = "grpc" not in sys.modules or os.environ.get(_VARIABLE) == _NO_TLS_1_2_SUITE
 os.environ[_VARIABLE] = _NO_TLS_1_2_SUITE
 
-# The library's own notes on every connection that ends are no part of our logs; who wants them sets the variable.
+# Keeps the library's own lines about every connection that ends out of our logs, unless the variable is set.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 TLS_FLOOR: Final = "TLS 1.3" if _in_time else "TLS 1.2 with AEAD suites"

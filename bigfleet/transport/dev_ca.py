@@ -118,7 +118,7 @@ def issue(
 
 
 def describe(path: Path, *, now: datetime | None = None) -> CertificateInfo:
-    """Tell what a certificate (a PEM file, or a directory that holds `tls.crt`) says, and what is wrong with it.
+    """Describe a certificate (a PEM file, or a directory that holds `tls.crt`) says, and what is wrong with it.
 
     A key named `tls.key` beside it is checked for fit. Without `now` nothing is said about expiry.
     """

@@ -1,8 +1,8 @@
-"""Runs handlers: bytes in, bytes out, and no exception other than the status the peer is owed.
+"""Runs handlers: bytes in, bytes out, and every exception as a status for the peer.
 
 Why: decoding, error mapping, refusal counting and defect reporting must be the same on every form of the network, so
-both forms hand their bytes to this one place.
-Must never: let the text of an unforeseen exception reach the peer, or swallow a cancellation.
+both forms pass their bytes through this module.
+Must never: let the text of an unexpected exception reach the peer, or swallow a cancellation.
 Rules: wire 7, simulator 2.3.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import structlog
 from google.protobuf.message import DecodeError
 
-from bigfleet.aio.net import Call, Code, Hooks, IdentityRefusedError, Peer, RpcError
+from bigfleet.aio.net import Call, Code, IdentityRefusedError, Peer, RpcError, ServerHooks
 from bigfleet.aio.service import BoundMethod, Method, encode
 from bigfleet.model.errors import BigFleetError
 from bigfleet.transport.status import GENERIC_DETAIL, STATUSES, status_of
@@ -53,7 +53,7 @@ class Dispatcher:
     """Runs the handlers of one server."""
 
     def __init__(
-        self, hooks: Hooks, statuses: Mapping[type[BigFleetError], Code], *, deterministic: bool = False
+        self, hooks: ServerHooks, statuses: Mapping[type[BigFleetError], Code], *, deterministic: bool = False
     ) -> None:
         self._hooks = hooks
         self._statuses: Final = {**STATUSES, **statuses}
@@ -113,7 +113,7 @@ def decode_answer(method: Method[Any, Answer], data: bytes) -> Answer:
         raise RpcError(Code.INTERNAL, f"{method.path}: the answer cannot be decoded") from error
 
 
-def log_hooks() -> Hooks:
+def log_hooks() -> ServerHooks:
     """Return hooks that write to the log and count nothing."""
     log = structlog.get_logger("bigfleet.transport")
 
@@ -125,7 +125,7 @@ def log_hooks() -> Hooks:
     def defect(method: str, error: BaseException) -> None:
         log.error("rpc_defect", method=method, exc_info=error)
 
-    return Hooks(on_identity_refused=refused, on_defect=defect)
+    return ServerHooks(on_identity_refused=refused, on_defect=defect)
 
 
 def _shortened(detail: str) -> str:

@@ -1,7 +1,7 @@
 """Role gates: decorators that say which identities a method of a service lets in.
 
-Why: who may call what is a table of the contract (wire 8); written on the method itself it cannot be forgotten
-elsewhere, and a reader of the service sees it.
+Why: who may call what is a table of the contract (wire 8); written on the method itself it is visible
+to a reader of the service.
 A decorator above a gate runs before it, as "not leader" must.
 Must never: look at an argument before the identity, except the id that the identity is compared with; check anything on
 plaintext, by design of the original; let one role pass as another.
@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from bigfleet.aio.identity import SCHEME, Identity, Role
-from bigfleet.aio.net import Call, Code, IdentityRefusedError, Peer, RefusedError, ServerStream
+from bigfleet.aio.net import Call, Code, IdentityRefusedError, Peer, RpcRefusedError
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])  # Any: the shape of a handler depends on its RPC
 
@@ -46,33 +46,11 @@ def allow_exact(role: Role, id_of: Callable[[Any], str]) -> Callable[[Handler], 
     return decorate
 
 
-def allow_exact_first(role: Role, id_of: Callable[[Any], str]) -> Callable[[Handler], Handler]:
-    """Let in exactly the holder of the id that the first frame names. For bidirectional streams.
-
-    The frame is handed on to the method. `id_of` raises `RefusedError` for a frame that must not come first.
-    """
-
-    def decorate(handler: Handler) -> Handler:
-        @functools.wraps(handler)
-        async def gate(self: object, stream: ServerStream[Any, Any], call: Call) -> None:
-            if call.peer.secured:
-                first = await stream.receive()
-                if first is None:
-                    raise RefusedError(Code.INVALID_ARGUMENT, "the stream ended before its first frame")
-                _require_holder(call.peer, role, id_of(first))
-                stream = _Replayed(first, stream)
-            await handler(self, stream, call)
-
-        return cast("Handler", gate)
-
-    return decorate
-
-
 def _require_holder(peer: Peer, role: Role, id_: str) -> None:
     if not peer.secured:
         return
     if not id_:
-        raise RefusedError(Code.INVALID_ARGUMENT, f"the {role} id is empty")
+        raise RpcRefusedError(Code.INVALID_ARGUMENT, f"the {role} id is empty")
     # Compared part by part: the id comes from the request and may be one that no certificate can carry.
     if peer.identity is None or (peer.identity.role, peer.identity.id) != (role, id_):
         presented = str(peer.identity) if peer.identity else peer.problem
@@ -97,22 +75,3 @@ def _guarded(handler: Handler, check: Callable[[Any, Call], None]) -> Handler:
         return await cast("Awaitable[object]", handler(self, request, call))
 
     return cast("Handler", gate)
-
-
-class _Replayed:
-    """A stream whose first frame has been read already, and is given once more."""
-
-    def __init__(self, first: object, rest: ServerStream[Any, Any]) -> None:
-        self._first: object | None = first
-        self._rest = rest
-
-    async def receive(self) -> Any:  # Any: whatever the stream underneath carries
-        first, self._first = self._first, None
-        return first if first is not None else await self._rest.receive()
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        while (message := await self.receive()) is not None:
-            yield message
-
-    async def send(self, message: object) -> None:
-        await self._rest.send(message)

@@ -22,8 +22,8 @@ from bigfleet.aio.net import (
     DialOptions,
     Metadata,
     NotConnectedError,
-    Reply,
     RpcError,
+    RpcReply,
 )
 from bigfleet.aio.service import BidiMethod, Method, ServerStreamMethod, UnaryMethod, encode
 from bigfleet.transport.dispatch import decode_answer
@@ -86,7 +86,7 @@ class GrpcChannel:
         timeout_s: float,
         metadata: Metadata = (),
         wait_for_ready: bool = False,
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         line = self._line()
         start: _Start = line.channel.unary_unary(method.path)
         call = start(
@@ -96,7 +96,7 @@ class GrpcChannel:
         with _translated():
             data = await call
             trailing = await call.trailing_metadata()
-        return Reply(decode_answer(method, data), _received(trailing))
+        return RpcReply(decode_answer(method, data), _received(trailing))
 
     def server_stream(
         self,
@@ -206,7 +206,7 @@ class _Bidi(_Responses[Response], Generic[Request, Response]):
         try:
             with _translated():
                 await self._call.write(data)
-        except asyncio.InvalidStateError:  # the library's word for a stream that has ended well
+        except asyncio.InvalidStateError:  # raised by the library for a stream that has ended well
             raise RpcError(Code.CANCELLED, "the peer has ended the stream") from None
 
     async def done_sending(self) -> None:
@@ -248,7 +248,7 @@ def _translated() -> Iterator[None]:
             raise NotConnectedError(error.details() or "") from None
         raise RpcError(code, error.details() or "", _received(error.trailing_metadata())) from None
     except asyncio.CancelledError:
-        # The library raises this for a call that was given up here, too. Only a task that somebody cancelled may see it.
+        # The library raises this for a call that was given up here, too. Only a task that was cancelled may see it.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise

@@ -6,7 +6,7 @@ Must never: mix secured and plaintext edges; the TLS flags hold for every gRPC e
 
 from collections.abc import Sequence
 
-from bigfleet.aio.net import DialOptions, Hooks, ServeOptions
+from bigfleet.aio.net import DialOptions, ServeOptions, ServerHooks
 from bigfleet.aio.service import BoundService
 from bigfleet.transport.address import parse_listen
 from bigfleet.transport.dispatch import Dispatcher, log_hooks
@@ -21,7 +21,7 @@ _SERVE = ServeOptions()
 class GrpcNet:
     """Dials and serves on gRPC; see `bigfleet.aio.net.Net`."""
 
-    def __init__(self, tls: TlsStore | None = None, hooks: Hooks | None = None) -> None:
+    def __init__(self, tls: TlsStore | None = None, hooks: ServerHooks | None = None) -> None:
         self._tls = tls
         self._hooks = hooks or log_hooks()
 

@@ -6,7 +6,7 @@ for never-ending streams beyond the grace of a stop.
 Rules: wire 1 and 8, decisions S11, S14, S23, shard 3.
 
 Keepalive: the server pings, and thereby finds half-open connections; clients do not, since servers with default settings
-close a connection that pings more often than every five minutes (operator 3.2). Peers that do ping are borne down to 10 s.
+close a connection that pings more often than every five minutes (operator 3.2). Peers may ping every 10 s.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import grpc
 import grpc.aio
 
 from bigfleet.aio.net import ListenError, Metadata, Peer, RpcError, ServeOptions
-from bigfleet.aio.service import BoundMethod, BoundService, Kind
+from bigfleet.aio.service import BoundMethod, BoundService, RpcKind
 from bigfleet.transport.address import ListenAddress, listen_problem
 from bigfleet.transport.dispatch import Dispatcher
 from bigfleet.transport.health import HEALTH, HealthService
@@ -34,7 +34,7 @@ _Context = grpc.aio.ServicerContext[Any, Any]  # Any: bytes go both ways, which 
 
 
 class GrpcServer:
-    """A listening server; see `bigfleet.aio.net.Server`."""
+    """A listening server; see `bigfleet.aio.net.RpcServer`."""
 
     def __init__(self, server: grpc.aio.Server, port: int, health: HealthService) -> None:
         self._server, self._port, self._health = server, port, health
@@ -59,7 +59,7 @@ async def start_server(
     dispatcher: Dispatcher,
     tls: TlsStore | None,
 ) -> GrpcServer:
-    """Listen and serve; `ListenError` when the address cannot be had."""
+    """Listen and serve; `ListenError` when the address is not available."""
     server = grpc.aio.server(options=_server_options(options))
     health = HealthService(service.name for service in services)
     for service in (*services, HEALTH.bind(health)):
@@ -118,7 +118,7 @@ def _idle_close(options: ServeOptions) -> list[tuple[str, int]]:
 def _bind(server: grpc.aio.Server, address: ListenAddress, tls: TlsStore | None) -> int:
     spelled = (
         f"[::]:{address.port}" if not address.host else str(address)
-    )  # the library's word for all interfaces
+    )  # the library's spelling of all interfaces
     try:
         port = (
             server.add_secure_port(spelled, server_credentials(tls))
@@ -254,11 +254,11 @@ def _handler(method: BoundMethod, dispatcher: Dispatcher, secured: bool) -> "grp
     wrap: Callable[[Callable[..., Awaitable[Any]]], Any]
     chosen: Callable[..., Awaitable[Any]]
     match method.kind:
-        case Kind.UNARY:
+        case RpcKind.UNARY:
             wrap, chosen = grpc.unary_unary_rpc_method_handler, unary
-        case Kind.SERVER_STREAM:
+        case RpcKind.SERVER_STREAM:
             wrap, chosen = grpc.unary_stream_rpc_method_handler, server_stream
-        case Kind.BIDI:
+        case RpcKind.BIDI:
             wrap, chosen = grpc.stream_stream_rpc_method_handler, bidi
     made: grpc.RpcMethodHandler[Any, Any] = wrap(chosen)
     return made

@@ -12,7 +12,7 @@ from typing import Final
 
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # the package ships no type marker
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.aio.service import ServiceSpec
 
 HEALTH: Final = ServiceSpec(health_pb2.DESCRIPTOR.services_by_name["Health"])
@@ -49,7 +49,7 @@ class HealthService:
     ) -> health_pb2.HealthCheckResponse:
         status = self._statuses.get(request.service)
         if status is None:
-            raise RefusedError(Code.NOT_FOUND, f"no service {request.service!r} here")
+            raise RpcRefusedError(Code.NOT_FOUND, f"no service {request.service!r} here")
         return _Status(status=status)
 
     async def list(
@@ -61,13 +61,13 @@ class HealthService:
     async def watch(
         self, request: health_pb2.HealthCheckRequest, _call: Call
     ) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        told: int | None = None
+        sent: int | None = None
         while True:
-            # Both before the status is told, as things may change while a slow watcher takes it.
+            # Both before the status is sent, as things may change while a slow watcher takes it.
             changed, stopping = self._changed, self._stopping
             status = self._statuses.get(request.service, _UNKNOWN)
-            if status != told:
-                told = status
+            if status != sent:
+                sent = status
                 yield _Status(status=status)
             if stopping:
                 return  # a watch never ends by itself, so it would use up the whole grace of a stop

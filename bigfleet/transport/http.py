@@ -1,85 +1,88 @@
-"""The HTTP side of every process: `/metrics`, `/healthz`, `/readyz`, and nothing else.
+"""A small HTTP/1 server: one handler for all paths, one response per connection.
 
-Why: kubelets and Prometheus ask over plain HTTP, also under mutual TLS. Three paths need no framework, and a server this
-small can be read whole: what it does not understand, it refuses and closes.
-Must never: wait for a slow peer beyond the header timeout, read more than its limits, keep a connection after one answer,
-or listen beyond loopback unless told.
-Rules: packaging 1.2 (addresses, `0` disables) and 1.11, shard 20.
+Why not aiohttp, which the dashboard uses: importing it costs a shard, a coordinator or a provider 6 to 10 MB and 0.4 s of
+CPU at start, and its server has neither a deadline for the request nor a limit on connections. Three paths of a probe and
+the verbs of the fake provider's control need no router.
+Must never: wait for a slow peer beyond its deadlines, read more than its limits, or answer what it does not understand
+with anything but a refusal.
+Rules: packaging 1.11, shard 20.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
 import structlog
 
 from bigfleet.aio.net import ListenError
-from bigfleet.transport.address import listen_problem, parse_http_listen
+from bigfleet.transport.address import ListenAddress, listen_problem
 
-HEADER_TIMEOUT_S: Final = 5.0
-WRITE_TIMEOUT_S: Final = 30.0
-MAX_LINE_BYTES: Final = 4096
-MAX_HEAD_BYTES: Final = 16 * 1024
 MAX_CONNECTIONS: Final = 64
-_TEXT: Final = "text/plain; charset=utf-8"
-
-MetricsText = Callable[[str], tuple[bytes, str]]
-"""Takes the Accept header, returns body and content type; `bigfleet.obs.exposition` makes one."""
-Reasons = Callable[[], Sequence[str]]
-"""Returns why the process is not ready, one short line each; nothing means ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpTimeouts:
-    """How long a peer may take; the defaults are the contract, tests shorten them."""
-
-    header_s: float = HEADER_TIMEOUT_S
-    write_s: float = WRITE_TIMEOUT_S
-
-
-_TIMEOUTS: Final = HttpTimeouts()
+TEXT: Final = "text/plain; charset=utf-8"
+DEFECT: Final = "internal error; the log has the details"
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Connection": "close",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    status: HTTPStatus
-    body: bytes
-    content_type: str = _TEXT
-    allow: str = ""
+class HttpLimits:
+    """How long a peer may take, and how much it may send."""
+
+    request_s: float = 5.0
+    write_s: float = 30.0
+    line_bytes: int = 4096
+    head_bytes: int = 16 * 1024
+    body_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class HttpRequest:
+    """A request that was read whole; names of headers are in lower case."""
+
     method: str
     path: str
-    accept: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes = b""
 
 
-class _BadRequestError(Exception):
-    """What came is not a request this server reads; carries the answer."""
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """What a handler answers."""
 
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
-        self.status = status
+    body: bytes
+    status: HTTPStatus = HTTPStatus.OK
+    content_type: str = TEXT
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class HttpProbes:
-    """A listening HTTP server with the three paths."""
+class HttpRefusedError(Exception):
+    """A request that is answered with an error."""
 
-    def __init__(
-        self,
-        metrics: MetricsText,
-        not_ready: Reasons,
-        timeouts: HttpTimeouts,
-        *,
-        remarks: Reasons = tuple,
-        not_alive: Reasons = tuple,
-    ) -> None:
-        self._metrics, self._not_ready, self._timeouts = metrics, not_ready, timeouts
-        self._remarks, self._not_alive = remarks, not_alive
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+HttpHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
+"""Answers a request; may raise `HttpRefusedError`."""
+Refusal = Callable[[HTTPStatus, str], HttpResponse]
+
+
+class HttpServer:
+    """Listens on one address and passes each request to a handler.
+
+    `refuse` writes the response to a request that is refused.
+    """
+
+    def __init__(self, handle: HttpHandler, refuse: Refusal, limits: HttpLimits) -> None:
+        self._handle, self._refuse, self._limits = handle, refuse, limits
         self._log = structlog.get_logger("bigfleet.transport")
         self._server: asyncio.Server | None = None
         self._running: dict[asyncio.Task[None], None] = {}  # a set in the order of arrival
@@ -92,11 +95,14 @@ class HttpProbes:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    async def listen(self, host: str, port: int) -> None:
+    async def listen(self, address: ListenAddress) -> None:
+        """Begin to serve; `ListenError` when the address is not available."""
         try:
-            self._server = await asyncio.start_server(self._accept, host or None, port, limit=MAX_LINE_BYTES)
+            self._server = await asyncio.start_server(
+                self._accept, address.host or None, address.port, limit=self._limits.line_bytes
+            )
         except OSError as error:
-            raise ListenError(f"{host}:{port}", listen_problem(error)) from error
+            raise ListenError(str(address), listen_problem(error)) from error
 
     async def stop(self) -> None:
         """Close the listener and every connection."""
@@ -117,7 +123,7 @@ class HttpProbes:
             return
         self._running[task] = None
         try:
-            # A peer that goes away, or a stop of this server, ends a probe quietly: the next one comes soon.
+            # A peer that goes away, or a stop of this server, ends a connection without a log line.
             with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
@@ -127,122 +133,87 @@ class HttpProbes:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head_only = False
         try:
-            async with asyncio.timeout(self._timeouts.header_s):
-                request = await _read_request(reader)
+            async with asyncio.timeout(self._limits.request_s):
+                request = await _read_request(reader, self._limits)
         except TimeoutError:
-            answer = _Answer(HTTPStatus.REQUEST_TIMEOUT, b"the request did not come in time\n")
-        except _BadRequestError as bad:
-            answer = _Answer(bad.status, f"{bad}\n".encode())
+            response = self._refuse(HTTPStatus.REQUEST_TIMEOUT, "the request did not come in time")
+        except HttpRefusedError as refused:
+            response = self._refuse(refused.status, refused.text)
         else:
             head_only = request.method == "HEAD"
-            answer = self._safe_answer(request)
-        async with asyncio.timeout(self._timeouts.write_s):
-            writer.write(_encode(answer, head_only))
+            response = await self._answer(request)
+        async with asyncio.timeout(self._limits.write_s):
+            writer.write(_encode(response, head_only))
             await writer.drain()
             writer.close()
             await writer.wait_closed()
 
-    def _safe_answer(self, request: _Request) -> _Answer:
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
         try:
-            return self._answer(request)
-        except Exception as error:  # a defect of a probe must not look like a dead process without a word
+            return await self._handle(request)
+        except HttpRefusedError as refused:
+            return self._refuse(refused.status, refused.text)
+        except Exception as error:  # a defect must be logged, and its text must not reach the peer
             self._log.error("http_defect", path=request.path, exc_info=error)
-            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error; the log has the details\n")
-
-    def _answer(self, request: _Request) -> _Answer:
-        if request.method not in {"GET", "HEAD"}:
-            return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"GET and HEAD only\n", allow="GET, HEAD")
-        match request.path:
-            case "/healthz":
-                return _probe(self._not_alive())
-            case "/readyz":
-                return _probe(self._not_ready(), self._remarks())
-            case "/metrics":
-                return _Answer(HTTPStatus.OK, *self._metrics(request.accept))
-        return _Answer(HTTPStatus.NOT_FOUND, b"/metrics, /healthz and /readyz are all there is\n")
+            return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT)
 
 
-def _probe(found: Sequence[str], remarks: Sequence[str] = ()) -> _Answer:
-    reasons, told = _lines(found), _lines(remarks)
-    if not reasons:
-        return _Answer(HTTPStatus.OK, f"ok\n{told}".encode())
-    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{reasons}{told}".encode())
-
-
-async def serve_http(
-    address: str,
-    metrics: MetricsText,
-    not_ready: Reasons,
-    timeouts: HttpTimeouts = _TIMEOUTS,
-    *,
-    remarks: Reasons = tuple,
-    not_alive: Reasons = tuple,
-) -> HttpProbes | None:
-    """Listen and serve; None for the address `0`, `ListenError` when the address cannot be had.
-
-    `remarks` are told behind the answer to `/readyz` and do not change it. `not_alive` is for what a process can only be
-    restarted for; the loop that answers is alive by answering.
-    """
-    place = parse_http_listen(address)
-    if place is None:
-        return None
-    probes = HttpProbes(metrics, not_ready, timeouts, remarks=remarks, not_alive=not_alive)
-    await probes.listen(place.host, place.port)
-    return probes
-
-
-def _lines(texts: Sequence[str]) -> str:
-    return "".join(f"{' '.join(text.split())}\n" for text in texts)
-
-
-async def _read_request(reader: asyncio.StreamReader) -> _Request:
+async def _read_request(reader: asyncio.StreamReader, limits: HttpLimits) -> HttpRequest:
     words = (await _read_line(reader)).split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST)
-    method, target, _ = words
-    accept, size = "", 0
+        raise HttpRefusedError(HTTPStatus.BAD_REQUEST, "no request line of HTTP/1")
+    headers: dict[str, str] = {}
+    size = 0
     while line := await _read_line(reader):
         size += len(line)
-        if size > MAX_HEAD_BYTES:
-            raise _BadRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if size > limits.head_bytes:
+            raise HttpRefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long")
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
-            raise _BadRequestError(HTTPStatus.BAD_REQUEST)
-        match name.lower():
-            case "accept":
-                accept = value.strip()
-            case "content-length" if value.strip() != "0":
-                raise _BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-            case "transfer-encoding":
-                raise _BadRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    return _Request(method, target.partition("?")[0], accept)
+            raise HttpRefusedError(HTTPStatus.BAD_REQUEST, "a header that cannot be read")
+        headers[name.lower()] = value.strip()
+    path, _, query = words[1].partition("?")
+    return HttpRequest(words[0], path, query, headers, await _read_body(reader, headers, limits))
+
+
+async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str], limits: HttpLimits) -> bytes:
+    length, chunked = headers.get("content-length", "0"), "transfer-encoding" in headers
+    if not limits.body_bytes and (chunked or length != "0"):
+        raise HttpRefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no body is allowed")
+    if chunked or not length.isdecimal():
+        raise HttpRefusedError(HTTPStatus.LENGTH_REQUIRED, "a body needs its length")
+    if int(length) > limits.body_bytes:
+        raise HttpRefusedError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"found {length} bytes, allowed is {limits.body_bytes}"
+        )
+    try:
+        return await reader.readexactly(int(length))
+    except asyncio.IncompleteReadError:
+        raise HttpRefusedError(HTTPStatus.BAD_REQUEST, "the body is shorter than said") from None
 
 
 async def _read_line(reader: asyncio.StreamReader) -> str:
     try:
         line = await reader.readuntil(b"\n")
     except asyncio.IncompleteReadError:
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST) from None
+        raise HttpRefusedError(HTTPStatus.BAD_REQUEST, "the request broke off") from None
     except asyncio.LimitOverrunError:
-        raise _BadRequestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) from None
+        raise HttpRefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "a line is too long") from None
     text = line.rstrip(b"\r\n").decode("latin-1")
-    if not text.replace(
-        "\t", " "
-    ).isprintable():  # also a lone carriage return, which some would take for a line end
-        raise _BadRequestError(HTTPStatus.BAD_REQUEST)
+    # Also refuses a lone carriage return, which some servers take for a line end.
+    if not text.replace("\t", " ").isprintable():
+        raise HttpRefusedError(HTTPStatus.BAD_REQUEST, "a line that cannot be read")
     return text
 
 
-def _encode(answer: _Answer, head_only: bool) -> bytes:
-    headers = [
-        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
-        f"Content-Type: {answer.content_type}",
-        f"Content-Length: {len(answer.body)}",
-        "Cache-Control: no-store",
-        "X-Content-Type-Options: nosniff",
-        "Connection: close",
-    ]
-    if answer.allow:
-        headers.append(f"Allow: {answer.allow}")
-    head = "\r\n".join(headers).encode("latin-1") + b"\r\n\r\n"
-    return head if head_only else head + answer.body
+def _encode(response: HttpResponse, head_only: bool) -> bytes:
+    headers = {
+        "Content-Type": response.content_type,
+        "Content-Length": str(len(response.body)),
+        **_HEADERS,
+        **response.headers,
+    }
+    lines = [f"HTTP/1.1 {response.status.value} {response.status.phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+    return head if head_only else head + response.body

@@ -1,10 +1,10 @@
-"""A channel to services of the same process: the form of `bigfleet.aio.net.Channel` without a network.
+"""A channel to services of the same process, without a network.
 
 Why: a shard without a provider address and `all-in-one` talk to a fake provider in their own process (decision S24) through
 the client they use for any other; a port of its own, two copies of each listing and a listener for others to find would buy
 nothing there. Messages are encoded and decoded all the same, so neither side ever holds an object of the other, and codes,
 deadlines, limits, identities and cancellation are those of gRPC.
-Must never: run a handler in its caller's task (whoever gives up must not tear the handler's own waits apart unasked), answer
+Must never: run a handler in its caller's task (a caller that gives up must not cancel the handler's own waits directly), answer
 after `close`, or serve a stream: no provider call is one, and a stream needs a network's back-pressure.
 Rules: decision S24, wire 7; ADR-0101.
 """
@@ -21,16 +21,16 @@ from bigfleet.aio.net import (
     Code,
     Metadata,
     Peer,
-    Reply,
     Responses,
     RpcError,
+    RpcReply,
     ServeOptions,
 )
 from bigfleet.aio.service import (
     BidiMethod,
     BoundMethod,
     BoundService,
-    Kind,
+    RpcKind,
     ServerStreamMethod,
     UnaryMethod,
     encode,
@@ -88,7 +88,7 @@ class InsideChannel:
         self._methods = {method.path: method for service in services for method in service.methods.values()}
         self._clock, self._identity, self._limit = clock, identity, options.max_message_bytes
         self._dispatcher = Dispatcher(log_hooks(), options.statuses)
-        self._running: dict[asyncio.Task[bytes], str] = {}  # and why it was broken off, if it was
+        self._running: dict[asyncio.Task[bytes], str] = {}  # to the reason it was broken off, if it was
         self._closed = False
 
     async def unary(
@@ -98,8 +98,8 @@ class InsideChannel:
         *,
         timeout_s: float,
         metadata: Metadata = (),
-        wait_for_ready: bool = False,  # noqa: ARG002  who is inside is always there
-    ) -> Reply[Response]:
+        wait_for_ready: bool = False,  # noqa: ARG002  a service of this process is always ready
+    ) -> RpcReply[Response]:
         if self._closed:
             raise ClosedError("the channel inside this process is closed")
         data = self._within_limit(encode(request), "request")
@@ -129,7 +129,7 @@ class InsideChannel:
             answer = self._within_limit(task.result(), "answer")
         except RpcError as error:
             raise RpcError(error.code, error.detail, (*call.trailing, *error.trailing)) from error
-        return Reply(decode_answer(method, answer), call.trailing)
+        return RpcReply(decode_answer(method, answer), call.trailing)
 
     def server_stream(
         self,
@@ -170,7 +170,7 @@ class InsideChannel:
 
     def _method(self, path: str) -> BoundMethod:
         method = self._methods.get(path)
-        if method is None or method.kind is not Kind.UNARY:
+        if method is None or method.kind is not RpcKind.UNARY:
             raise RpcError(Code.UNIMPLEMENTED, f"no method {path} here")
         return method
 

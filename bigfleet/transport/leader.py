@@ -1,10 +1,10 @@
 """Calls to the coordinator's leader, wherever it is: follow the hint once, walk every address, then back off.
 
-Why: every replica answers, only the leader serves, and who leads changes; without this a follower's answer costs a shard
-its report interval and an admin a riddle.
+Why: every replica answers, only the leader serves, and who leads changes; without this a follower's answer would cost a
+shard its report interval.
 Must never: repeat a call that may have taken effect. FAILED_PRECONDITION says it has not; a connection that could not be
 made says so too, unless the answer got lost with it, which is why every command may be repeated (coordinator 2.4). Never
-trust a hint further than TLS does: whoever answers is verified as at any other address.
+trust a hint further than TLS does: the hinted replica is verified like any other.
 Rules: coordinator 4.1 (client redirect), 5.2 (one call at a time is the caller's part), 6.
 
     async with LeaderClient(net, ("coordinator.example:7790",), resolve=system_resolve) as leader:
@@ -16,7 +16,7 @@ from typing import Final, Self, TypeVar
 
 from bigfleet.aio.backoff import Backoff
 from bigfleet.aio.clock import Clock, monotonic_s
-from bigfleet.aio.net import Channel, Code, DialOptions, Net, Reply, RpcError
+from bigfleet.aio.net import Channel, Code, DialOptions, Net, RpcError, RpcReply
 from bigfleet.aio.service import ServerStreamMethod, UnaryMethod
 from bigfleet.model.errors import BigFleetError
 from bigfleet.transport.address import join, parse_listen
@@ -33,7 +33,7 @@ _FOLLOWER_CODES: Final = frozenset({Code.FAILED_PRECONDITION})
 
 
 class NoLeaderError(BigFleetError):
-    """Every address was asked, and nobody serves; carries what each of them said."""
+    """Every address was asked and none serves; carries the answer of each."""
 
     def __init__(self, asked: Sequence[tuple[str, RpcError]]) -> None:
         heard = "; ".join(f"{target}: {_said(error)}" for target, error in asked) or "no address resolved"
@@ -47,7 +47,7 @@ class NoLeaderError(BigFleetError):
 
 
 class LeaderClient:
-    """A way to whichever replica leads; remembers the last one that answered."""
+    """A client of the leading replica; remembers the last one that answered."""
 
     def __init__(self, net: Net, addresses: Sequence[str], *, resolve: Resolve) -> None:
         self._net, self._addresses, self._resolve = net, tuple(addresses), resolve
@@ -56,13 +56,13 @@ class LeaderClient:
 
     async def unary(
         self, method: UnaryMethod[Request, Response], request: Request, *, timeout_s: float
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         """Ask the leader once; `timeout_s` is for each attempt. `NoLeaderError` once every address was asked in vain.
 
         Any other refusal is the leader's own and is raised as it came.
         """
 
-        async def attempt(channel: Channel) -> Reply[Response]:
+        async def attempt(channel: Channel) -> RpcReply[Response]:
             return await channel.unary(method, request, timeout_s=timeout_s)
 
         return await self._somewhere(attempt)
@@ -112,15 +112,15 @@ class LeaderClient:
         request: Request,
         *,
         timeout_s: float,
-    ) -> Reply[Response] | RpcError:
-        """Ask one replica, leader or not; its refusal is an answer too, as it says how the replica stands."""
+    ) -> RpcReply[Response] | RpcError:
+        """Ask one replica, leader or not; its refusal is an answer too, as it carries the replica's state."""
         try:
             return await self._channel(target).unary(method, request, timeout_s=timeout_s)
         except RpcError as error:
             return error
 
     async def close(self) -> None:
-        """Give every connection back."""
+        """Close every connection."""
         channels, self._channels = list(self._channels.values()), {}
         for channel in channels:
             await channel.close()
@@ -146,7 +146,7 @@ class LeaderClient:
                 answer = await attempt(self._channel(target))
             except RpcError as error:
                 if error.code is Code.DEADLINE_EXCEEDED:
-                    self._leader = None  # it may hang; the next call begins with somebody else
+                    self._leader = None  # it may hang; the next call begins with another replica
                 if not _elsewhere(error):
                     raise
                 asked[target[0]] = error
@@ -169,7 +169,7 @@ class LeaderClient:
 
 
 def _elsewhere(error: RpcError) -> bool:
-    """Whether another address may do better: a follower answered, or nobody did."""
+    """Whether another address may do better: a follower answered, or no replica did."""
     return error.code in _FOLLOWER_CODES or (error.code is Code.UNAVAILABLE and not _answered(error))
 
 

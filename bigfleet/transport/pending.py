@@ -1,7 +1,7 @@
 """A read that may be given up without losing what it would have read.
 
 Why: grpc.aio ends a whole call when a task that reads from it is cancelled, and a server's read that is cancelled swallows
-the next message. "Nothing came for 30 s, say hello again" is an ordinary wish of ours, and the seam promises it.
+the next message. A reader that waits 30 s and then sends a hello needs this, and the seam promises it.
 Must never: have two reads under way at once.
 """
 
@@ -38,6 +38,6 @@ class PendingRead(Generic[T]):
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:
-    # An error that nobody waits for any more is no defect; unseen, asyncio would complain about it.
+    # Marks the error as seen: asyncio warns of an unseen one, and here its reader has given up.
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
-"""Names into addresses, afresh each time.
+"""Resolves names to addresses, on each call again.
 
 Why: a pod that moved keeps its name and changes its address; only a look-up per attempt finds it (coordinator 6).
-Must never: raise for a name that does not resolve: nobody is there, which is an ordinary thing.
+Must never: raise for a name that does not resolve; that is an ordinary case.
 """
 
 import asyncio

@@ -1,14 +1,14 @@
 """The one table from errors to status codes.
 
-Why: which code a peer sees is contract (wire 7), so it is decided in one place, and nothing that nobody foresaw may
-reach a peer as text: a traceback or a path of ours is no business of theirs.
+Why: which code a peer sees is contract (wire 7), so it is decided in one place, and the
+text of an unexpected error must not reach a peer.
 Must never: give FAILED_PRECONDITION by default, as that code means "fenced" or "not leader".
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from bigfleet.aio.net import Code, RefusedError, RpcError
+from bigfleet.aio.net import Code, RpcError, RpcRefusedError
 from bigfleet.model.errors import (
     BigFleetError,
     DuplicateMachineError,
@@ -23,7 +23,7 @@ GENERIC_DETAIL: Final = "internal error; the server's log has the details"
 STATUSES: Final[Mapping[type[BigFleetError], Code]] = {
     BigFleetError: Code.INTERNAL,
     InvalidFieldError: Code.INVALID_ARGUMENT,
-    InvariantError: Code.INTERNAL,  # a record of ours broke its own rule; the caller cannot mend it
+    InvariantError: Code.INTERNAL,  # a record of ours broke its own rule; the caller cannot correct it
     IllegalTransitionError: Code.INTERNAL,  # "never FAILED_PRECONDITION", wire 7
     UnknownMachineError: Code.NOT_FOUND,
     DuplicateMachineError: Code.ALREADY_EXISTS,
@@ -32,11 +32,11 @@ STATUSES: Final[Mapping[type[BigFleetError], Code]] = {
 
 
 def status_of(error: BaseException, statuses: Mapping[type[BigFleetError], Code]) -> RpcError | None:
-    """Return the status a peer is owed for a foreseen error; None for one that nobody foresaw."""
-    if isinstance(error, RefusedError):
+    """Return the status a peer is owed for a foreseen error; None for an unexpected one."""
+    if isinstance(error, RpcRefusedError):
         return RpcError(error.code, error.detail, error.trailing)
     if isinstance(error, RpcError):
-        return None  # some other process's answer: a handler should have read it, it must not travel on
+        return None  # an answer of another process, which the handler must not pass on
     for kind in type(error).__mro__:
         if (code := statuses.get(kind)) is not None:
             return RpcError(code, str(error))

@@ -77,7 +77,7 @@ class TlsStore:
         self._stamp = _stamp(files)
         self._pair = _load_pair(files)
         self._ca_pem = read_ca(files.ca)
-        self._told = ""
+        self._reported = ""
 
     @property
     def files(self) -> TlsFiles:
@@ -89,11 +89,11 @@ class TlsStore:
         return self._ca_pem
 
     def fresh_ca_pem(self) -> bytes:
-        """The CA bundle as it is now; the one of the start where the file is of no use."""
+        """The CA bundle as it is now; the one of the start when the file is unusable."""
         try:
             return read_ca(self._files.ca)
         except TlsMaterialError as error:
-            self._tell(str(error))
+            self._report(str(error))
             return self._ca_pem
 
     def pair(self) -> TlsPair:
@@ -104,15 +104,15 @@ class TlsStore:
                 if stamp != self._stamp:
                     # The stamp is kept only with a good pair, so a bad one is tried again at the next call.
                     self._pair, self._stamp = _load_pair(self._files), stamp
-                    self._told = ""
+                    self._reported = ""
             except TlsMaterialError as error:
-                self._tell(str(error))
+                self._report(str(error))
             return self._pair
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         # Once per problem: a handshake may come a thousand times a second.
-        if problem != self._told:
-            self._told = problem
+        if problem != self._reported:
+            self._reported = problem
             self._on_problem(problem)
 
 

@@ -19,11 +19,10 @@ from bigfleet.bench.memory import resident_bytes
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.events import EventRecorder
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
-from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.rollup_loop import RollupLoop
 from bigfleet.operator.session.uplink import Uplink
 from tests.support.kube_api.api import InMemoryApi
@@ -65,8 +64,8 @@ async def measure(count: int) -> dict[str, Any]:
     """Fill a cache, build roll-ups, and look at how long the loop was held."""
     clock = SystemClock()
     client = KubeClient(InMemoryApi(clock).transport(), RateLimiter(clock))
-    metrics = Metrics(Component.OPERATOR, CollectorRegistry(), version="0", commit="0")
-    counts = OperatorMetrics(metrics, clock)
+    metrics = Metrics(OPERATOR_METRICS, CollectorRegistry(), version="0", commit="0")
+    counts = metrics
     caches = OperatorCaches(client, clock, SeededRng(1))
     events = EventRecorder(client, "bench", clock=clock)
     acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=counts, concurrency=16)

@@ -26,10 +26,10 @@ from bigfleet.app.shard.build import listening_shard
 from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.switch_interval import short_switch_interval
 from bigfleet.obs.logs import build_logger
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import CycleFacts
 from bigfleet.shard.epoch import open_data_directory
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.shard import Shard
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
@@ -149,7 +149,7 @@ async def _serve(port: int, concurrency: int, incremental: bool) -> None:
     )
     seams = system_seams(GrpcNet(), SystemProc())
     registry = CollectorRegistry()
-    metrics = Metrics(Component.SHARD, registry, version="bench", commit="bench")
+    metrics = Metrics(SHARD_METRICS, registry, version="bench", commit="bench")
     log = build_logger(level="error", form="json", stream=sys.stderr, now=lambda: datetime.now(UTC))
     with tempfile.TemporaryDirectory() as directory:
         data = open_data_directory(SystemDisk(), directory)

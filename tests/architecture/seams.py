@@ -40,9 +40,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     ),
     "transport/dev_ca.py": Adapter((Rule.DISK,), "writes and reads development certificates"),
     "transport/grpc_server.py": Adapter((Rule.NETWORK,), "the system network"),
-    "transport/http.py": Adapter(
-        (Rule.NETWORK, Rule.CLOCK), "probes over real sockets, with their deadlines"
-    ),
+    "transport/http.py": Adapter((Rule.NETWORK, Rule.CLOCK), "HTTP over real sockets, with its deadlines"),
     "transport/resolve.py": Adapter((Rule.NETWORK,), "names into addresses by the system's resolver"),
     "transport/tls.py": Adapter(
         (Rule.DISK, Rule.THREADS), "certificate files, asked for on the threads of gRPC"
@@ -60,9 +58,6 @@ ADAPTERS: Mapping[str, Adapter] = {
     ),
     "kube/http_transport.py": Adapter(
         (Rule.DISK,), "hands a client certificate to the TLS library, which reads files only"
-    ),
-    "provider/fake/control_http.py": Adapter(
-        (Rule.NETWORK,), "the control of the fake provider, over real sockets on loopback"
     ),
     "provider/hook/processes.py": Adapter(
         (Rule.PROCESS, Rule.DISK), "runs hooks: pipes, process groups, signals"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from bigfleet.obs.catalogue import CATALOGUE
-from bigfleet.obs.metric import Metric, Type
+from bigfleet.obs.catalogue import Metric, MetricType
 from charts.generate.boards import BOARDS
+from docs.generate.metrics import CATALOGUE
 from tests.charts.alert_cases import CASES, LONG, QUIET_DAYS, Series
 from tests.support.control_plane.errors import BinaryMissingError
 from tests.support.control_plane.tools import find_promtool
@@ -56,7 +56,7 @@ def samples() -> dict[str, Metric]:
     """Return every name under which a metric of ours can be asked for."""
     names: dict[str, Metric] = {}
     for metric in CATALOGUE:
-        endings = ("_bucket", "_sum", "_count") if metric.type is Type.HISTOGRAM else ("",)
+        endings = ("_bucket", "_sum", "_count") if metric.type is MetricType.HISTOGRAM else ("",)
         names |= {metric.name + ending: metric for ending in endings}
     return names
 

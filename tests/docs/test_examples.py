@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.cli.framework.tree import CliProgram, CommandRow
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
+from bigfleet.shard.metrics import SHARD_METRICS
 
 HOUSE = Path(__file__).resolve().parents[2] / "docs" / "dev" / "house.md"
 
@@ -38,6 +38,6 @@ def test_the_command_that_the_page_shows_works(monkeypatch: pytest.MonkeyPatch) 
 def test_the_metric_that_the_page_counts_exists() -> None:
     (block,) = (block for block in blocks() if "metrics.counter" in block)
     registry = CollectorRegistry()
-    metrics = Metrics(Component.SHARD, registry, version="1", commit="c")
+    metrics = Metrics(SHARD_METRICS, registry, version="1", commit="c")
     exec(compile(block, str(HOUSE), "exec"), {"metrics": metrics})  # noqa: S102  the page is ours
     assert registry.get_sample_value("bigfleet_shard_actions_total", {"kind": "Bootstrap"}) == 1

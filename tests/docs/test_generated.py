@@ -11,8 +11,8 @@ from bigfleet.app import bigfleet, bigfleetctl
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.surface import entries
 from bigfleet.model.machine import TRANSITIONS
-from bigfleet.obs.catalogue import CATALOGUE
 from docs.generate import machine_states, pages
+from docs.generate.metrics import CATALOGUE
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"

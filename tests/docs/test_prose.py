@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.obs.catalogue import CATALOGUE
 from docs.generate.citations import PAGES
+from docs.generate.metrics import CATALOGUE
 from tests.docs.named_flags import FLAG, KNOWN
 from tests.docs.named_things import built
 from tests.docs.shell_blocks import DOCS, name_of, pages

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bigfleet.obs.catalogue import CATALOGUE
+from docs.generate.metrics import CATALOGUE
 from tests.docs.chart_names import custom_fields
 from tests.docs.named_flags import FLAGS
 from tests.docs.shell_blocks import DOCS

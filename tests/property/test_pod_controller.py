@@ -13,11 +13,11 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, ObjectKey
 from bigfleet.kube.roles import POD_CONTROLLER
 from bigfleet.kube.transport import ApiResponse
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS
 from bigfleet.podcontroller.core.translate import translate
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, FaultyTransport, Trouble
 from tests.support.kube_api.world import KubeWorld
@@ -61,7 +61,7 @@ class Storm(KubeWorld):
             KubeClient(transport, RateLimiter(self.clock, qps=1e6, burst=1000)),
             clock=self.clock,
             rng=self.rng.child(f"replica-{len(self.links)}"),
-            metrics=Metrics(Component.POD_CONTROLLER, CollectorRegistry(), version="0", commit="0"),
+            metrics=Metrics(POD_CONTROLLER_METRICS, CollectorRegistry(), version="0", commit="0"),
             options=PodControllerOptions(concurrency=self.draw.choice((1, 4, 16))),
         )
         self.links.append(transport)

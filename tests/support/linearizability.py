@@ -5,7 +5,7 @@ Must never: know what the calls mean; a model says which answers a state allows.
 Rules: coordinator 19 item 23.
 
 The search is the usual one: take any call that began before every call still open has ended, apply it to the model, go on; remember
-which (calls done, state) were tried. A call whose outcome nobody knows may take effect at any time after it began, or never.
+which (calls done, state) were tried. A call of unknown outcome may take effect at any time after it began, or never.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Free ports of the loopback interface, for programs that have to be told theirs.
+"""Free ports of the loopback interface, for programs that take theirs as a flag.
 
 Must never: be used where a program can pick a port by itself; between picking and use another process may take it.
 """
@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports that nobody listened on a moment ago, all different."""
+    """Return different ports that were free a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:

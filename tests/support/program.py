@@ -1,17 +1,26 @@
-"""One of our programs as a real process, its log read as what it is: lines of JSON.
+"""One of our programs as a real process, its log read as lines of JSON.
 
-Why: exit codes, signals, ports and what is left behind can only be seen from outside of a process.
-Must never: outlive its runner (the kernel ends it with the thread that started it), or signal what it did not start.
+Why: exit codes, signals, ports and what is left behind can only be seen from outside of a process. `RunningProgram` blocks
+while it waits; `AwaitedProgram` is for tests that serve something in their own event loop.
+Must never: outlive its runner (the kernel ends it with the thread that started it), use a fixed port, wait without a
+deadline, or signal what it did not start.
 """
 
+import asyncio
+import atexit
 import http.client
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -22,8 +31,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 DEADLINE_S: Final = 60.0
 _POLL_S: Final = 0.02
 _SHOWN: Final = 4_000
-# The kernel is asked to end the program with its runner. By a first program that becomes the one wanted, and not between fork
-# and exec: a runner that serves gRPC has threads, and Python code in its forked child crashes now and then.
+# Asks the kernel to end the program with its runner. A first program does so and then becomes the one wanted: Python code
+# between fork and exec crashes now and then in a runner with threads, such as those of gRPC.
 _LEASH: Final = (
     (
         sys.executable,
@@ -40,6 +49,17 @@ class ProgramError(BigFleetError):
     """A program did not do what a test waited for; the text has the end of its log."""
 
 
+@cache
+def _logs() -> Path:
+    """Return a directory for logs that no test named a place for."""
+    directory = TemporaryDirectory(prefix="bigfleet-programs-")
+    atexit.register(directory.cleanup)
+    return Path(directory.name)
+
+
+_started = count()
+
+
 class RunningProgram:
     """A program of `cmd/`, started at once; used as a context it is killed at the end unless it ended before."""
 
@@ -47,14 +67,15 @@ class RunningProgram:
         self,
         program: str,
         *flags: str,
-        log: Path,
-        environ: Mapping[str, str],
+        log: Path | None = None,
+        environ: Mapping[str, str] = os.environ,
         python: tuple[str, ...] = (),
         root: Path = ROOT,
     ) -> None:
         """`root` is the checkout whose program it is; another one than ours has to be on PYTHONPATH too."""
-        self.name, self.log = program, log
-        with log.open("ab") as stream:
+        self.name = program
+        self.log = log or _logs() / f"{next(_started)}.log"
+        with self.log.open("ab") as stream:
             self._process = subprocess.Popen(
                 (*_LEASH, sys.executable, *python, str(root / "cmd" / program), *flags),
                 cwd=root,
@@ -109,7 +130,7 @@ class RunningProgram:
             time.sleep(_POLL_S)
 
     def port(self, name: str = "metrics_port") -> int:
-        """Return a port that it told of when it began to listen."""
+        """Return a port that it logged when it began to listen."""
         (line,) = self.wait("it listens", lambda: self.lines("listening")[:1])
         return int(line[name])
 
@@ -123,10 +144,14 @@ class RunningProgram:
         finally:
             connection.close()
 
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal, wait for the end and return the exit code."""
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal unless it has ended."""
         if self.code is None:
             self._process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end and return the exit code."""
+        self.send(number)
         return self.ended()
 
     def ended(self) -> int:
@@ -142,3 +167,99 @@ class RunningProgram:
         if self.code is None:
             self._process.kill()
             self._process.wait()
+
+
+class AwaitedProgram:
+    """A running program whose facts and end are awaited."""
+
+    def __init__(self, program: str, *flags: str) -> None:
+        self.running = RunningProgram(program, *flags)
+
+    @classmethod
+    async def start(cls, program: str, *flags: str) -> Self:
+        """Start a program and wait until it listens."""
+        started = cls(program, *flags)
+        await started.until(lambda: bool(started.lines("listening")))
+        return started
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports it logged when it began to listen."""
+        (line,) = self.lines("listening")[:1]
+        return {name: value for name, value in line.items() if name.endswith("port")}
+
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        """Return the log lines of one event so far."""
+        return self.running.lines(event)
+
+    async def until(self, fact: Callable[[], bool]) -> None:
+        """Wait until something is true; looked at often."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not fact():
+                if self.running.code is not None and not fact():
+                    raise ProgramError(
+                        f"{self.running.name} ended with {self.running.code}:\n{self.running.text()}"
+                    )
+                await asyncio.sleep(_POLL_S)
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end and return the exit code."""
+        self.running.send(number)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Wait for its own end and return the exit code."""
+        return await asyncio.to_thread(self.running.ended)
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Ask its probes; return status and body."""
+        return await http_get(self.ports["metrics_port"], path)
+
+    async def metric(self, series: str) -> float:
+        """Return the value of one series as `/metrics` writes it, 0 when it is not there."""
+        _, text = await self.get("/metrics")
+        values = [line.rpartition(" ")[2] for line in text.splitlines() if line.rpartition(" ")[0] == series]
+        return float(values[0]) if values else 0.0
+
+
+@asynccontextmanager
+async def running(program: str, *flags: str) -> AsyncIterator[AwaitedProgram]:
+    """A program that listens, killed at the latest when the block ends."""
+    started = await AwaitedProgram.start(program, *flags)
+    try:
+        yield started
+    finally:
+        started.running.kill()
+
+
+async def outcome(program: str, *flags: str) -> tuple[int, str]:
+    """Run a program that ends by itself; return its exit code and the end of what it wrote."""
+    with RunningProgram(program, *flags) as started:
+        return await asyncio.to_thread(started.ended), started.text()
+
+
+async def http_get(port: int, path: str) -> tuple[int, str]:
+    """Make one request with nothing but a socket; return status and body."""
+    status, _, body = await http_ask(port, "GET", path)
+    return status, body
+
+
+async def http_ask(
+    port: int, method: str, path: str, body: object = None, **headers: str
+) -> tuple[int, str, str]:
+    """Make one request, with a body of JSON unless it is None; return status, head and body."""
+    data = b"" if body is None else json.dumps(body).encode()
+    sent = {
+        "Host": f"127.0.0.1:{port}",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(data)),
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items() if value)
+    async with asyncio.timeout(DEADLINE_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + data)
+        answer = await reader.read()
+        writer.close()
+    head, _, text = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), head.decode(), text.decode()

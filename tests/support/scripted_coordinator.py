@@ -1,4 +1,4 @@
-"""A coordinator that answers reports as a test tells it to, and remembers them.
+"""A coordinator that answers reports as a test scripts it, and records them.
 
 Why: the shard's client must be tried against leaders that are late, deposed, refusing or gone, which no real one is on
 demand.
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 from bigfleet.aio.clock import Clock, monotonic_s
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.aio.service import BoundService
 from bigfleet.model.instruction import ReportAnswer
 from bigfleet.model.shard_report import ShardReport
@@ -35,24 +35,26 @@ class ScriptedCoordinator:
         """When each of them came, by the monotonic clock."""
         self.hangs = False
         """Takes reports and never answers."""
-        self._script: deque[ReportAnswer | RefusedError] = deque()
-        self._usual: ReportAnswer | RefusedError = ReportAnswer(1, acknowledged=True)
+        self._script: deque[ReportAnswer | RpcRefusedError] = deque()
+        self._usual: ReportAnswer | RpcRefusedError = ReportAnswer(1, acknowledged=True)
         self.calls_at_once = 0
         """The most calls that were ever under way together."""
         self._under_way = 0
 
-    def answers(self, *answers: ReportAnswer | RefusedError) -> None:
+    def answers(self, *answers: ReportAnswer | RpcRefusedError) -> None:
         """Give these answers to the next reports, in this order."""
         self._script.extend(answers)
 
-    def usually(self, answer: ReportAnswer | RefusedError) -> None:
+    def usually(self, answer: ReportAnswer | RpcRefusedError) -> None:
         """Give this answer whenever the script is over."""
         self._usual = answer
 
     def follows(self, leader: str = "") -> None:
         """Answer as a follower from now on, with a hint where the leader is or without."""
         hint = ((LEADER, leader),) if leader else ()
-        self._usual = RefusedError(Code.FAILED_PRECONDITION, "not leader", (*hint, (RAFT_STATE, "follower")))
+        self._usual = RpcRefusedError(
+            Code.FAILED_PRECONDITION, "not leader", (*hint, (RAFT_STATE, "follower"))
+        )
 
     def bound(self) -> BoundService:
         """The service, to be served."""
@@ -67,19 +69,19 @@ class ScriptedCoordinator:
             if self.hangs:
                 await asyncio.get_running_loop().create_future()
             answer = self._script.popleft() if self._script else self._usual
-            if isinstance(answer, RefusedError):
+            if isinstance(answer, RpcRefusedError):
                 raise answer
             return answer_to_proto(answer)
         finally:
             self._under_way -= 1
 
     async def _nothing_else(self, _request: object, _call: Call) -> object:
-        raise RefusedError(Code.UNIMPLEMENTED, "a shard only reports")
+        raise RpcRefusedError(Code.UNIMPLEMENTED, "a shard only reports")
 
     async def snapshot_save(self, _request: object, _call: Call) -> AsyncIterator[pb.SnapshotSaveChunk]:
         for chunk in list[pb.SnapshotSaveChunk]():
             yield chunk
-        raise RefusedError(Code.UNIMPLEMENTED, "a shard only reports")
+        raise RpcRefusedError(Code.UNIMPLEMENTED, "a shard only reports")
 
     assign_domain = unassign_domain = remove_shard = join_raft_cluster = _nothing_else
     list_shards = list_domain_assignments = list_shard_reports = _nothing_else

@@ -1,4 +1,4 @@
-"""A shard that says what a test tells it to, and notes all it hears.
+"""A shard that sends what a test scripts, and records what it receives.
 
 Why: an operator is tested against every behaviour a shard may have: polite, old, silent, deaf, impatient; the real one has only
 the good ones.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import Call, Code, RefusedError, ServerStream
+from bigfleet.aio.net import Call, Code, RpcRefusedError, ServerStream
 from bigfleet.aio.service import BoundService, ServiceSpec
 from bigfleet.transport.gates import require
 from bigfleet.v1alpha1 import capacity_pb2, provider_pb2, shard_pb2
@@ -84,11 +84,11 @@ class ScriptedShard:
     async def session(self, stream: _Stream, call: Call) -> None:
         """Serve one session."""
         if self.refuses_with is not None:
-            raise RefusedError(self.refuses_with, "refused as told")
+            raise RpcRefusedError(self.refuses_with, "refused by the script")
         heard = HeardSession()
         first = await stream.receive()
         if first is None or not first.hello.cluster_id:
-            raise RefusedError(Code.INVALID_ARGUMENT, "the first frame must be Hello")
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "the first frame must be Hello")
         require(call.peer, Identity.cluster(first.hello.cluster_id))
         self.sessions.append(heard)
         self._take(heard, first)
@@ -117,8 +117,8 @@ class ScriptedShard:
                 if self.acks_hello:
                     heard.send(ack("hello"))
                     if len(heard.hellos) == 1:
-                        for told in self.replay:
-                            heard.send(told)
+                        for frame in self.replay:
+                            heard.send(frame)
                         if self.marks_resync:
                             heard.send(ack("resync"))
             case "rollup":

@@ -65,7 +65,7 @@ def cycle_of(situation: Situation, number: int = 1, **given: Any) -> CycleView: 
 
 
 class StandingShard:
-    """A shard that only stands there to be looked at; see `bigfleet.shard.core.views.ShardViews`."""
+    """A shard that only serves reads; see `bigfleet.shard.core.views.ShardViews`."""
 
     def __init__(self, shard_id: str = "shard-0", **given: Any) -> None:  # Any: fields of the status
         fields: Mapping[str, Any] = {

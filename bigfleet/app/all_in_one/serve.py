@@ -33,11 +33,11 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.clustersim.session import SimulatedCluster
 from bigfleet.clustersim.world import World, first_fleet, read_world
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.inventory import slots_of
 from bigfleet.provider.fake.latency import parse_latency
@@ -45,6 +45,7 @@ from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.provider.fake.state import JournalState, NoState
 from bigfleet.shard.epoch import open_data_directory
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
@@ -106,10 +107,10 @@ class _Fleet:
         self._settings, self._seams, self._world = settings, seams, world
         self._directory, self._log = directory, log
         self._shard_metrics = Metrics(
-            Component.SHARD, CollectorRegistry(), version=__version__, commit="unknown"
+            SHARD_METRICS, CollectorRegistry(), version=__version__, commit="unknown"
         )
         self._coordinator_metrics = Metrics(
-            Component.COORDINATOR, CollectorRegistry(), version=__version__, commit="unknown"
+            COORDINATOR_METRICS, CollectorRegistry(), version=__version__, commit="unknown"
         )
 
     async def parts(self, stack: AsyncExitStack, events: EventPrinter) -> dict[str, Part]:

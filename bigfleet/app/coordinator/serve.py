@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.disk import DiskError
 from bigfleet.aio.identity import Role
-from bigfleet.aio.net import Hooks, Peer, Server
+from bigfleet.aio.net import Peer, RpcServer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
@@ -32,16 +32,16 @@ from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError
 from bigfleet.coordinator.maintenance import levels_of_voters
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.coordinator.raft.certificates import RaftTls
 from bigfleet.coordinator.raft.membership import ClusterMembers, members_from_flags
 from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsStore
 
 WEDGED_S: Final = 30.0
@@ -104,10 +104,10 @@ async def _serve(
     proc = SystemProc()
     with ExitStack() as stack:
         logger = stack.enter_context(
-            process_log(settings, console, Component.COORDINATOR.value, node=settings.id)
+            process_log(settings, console, COORDINATOR_METRICS.component, node=settings.id)
         )
         stack.enter_context(proc.listen())
-        metrics = process_metrics(Component.COORDINATOR, console)
+        metrics = process_metrics(COORDINATOR_METRICS, console)
         tls = tls_store(settings, logger)
         seams = system_seams(GrpcNet(tls, _hooks(logger, metrics)), proc)
         _warn_of_plaintext(settings, logger)
@@ -196,7 +196,7 @@ async def _run(
             return write_metrics(accept)
 
         address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
-        http = await serve_http(
+        http = await serve_probes(
             address, scraped, lambda: built.log.status().waiting, not_alive=lambda: not_alive(built.log)
         )
         if http is not None:
@@ -210,7 +210,11 @@ async def _run(
 
 
 def _parts(
-    settings: CoordinatorSettings, built: _Built, seams: Seams, server: Server, logger: FilteringBoundLogger
+    settings: CoordinatorSettings,
+    built: _Built,
+    seams: Seams,
+    server: RpcServer,
+    logger: FilteringBoundLogger,
 ) -> dict[str, Part]:
     parts: dict[str, Part] = {
         "log": built.log.wait_failure(),
@@ -234,7 +238,7 @@ def _parts(
     return parts
 
 
-async def _drain(server: Server, built: _Built, grace_s: float) -> None:
+async def _drain(server: RpcServer, built: _Built, grace_s: float) -> None:
     """Refuse new calls, transfer leadership, let running calls finish."""
     server.health.set_serving(COORDINATOR.name, False)
     stopping = asyncio.ensure_future(server.stop(grace_s))
@@ -275,7 +279,7 @@ def _warn_of_plaintext(settings: CoordinatorSettings, logger: FilteringBoundLogg
         )
 
 
-def _hooks(logger: FilteringBoundLogger, metrics: Metrics) -> Hooks:
+def _hooks(logger: FilteringBoundLogger, metrics: Metrics) -> ServerHooks:
     def refused(method: str, peer: Peer, why: str) -> None:
         rpc = method.rpartition("/")[2]
         metrics.counter("bigfleet_coordinator_identity_rejected_total", rpc=rpc).inc()
@@ -286,4 +290,4 @@ def _hooks(logger: FilteringBoundLogger, metrics: Metrics) -> Hooks:
     def defect(method: str, error: BaseException) -> None:
         logger.error("rpc_defect", method=method, exc_info=error)
 
-    return Hooks(on_identity_refused=refused, on_defect=defect)
+    return ServerHooks(on_identity_refused=refused, on_defect=defect)

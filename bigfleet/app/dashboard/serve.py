@@ -22,8 +22,8 @@ from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.verbs.version import build_commit
 from bigfleet.dashboard.cluster_reader import KubeClusters
 from bigfleet.dashboard.guard import Admission
-from bigfleet.dashboard.meter import own_metrics
 from bigfleet.dashboard.prometheus import Prometheus
+from bigfleet.dashboard.request_metrics import own_metrics
 from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.kube.client import KubeClient

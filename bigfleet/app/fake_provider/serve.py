@@ -15,7 +15,7 @@ from bigfleet.app.provider_process import ProviderProcess, provider_process
 from bigfleet.cli.framework.console import Console
 from bigfleet.provider.fake.backend import Seeds
 from bigfleet.provider.fake.catalogue_file import read_catalogue
-from bigfleet.provider.fake.control_http import ControlServer, check_loopback
+from bigfleet.provider.fake.control_http import check_loopback, serve_control
 from bigfleet.provider.fake.inventory import read_inventory, slots_of
 from bigfleet.provider.fake.latency import fixed
 from bigfleet.provider.fake.lies.registry import parse_lies
@@ -123,8 +123,7 @@ async def _serve(
         server = await fake.listen(str(settings.addr))
         ports = {"port": server.port}
         if settings.control_addr is not None:
-            control = ControlServer(fake, process.clock)
-            await control.listen(settings.control_addr)
+            control = await serve_control(fake, settings.control_addr)
             process.stack.push_async_callback(control.stop)
             ports["control_port"] = control.port
         return await process.run(ports, _parts(fake, steps, process))

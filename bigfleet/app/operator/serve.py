@@ -35,10 +35,10 @@ from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
 from bigfleet.model.errors import BigFleetError
-from bigfleet.obs.metric import Component
 from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
 from bigfleet.operator.core.template.errors import TemplateError
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.transport.grpc_net import GrpcNet
 
@@ -95,11 +95,11 @@ async def _serve(
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     with (
-        process_log(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
+        process_log(settings, console, OPERATOR_METRICS.component, cluster=settings.cluster_id) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
-            metrics = process_metrics(Component.OPERATOR, console)
+            metrics = process_metrics(OPERATOR_METRICS, console)
             client = connect(target, disk, clock, qps=settings.qps, burst=settings.burst)
             stack.push_async_callback(client.close)
             host = console.environ.get("HOSTNAME", "")

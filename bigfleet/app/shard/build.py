@@ -12,7 +12,7 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.net import Channel, DialOptions, ServeOptions, Server
+from bigfleet.aio.net import Channel, DialOptions, RpcServer, ServeOptions
 from bigfleet.aio.seams import Seams
 from bigfleet.app.parts import flag_errors
 from bigfleet.app.shard.command import ShardSettings
@@ -63,7 +63,7 @@ class RunningShard:
     """A shard that listens; the caller runs `shard.run()`."""
 
     shard: Shard
-    server: Server
+    server: RpcServer
     readers: ShardReaders
     """The read services and the coordinator client; the caller runs their parts too."""
     fake: FakeProvider | None

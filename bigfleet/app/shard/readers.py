@@ -27,8 +27,6 @@ from bigfleet.shard.watching import Watching
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.version import __version__
 
-_PREFIX = "bigfleet_shard_"
-
 
 @dataclass(frozen=True, slots=True)
 class ShardReaders:
@@ -83,11 +81,11 @@ def readers_of(
         actuation_paused=settings.actuation_paused,
         coordinator=lambda: None if link is None else _standing_of(link, shard.term.value),
         last_reconcile_ns=lambda: round(
-            metrics.value(f"{_PREFIX}last_reconcile_success_timestamp_seconds") * NANOSECONDS
+            metrics.value("bigfleet_shard_last_reconcile_success_timestamp_seconds") * NANOSECONDS
         ),
-        held_rollups=lambda cluster: int(metrics.value(f"{_PREFIX}rollup_quarantined", cluster=cluster)),
+        held_rollups=lambda cluster: int(metrics.value("bigfleet_shard_rollup_quarantined", cluster=cluster)),
         is_pending=shard.dispatch.is_pending,
-        totals=lambda: metrics.totals(_PREFIX),
+        totals=lambda: metrics.totals("bigfleet_shard_"),
     )
     frames = NeedFrames()
     return ShardReaders(

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.identity import Role
-from bigfleet.aio.net import Hooks, Peer
+from bigfleet.aio.net import Peer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
@@ -31,10 +31,10 @@ from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.switch_interval import short_switch_interval
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.loop_lag import sample_loop_lag
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.shard.epoch import DataDirectory, open_data_directory
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.session_service import SHARD
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
@@ -53,13 +53,15 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
         data = open_data_directory(SystemDisk(), settings.data_dir)
     try:
         with (
-            process_log(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
+            process_log(
+                settings, console, SHARD_METRICS.component, shard=settings.id, epoch=data.epoch
+            ) as log,
             proc.listen(),
             short_switch_interval(),
         ):
             tls = tls_store(settings, log)
             seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
-            metrics = process_metrics(Component.SHARD, console)
+            metrics = process_metrics(SHARD_METRICS, console)
             tidying = asyncio.ensure_future(freeze_live_objects(seams.clock))
             try:
                 return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
@@ -143,11 +145,11 @@ async def _shed(settings: ShardSettings, running: RunningShard, seams: Seams) ->
     await asyncio.get_running_loop().create_future()
 
 
-def _hooks(log: FilteringBoundLogger) -> Hooks:
+def _hooks(log: FilteringBoundLogger) -> ServerHooks:
     def refused(method: str, peer: Peer, why: str) -> None:
         log.error("identity_refused", method=method, peer=peer.address, why=why)
 
     def defect(method: str, error: BaseException) -> None:
         log.error("handler_defect", method=method, exc_info=error)
 
-    return Hooks(on_identity_refused=refused, on_defect=defect)
+    return ServerHooks(on_identity_refused=refused, on_defect=defect)

@@ -23,7 +23,6 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
-from bigfleet.obs.metric import Component
 from bigfleet.podcontroller.controller import COMPONENT, PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import (
     NO_DEFAULTS,
@@ -31,6 +30,7 @@ from bigfleet.podcontroller.core.penalties import (
     PenaltyDefaults,
     read_defaults,
 )
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 
 
 def serve(settings: PodControllerSettings, console: Console) -> int:
@@ -66,11 +66,11 @@ async def _serve(
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     with (
-        process_log(settings, console, Component.POD_CONTROLLER.value) as log,
+        process_log(settings, console, POD_CONTROLLER_METRICS.component) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
-            metrics = process_metrics(Component.POD_CONTROLLER, console)
+            metrics = process_metrics(POD_CONTROLLER_METRICS, console)
             client = connect(target, disk, clock, qps=settings.qps, burst=settings.burst)
             stack.push_async_callback(client.close)
             host = console.environ.get("HOSTNAME", "")

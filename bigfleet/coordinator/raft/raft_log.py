@@ -41,7 +41,6 @@ from bigfleet.coordinator.raft.startup import StartFlags
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress, parse_listen
 
-_PREFIX = "bigfleet_coordinator_"
 HAND_OVER_S = 1.0
 DRAIN_S = 2.0
 NO_PEER_S = 15.0
@@ -84,7 +83,7 @@ class RaftLog:
         self._state_machine, self._calls, self._metrics, self._log = state_machine, calls, metrics, log
         self._tls, self._resolve, self._on_step = tls, resolve, on_step
         self._batches = Batches(
-            clock, lambda commands: metrics.histogram(f"{_PREFIX}batch_commands").observe(commands)
+            clock, lambda commands: metrics.histogram("bigfleet_coordinator_batch_commands").observe(commands)
         )
         self._status = ReplicaStatus(settings.members, state_machine)
         self._on_serving: list[Callable[[int], object]] = []
@@ -289,7 +288,7 @@ class RaftLog:
         return ReplicaListeners(
             on_serving=lambda term: self._call_on_loop(self._start_serving, term),
             on_lost=lambda cause: self._call_on_loop(self._stop_serving, cause),
-            on_election=lambda: self._metrics.counter(f"{_PREFIX}elections_total").inc(),
+            on_election=lambda: self._metrics.counter("bigfleet_coordinator_elections_total").inc(),
             on_fatal=self.abort,
             on_error=lambda text: self._call_on_loop(self._log_error, text),
         )
@@ -317,7 +316,7 @@ class RaftLog:
         if self._status.serving is None:
             return
         self._status.serving = None
-        self._metrics.counter(f"{_PREFIX}leadership_lost_total", cause=cause).inc()
+        self._metrics.counter("bigfleet_coordinator_leadership_lost_total", cause=cause).inc()
         self._log.info("serving_ended", cause=cause)
         self._batches.end(self._status.hint())
         for callback in self._on_lost:
@@ -327,7 +326,7 @@ class RaftLog:
         self._log.error("raft_trouble", detail=text)
 
     def _count_refused(self, reason: str, detail: str) -> None:
-        self._metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
+        self._metrics.counter("bigfleet_coordinator_raft_rejected_total", reason=reason).inc()
         self._call_on_loop(self._log_refused, reason, detail)
 
     def _log_refused(self, reason: str, detail: str) -> None:

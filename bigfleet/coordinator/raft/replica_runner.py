@@ -22,7 +22,6 @@ from bigfleet.coordinator.raft.replica import Replica, ReplicaConfig, ReplicaLis
 from bigfleet.coordinator.raft.replica_thread import ReplicaThread
 from bigfleet.obs.metrics import Metrics
 
-_PREFIX = "bigfleet_coordinator_"
 _T = TypeVar("_T")
 
 
@@ -147,13 +146,13 @@ class ReplicaRunner:
         started = self._clock.monotonic_ns()
         sync()
         seconds = (self._clock.monotonic_ns() - started) / NANOSECONDS
-        self._metrics.histogram(f"{_PREFIX}journal_fsync_seconds").observe(seconds)
+        self._metrics.histogram("bigfleet_coordinator_journal_fsync_seconds").observe(seconds)
 
     def _observe_dump(self, seconds: float | None) -> None:
         if seconds is None:
-            self._metrics.counter(f"{_PREFIX}dump_failures_total").inc()
+            self._metrics.counter("bigfleet_coordinator_dump_failures_total").inc()
         else:
-            self._metrics.histogram(f"{_PREFIX}dump_seconds").observe(seconds)
+            self._metrics.histogram("bigfleet_coordinator_dump_seconds").observe(seconds)
 
     def _count_refused(self, reason: str) -> None:
-        self._metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
+        self._metrics.counter("bigfleet_coordinator_raft_rejected_total", reason=reason).inc()

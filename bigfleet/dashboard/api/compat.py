@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
-from bigfleet.dashboard import metrics as names
+from bigfleet.dashboard import metric_reader as names
 from bigfleet.dashboard.core.money import finops
 from bigfleet.dashboard.core.need_list import NeedListQuery
 from bigfleet.dashboard.core.observed import ObservedCoordinator, ObservedReport
 from bigfleet.dashboard.fleet_sources import FleetSources
-from bigfleet.dashboard.metrics import MetricReader
+from bigfleet.dashboard.metric_reader import MetricReader
 from bigfleet.dashboard.parameters import Parameters
 from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting
 from bigfleet.dashboard.sources import SourceError, SourceProblem, not_wired

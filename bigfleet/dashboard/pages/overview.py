@@ -12,7 +12,7 @@ from bigfleet.dashboard.core.observed import ObservedShortfall
 from bigfleet.dashboard.core.summary import FleetSummary
 from bigfleet.dashboard.core.wording import age, count, duration, money, plural, share
 from bigfleet.dashboard.html import Html, el, join
-from bigfleet.dashboard.metrics import Trend
+from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.explain.amounts import readable
 from bigfleet.model.times import rfc3339_of_s

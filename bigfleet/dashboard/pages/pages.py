@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from bigfleet.dashboard import metrics as names
+from bigfleet.dashboard import metric_reader as names
 from bigfleet.dashboard.api import compat, own
 from bigfleet.dashboard.core.need_list import NeedList, NeedListQuery
 from bigfleet.dashboard.core.summary import summarise
 from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.html import Html, el
-from bigfleet.dashboard.metrics import Trend
+from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages import (
     about,
     clusters,

@@ -11,7 +11,7 @@ from bigfleet.dashboard.core.health import STALE_S
 from bigfleet.dashboard.core.observed import FleetPicture, ObservedShard, ShardPlace
 from bigfleet.dashboard.core.wording import age, count, duration, share
 from bigfleet.dashboard.html import Html, el, join
-from bigfleet.dashboard.metrics import Trend
+from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
 from bigfleet.model.times import rfc3339_of_s

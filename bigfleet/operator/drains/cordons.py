@@ -13,17 +13,17 @@ from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import KubeError
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import NODES, ObjectKey
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.names import CORDONED_BY, RECLAIM_DEADLINE, RECLAIM_ID
 from bigfleet.operator.core.views import NodeView
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.unconfirmed_writes import UnconfirmedWrites
 
 
 class Cordons:
     """Patches the Nodes of one cluster."""
 
-    def __init__(self, client: KubeClient, caches: OperatorCaches, metrics: OperatorMetrics) -> None:
+    def __init__(self, client: KubeClient, caches: OperatorCaches, metrics: Metrics) -> None:
         self._client, self._caches, self._metrics = client, caches, metrics
         self._unconfirmed = UnconfirmedWrites()
         self._log = structlog.get_logger("bigfleet.operator")
@@ -61,7 +61,7 @@ class Cordons:
             patch["spec"] = {"unschedulable": None}
         await self._patch(node, patch)
         if ours:
-            self._metrics.count("uncordons_total")
+            self._metrics.counter("bigfleet_operator_uncordons_total").inc()
 
     def log_refusal(self, node: str, error: KubeError) -> None:
         """Log that a Node could not be patched and will not be."""

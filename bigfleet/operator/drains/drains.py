@@ -18,8 +18,8 @@ from bigfleet.kube.errors import ForbiddenError, KubeError
 from bigfleet.kube.eviction import EvictionResult, EvictionVerdict, evict
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import PODS, ObjectKey
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.drain_plan import ROUND_S, DrainPlan, DrainPod, EvictionOutcome, drain_pod
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import EVICTIONS
 
 _OUTCOMES: Final = {
@@ -55,9 +55,7 @@ Ended = Callable[[Drain, str, str], None]
 class Drains:
     """All drains of the process."""
 
-    def __init__(
-        self, client: KubeClient, *, clock: Clock, metrics: OperatorMetrics, on_ended: Ended
-    ) -> None:
+    def __init__(self, client: KubeClient, *, clock: Clock, metrics: Metrics, on_ended: Ended) -> None:
         self._client, self._clock, self._metrics, self._on_ended = client, clock, metrics, on_ended
         self._drains: dict[str, Drain] = {}
         self._permits = asyncio.Semaphore(EVICTIONS)
@@ -133,7 +131,7 @@ class Drains:
             if self._drains.get(drain.node) is drain:
                 del self._drains[drain.node]
         if not drain.is_cancelled:
-            self._metrics.count("drains_total", outcome=outcome)
+            self._metrics.counter("bigfleet_operator_drains_total", outcome=outcome).inc()
             self._on_ended(drain, outcome, error)
 
     async def _round(self, drain: Drain) -> bool:
@@ -165,7 +163,7 @@ class Drains:
             task.add_done_callback(self._evicting.pop)
             # Shielded: an eviction that was sent finishes even if its drain is cancelled.
             result = await asyncio.shield(task)
-        self._metrics.count("evictions_total", answer=result.label)
+        self._metrics.counter("bigfleet_operator_evictions_total", answer=result.label).inc()
         drain.plan.record(pod, _OUTCOMES[result.verdict], result.text)
         if result.verdict is not EvictionVerdict.ACCEPTED:
             self._log.info("eviction_refused", node=drain.node, pod=str(pod), answer=result.label)

@@ -15,6 +15,7 @@ from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.write_retry import WriteRetry
 from bigfleet.model.frames import ReclaimAck, ReclaimOrder, ReclaimTarget
 from bigfleet.model.times import ns_of_iso8601, rfc3339_of_ns
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.drain_plan import DEFAULT_GRACE_S
 from bigfleet.operator.core.node_identity import MachineNames, NodeMatch, find_node
@@ -23,7 +24,6 @@ from bigfleet.operator.core.views import NodeView, UpcomingNodeView
 from bigfleet.operator.drains.cordons import Cordons
 from bigfleet.operator.drains.drains import Drain, Drains
 from bigfleet.operator.events import ReclaimEvents
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import CORDON_PATIENCE_S
 from bigfleet.operator.upcoming.writes import UpcomingNodeWriter
 
@@ -66,7 +66,7 @@ class Reclaims:
         *,
         clock: Clock,
         retry: WriteRetry,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
     ) -> None:
         self._caches, self._cordons, self._writer = caches, cordons, writer
         self._drains, self._events = drains, events
@@ -116,7 +116,7 @@ class Reclaims:
                 await self._cordon(job, found.node, retry_forbidden=True)
         except TimeoutError:
             # Acknowledged without this node, but still tried within the grace: evicting without a cordon only moves pods around.
-            self._metrics.count("reclaims_total", outcome="cordon_failed")
+            self._metrics.counter("bigfleet_operator_reclaims_total", outcome="cordon_failed").inc()
             job.done(started=False)
             acked = True
             if not await self._cordon_late(job, found.node, machine_id):
@@ -143,7 +143,7 @@ class Reclaims:
         drain = Drain(node.name, machine_id, job.order.instruction_id, deadline_s, job.grace_s)
         upcoming = self._caches.upcoming_of(machine_id)
         if not acked:
-            self._metrics.count("reclaims_total", outcome="started")
+            self._metrics.counter("bigfleet_operator_reclaims_total", outcome="started").inc()
         self._events.reclaim_started(
             node, upcoming, job.order.instruction_id, job.grace_s, job.order.preemptor_priority
         )
@@ -187,7 +187,7 @@ class Reclaims:
         return True
 
     async def _refused(self, job: ReclaimJob, machine_id: str, node: NodeView, error: KubeError) -> None:
-        self._metrics.count("reclaims_total", outcome="cordon_failed")
+        self._metrics.counter("bigfleet_operator_reclaims_total", outcome="cordon_failed").inc()
         self._cordons.log_refusal(node.name, error)
         job.done(started=False)
         await self._set_phase(
@@ -195,7 +195,7 @@ class Reclaims:
         )
 
     async def _tighten(self, job: ReclaimJob, running: Drain) -> None:
-        self._metrics.count("reclaims_total", outcome="started")
+        self._metrics.counter("bigfleet_operator_reclaims_total", outcome="started").inc()
         deadline_s = job.arrived_s + job.grace_s
         if deadline_s >= running.deadline_s:
             return
@@ -218,7 +218,7 @@ class Reclaims:
             self._log.info("reclaim_without_node", entry=target.entry, instruction=job.order.instruction_id)
             return  # no node has joined yet, so there is no pod to evict
         outcome = "ambiguous" if found.ambiguous else "unresolved"
-        self._metrics.count("reclaims_total", outcome=outcome)
+        self._metrics.counter("bigfleet_operator_reclaims_total", outcome=outcome).inc()
         self._log.error(f"reclaim_{outcome}", entry=target.entry, instruction=job.order.instruction_id)
         self._events.reclaim_unresolved(target.machine, upcoming, ambiguous=found.ambiguous)
 

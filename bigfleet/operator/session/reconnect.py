@@ -15,7 +15,7 @@ from bigfleet.aio.clock import Clock
 from bigfleet.aio.identity import Identity, Role
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.aio.rng import RandomStream
-from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.session.session import OperatorSession, SessionState
 
@@ -30,7 +30,7 @@ async def keep_sessions(
     *,
     clock: Clock,
     stream: RandomStream,
-    metrics: OperatorMetrics,
+    metrics: Metrics,
 ) -> NoReturn:
     """Run sessions until cancelled."""
     log = structlog.get_logger("bigfleet.operator")
@@ -49,7 +49,7 @@ async def keep_sessions(
     def ended(error: Exception | None, wait_s: float) -> None:
         why = str(error) if error is not None else "closed"
         state.ended(why)
-        metrics.count("session_reconnects_total")
+        metrics.counter("bigfleet_operator_session_reconnects_total").inc()
         log.warning("session_ended", why=why, wait_s=round(wait_s, 3))
 
     await keep_connected(one, clock=clock, backoff=backoff, on_ended=ended)

@@ -17,9 +17,9 @@ from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s
 from bigfleet.aio.net import BidiStream, DialOptions, Net
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.frames import BlobRequest, CapacityHint, NodeStateUpdate, ReclaimOrder, ShardAck
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import Renderer
 from bigfleet.operator.dispatch import TaskDispatcher
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import BLOB_DEADLINE_S, OperatorOptions
 from bigfleet.operator.rollup_loop import RollupLoop
 from bigfleet.operator.session.uplink import Uplink
@@ -37,7 +37,7 @@ class SessionEndedError(BigFleetError):
 class SessionState:
     """What the rest of the process knows about the session."""
 
-    def __init__(self, clock: Clock, metrics: OperatorMetrics) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock, self._metrics = clock, metrics
         self.is_up = False
         self.down_since_s: float | None = None
@@ -46,18 +46,20 @@ class SessionState:
     def greeted(self) -> None:
         """Record that the shard has accepted our hello."""
         self.is_up = True
-        self._metrics.set("session_up", 1)
+        self._metrics.gauge("bigfleet_operator_session_up").set(1)
 
     def rollup_acked(self) -> None:
         """Record that the shard has accepted a roll-up."""
-        self._metrics.set("last_ack_timestamp_seconds", self._clock.wall_ns() / NANOSECONDS)
+        self._metrics.gauge("bigfleet_operator_last_ack_timestamp_seconds").set(
+            self._clock.wall_ns() / NANOSECONDS
+        )
 
     def ended(self, why: str) -> None:
         """Record that the session is over."""
         if self.is_up:
             self.down_since_s = monotonic_s(self._clock)
         self.is_up, self.last_error = False, why
-        self._metrics.set("session_up", 0)
+        self._metrics.gauge("bigfleet_operator_session_up").set(0)
 
 
 class OperatorSession:
@@ -73,7 +75,7 @@ class OperatorSession:
         renderer: Renderer,
         state: SessionState,
         clock: Clock,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
     ) -> None:
         self._options, self._net, self._dispatch, self._rollups = options, net, dispatch, rollups
         self._renderer, self._state, self._clock, self._metrics = renderer, state, clock, metrics

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
-from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.options import OUTBOX, OUTBOX_BETWEEN_ROLLUPS
 
 
@@ -35,7 +35,7 @@ class PreparedRollup:
 class Uplink:
     """The frames that wait to be sent in one session."""
 
-    def __init__(self, clock: Clock, metrics: OperatorMetrics) -> None:
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock, self._metrics = clock, metrics
         self._rollup: PreparedRollup | None = None
         self._outbox: deque[bytes] = deque()
@@ -56,7 +56,7 @@ class Uplink:
     def put(self, frame: bytes) -> bool:
         """Queue an answer; return False and count it when the outbox is full."""
         if len(self._outbox) >= OUTBOX:
-            self._metrics.count("outbox_dropped_total")
+            self._metrics.counter("bigfleet_operator_outbox_dropped_total").inc()
             return False
         self._outbox.append(frame)
         self._filled.set()
@@ -98,7 +98,9 @@ class Uplink:
             return
         began_s = monotonic_s(self._clock)
         await stream.send(rollup.frame)
-        self._metrics.observe("rollup_send_duration_seconds", monotonic_s(self._clock) - began_s)
-        self._metrics.set("rollup_bytes", len(rollup.frame))
-        self._metrics.set("rollup_rows", rollup.rows)
+        self._metrics.histogram("bigfleet_operator_rollup_send_duration_seconds").observe(
+            monotonic_s(self._clock) - began_s
+        )
+        self._metrics.gauge("bigfleet_operator_rollup_bytes").set(len(rollup.frame))
+        self._metrics.gauge("bigfleet_operator_rollup_rows").set(rollup.rows)
         rollup.sent()

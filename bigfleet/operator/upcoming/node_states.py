@@ -14,13 +14,13 @@ from bigfleet.kube.write_retry import WriteRetry
 from bigfleet.model.frames import NodeStateUpdate
 from bigfleet.model.machine import MachineState
 from bigfleet.model.times import rfc3339_of_ns
+from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.node_identity import MachineNames, find_node, reference_to
 from bigfleet.operator.core.upcoming import Keep, Leave, Remove, wanted_after
 from bigfleet.operator.core.views import NodeView, UpcomingNodeView
 from bigfleet.operator.drains.cordons import Cordons
 from bigfleet.operator.drains.drains import Drains
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.task_queues import TaskQueues
 from bigfleet.operator.tasks import DeleteOrphanTask, MachineTask, NodeStateTask
 from bigfleet.operator.upcoming.writes import UpcomingNodeWriter
@@ -41,7 +41,7 @@ class NodeStateHandler:
         *,
         clock: Clock,
         retry: WriteRetry,
-        metrics: OperatorMetrics,
+        metrics: Metrics,
     ) -> None:
         self._caches, self._writer, self._cordons, self._drains = caches, writer, cordons, drains
         self._clock, self._retry, self._metrics = clock, retry, metrics
@@ -66,7 +66,9 @@ class NodeStateHandler:
         )
         if phase:
             took_s = monotonic_s(self._clock) - task.arrived_s
-            self._metrics.observe("node_state_update_duration_seconds", took_s, phase=phase)
+            self._metrics.histogram(
+                "bigfleet_operator_node_state_update_duration_seconds", phase=phase
+            ).observe(took_s)
 
     async def record_node(self, machine_id: str) -> None:
         """Write the reference to the machine's Node into its object, if it is not there yet."""
@@ -95,7 +97,7 @@ class NodeStateHandler:
             return True
 
         if await self._retry.until_written(attempt):
-            self._metrics.count("orphans_deleted_total", kind=UPCOMING_NODES.kind)
+            self._metrics.counter("bigfleet_operator_orphans_deleted_total", kind=UPCOMING_NODES.kind).inc()
 
     async def _apply(self, machine_id: str, update: NodeStateUpdate, *, missing: bool) -> str:
         """Write the object once; return the phase it ended in, empty if there was nothing to write."""

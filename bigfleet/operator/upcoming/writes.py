@@ -8,16 +8,17 @@ Rules: operator 6.3 rules 1 to 8, 11 and 13; 8 (`upcoming_node_writes_total`); A
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
+from bigfleet.aio.clock import Clock
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from bigfleet.kube.merge_patch import difference, quantities_by_value
 from bigfleet.kube.resources import UPCOMING_NODES, ObjectKey
 from bigfleet.kube.transport import Document
+from bigfleet.obs.metrics import Metrics, timed
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.names import upcoming_annotations, upcoming_name
 from bigfleet.operator.core.upcoming import Keep
 from bigfleet.operator.core.views import UpcomingNodeView, upcoming_node_view
-from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.unconfirmed_writes import UnconfirmedWrites
 
 R = TypeVar("R")
@@ -28,8 +29,8 @@ _BY_VALUE: Final = quantities_by_value(("spec", "resources"))
 class UpcomingNodeWriter:
     """The only writer of the UpcomingNodes of the cluster."""
 
-    def __init__(self, client: KubeClient, caches: OperatorCaches, metrics: OperatorMetrics) -> None:
-        self._client, self._caches, self._metrics = client, caches, metrics
+    def __init__(self, client: KubeClient, caches: OperatorCaches, clock: Clock, metrics: Metrics) -> None:
+        self._client, self._caches, self._clock, self._metrics = client, caches, clock, metrics
         self._unconfirmed = UnconfirmedWrites()
 
     async def current(self, machine_id: str) -> UpcomingNodeView | None:
@@ -52,7 +53,9 @@ class UpcomingNodeWriter:
         """Patch the status; nothing is sent if it is the same already."""
         patch = difference({"status": stored.status}, {"status": status})
         if not patch:
-            self._metrics.count("upcoming_node_writes_total", op="status_update", outcome="noop")
+            self._metrics.counter(
+                "bigfleet_operator_upcoming_node_writes_total", op="status_update", outcome="noop"
+            ).inc()
             return
         await self._patch("status_update", stored, patch, subresource="status")
 
@@ -117,7 +120,10 @@ class UpcomingNodeWriter:
         try:
             with (
                 self._unconfirmed.track(name),
-                self._metrics.timed("upcoming_node_op_duration_seconds", op=op),
+                timed(
+                    self._clock,
+                    self._metrics.histogram("bigfleet_operator_upcoming_node_op_duration_seconds", op=op),
+                ),
             ):
                 answer = await call()
             outcome = "success"
@@ -125,5 +131,7 @@ class UpcomingNodeWriter:
             outcome = "conflict"
             raise
         finally:
-            self._metrics.count("upcoming_node_writes_total", op=op, outcome=outcome)
+            self._metrics.counter(
+                "bigfleet_operator_upcoming_node_writes_total", op=op, outcome=outcome
+            ).inc()
         return answer

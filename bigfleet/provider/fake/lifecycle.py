@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.ids import Ids
-from bigfleet.aio.net import Code, Net, ServeOptions, Server
+from bigfleet.aio.net import Code, Net, RpcServer, ServeOptions
 from bigfleet.aio.rng import SeededRng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.metrics import Metrics
@@ -48,7 +48,7 @@ STOP_GRACE_S: Final = 10.0
 class _Listener:
     address: ListenAddress
     net: Net
-    server: Server
+    server: RpcServer
 
 
 def no_machines() -> tuple[DescribedMachine, ...]:
@@ -140,7 +140,7 @@ class FakeLifecycle:
         for name, share in self.options.lies.items():
             self.active_lies.tell(name, share)
 
-    async def listen(self, address: str, *, net: Net | None = None) -> Server:
+    async def listen(self, address: str, *, net: Net | None = None) -> RpcServer:
         """Serve on an address, also after a restart; may be called for several addresses."""
         chosen = net or self._net or GrpcNet()
         server = await self._serve(parse_listen(address), chosen)
@@ -281,7 +281,7 @@ class FakeLifecycle:
         for listener in self._listeners:
             listener.server = await self._serve(listener.address, listener.net)
 
-    def _serve(self, address: ListenAddress, net: Net) -> Awaitable[Server]:
+    def _serve(self, address: ListenAddress, net: Net) -> Awaitable[RpcServer]:
         options = replace(self.kit.serve_options(), reflection=self.options.reflection)
         return net.serve(str(address), [PROVIDER.bind(self.service)], options)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.contract import SERVICE, OperationKind
@@ -274,7 +274,7 @@ class FakeProvider(FakeLifecycle):
         handle: Handler = getattr(self.service, kind.value)
         try:
             answer = await handle(_REQUESTS[kind](**fields), here)
-        except RefusedError as error:
+        except RpcRefusedError as error:
             return error.code, error.detail
         return Code.OK, pb.TransitionAck.FromString(answer).operation_id
 

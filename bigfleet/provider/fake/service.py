@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.fake.events import EventLog, SeenCall
 from bigfleet.provider.fake.injected_faults import CallFaultKind, InjectedFaults
@@ -86,7 +86,7 @@ class FaultInjectingService:
         try:
             answer = await self._disturbed(intercepted)
             code = Code.OK
-        except RefusedError as error:
+        except RpcRefusedError as error:
             code, detail = error.code, error.detail
             raise
         finally:
@@ -101,7 +101,7 @@ class FaultInjectingService:
             await self._clock.sleep(wait_s)
         refused = faults.take_call_fault(CallFaultKind.REFUSE, rpc)
         if refused is not None:
-            raise RefusedError(refused.code, refused.message)
+            raise RpcRefusedError(refused.code, refused.message)
         answer = await self._active_lies.answer(intercepted, self._honest)
         if faults.take_call_fault(CallFaultKind.RESET, rpc) is not None:
             self._reset_connections()
@@ -113,7 +113,9 @@ class FaultInjectingService:
     async def _honest(self, intercepted: InterceptedCall) -> bytes:
         service = self._kit().service
         if intercepted.machine_id in self._hidden:
-            raise RefusedError(Code.NOT_FOUND, f"{intercepted.rpc} {intercepted.machine_id}: no such machine")
+            raise RpcRefusedError(
+                Code.NOT_FOUND, f"{intercepted.rpc} {intercepted.machine_id}: no such machine"
+            )
         if intercepted.rpc == "List":
             return await self._list(intercepted)
         handle: Handler = getattr(service, intercepted.rpc.lower())

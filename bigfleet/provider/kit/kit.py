@@ -15,13 +15,12 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import NANOSECONDS, Clock, SteadyWall, SystemClock
 from bigfleet.aio.disk import AnyPath
 from bigfleet.aio.ids import Ids, SystemIds
-from bigfleet.aio.net import Net, ServeOptions, Server
+from bigfleet.aio.net import Net, RpcServer, ServeOptions
 from bigfleet.aio.rng import Rng, SystemRng
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.model.machine import MachineState
 from bigfleet.model.times import rfc3339_of_s
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
 from bigfleet.provider.errors import OutOfPositionError, ProviderError
@@ -42,8 +41,9 @@ from bigfleet.provider.kit.service import ProviderService
 from bigfleet.provider.kit.state_files import read_state
 from bigfleet.provider.kit.store import StateStore
 from bigfleet.provider.methods import PROVIDER
+from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
+from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.version import __version__
 
@@ -106,7 +106,7 @@ class ProviderKit:
             synchronous=synchronous,
             require_shard_san=require_shard_san,
         )
-        self._servers: list[Server] = []
+        self._servers: list[RpcServer] = []
         self._running: RunningProvider | None = None
 
     async def start(self) -> None:
@@ -126,7 +126,9 @@ class ProviderKit:
             self.log.warning("readiness_not_checked", provider=self.name, why=why)
         self.log.info("provider_started", provider=self.name, machines=len(state.table), revision=state.head)
 
-    async def listen(self, address: str, *, service: object | None = None, net: Net | None = None) -> Server:
+    async def listen(
+        self, address: str, *, service: object | None = None, net: Net | None = None
+    ) -> RpcServer:
         """Serve the six calls on an address, with health and reflection; `service` replaces the kit's own."""
         chosen = net or self._net or GrpcNet()
         server = await chosen.serve(address, [PROVIDER.bind(service or self.service)], self.serve_options())
@@ -150,7 +152,7 @@ class ProviderKit:
         net = self._net or self._secured_net(tls)
         not_ready = ["starting"]
         async with AsyncExitStack() as stack:
-            probes = await serve_http(
+            probes = await serve_probes(
                 metrics_address, metrics_text(self._metrics.registry), lambda: not_ready
             )
             if probes is not None:
@@ -275,4 +277,4 @@ class ProviderKit:
 
 
 def _private_metrics() -> Metrics:
-    return Metrics(Component.PROVIDER, CollectorRegistry(), version=__version__, commit="unknown")
+    return Metrics(PROVIDER_METRICS, CollectorRegistry(), version=__version__, commit="unknown")

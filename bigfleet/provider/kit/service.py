@@ -10,7 +10,7 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.identity import Role
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.contract import STATES, OperationKind
 from bigfleet.provider.errors import (
@@ -172,7 +172,7 @@ class ProviderService:
             code = Code.OK
         except ProviderError as error:
             code = error.code
-            raise RefusedError(error.code, str(error)) from error
+            raise RpcRefusedError(error.code, str(error)) from error
         except asyncio.CancelledError:
             code = Code.CANCELLED
             raise

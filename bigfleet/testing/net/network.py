@@ -28,21 +28,21 @@ from bigfleet.aio.net import (
     ClosedError,
     Code,
     DialOptions,
-    Hooks,
     ListenError,
     Metadata,
     NotConnectedError,
     Peer,
-    Reply,
     RpcError,
+    RpcReply,
     ServeOptions,
+    ServerHooks,
 )
 from bigfleet.aio.service import (
     BidiMethod,
     BoundMethod,
     BoundService,
-    Kind,
     Method,
+    RpcKind,
     ServerStreamMethod,
     UnaryMethod,
     encode,
@@ -76,7 +76,9 @@ class Network:
         self._names: dict[str, str] = {}
         self._connections: list[Connection] = []
 
-    def host(self, name: str, identity: Identity | None = None, hooks: Hooks | None = None) -> "MemoryNet":
+    def host(
+        self, name: str, identity: Identity | None = None, hooks: ServerHooks | None = None
+    ) -> "MemoryNet":
         """Return the network as a process on one host sees it; several processes may share a host."""
         problem = "" if identity or not self._secured else "no bigfleet:// URI"
         peer = Peer(name, self._secured, identity if self._secured else None, problem)
@@ -169,7 +171,7 @@ class Network:
 class MemoryNet:
     """The network of one process; see `bigfleet.aio.net.Net`."""
 
-    def __init__(self, network: Network, peer: Peer, hooks: Hooks) -> None:
+    def __init__(self, network: Network, peer: Peer, hooks: ServerHooks) -> None:
         self._network, self._peer, self._hooks = network, peer, hooks
 
     def dial(self, target: str, options: DialOptions = _DIAL) -> "MemoryChannel":
@@ -189,7 +191,7 @@ class MemoryNet:
 
 
 class MemoryServer:
-    """A listener that serves; see `bigfleet.aio.net.Server`."""
+    """A listener that serves; see `bigfleet.aio.net.RpcServer`."""
 
     port: int
 
@@ -253,7 +255,7 @@ class MemoryServer:
             raise RpcError(Code.UNAVAILABLE, "the server is stopping")
         if method is None:
             raise RpcError(Code.UNIMPLEMENTED, f"no method {end.method} here")
-        if method.kind is Kind.BIDI:
+        if method.kind is RpcKind.BIDI:
             await self._dispatcher.bidi(method, end, end)
             return
         await self._answer(method, end)
@@ -262,7 +264,7 @@ class MemoryServer:
         data = await end.receive()
         if data is None:
             raise RpcError(Code.INTERNAL, "the call has no request")
-        if method.kind is Kind.UNARY:
+        if method.kind is RpcKind.UNARY:
             await end.send(await self._dispatcher.unary(method, data, end))
             return
         async with contextlib.aclosing(self._dispatcher.server_stream(method, data, end)) as answers:
@@ -289,7 +291,7 @@ class MemoryChannel:
         timeout_s: float,
         metadata: Metadata = (),
         wait_for_ready: bool = False,
-    ) -> Reply[Response]:
+    ) -> RpcReply[Response]:
         end = self._start(
             method.path, encode(request, deterministic=True), timeout_s, metadata, wait_for_ready
         )
@@ -298,7 +300,7 @@ class MemoryChannel:
             trailing = await end.trailing()
             if data is None or await end.receive() is not None:
                 raise RpcError(Code.INTERNAL, f"{method.path}: not exactly one answer")
-            return Reply(decode_answer(method, data), trailing)
+            return RpcReply(decode_answer(method, data), trailing)
         finally:
             end.cancel()  # without effect after a status; else whoever waited here has been cancelled
 

@@ -18,10 +18,10 @@ from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.roles import OPERATOR
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import StubRenderer
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.options import OperatorOptions
 from tests.e2e.operator.harness import CLUSTER, Bench
 from tests.e2e.rights import Denied, bind, less, rights
@@ -74,7 +74,7 @@ async def test_83_without_one_verb_something_is_denied(world: Bench, right: tupl
     options = OperatorOptions(
         CLUSTER, f"127.0.0.1:{world.port}", rollup_interval_s=0.5, sweep_patience_s=2.0, shutdown_grace_s=1.0
     )
-    metrics = Metrics(Component.OPERATOR, CollectorRegistry(), version="0", commit="0")
+    metrics = Metrics(OPERATOR_METRICS, CollectorRegistry(), version="0", commit="0")
     operator = ClusterOperator(
         options, client, world.net, StubRenderer(CLUSTER), clock=clock, rng=SeededRng(1), metrics=metrics
     )

@@ -17,10 +17,10 @@ from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.transport import ApiTransport
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 from tests.e2e.rights import CONTROLLER as UPC
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.errors import ApiRefusedError
@@ -117,7 +117,7 @@ async def _controller(
 ) -> AsyncIterator[PodController]:
     clock = SystemClock()
     client = KubeClient(transport, RateLimiter(clock, qps=1000, burst=1000))
-    metrics = Metrics(Component.POD_CONTROLLER, CollectorRegistry(), version="0", commit="0")
+    metrics = Metrics(POD_CONTROLLER_METRICS, CollectorRegistry(), version="0", commit="0")
     controller = PodController(
         client, clock=clock, rng=SeededRng(1), metrics=metrics, options=options, defaults=defaults
     )

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from bigfleet.kube.roles import POD_CONTROLLER
-from bigfleet.obs.catalogue import metrics_of
-from bigfleet.obs.metric import Component
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.objects import pod
 from tests.support.program import RunningProgram
@@ -173,13 +172,12 @@ def test_probes_and_metrics_say_how_it_is_84_85(start: Start, shop: Shop, audite
     audited.wait("request", shop.one_each)
     status, page = program.http("/metrics")
     assert status == 200
-    for metric in metrics_of(Component.POD_CONTROLLER):
-        if metric.component is Component.POD_CONTROLLER:
-            for values in metric.fixed_series():
-                labels = ",".join(
-                    f'{name}="{value}"' for name, value in zip(metric.label_names, values, strict=True)
-                )
-                assert f"{metric.name}{{{labels}}}" in page
+    for metric in POD_CONTROLLER_METRICS.metrics:
+        for values in metric.fixed_series():
+            labels = ",".join(
+                f'{name}="{value}"' for name, value in zip(metric.label_names, values, strict=True)
+            )
+            assert f"{metric.name}{{{labels}}}" in page
     assert 'bigfleet_unschedulable_pod_controller_reconciles_total{outcome="error"} 0.0' in page
     assert 'bigfleet_build_info{commit="unknown",component="pod-controller"' in page
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.app.kubectl_bigfleet import PROGRAM
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
@@ -34,7 +34,7 @@ class Shard:
     ) -> AsyncIterator[shardread_pb2.InspectNeedsResponse]:
         self.asked.append(request.cluster_id)
         if self.refuse:
-            raise RefusedError(Code.PERMISSION_DENIED, "readonly or admin")
+            raise RpcRefusedError(Code.PERMISSION_DENIED, "readonly or admin")
         yield shardread_pb2.InspectNeedsResponse(header=shardread_pb2.InspectNeedsHeader(cycle=9))
         need = capacity_pb2.CapacityNeed(priority=7)
         view = shardread_pb2.NeedView(need=need, satisfied=True, claimed_machine_count=2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.obs.coordinator_catalogue import COORDINATOR
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.coordinator.harness import Running, running
 from tests.support.coordinator.processes import ProcessCluster
@@ -51,7 +51,7 @@ def test_all_series_exist_and_at_most_one_replica_serves_at_every_scrape(tmp_pat
         written = set(re.findall(r"^(bigfleet_coordinator_[a-z_]+)(?:\{| )", text, re.MULTILINE))
         bare = {re.sub(r"_(bucket|count|sum)$", "", name) for name in written}
         # Counted only when it happens, which here it does not.
-        assert {metric.name for metric in COORDINATOR} - bare <= {
+        assert {metric.name for metric in COORDINATOR_METRICS.metrics} - bare <= {
             "bigfleet_coordinator_identity_rejected_total",
             "bigfleet_coordinator_raft_rejected_total",
             "bigfleet_coordinator_rebalance_flows_total",

@@ -14,7 +14,7 @@ from bigfleet.transport.resolve import system_resolve
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.integration.coordinator.test_program import until
 from tests.support.coordinator.processes import ProcessCluster
-from tests.support.programs import running as program
+from tests.support.program import running as program
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -20,9 +20,9 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.model.instruction import AssignDomain, Domain, Instruction, Outcome, ReportAnswer
 from bigfleet.model.situation import Situation
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import TermMark
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.testing.builders import machine
 from bigfleet.transport.gates import allow_exact
 from bigfleet.transport.grpc_net import GrpcNet
@@ -63,7 +63,7 @@ async def running(port: int, data_dir: Path, net: GrpcNet) -> AsyncIterator[tupl
         resolve=system_resolve,
         clock=SystemClock(),
         disk=SystemDisk(),
-        metrics=Metrics(Component.SHARD, CollectorRegistry(), version="test", commit="test"),
+        metrics=Metrics(SHARD_METRICS, CollectorRegistry(), version="test", commit="test"),
         log=structlog.get_logger(),
         interval_s=0.05,
     )

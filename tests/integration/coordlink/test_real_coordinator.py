@@ -13,9 +13,9 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.model.instruction import Domain
 from bigfleet.model.situation import Situation
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import TermMark
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.testing.builders import machine
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_SHARD_REPORTS, LIST_SHARDS
 from bigfleet.transport.grpc_net import GrpcNet
@@ -53,7 +53,7 @@ async def test_the_client_registers_its_shard_obeys_and_follows_the_leader_acros
             resolve=system_resolve,
             clock=SystemClock(),
             disk=SystemDisk(),
-            metrics=Metrics(Component.SHARD, CollectorRegistry(), version="test", commit="test"),
+            metrics=Metrics(SHARD_METRICS, CollectorRegistry(), version="test", commit="test"),
             log=structlog.get_logger(),
             interval_s=0.2,
         )

@@ -9,7 +9,7 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import READONLY
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.dashboard.pages.pages import PAGES
 from bigfleet.transport.coordinator import RAFT_STATE
 from bigfleet.transport.gates import allow
@@ -30,7 +30,7 @@ class ReadCoordinator(ScriptedCoordinator):
 
     def _check(self) -> None:
         if not self.leads:
-            raise RefusedError(Code.FAILED_PRECONDITION, "not leader", ((RAFT_STATE, "follower"),))
+            raise RpcRefusedError(Code.FAILED_PRECONDITION, "not leader", ((RAFT_STATE, "follower"),))
 
     @allow(READONLY)
     async def list_shards(self, _request: pb.ListShardsRequest, _call: Call) -> pb.ListShardsResponse:  # type: ignore[override]

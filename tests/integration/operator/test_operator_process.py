@@ -13,7 +13,7 @@ import pytest_asyncio
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
 from bigfleet.kube.roles import OPERATOR as ROLE
-from bigfleet.obs.operator_catalogue import OPERATOR
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from tests.packaging_series import missing_series
@@ -94,7 +94,7 @@ async def test_84_85_87_metrics_probes_and_a_quiet_end(around: Surroundings) -> 
     around.shard.send(*frames)
     status, page = await asyncio.to_thread(program.http, "/metrics")
     assert status == 200
-    for metric in OPERATOR:
+    for metric in OPERATOR_METRICS.metrics:
         assert f"# TYPE {metric.name.removesuffix('_total')}" in page or f"# TYPE {metric.name} " in page, (
             metric.name
         )

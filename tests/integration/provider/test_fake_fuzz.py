@@ -1,6 +1,7 @@
 """Invalid requests against the program: it keeps running, answers with a named error, and does not grow (acceptance 30)."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.provider.contract import CALLS, SERVICE
 from bigfleet.transport.status import GENERIC_DETAIL
-from tests.integration.provider.programs import MACHINES, Program, running
+from tests.integration.provider.programs import MACHINES, ProviderProgram, running
 from tests.property.test_provider_fuzz_laws import odd_request
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -38,8 +39,8 @@ async def bombard(channel: grpc.aio.Channel, stream: RandomStream, count: int) -
     return seen
 
 
-def resident_mb(program: Program) -> float:
-    lines = Path(f"/proc/{program.process.pid}/status").read_text().splitlines()
+def resident_mb(program: ProviderProgram) -> float:
+    lines = Path(f"/proc/{program.running.pid}/status").read_text().splitlines()
     (line,) = (line for line in lines if line.startswith("VmRSS:"))
     return int(line.split()[1]) / 1000
 
@@ -58,8 +59,8 @@ async def rounds(pools: str, seed: int, warm_up: int, count: int) -> tuple[float
         assert seen <= CODES
         assert seen >= {"OK", "INVALID_ARGUMENT", "NOT_FOUND"}
         assert len((await program.client.list()).machines) == MACHINES
-        assert program.process.returncode is None
-        assert not [line for line in program.log if "Traceback" in line or "rpc_defect" in line]
+        assert program.running.code is None
+        assert not re.search("Traceback|rpc_defect", program.running.log.read_text())
         return before_mb, after_mb
 
 

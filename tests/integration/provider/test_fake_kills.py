@@ -19,7 +19,7 @@ from tests.integration.provider.programs import (
     CALLERS,
     GONE,
     MACHINES,
-    Program,
+    ProviderProgram,
     start,
 )
 
@@ -148,7 +148,7 @@ async def kill_rounds(rounds: int, seed: int, pools: str, state: str) -> Toll:
 
 
 async def check_after_kill(
-    program: Program, known: dict[str, Memory], before: pb.MachineList, where: str
+    program: ProviderProgram, known: dict[str, Memory], before: pb.MachineList, where: str
 ) -> None:
     client = program.client
     after = await client.list()
@@ -174,7 +174,7 @@ async def check_after_kill(
         assert refused.value.code is Code.FAILED_PRECONDITION, (where, machine.id)
 
 
-async def repair(program: Program, known: dict[str, Memory]) -> int:
+async def repair(program: ProviderProgram, known: dict[str, Memory]) -> int:
     failed = (await program.client.list([S.FAILED])).machines
     for machine in failed:
         to = "Idle" if machine.HasField("host") else "Speculative"

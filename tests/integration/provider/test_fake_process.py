@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,12 @@ from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.integration.provider.programs import (
     CALLERS,
-    DEADLINE_S,
     MACHINES,
-    ROOT,
     http,
     running,
     until,
 )
+from tests.support.program import outcome
 
 pytestmark = pytest.mark.integration
 
@@ -67,22 +65,18 @@ async def test_a_program_answers_probes_and_ends_with_0_on_sigterm(program: str)
         assert "bigfleet_provider_machines" in metrics
         assert "bigfleet_build_info" in metrics
         assert await started.end(signal.SIGTERM) == 0
-        assert "Traceback" not in "".join(started.log)
+        assert "Traceback" not in started.running.log.read_text()
 
 
 @pytest.mark.asyncio
 async def test_a_port_in_use_is_reported_in_one_line(pools: str) -> None:
     async with running("bigfleet-fake-provider") as first:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(ROOT / "cmd" / "bigfleet-fake-provider"),
+        code, told = await outcome(
+            "bigfleet-fake-provider",
             *("--addr", f"127.0.0.1:{first.ports['port']}", "--metrics-addr", "0", "--log-level", "error"),
-            cwd=ROOT,
-            stderr=asyncio.subprocess.PIPE,
         )
-        _, told = await asyncio.wait_for(process.communicate(), DEADLINE_S)
-        assert process.returncode == 1
-        assert told.decode().splitlines()[-1].startswith("bigfleet-fake-provider: cannot listen on")
+        assert code == 1
+        assert told.splitlines()[-1].startswith("bigfleet-fake-provider: cannot listen on")
 
 
 @pytest.mark.asyncio
@@ -95,7 +89,7 @@ async def test_a_script_plays_while_the_program_serves(pools: str, tmp_path: Pat
             return len((await program.client.list([S.FAILED])).machines) >= MACHINES // 2
 
         await until(half_of_them_failed)
-        assert program.process.returncode is None
+        assert program.running.code is None
 
 
 @pytest.mark.asyncio
@@ -103,4 +97,4 @@ async def test_a_script_that_goes_wrong_ends_the_program_with_1(pools: str, tmp_
     script = tmp_path / "script.yaml"
     script.write_text("- {do: lie, name: white}\n")
     async with running("bigfleet-fake-provider", "--script", str(script)) as program:
-        assert await asyncio.wait_for(program.process.wait(), DEADLINE_S) == 1
+        assert await program.ended() == 1

@@ -18,11 +18,10 @@ from bigfleet.app import hook_provider
 from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.program import DEADLINE_S, ROOT, RunningProgram
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).resolve().parents[3]
-DEADLINE_S = 60.0
 CLOCK = SystemClock()
 
 
@@ -32,7 +31,6 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.file = folder / "inventory.yaml"
-        self.log = folder / "log"
         self.hook('echo "$1 $2" >>calls')
         self.machines("m-1")
 
@@ -59,41 +57,26 @@ class Site:
 
     @contextlib.contextmanager
     def running(self, *flags: str, state: str = "") -> Iterator["Running"]:
-        with self.log.open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "cmd/bigfleet-hook-provider", "--inventory", str(self.file)),
-                    *("--state", state or str(self.folder / "state"), "--addr", "127.0.0.1:0", *flags),
-                    *("--metrics-addr", "127.0.0.1:0", "--watch-interval", "1h", "--log-format", "json"),
-                ],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )
-        try:
-            yield Running(self, process)
-        finally:
-            process.kill()
-            process.wait(DEADLINE_S)
+        usual = ("--addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0", "--log-format", "json")
+        with RunningProgram(
+            "bigfleet-hook-provider",
+            *("--inventory", str(self.file), "--state", state or str(self.folder / "state")),
+            *("--watch-interval", "1h", *usual, *flags),
+        ) as process:
+            yield Running(process)
 
 
 class Running:
     """One process, seen through its log and its ports."""
 
-    def __init__(self, site: Site, process: "subprocess.Popen[bytes]") -> None:
-        self._site, self.process = site, process
+    def __init__(self, process: RunningProgram) -> None:
+        self.process = process
 
     async def event(self, name: str) -> dict[str, object]:
         """Wait for the last line of a kind in the log."""
-        async with asyncio.timeout(DEADLINE_S):
-            while True:
-                lines = [line for line in self._site.log.read_text().splitlines() if line.endswith("}")]
-                found = [event for event in map(json.loads, lines) if event["event"] == name]
-                if found:
-                    return dict(found[-1])
-                assert self.process.poll() is None, self._site.log.read_text()
-                await CLOCK.sleep(0.02)
+        return await asyncio.to_thread(
+            self.process.wait, name, lambda: dict((self.process.lines(name) or [{}])[-1])
+        )
 
     async def settled(self, client: RawProviderClient, machine_id: str) -> pb.Machine:
         stable = (pb.MACHINE_STATE_IDLE, pb.MACHINE_STATE_CONFIGURED, pb.MACHINE_STATE_FAILED)
@@ -105,7 +88,7 @@ class Running:
                 await CLOCK.sleep(0.02)
 
     async def ended(self) -> int:
-        return await asyncio.to_thread(self.process.wait, DEADLINE_S)
+        return await asyncio.to_thread(self.process.ended)
 
 
 @pytest.fixture
@@ -125,10 +108,10 @@ def test_a_process_serves_reloads_on_sighup_keeps_its_bindings_and_ends_with_0(s
                 url = f"http://127.0.0.1:{ports['metrics_port']}"
                 assert await asyncio.to_thread(_status, f"{url}/readyz") == 200
                 site.file.write_text("nonsense: true\n")
-                running.process.send_signal(signal.SIGHUP)
+                running.process.send(signal.SIGHUP)
                 assert "nonsense: unknown key" in str((await running.event("inventory_refused"))["faults"])
                 site.machines("m-1", "m-2")
-                running.process.send_signal(signal.SIGHUP)
+                running.process.send(signal.SIGHUP)
                 await running.event("inventory_loaded")
                 assert (await running.settled(client, "m-2")).state == pb.MACHINE_STATE_IDLE
                 site.hook("echo $$ >pid; sleep 1000")
@@ -136,7 +119,7 @@ def test_a_process_serves_reloads_on_sighup_keeps_its_bindings_and_ends_with_0(s
                 async with asyncio.timeout(DEADLINE_S):
                     while not (site.folder / "pid").exists() or not (site.folder / "pid").read_text().strip():
                         await CLOCK.sleep(0.02)
-                running.process.terminate()
+                running.process.send(signal.SIGTERM)
                 assert await running.ended() == 0
                 # The hook went with the provider, in good order.
                 site.is_clean()

@@ -20,7 +20,7 @@ from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.integration.runbooks.blocks import Page
 from tests.support.coordinator.processes import settled_port
-from tests.support.programs import Program, running
+from tests.support.program import AwaitedProgram, http_ask, running
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -45,7 +45,7 @@ class Stage:
         }
         return await asyncio.to_thread(self.page.type_in, title, self.directory, variables)
 
-    def provider(self, *flags: str) -> AbstractAsyncContextManager[Program]:
+    def provider(self, *flags: str) -> AbstractAsyncContextManager[AwaitedProgram]:
         return running(
             "bigfleet-fake-provider",
             *("--addr", f"127.0.0.1:{self.provider_port}", "--control-addr", "127.0.0.1:0"),
@@ -53,7 +53,7 @@ class Stage:
             *("--state", str(self.directory / "state"), "--log-format", "json", "--sync", *flags),
         )
 
-    def shard(self, *flags: str) -> AbstractAsyncContextManager[Program]:
+    def shard(self, *flags: str) -> AbstractAsyncContextManager[AwaitedProgram]:
         return running(
             "bigfleet",
             "shard",
@@ -79,7 +79,7 @@ def rows(count: int) -> list[Need]:
     return [need(CLUSTER, priority=number, cpu=4) for number in range(count)]
 
 
-async def decided(shard: Program, cycles: int = 2) -> None:
+async def decided(shard: AwaitedProgram, cycles: int = 2) -> None:
     """Wait until the shard has completed some more cycles, so that what it shows is from after now."""
     series = "bigfleet_shard_cycle_duration_seconds_count"
     wanted = await shard.metric(series) + cycles
@@ -164,16 +164,9 @@ async def test_stuck_drain(tmp_path: Path) -> None:
     assert stage.page.left_out == set()
 
 
-async def _empty(provider: Program, machine: str) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", provider.ports["control_port"])
-    body = f'{{"id": "{machine}"}}'
-    writer.write(
-        f"POST /emptied HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        f"Connection: close\r\n\r\n{body}".encode()
-    )
-    answer = await asyncio.wait_for(reader.read(), 60)
-    writer.close()
-    assert b" 200 " in answer.splitlines()[0], answer
+async def _empty(provider: AwaitedProgram, machine: str) -> None:
+    status, _, text = await http_ask(provider.ports["control_port"], "POST", "/emptied", {"id": machine})
+    assert status == 200, text
 
 
 async def test_provider_outage(tmp_path: Path) -> None:

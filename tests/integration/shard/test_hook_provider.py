@@ -13,7 +13,7 @@ from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import shard_pb2
-from tests.support.programs import running
+from tests.support.program import running
 
 pytestmark = pytest.mark.integration
 

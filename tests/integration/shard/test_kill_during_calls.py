@@ -9,7 +9,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from bigfleet.model.machine import MachineState
 from bigfleet.testing.session_peer import SessionPeer
 from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
-from tests.support.programs import Program, http_get, running, start
+from tests.support.program import AwaitedProgram, http_ask, http_get, running
 
 pytestmark = pytest.mark.integration
 
@@ -44,7 +43,7 @@ CHOSEN = CASES[6:7]
 
 
 @asynccontextmanager
-async def provider(tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
+async def provider(tmp_path: Path, *flags: str) -> AsyncIterator[AwaitedProgram]:
     pools = tmp_path / "pools.yaml"
     pools.write_text(POOLS)
     listen = ("--addr", "127.0.0.1:0", "--control-addr", "127.0.0.1:0", *FREE)
@@ -53,21 +52,13 @@ async def provider(tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
         yield program
 
 
-async def control(fake: Program, verb: str, **fields: object) -> Any:
-    """Tell the fake's control to do something."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", fake.ports["control_port"])
-    body = json.dumps(fields).encode()
-    head = f"POST /{verb} HTTP/1.1\r\nHost: 127.0.0.1:{fake.ports['control_port']}\r\n"
-    writer.write(
-        f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-    )
-    answer = await asyncio.wait_for(reader.read(), 30)
-    writer.close()
-    assert b" 200 " in answer.split(b"\r\n", 1)[0], answer
-    return answer
+async def control(fake: AwaitedProgram, verb: str, **fields: object) -> None:
+    """Ask the fake's control to do something."""
+    status, _, text = await http_ask(fake.ports["control_port"], "POST", f"/{verb}", fields)
+    assert status == 200, text
 
 
-async def called(fake: Program, rpc: str) -> None:
+async def called(fake: AwaitedProgram, rpc: str) -> None:
     async with asyncio.timeout(60):
         while rpc not in (await http_get(fake.ports["control_port"], f"/calls?rpc={rpc}"))[1]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -83,7 +74,7 @@ async def killed_in(tmp_path: Path, rpc: str, accepted: bool, sync: bool) -> Non
             *("shard", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), *FREE),
             *("--provider-addr", f"127.0.0.1:{fake.ports['port']}", "--cycle-interval", "500ms"),
         )
-        shard = await start("bigfleet", *flags)
+        shard = await AwaitedProgram.start("bigfleet", *flags)
         async with operator(shard) as peer:
             await peer.demand(need(cpu=4))
             if rpc == "Drain":
@@ -99,7 +90,7 @@ async def killed_in(tmp_path: Path, rpc: str, accepted: bool, sync: bool) -> Non
             assert sorted(machine["id"] for machine in machines) == ["m-0", "m-1"]  # none lost, none twice
 
 
-def operator(shard: Program) -> SessionPeer:
+def operator(shard: AwaitedProgram) -> SessionPeer:
     channel = GrpcNet().dial(f"127.0.0.1:{shard.ports['port']}")
     return SessionPeer(channel, "prod", SystemClock())
 

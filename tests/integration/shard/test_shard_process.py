@@ -23,7 +23,7 @@ from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
 from tests.packaging_series import missing_series
 from tests.support.certificates import Authority, replace_file, replace_pair
-from tests.support.programs import Program, http_get, outcome, running, start
+from tests.support.program import AwaitedProgram, http_get, outcome, running
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +37,7 @@ FREE = ("--listen", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0", "--log-forma
 
 
 @asynccontextmanager
-async def provider(tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
+async def provider(tmp_path: Path, *flags: str) -> AsyncIterator[AwaitedProgram]:
     """A fake provider process that keeps its state."""
     pools = tmp_path / "pools.yaml"
     pools.write_text(POOLS)
@@ -47,13 +47,17 @@ async def provider(tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
         yield program
 
 
-def shard_flags(tmp_path: Path, fake: Program, *flags: str) -> tuple[str, ...]:
+def shard_flags(tmp_path: Path, fake: AwaitedProgram, *flags: str) -> tuple[str, ...]:
     where = ("--provider-addr", f"127.0.0.1:{fake.ports['port']}", "--data-dir", str(tmp_path / "data"))
     return ("shard", *FREE, *where, "--cycle-interval", "500ms", *flags)
 
 
 def operator(
-    shard: Program, cluster: str = "prod", *, answer: BlobAnswer = good_blob, tls: TlsStore | None = None
+    shard: AwaitedProgram,
+    cluster: str = "prod",
+    *,
+    answer: BlobAnswer = good_blob,
+    tls: TlsStore | None = None,
 ) -> SessionPeer:
     net = GrpcNet(tls)
     target = f"{'localhost' if tls else '127.0.0.1'}:{shard.ports['port']}"
@@ -83,7 +87,7 @@ async def test_demand_becomes_a_machine_and_survives_kill_minus_nine(tmp_path: P
 @pytest.mark.asyncio
 async def test_sigterm_rolls_back_a_blob_wait_and_exits_zero_within_its_grace(tmp_path: Path) -> None:
     async with provider(tmp_path) as fake:
-        shard = await start("bigfleet", *shard_flags(tmp_path, fake, "--shutdown-grace", "5s"))
+        shard = await AwaitedProgram.start("bigfleet", *shard_flags(tmp_path, fake, "--shutdown-grace", "5s"))
         async with operator(shard, answer=no_blob) as peer:
             await peer.demand(need(cpu=8))
             await peer.until(lambda: bool(peer.requests))
@@ -158,7 +162,7 @@ async def test_a_call_to_a_provider_that_is_away_is_undone_over_real_sockets(tmp
         assert (await shard.get("/readyz"))[0] == 200
 
 
-async def called(fake: Program, rpc: str) -> None:
+async def called(fake: AwaitedProgram, rpc: str) -> None:
     """Wait until the provider has begun to serve a call."""
     async with asyncio.timeout(30):
         while rpc not in (await http_get(fake.ports["control_port"], f"/calls?rpc={rpc}"))[1]:  # noqa: ASYNC110
@@ -246,11 +250,13 @@ async def test_what_cannot_be_had_at_start_is_one_line_and_exit_one(tmp_path: Pa
 @pytest.mark.asyncio
 async def test_a_second_signal_forfeits_the_grace(tmp_path: Path) -> None:
     async with provider(tmp_path, "--latency", "configure-call=30s") as fake:
-        shard = await start("bigfleet", *shard_flags(tmp_path, fake, "--shutdown-grace", "50s"))
+        shard = await AwaitedProgram.start(
+            "bigfleet", *shard_flags(tmp_path, fake, "--shutdown-grace", "50s")
+        )
         async with operator(shard) as peer:
             await peer.demand(need(cpu=4))
             await called(fake, "Configure")
-            shard.process.send_signal(signal.SIGTERM)
+            shard.running.send(signal.SIGTERM)
             await shard.until(lambda: bool(shard.lines("stopping")))
             assert await shard.end(signal.SIGTERM) == 0
         assert shard.lines("hurried")

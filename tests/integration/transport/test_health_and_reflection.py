@@ -7,7 +7,7 @@ import pytest_asyncio
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # ships no type marker
 from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untyped]  # ships no type marker
 
-from bigfleet.aio.net import Call, Channel, Code, Net, RpcError, ServeOptions, Server
+from bigfleet.aio.net import Call, Channel, Code, Net, RpcError, RpcServer, ServeOptions
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.testing.net.network import Network
 from bigfleet.transport.grpc_net import GrpcNet
@@ -33,7 +33,7 @@ class Silent:
 
 
 @pytest_asyncio.fixture(params=["grpc", "memory"])
-async def served(request: pytest.FixtureRequest) -> AsyncGenerator[tuple[Server, Channel], None]:
+async def served(request: pytest.FixtureRequest) -> AsyncGenerator[tuple[RpcServer, Channel], None]:
     net: Net = GrpcNet() if request.param == "grpc" else Network().host("here")
     server = await net.serve("127.0.0.1:0", [SHARD.bind(Silent())])
     channel = net.dial(f"127.0.0.1:{server.port}")
@@ -47,13 +47,13 @@ async def check(channel: Channel, service: str) -> int:
     return int(reply.message.status)
 
 
-async def test_a_new_server_serves(served: tuple[Server, Channel]) -> None:
+async def test_a_new_server_serves(served: tuple[RpcServer, Channel]) -> None:
     _, channel = served
     assert await check(channel, "") == STATUS.SERVING
     assert await check(channel, READINESS) == STATUS.SERVING
 
 
-async def test_a_service_is_set_apart_from_liveness(served: tuple[Server, Channel]) -> None:
+async def test_a_service_is_set_apart_from_liveness(served: tuple[RpcServer, Channel]) -> None:
     server, channel = served
     server.health.set_serving(READINESS, False)
     assert await check(channel, READINESS) == STATUS.NOT_SERVING
@@ -62,13 +62,13 @@ async def test_a_service_is_set_apart_from_liveness(served: tuple[Server, Channe
     assert {name: one.status for name, one in listed.message.statuses.items()} == {"": 1, READINESS: 2}
 
 
-async def test_an_unknown_service_is_not_found(served: tuple[Server, Channel]) -> None:
+async def test_an_unknown_service_is_not_found(served: tuple[RpcServer, Channel]) -> None:
     with pytest.raises(RpcError) as caught:
         await check(served[1], "bigfleet.v1alpha1.Nothing")
     assert caught.value.code is Code.NOT_FOUND
 
 
-async def test_a_watcher_sees_changes_and_the_end(served: tuple[Server, Channel]) -> None:
+async def test_a_watcher_sees_changes_and_the_end(served: tuple[RpcServer, Channel]) -> None:
     server, channel = served
     watch = channel.server_stream(WATCH, health_pb2.HealthCheckRequest(service="later"), timeout_s=SOON_S)
     first: Any = await watch.receive()

@@ -7,7 +7,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from bigfleet.aio.net import ListenError
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.transport.http import MAX_CONNECTIONS, HttpProbes, HttpTimeouts, serve_http
+from bigfleet.transport.http import MAX_CONNECTIONS, HttpLimits, HttpServer
+from bigfleet.transport.probes import serve_probes
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -17,7 +18,7 @@ SOON_S = 20.0
 class Probes:
     """A running server, and the reasons it reads."""
 
-    def __init__(self, server: HttpProbes, reasons: list[str]) -> None:
+    def __init__(self, server: HttpServer, reasons: list[str]) -> None:
         self.server, self.reasons = server, reasons
 
     async def send(self, data: bytes) -> bytes:
@@ -44,8 +45,8 @@ async def probes() -> AsyncGenerator[Probes, None]:
     registry = CollectorRegistry()
     Counter("bigfleet_test", "A counter.", registry=registry).inc(3)
     reasons: list[str] = []
-    server = await serve_http(
-        "127.0.0.1:0", metrics_text(registry), lambda: reasons, HttpTimeouts(header_s=0.3)
+    server = await serve_probes(
+        "127.0.0.1:0", metrics_text(registry), lambda: reasons, HttpLimits(request_s=0.3)
     )
     assert server is not None
     yield Probes(server, reasons)
@@ -59,7 +60,7 @@ async def test_healthz_answers_while_the_loop_does(probes: Probes) -> None:
 
 async def test_healthz_fails_for_what_only_a_restart_mends() -> None:
     reasons: list[str] = []
-    server = await serve_http(
+    server = await serve_probes(
         "127.0.0.1:0", metrics_text(CollectorRegistry()), tuple, not_alive=lambda: reasons
     )
     assert server is not None
@@ -160,19 +161,19 @@ async def test_more_connections_than_allowed_are_dropped_not_queued(probes: Prob
 
 
 async def test_the_address_0_serves_nothing() -> None:
-    assert await serve_http("0", metrics_text(CollectorRegistry()), list) is None
+    assert await serve_probes("0", metrics_text(CollectorRegistry()), list) is None
 
 
 async def test_a_port_in_use_is_one_clear_error(probes: Probes) -> None:
     with pytest.raises(ListenError, match="in use"):
-        await serve_http(f"127.0.0.1:{probes.server.port}", metrics_text(CollectorRegistry()), list)
+        await serve_probes(f"127.0.0.1:{probes.server.port}", metrics_text(CollectorRegistry()), list)
 
 
 async def test_a_failing_probe_is_an_internal_error_without_its_text() -> None:
     def broken() -> list[str]:
         raise ZeroDivisionError("the password is hunter2")
 
-    server = await serve_http("127.0.0.1:0", metrics_text(CollectorRegistry()), broken)
+    server = await serve_probes("127.0.0.1:0", metrics_text(CollectorRegistry()), broken)
     assert server is not None
     status, _, body = await Probes(server, []).get("/readyz")
     assert status == 500

@@ -1,4 +1,4 @@
-"""A connection over which nobody calls is closed when the server was told to, and dialled again at need."""
+"""The server closes a connection without calls when its options say so; the client dials again when it needs one."""
 
 import asyncio
 

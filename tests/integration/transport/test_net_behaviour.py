@@ -15,13 +15,13 @@ from bigfleet.aio.net import (
     ClosedError,
     Code,
     DialOptions,
-    Hooks,
     ListenError,
     Net,
-    RefusedError,
     RpcError,
+    RpcRefusedError,
+    RpcServer,
     ServeOptions,
-    Server,
+    ServerHooks,
     ServerStream,
 )
 from bigfleet.aio.service import ServiceSpec
@@ -77,7 +77,7 @@ class Service:
                     raise
             case "refuse":
                 call.set_trailing((("bigfleet-leader", "there:7790"),))
-                raise RefusedError(Code.FAILED_PRECONDITION, "not leader", (("bigfleet-last-term", "7"),))
+                raise RpcRefusedError(Code.FAILED_PRECONDITION, "not leader", (("bigfleet-last-term", "7"),))
             case "trail":
                 call.set_trailing((("bigfleet-raft-state", "serving"), ("blob-bin", b"\x00\xff")))
             case "field":
@@ -112,7 +112,7 @@ class Service:
                 self.sent = number + 1
                 yield shardread_pb2.InspectNeedsResponse(need=row)
             if request.cluster_id == "fails":
-                raise RefusedError(Code.ABORTED, "half way", (("seen", "yes"),))
+                raise RpcRefusedError(Code.ABORTED, "half way", (("seen", "yes"),))
             call.set_trailing((("rows", str(request.limit)),))
         except asyncio.CancelledError:
             self.cancelled.set()
@@ -156,10 +156,10 @@ class World:
     service: Service = field(default_factory=Service)
     defects: list[BaseException] = field(default_factory=list)
     channels: list[Channel] = field(default_factory=list)
-    servers: list[Server] = field(default_factory=list)
+    servers: list[RpcServer] = field(default_factory=list)
     host: str = "127.0.0.1"
 
-    async def serve(self, options: ServeOptions = SERVE, address: str | None = None) -> Server:
+    async def serve(self, options: ServeOptions = SERVE, address: str | None = None) -> RpcServer:
         services = [PROVIDER.bind(self.service), SHARD.bind(self.service), READ.bind(self.service)]
         server = await self.server.serve(address or "127.0.0.1:0", services, options)
         self.servers.append(server)
@@ -177,7 +177,7 @@ class World:
 @pytest_asyncio.fixture(params=["grpc", "memory"])
 async def world(request: pytest.FixtureRequest) -> AsyncGenerator[World, None]:
     defects: list[BaseException] = []
-    hooks = Hooks(lambda *_: None, lambda _method, error: defects.append(error))
+    hooks = ServerHooks(lambda *_: None, lambda _method, error: defects.append(error))
     if request.param == "grpc":
         net = GrpcNet(hooks=hooks)
         made = World("grpc", net, net)
@@ -408,7 +408,7 @@ async def test_waiting_for_ready_ends_with_the_deadline(world: World) -> None:
     assert caught.value.code is Code.DEADLINE_EXCEEDED
 
 
-# Server streams
+# RpcServer streams
 
 
 async def test_a_server_stream_arrives_in_order_with_its_trailing_metadata(world: World) -> None:

@@ -161,7 +161,7 @@ def test_a_channel_speaks_nothing_below_tls_1_3(
     assert asyncio.run(run()) in {
         "UNAVAILABLE",
         "DEADLINE_EXCEEDED",
-    }  # nobody speaks HTTP/2 behind the handshake
+    }  # no HTTP/2 follows the handshake
     assert seen[:1] == spoken
 
 

@@ -27,8 +27,7 @@ from tests.integration.upgrade.builds import NOTE_FIELD, Build
 from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster, settled_port
 from tests.support.kube_api.api import InMemoryApi
 from tests.support.kube_api.http import HttpFront
-from tests.support.program import RunningProgram
-from tests.support.programs import http_get
+from tests.support.program import RunningProgram, http_get
 
 REQUESTS: Final = "/apis/bigfleet.lucy.sh/v1alpha1/namespaces/shop/capacityrequests"
 POOLS: Final = (

@@ -9,7 +9,7 @@ import pytest
 from bigfleet.coordinator.core.commands import KNOWN_LEVEL
 from tests.integration.upgrade.builds import NEXT_LEVEL, NEXT_VERSION, Build, definitions_of
 from tests.integration.upgrade.fleet import Fleet, fleet
-from tests.support.programs import http_get
+from tests.support.program import http_get
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

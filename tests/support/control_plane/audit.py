@@ -27,7 +27,7 @@ class AuditEvent:
 
 
 def read_events(text: str, user: str | None = None) -> Iterator[AuditEvent]:
-    """Yield the records of an audit log, of everybody or of one user; a last line that is still being written is left out."""
+    """Yield the records of an audit log, of all users or of one; a last line that is still being written is left out."""
     for line in text.splitlines(keepends=True):
         # A log of many tests is mostly about others; a line that does not even name the user is not worth reading.
         if line.endswith("\n") and (user is None or user in line):

@@ -1,7 +1,7 @@
 """Finds the testbed binary in the user's cache, and builds it there when asked to.
 
 Why: the first build costs about 14 CPU minutes, so it happens once per content, in one place, with one recipe; any other
-set of flags would compile everything anew.
+set of flags would compile everything again.
 Must never: compile because a test was started, leave half a binary under the final name, or touch `go.mod` and `go.sum`.
 Rules: the key is the content of the three files, the recipe, and the version and architecture of Go.
 
@@ -70,7 +70,7 @@ def build(source: Path, environ: Mapping[str, str]) -> Path:
     binary.parent.mkdir(parents=True, exist_ok=True)
     with (binary.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not binary.exists():  # nobody built it while we waited
+        if not binary.exists():  # not built by another run while we waited
             fresh = binary.with_suffix(".new")
             _compile(source, environ, go, fresh)
             os.replace(fresh, binary)

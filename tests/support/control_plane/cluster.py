@@ -133,7 +133,7 @@ class Cluster:
         return self.api_with_token(self.options.user(user).token)
 
     def api_with_token(self, token: str) -> Api:
-        """Return a way to call the API server as whoever a token belongs to."""
+        """Return a client of the API server with this token."""
         return Api(self.url, self.ca_file, token)
 
     def service_account_token(self, namespace: str, name: str) -> str:
@@ -150,7 +150,7 @@ class Cluster:
         return path
 
     def kubectl(self, *arguments: str, user: str = ADMIN, stdin: str = "", check: bool = True) -> str:
-        """Run the kubectl of the testbed and return what it printed; a failure raises with its own words."""
+        """Run the kubectl of the testbed and return what it printed; a failure raises with its output."""
         done = subprocess.run(
             (str(self._binary), "kubectl", f"--kubeconfig={self.kubeconfig(user)}", *arguments),
             cwd=self.directory,
@@ -202,7 +202,7 @@ class Cluster:
             time.sleep(_POLL_S)
 
     def audit_events(self, user: str | None = None) -> list[AuditEvent]:
-        """Return what the API server recorded so far, of everybody or of one user; needs the option `audit`."""
+        """Return what the API server recorded so far, of all users or of one; needs the option `audit`."""
         text = (self.directory / flags.AUDIT_LOG).read_text(encoding="utf-8")
         return list(read_events(text, user))
 

@@ -39,7 +39,7 @@ class Component:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None while nobody wants it to run."""
+        """The process id; None while it should not run."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class Component:
         self._signal(signal.SIGCONT)
 
     def check(self) -> None:
-        """Raise if it ended though nobody asked it to."""
+        """Raise if it ended by itself."""
         if self._process is not None and (code := self._process.poll()) is not None:
             raise ComponentEndedError(self.name, code, self.log_tail())
 
@@ -106,7 +106,7 @@ class Component:
 
 
 class Sweeper:
-    """Removes a directory when told to, or when the runner is gone."""
+    """Removes a directory on request, or when the runner is gone."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

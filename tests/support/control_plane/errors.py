@@ -1,4 +1,4 @@
-"""What can go wrong with a test control plane, told so that a person knows what to do next.
+"""Errors of a test control plane; each text says what to do next.
 
 Why: a cluster that does not come up must say which component ended and show the end of its log, not a bare timeout.
 Must never: hold a token or a key; logs are shown, files of secrets are not.
@@ -7,7 +7,7 @@ Must never: hold a token or a key; logs are shown, files of secrets are not.
     ├── BinaryMissingError     there is nothing to run: why, and the command that mends it
     │   └── ToolMissingError   the same of Helm, promtool or the kinds of other projects
     ├── BuildError             the Go toolchain refused
-    ├── ComponentEndedError    a process of a cluster ended though nobody asked it to
+    ├── ComponentEndedError    a process of a cluster ended by itself
     ├── NotInTimeError         a fact that was waited for did not come
     ├── UnreachableError       the API server did not answer at all
     ├── ApiRefusedError        the API server answered, and the answer was no
@@ -46,7 +46,7 @@ class BuildError(ControlPlaneError):
 
 
 class ComponentEndedError(ControlPlaneError):
-    """A process of a cluster ended though nobody asked it to."""
+    """A process of a cluster ended by itself."""
 
     def __init__(self, component: str, exit_code: int, log: str) -> None:
         super().__init__(f"{component} ended with exit code {exit_code}; the end of its log:\n{log}")

@@ -1,6 +1,6 @@
 """Command lines and input files of the components, as plain values.
 
-Why: flags are where a test control plane goes wrong, so they stand together, can be read at a glance, and be tested
+Why: flags are where a test control plane goes wrong, so they are kept together, can be read at a glance, and be tested
 without starting anything.
 Must never: name an absolute path: the working directory of every component is the cluster's own.
 Rules: etcd listens on two Unix sockets in that directory, so that a cluster takes one TCP port in all.

@@ -38,14 +38,14 @@ ALL_CONTROLLERS: Final = ("*",)
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody the API server knows by token; without a group only what a role binding gives is allowed."""
+    """A user the API server knows by token; without a group only what a role binding gives is allowed."""
 
     name: str
     groups: tuple[str, ...] = ()
 
     @property
     def token(self) -> str:
-        """The bearer token, good for this cluster alone, which nobody but this machine can reach."""
+        """The bearer token, good for this cluster alone, which only this machine can reach."""
         return f"{self.name}-token"
 
 

@@ -1,7 +1,7 @@
 """Finds Helm, the kinds of cert-manager and Prometheus operator and Kubernetes' own schemas in the user's cache, and puts them there when asked to.
 
 Why: charts are rendered and installed by the real Helm, against an API server that knows what the charts make; both come from
-the Go module proxy, pinned by `go.sum`, so that nobody installs anything by hand.
+the Go module proxy, pinned by `go.sum`, so that nothing is installed by hand.
 Must never: download because a test was started, or take a module whose checksum is not written down.
 Rules: the key is the content of `go.mod` and `go.sum`, and the version and architecture of Go.
 
@@ -149,14 +149,14 @@ def _helm_version(program: str) -> str:
 
 
 def _take(source: Path, environ: Mapping[str, str], module: str, files: Mapping[str, Path]) -> None:
-    told: dict[str, Any] = json.loads(
+    downloaded: dict[str, Any] = json.loads(
         _go(source, environ, "mod", "download", "-json", f"{module}@{_version(source, module)}")
     )
-    if told["Sum"] not in (source / "go.sum").read_text(encoding="utf-8"):
-        raise BuildError(f"go mod download in {source}", f"{module}: {told['Sum']} is not in go.sum")
+    if downloaded["Sum"] not in (source / "go.sum").read_text(encoding="utf-8"):
+        raise BuildError(f"go mod download in {source}", f"{module}: {downloaded['Sum']} is not in go.sum")
     for name, target in files.items():
         fresh = target.with_name(f"{target.name}.new")
-        shutil.copyfile(Path(told["Dir"]) / name, fresh)
+        shutil.copyfile(Path(downloaded["Dir"]) / name, fresh)
         os.replace(fresh, target)
 
 

@@ -16,12 +16,12 @@ from bigfleet.aio.ids import SystemIds
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.log import LogError
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.coordinator.raft.certificates import RaftTls
 from bigfleet.coordinator.raft.membership import ClusterMembers, MemberAddress
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.coordinator.raft.relays import Resolve, as_named, free_port
 from bigfleet.coordinator.raft.startup import PeerAnswer
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress
 from tests.support.coordinator.pairs import Pairs
@@ -78,7 +78,7 @@ class LocalCluster:
     ) -> Node:
         """Start a member; raises the error with which the program would end."""
         registry = CollectorRegistry()
-        metrics = Metrics(Component.COORDINATOR, registry, version="test", commit="test")
+        metrics = Metrics(COORDINATOR_METRICS, registry, version="test", commit="test")
         state_machine = Pairs()
         me = self.members[ordinal]
         settings = RaftSettings(

@@ -24,7 +24,7 @@ from bigfleet.model.times import rfc3339_of_ns
 from tests.support.kube_api.merge import merged
 from tests.support.kube_api.objects import BUDGETS, CompactedError, Matches, Objects, copy
 from tests.support.kube_api.refusals import (
-    RefusedError,
+    ApiRefusedError,
     UnknownPathError,
     check_preconditions,
     check_right,
@@ -87,12 +87,12 @@ class InMemoryApi:
             verb = _VERBS.get(call.method, "get" if key is not None and key.name else "list")
             check_right(role, resource, subresource, verb)
             status, body = self._carry_out(call, resource, key, subresource, verb)
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             return ApiResponse(refused.status, refused.body, refused.headers)
         except UnknownPathError as unknown:
             return unknown.answer
         except CompactedError as error:
-            gone = RefusedError(410, "Expired", str(error))
+            gone = ApiRefusedError(410, "Expired", str(error))
             return ApiResponse(gone.status, gone.body)
         return ApiResponse(status, body)
 
@@ -103,14 +103,14 @@ class InMemoryApi:
         if verb == "list":
             return 200, self._list(call, resource)
         if key is None:
-            raise RefusedError(405, "MethodNotAllowed", f"{call.method} is not allowed on a list")
+            raise ApiRefusedError(405, "MethodNotAllowed", f"{call.method} is not allowed on a list")
         if subresource == "eviction":
             return 201, self._evict(key, body)
         if verb == "create":
             return 201, self._create(resource, key.namespace, body)
         stored = self.objects.get(resource, key)
         if stored is None:
-            raise RefusedError(404, "NotFound", f'{resource.plural} "{key.name}" not found')
+            raise ApiRefusedError(404, "NotFound", f'{resource.plural} "{key.name}" not found')
         if verb == "get":
             return 200, stored
         if verb == "delete":
@@ -174,7 +174,7 @@ class InMemoryApi:
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = f"{metadata['generateName']}{self._numbers:05x}"
         if not metadata.get("name"):
-            raise RefusedError(
+            raise ApiRefusedError(
                 422, "Invalid", "metadata.name: Required value: name or generateName is required"
             )
         if resource.namespaced:
@@ -182,10 +182,10 @@ class InMemoryApi:
         if namespace in self.terminating:
             cause = {"reason": "NamespaceTerminating", "message": "", "field": "metadata.namespace"}
             message = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise RefusedError(403, "Forbidden", message, [cause])
+            raise ApiRefusedError(403, "Forbidden", message, [cause])
         if key_of(document) in self.objects.of(resource):
             message = f'{resource.plural} "{metadata["name"]}" already exists'
-            raise RefusedError(409, "AlreadyExists", message)
+            raise ApiRefusedError(409, "AlreadyExists", message)
         metadata |= {
             "uid": f"{self._numbers:08x}-0000-4000-8000-{self._numbers:012x}",
             "creationTimestamp": rfc3339_of_ns(self._clock.wall_ns(), 0),
@@ -199,10 +199,10 @@ class InMemoryApi:
         metadata, before = wanted.get("metadata") or {}, stored["metadata"]
         if metadata.get("uid") and metadata["uid"] != before["uid"]:
             message = f'{resource.plural} "{before["name"]}" is invalid: metadata.uid: field is immutable'
-            raise RefusedError(422, "Invalid", message)
+            raise ApiRefusedError(422, "Invalid", message)
         if metadata.get("resourceVersion") and metadata["resourceVersion"] != before["resourceVersion"]:
             message = f'{resource.plural} "{before["name"]}": the object has been modified'
-            raise RefusedError(409, "Conflict", message)
+            raise ApiRefusedError(409, "Conflict", message)
         if resource in self._schemas:
             # Each endpoint writes its own half and leaves the other as it is.
             halves = {
@@ -243,7 +243,7 @@ class InMemoryApi:
             ]
             text = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
             message = f'{resource.kind}.{resource.group} "{document["metadata"]["name"]}" is invalid: {text}'
-            raise RefusedError(422, "Invalid", message, causes)
+            raise ApiRefusedError(422, "Invalid", message, causes)
         return pruned
 
     def _delete(self, resource: Resource, key: ObjectKey, stored: Document) -> Document:
@@ -273,7 +273,7 @@ class InMemoryApi:
     def _evict(self, key: ObjectKey, body: Document) -> Document:
         pod = self.objects.get(resources.PODS, key)
         if pod is None:
-            raise RefusedError(404, "NotFound", f'pods "{key.name}" not found')
+            raise ApiRefusedError(404, "NotFound", f'pods "{key.name}" not found')
         check_preconditions(pod, (body.get("deleteOptions") or {}).get("preconditions") or {})
         phase = (pod.get("status") or {}).get("phase")
         if phase == "Running" and not pod["metadata"].get("deletionTimestamp"):
@@ -288,7 +288,7 @@ class InMemoryApi:
             if budget["metadata"]["namespace"] == key.namespace and _selects(budget, pod)
         ]
         if len(budgets) > 1:
-            raise RefusedError(500, "InternalError", _SEVERAL)
+            raise ApiRefusedError(500, "InternalError", _SEVERAL)
         for budget in budgets:
             status: dict[str, Any] = budget.get("status") or {}
             allowed = int(status.get("disruptionsAllowed") or 0)
@@ -299,7 +299,7 @@ class InMemoryApi:
                     "message": f"The disruption budget {name} allows none now.",
                 }
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
-                raise RefusedError(429, "TooManyRequests", message, [cause])
+                raise ApiRefusedError(429, "TooManyRequests", message, [cause])
             self.objects.put(BUDGETS, {**budget, "status": {**status, "disruptionsAllowed": allowed - 1}})
 
 

@@ -43,7 +43,7 @@ class HttpFront:
     def __init__(self, transport: ApiTransport) -> None:
         self.faults: list[HttpFault] = []
         self.tokens: set[str] | None = None
-        """The tokens that are accepted; None accepts everybody."""
+        """The tokens that are accepted; None accepts any token."""
         self.requests: list[tuple[str, str, bool]] = []
         self.on_carried_out: Callable[[ApiCall], None] = lambda _call: None
         """Called for each call after the server has carried it out and before the caller gets the response."""

@@ -11,7 +11,7 @@ from bigfleet.kube.roles import RbacRole
 from bigfleet.kube.transport import ApiResponse, Document
 
 
-class RefusedError(Exception):
+class ApiRefusedError(Exception):
     """An error response; returned to the caller as a response, never raised to it."""
 
     def __init__(
@@ -49,7 +49,7 @@ def check_right(role: RbacRole | None, resource: Resource, subresource: str, ver
         if rule.group == resource.group and name in rule.resources and verb in rule.verbs:
             return
     message = f'{role.name} cannot {verb} resource "{name}" in API group "{resource.group}"'
-    raise RefusedError(403, "Forbidden", message)
+    raise ApiRefusedError(403, "Forbidden", message)
 
 
 def check_preconditions(stored: Document, preconditions: Document) -> None:
@@ -57,4 +57,4 @@ def check_preconditions(stored: Document, preconditions: Document) -> None:
     for name, wanted in preconditions.items():
         if stored["metadata"].get(name) != wanted:
             message = f"Precondition failed: {name} in precondition: {wanted}, in object meta: {stored['metadata'].get(name)}"
-            raise RefusedError(409, "Conflict", message)
+            raise ApiRefusedError(409, "Conflict", message)

@@ -15,7 +15,7 @@ from bigfleet.kube.resources import Resource, key_of
 from bigfleet.kube.roles import RbacRole
 from bigfleet.kube.transport import ApiCall, ApiResponse, WatchLines
 from tests.support.kube_api.objects import CompactedError, Matches, Objects, event_line
-from tests.support.kube_api.refusals import RefusedError, UnknownPathError
+from tests.support.kube_api.refusals import ApiRefusedError, UnknownPathError
 
 BOOKMARK_S: Final = 60.0
 
@@ -55,7 +55,7 @@ class InMemoryTransport:
         await self._clock.sleep(0)
         try:
             resource, version = self._api.watched(call, self._role)
-        except RefusedError as refused:
+        except ApiRefusedError as refused:
             yield _MemoryLines(ApiResponse(refused.status, refused.body, refused.headers), None)
             return
         except UnknownPathError as unknown:
@@ -79,7 +79,7 @@ class InMemoryTransport:
             try:
                 records = objects.since(resource, version)
             except CompactedError as error:
-                gone = RefusedError(410, "Expired", str(error))
+                gone = ApiRefusedError(410, "Expired", str(error))
                 yield json.dumps({"type": "ERROR", "object": gone.body}).encode()
                 return
             for record in records:

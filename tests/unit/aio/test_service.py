@@ -4,7 +4,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from bigfleet.aio.service import Kind, ServiceDefinitionError, ServiceSpec, encode, handler_name
+from bigfleet.aio.service import RpcKind, ServiceDefinitionError, ServiceSpec, encode, handler_name
 from bigfleet.v1alpha1 import coordinator_pb2, provider_pb2, shard_pb2, shardread_pb2
 
 PROVIDER = ServiceSpec(provider_pb2.DESCRIPTOR.services_by_name["CapacityProvider"])
@@ -72,7 +72,7 @@ def test_a_service_is_bound_with_the_kind_of_each_method() -> None:
     bound = READ.bind(Reader())
     assert bound.name == "bigfleet.v1alpha1.ShardRead"
     method = bound.methods["InspectNeeds"]
-    assert (method.path, method.kind) == ("/bigfleet.v1alpha1.ShardRead/InspectNeeds", Kind.SERVER_STREAM)
+    assert (method.path, method.kind) == ("/bigfleet.v1alpha1.ShardRead/InspectNeeds", RpcKind.SERVER_STREAM)
     request = shardread_pb2.InspectNeedsRequest(limit=3)
     assert method.decode(request.SerializeToString()) == request
 

@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
 from bigfleet.aio.identity import ADMIN, READONLY, Identity
-from bigfleet.aio.net import Code, Hooks, Metadata, RpcError
+from bigfleet.aio.net import Code, Metadata, RpcError, ServerHooks
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.coordinator.assembly import CoordinatorParts, assemble, serve_options
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
-from bigfleet.obs.metric import Component
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.obs.metrics import Metrics
 from bigfleet.testing.net.network import MemoryNet, Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
@@ -114,7 +114,7 @@ async def make_world(*, secured: bool = True) -> AsyncIterator[World]:
     """Make a world inside a virtual-time run; `secured` is mutual TLS."""
     process = virtual_process("coordinator")
     registry = CollectorRegistry()
-    metrics = Metrics(Component.COORDINATOR, registry, version="0", commit="none")
+    metrics = Metrics(COORDINATOR_METRICS, registry, version="0", commit="none")
     logged = CapturingLogger()
     logger = structlog.wrap_logger(logged, processors=[lambda _logger, _name, event: event])
     state_machine = CoordinatorStateMachine()
@@ -128,7 +128,7 @@ async def make_world(*, secured: bool = True) -> AsyncIterator[World]:
         rpc = path.rpartition("/")[2]
         metrics.counter("bigfleet_coordinator_identity_rejected_total", rpc=rpc).inc()
 
-    hooks = Hooks(on_identity_refused=refused, on_defect=log_hooks().on_defect)
+    hooks = ServerHooks(on_identity_refused=refused, on_defect=log_hooks().on_defect)
     server = await network.host(HOST, ADMIN, hooks).serve(":7790", [replica.bound()], serve_options())
     await log.start()
     yield World(process, network, state_machine, log, replica, metrics, registry, logged)

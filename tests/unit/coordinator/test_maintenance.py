@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import LogStatus, PeerStatus, UnavailableError
@@ -123,7 +123,7 @@ class _Peer:
 
     async def _refuse(self, _request: object, _call: object) -> object:
         facts = (("bigfleet-raft-state", "follower"), ("bigfleet-command-level", self._level))
-        raise RefusedError(Code.FAILED_PRECONDITION, "no", facts)
+        raise RpcRefusedError(Code.FAILED_PRECONDITION, "no", facts)
 
     async def snapshot_save(self, _request, _call):  # type: ignore[no-untyped-def]
         for never in list[pb.SnapshotSaveChunk]():

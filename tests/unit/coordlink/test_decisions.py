@@ -11,9 +11,9 @@ from bigfleet.aio.identity import Identity
 from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.model.instruction import AssignDomain, Domain, Instruction, ReportAnswer
 from bigfleet.model.machine import MachineState
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
 from bigfleet.testing.shard_world import ShardWorld, need
@@ -47,7 +47,7 @@ async def decided(coordinator: ScriptedCoordinator | None, cycles: int) -> tuple
                 resolve=no_names,
                 clock=world.clock,
                 disk=life.process.disk,
-                metrics=Metrics(Component.SHARD, CollectorRegistry(), version="test", commit="test"),
+                metrics=Metrics(SHARD_METRICS, CollectorRegistry(), version="test", commit="test"),
                 log=log,
             )
             linking = asyncio.create_task(link.run())

@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.disk import atomic_write, ensure_directory
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.coordlink.link import CALL_DEADLINE_S, CoordinatorLink
 from bigfleet.coordlink.term_file import NAME, TermFileError
 from bigfleet.model.instruction import (
@@ -29,9 +29,9 @@ from bigfleet.model.instruction import (
     TransferOwnership,
 )
 from bigfleet.model.situation import Situation
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import CycleView, TermMark
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.testing.builders import machine
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.loop import run_virtual
@@ -57,7 +57,7 @@ class World:
         self.shard, self.mark = StandingShard(), TermMark()
         self.coordinators = [ScriptedCoordinator(self.process.clock) for _ in range(replicas)]
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(Component.SHARD, self.registry, version="test", commit="test")
+        self.metrics = Metrics(SHARD_METRICS, self.registry, version="test", commit="test")
         self.log: Any = CapturingLogger()  # Any: it takes every method and remembers it
 
     @property
@@ -295,7 +295,7 @@ def test_acks_survive_a_failed_report_in_front_of_newer_ones() -> None:
     async def scenario() -> None:
         world = World()
         await world.serve()
-        refused = RefusedError(
+        refused = RpcRefusedError(
             Code.UNAVAILABLE, "could not be replicated", (("bigfleet-raft-state", "serving"),)
         )
         world.coordinator.answers(answered(order("i-1", AssignDomain(RACK))), refused, refused)
@@ -327,7 +327,7 @@ def test_identity_refused_is_logged_at_each_interval_and_hurts_nobody() -> None:
     async def scenario() -> None:
         world = World(secured=True)
         await world.serve()
-        world.coordinator.usually(RefusedError(Code.PERMISSION_DENIED, "for bigfleet://shard/other"))
+        world.coordinator.usually(RpcRefusedError(Code.PERMISSION_DENIED, "for bigfleet://shard/other"))
         async with world.running(world.link()) as link:
             await world.seconds(25)
             assert link.status.failures == 3

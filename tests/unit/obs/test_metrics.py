@@ -4,15 +4,37 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from bigfleet.obs.catalogue import metrics_of
+from bigfleet.aio.clock import NANOSECONDS, SystemClock
+from bigfleet.coordinator.metrics import COORDINATOR_METRICS
+from bigfleet.dashboard.metrics import DASHBOARD_METRICS
+from bigfleet.obs.catalogue import EVERY_PROCESS, Catalogue, Metric, MetricType
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component, Type
-from bigfleet.obs.metrics import MetricMisuseError, Metrics
+from bigfleet.obs.metrics import MetricMisuseError, Metrics, timed
+from bigfleet.operator.metrics import OPERATOR_METRICS
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
+from bigfleet.provider.metrics import PROVIDER_METRICS
+from bigfleet.shard.metrics import SHARD_METRICS
+
+CATALOGUES = (
+    SHARD_METRICS, COORDINATOR_METRICS, OPERATOR_METRICS, POD_CONTROLLER_METRICS, PROVIDER_METRICS, DASHBOARD_METRICS,
+)  # fmt: skip
+each_process = pytest.mark.parametrize("catalogue", CATALOGUES, ids=lambda catalogue: catalogue.component)
 
 
-def build(component: Component = Component.SHARD) -> tuple[Metrics, CollectorRegistry]:
+class SteppedClock(SystemClock):
+    now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+
+def metrics_of(catalogue: Catalogue) -> tuple[Metric, ...]:
+    return (*EVERY_PROCESS, *catalogue.metrics)
+
+
+def build(catalogue: Catalogue = SHARD_METRICS) -> tuple[Metrics, CollectorRegistry]:
     registry = CollectorRegistry()
-    return Metrics(component, registry, version="1.2.3", commit="abc"), registry
+    return Metrics(catalogue, registry, version="1.2.3", commit="abc"), registry
 
 
 def text(registry: CollectorRegistry) -> str:
@@ -27,12 +49,12 @@ def exported(registry: CollectorRegistry) -> dict[str, str]:
     return {f"{f.name}_total" if f.type == "counter" else f.name: f.type for f in families}
 
 
-@pytest.mark.parametrize("component", Component)
-def test_what_is_served_is_what_the_catalogue_lists(component: Component) -> None:
-    _, registry = build(component)
+@each_process
+def test_what_is_served_is_what_the_catalogue_lists(catalogue: Catalogue) -> None:
+    _, registry = build(catalogue)
     ours = {name: kind for name, kind in exported(registry).items() if not name.startswith("process_")}
-    unasked = {m.name for m in metrics_of(component) if m.on_demand and not m.labels}
-    assert ours == {m.name: m.type.value for m in metrics_of(component) if m.name not in unasked}
+    unasked = {m.name for m in metrics_of(catalogue) if m.on_demand and not m.labels}
+    assert ours == {m.name: m.type.value for m in metrics_of(catalogue) if m.name not in unasked}
 
 
 def test_process_metrics_are_served_too() -> None:
@@ -72,7 +94,7 @@ def test_a_series_is_written_by_name_and_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "labels", "told"),
+    ("name", "labels", "message"),
     [
         ("bigfleet_shard_acions_total", {"kind": "Delete"}, "is no metric of the shard"),
         ("bigfleet_coordinator_serving", {}, "is no metric of the shard"),
@@ -87,14 +109,14 @@ def test_a_series_is_written_by_name_and_labels() -> None:
     ],
 )
 def test_a_name_or_label_outside_the_catalogue_fails_loudly(
-    name: str, labels: dict[str, str], told: str
+    name: str, labels: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(MetricMisuseError, match=told):
+    with pytest.raises(MetricMisuseError, match=message):
         build()[0].counter(name, **labels)
 
 
 def test_an_on_demand_metric_is_absent_until_it_is_written() -> None:
-    metrics, registry = build(Component.COORDINATOR)
+    metrics, registry = build(COORDINATOR_METRICS)
     name = "bigfleet_coordinator_snapshot_export_last_success_timestamp_seconds"
     assert name not in exported(registry)
     metrics.gauge(name).set(5)
@@ -108,7 +130,7 @@ def test_series_on_demand_are_not_made_in_advance() -> None:
 
 
 def test_series_of_what_is_gone_can_be_dropped() -> None:
-    metrics, registry = build(Component.COORDINATOR)
+    metrics, registry = build(COORDINATOR_METRICS)
     metrics.gauge("bigfleet_coordinator_pending_instructions", shard="shard-0").set(4)
     metrics.forget("bigfleet_coordinator_pending_instructions", shard="shard-0")
     metrics.forget("bigfleet_coordinator_pending_instructions", shard="never-seen")
@@ -117,12 +139,43 @@ def test_series_of_what_is_gone_can_be_dropped() -> None:
     )
 
 
-def test_a_metric_written_as_a_whole_can_be_cleared_first() -> None:
+def test_a_gauge_set_as_a_whole_drops_the_series_that_are_gone() -> None:
     metrics, registry = build()
-    labels = {"state": "Idle", "capacity_type": "Spot", "interruption_penalty_bucket": "0"}
-    metrics.gauge("bigfleet_shard_inventory_machines", **labels).set(9)
-    metrics.clear("bigfleet_shard_inventory_machines")
-    assert registry.get_sample_value("bigfleet_shard_inventory_machines", labels) is None
+    name, names = (
+        "bigfleet_shard_inventory_machines",
+        ("state", "capacity_type", "interruption_penalty_bucket"),
+    )
+
+    def found(*labels: str) -> float | None:
+        return registry.get_sample_value(name, dict(zip(names, labels, strict=True)))
+
+    metrics.replace(name, {("Idle", "Spot", "0"): 9, ("Failed", "Spot", "0"): 1})
+    metrics.replace(name, {("Idle", "Spot", "0"): 8, ("Draining", "Spot", "1"): 2})
+    assert found("Idle", "Spot", "0") == 8
+    assert found("Draining", "Spot", "1") == 2
+    assert found("Failed", "Spot", "0") is None
+
+
+def test_a_dropped_series_can_be_written_again() -> None:
+    metrics, registry = build(COORDINATOR_METRICS)
+    for value in (4, 5):
+        metrics.gauge("bigfleet_coordinator_pending_instructions", shard="a").set(value)
+        assert registry.get_sample_value("bigfleet_coordinator_pending_instructions", {"shard": "a"}) == value
+        metrics.forget("bigfleet_coordinator_pending_instructions", shard="a")
+
+
+def test_timed_observes_how_long_the_body_took() -> None:
+    metrics, registry = build()
+    clock = SteppedClock()
+
+    def slow() -> None:
+        with timed(clock, metrics.histogram("bigfleet_shard_cycle_duration_seconds")):
+            clock.now_ns += 3 * NANOSECONDS
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        slow()
+    assert registry.get_sample_value("bigfleet_shard_cycle_duration_seconds_sum") == 3.0
 
 
 def test_two_processes_in_one_do_not_share_series() -> None:
@@ -141,16 +194,16 @@ def test_the_text_has_no_series_that_nobody_asked_for(accept: str) -> None:
     assert ("openmetrics" in content_type) == ("openmetrics" in accept)
 
 
-@pytest.mark.parametrize("component", Component)
-def test_buckets_are_served_as_the_catalogue_says(component: Component) -> None:
-    _, registry = build(component)
+@each_process
+def test_buckets_are_served_as_the_catalogue_says(catalogue: Catalogue) -> None:
+    _, registry = build(catalogue)
     served: dict[str, set[float]] = {}
     for family in text_string_to_metric_families(text(registry)):
         for sample in family.samples:
             if sample.name.endswith("_bucket"):
                 served.setdefault(family.name, set()).add(float(sample.labels["le"]))
-    for metric in metrics_of(component):
-        if metric.type is Type.HISTOGRAM and metric.name in served:
+    for metric in metrics_of(catalogue):
+        if metric.type is MetricType.HISTOGRAM and metric.name in served:
             assert metric.buckets is not None
             assert served[metric.name] == {*metric.buckets.bounds, float("inf")}
 

@@ -8,9 +8,9 @@ from bigfleet.kube.client import KubeClient
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.resources import PODS
 from bigfleet.kube.roles import OPERATOR
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.cluster_operator import ClusterOperator
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.options import OperatorOptions
 from tests.support.scripted_shard import node_state, reclaim
 from tests.unit.operator.world import ADDRESS, CLUSTER, World, play
@@ -26,7 +26,7 @@ def second_operator(world: World) -> tuple[ClusterOperator, CollectorRegistry]:
         world.renderer,
         clock=world.clock,
         rng=world.rng.child("second"),
-        metrics=Metrics(Component.OPERATOR, registry, version="0", commit="0"),
+        metrics=Metrics(OPERATOR_METRICS, registry, version="0", commit="0"),
     )
     return operator, registry
 

@@ -20,10 +20,10 @@ from bigfleet.kube.resources import (
 )
 from bigfleet.kube.roles import OPERATOR
 from bigfleet.kube.transport import Document
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import Renderer, StubRenderer
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.network import MemoryNet, Network
@@ -67,7 +67,7 @@ class World(KubeWorld):
         self.registry = CollectorRegistry()
         self.transport = FaultyTransport(self.api.transport(OPERATOR), self.clock)
         self.client = KubeClient(self.transport, RateLimiter(self.clock, qps=1e6, burst=10_000))
-        metrics = Metrics(Component.OPERATOR, self.registry, version="0", commit="0")
+        metrics = Metrics(OPERATOR_METRICS, self.registry, version="0", commit="0")
         self.operator = ClusterOperator(
             OperatorOptions(CLUSTER, ADDRESS, **{**self.options, **options}),
             self.client,

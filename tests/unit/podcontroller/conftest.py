@@ -13,10 +13,10 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, PODS, UPCOMING_NODES, ObjectKey
 from bigfleet.kube.roles import POD_CONTROLLER
 from bigfleet.kube.transport import Document
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import FaultyTransport
 from tests.support.kube_api.world import KubeWorld
@@ -34,7 +34,7 @@ class Replica:
             KubeClient(self.transport, RateLimiter(world.clock, qps=1e6, burst=1000)),
             clock=world.clock,
             rng=world.rng.child(f"replica-{len(world.replicas)}"),
-            metrics=Metrics(Component.POD_CONTROLLER, self.registry, version="0", commit="0"),
+            metrics=Metrics(POD_CONTROLLER_METRICS, self.registry, version="0", commit="0"),
             options=options,
             defaults=defaults,
         )

@@ -15,9 +15,9 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.transport import ApiCall, ApiResponse, Document, WatchLines
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import PodController
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
 
@@ -121,7 +121,7 @@ def test_many_pods_on_slow_pages_synchronise_without_a_restart_82(count: int) ->
     async def scene() -> dict[str, Any]:
         clock = VirtualClock()
         server = SlowServer(clock, count)
-        metrics = Metrics(Component.POD_CONTROLLER, CollectorRegistry(), version="0", commit="0")
+        metrics = Metrics(POD_CONTROLLER_METRICS, CollectorRegistry(), version="0", commit="0")
         client = KubeClient(server, RateLimiter(clock, qps=5000, burst=5000))
         controller = PodController(client, clock=clock, rng=SeededRng(1), metrics=metrics)
         tasks = {asyncio.ensure_future(controller.keep_caches()), asyncio.ensure_future(controller.work())}

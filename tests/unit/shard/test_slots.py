@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.shard.slots import Slots
 from bigfleet.testing.loop import run_virtual
 
@@ -21,7 +21,7 @@ def test_so_many_at_once_so_many_in_line_and_the_rest_is_refused() -> None:
         tasks = [asyncio.create_task(work(number)) for number in range(3)]
         await asyncio.sleep(0)
         assert inside == [0, 1]
-        with pytest.raises(RefusedError, match="3 tales are under way or wait already") as refused:
+        with pytest.raises(RpcRefusedError, match="3 tales are under way or wait already") as refused:
             await work(3)
         assert refused.value.code is Code.RESOURCE_EXHAUSTED
         leave.set()

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from bigfleet.aio.identity import READONLY, Identity, Role
-from bigfleet.aio.net import BidiStream, Call, Channel, Code, ListenError, RpcError, Server, ServerStream
+from bigfleet.aio.identity import READONLY, Identity
+from bigfleet.aio.net import BidiStream, Call, Channel, Code, ListenError, RpcError, RpcServer, ServerStream
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.links import SERVER_NOTICES_AFTER_S, RefusingLink, SteadyLink
 from bigfleet.testing.net.network import CONNECT_TIMEOUT_S, MemoryNet, Network
-from bigfleet.transport.gates import allow_exact_first
+from bigfleet.transport.gates import require
 from bigfleet.v1alpha1 import provider_pb2, shard_pb2
 
 SHARD = ServiceSpec(shard_pb2.DESCRIPTOR.services_by_name["Shard"])
@@ -47,11 +47,13 @@ class Service:
 
 
 class GatedService(Service):
-    @allow_exact_first(Role.CLUSTER, lambda frame: str(frame.hello.cluster_id))
     async def session(
         self, stream: ServerStream[shard_pb2.ShardMessage, shard_pb2.OperatorMessage], call: Call
     ) -> None:
-        await super().session(stream, call)
+        first = await stream.receive()
+        assert first is not None
+        require(call.peer, Identity.cluster(first.hello.cluster_id))
+        await stream.send(shard_pb2.ShardMessage(ack=shard_pb2.Acknowledgement(echo=first.hello.cluster_id)))
 
 
 @dataclass
@@ -60,7 +62,7 @@ class World:
     here: MemoryNet
     there: MemoryNet
     service: Service
-    server: Server
+    server: RpcServer
     channel: Channel
 
 

@@ -1,13 +1,13 @@
 import inspect
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
 from bigfleet.aio.identity import ADMIN, READONLY, Identity, Role
-from bigfleet.aio.net import Code, IdentityRefusedError, Metadata, Peer, RefusedError
+from bigfleet.aio.net import Code, IdentityRefusedError, Metadata, Peer, RpcRefusedError
 from bigfleet.testing.loop import run_virtual
-from bigfleet.transport.gates import allow, allow_exact, allow_exact_first
+from bigfleet.transport.gates import allow, allow_exact
 
 PLAINTEXT = Peer("x")
 
@@ -26,24 +26,6 @@ class FakeCall:
 
     def cancelled(self) -> bool:
         return False
-
-
-@dataclass
-class FakeStream:
-    frames: list[str]
-    reads: int = 0
-    sent: list[object] = field(default_factory=list)
-
-    async def receive(self) -> str | None:
-        self.reads += 1
-        return self.frames.pop(0) if self.frames else None
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        while (frame := await self.receive()) is not None:
-            yield frame
-
-    async def send(self, message: object) -> None:
-        self.sent.append(message)
 
 
 def secured(identity: Identity | None) -> FakeCall:
@@ -69,11 +51,6 @@ class Service:
             yield "more"
         finally:
             self.closed = True
-
-    @allow_exact_first(Role.CLUSTER, lambda frame: frame)
-    async def session(self, stream: FakeStream, call: FakeCall) -> None:
-        async for frame in stream:
-            await stream.send(frame)
 
 
 @pytest.mark.parametrize("identity", [ADMIN, READONLY])
@@ -106,7 +83,7 @@ def test_an_id_that_no_certificate_can_carry_is_refused_as_identity() -> None:
 
 
 def test_an_empty_id_is_an_invalid_argument() -> None:
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(RpcRefusedError) as caught:
         run_virtual(Service().report("", secured(ADMIN)))
     assert caught.value.code is Code.INVALID_ARGUMENT
 
@@ -117,9 +94,6 @@ def test_plaintext_passes_every_gate_untouched() -> None:
         assert await service.read("q", call) == "q"
         assert await service.report("", call) == ""
         assert [item async for item in service.stream("q", call)] == ["q", "more"]
-        stream = FakeStream([])
-        await service.session(stream, call)
-        assert stream.reads == 1  # the method's own
 
     run_virtual(run())
 
@@ -142,23 +116,3 @@ def test_a_refused_stream_yields_nothing() -> None:
 
     with pytest.raises(IdentityRefusedError):
         run_virtual(run())
-
-
-def test_the_first_frame_is_compared_and_handed_on() -> None:
-    stream = FakeStream(["a", "b"])
-    run_virtual(Service().session(stream, secured(Identity.cluster("a"))))
-    assert stream.sent == ["a", "b"]
-
-
-def test_a_first_frame_of_another_cluster_ends_the_stream() -> None:
-    stream = FakeStream(["a", "b"])
-    with pytest.raises(IdentityRefusedError):
-        run_virtual(Service().session(stream, secured(Identity.cluster("b"))))
-    assert stream.sent == []
-
-
-@pytest.mark.parametrize("frames", [[], [""]])
-def test_a_missing_or_empty_first_frame_is_an_invalid_argument(frames: list[str]) -> None:
-    with pytest.raises(RefusedError) as caught:
-        run_virtual(Service().session(FakeStream(frames), secured(Identity.cluster("a"))))
-    assert caught.value.code is Code.INVALID_ARGUMENT

@@ -7,7 +7,7 @@ import pytest
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import Call, Channel, ClosedError, Code, Peer, RefusedError, RpcError, ServeOptions
+from bigfleet.aio.net import Call, Channel, ClosedError, Code, Peer, RpcError, RpcRefusedError, ServeOptions
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.errors import BigFleetError
 from bigfleet.testing.loop import run_virtual
@@ -48,7 +48,7 @@ class Service:
                     raise
             case "refuse":
                 call.set_trailing((("said", "before"),))
-                raise RefusedError(Code.FAILED_PRECONDITION, "fenced", (("term", "7"),))
+                raise RpcRefusedError(Code.FAILED_PRECONDITION, "fenced", (("term", "7"),))
             case "own":
                 raise OwnError("mine")
             case "defect":

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from bigfleet.aio.backoff import Backoff, BackoffPolicy
-from bigfleet.aio.net import Call, Code, Net, RefusedError, RpcError
+from bigfleet.aio.net import Call, Code, Net, RpcError, RpcRefusedError
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.testing.clock import VirtualClock
@@ -24,7 +24,7 @@ class Replica:
 
     def __init__(self, name: str) -> None:
         self.name, self.leads, self.hint, self.asked = name, False, "", 0
-        self.failure: RefusedError | None = None
+        self.failure: RpcRefusedError | None = None
 
     def _refuse(self) -> None:
         self.asked += 1
@@ -33,7 +33,7 @@ class Replica:
         if not self.leads:
             trailing = (("bigfleet-raft-state", "follower"),)
             hint = (("bigfleet-leader", self.hint),) if self.hint else ()
-            raise RefusedError(Code.FAILED_PRECONDITION, "not leader", (*hint, *trailing))
+            raise RpcRefusedError(Code.FAILED_PRECONDITION, "not leader", (*hint, *trailing))
 
     async def list_shards(self, _request: pb.ListShardsRequest, _call: Call) -> pb.ListShardsResponse:
         self._refuse()
@@ -133,7 +133,7 @@ def test_a_leaders_own_refusal_is_not_asked_for_elsewhere(code: Code) -> None:
     async def run() -> None:
         network = Network()
         replicas = await three(network)
-        replicas[0].failure = RefusedError(code, "no", (("bigfleet-raft-state", "serving"),))
+        replicas[0].failure = RpcRefusedError(code, "no", (("bigfleet-raft-state", "serving"),))
         async with client(network.host("admin")) as leader:
             with pytest.raises(RpcError) as refused:
                 await ask(leader)

@@ -1,6 +1,6 @@
 import pytest
 
-from bigfleet.aio.net import Code, IdentityRefusedError, RefusedError, RpcError
+from bigfleet.aio.net import Code, IdentityRefusedError, RpcError, RpcRefusedError
 from bigfleet.model.errors import (
     BigFleetError,
     DuplicateMachineError,
@@ -29,7 +29,7 @@ class _OddFencedError(_FencedError):
         (IllegalTransitionError("m", "Idle", "Draining", "Configuring"), Code.INTERNAL),
         (UnknownMachineError("m"), Code.NOT_FOUND),
         (DuplicateMachineError("m"), Code.ALREADY_EXISTS),
-        (RefusedError(Code.ABORTED, "x"), Code.ABORTED),
+        (RpcRefusedError(Code.ABORTED, "x"), Code.ABORTED),
         (IdentityRefusedError("x"), Code.PERMISSION_DENIED),
     ],
 )

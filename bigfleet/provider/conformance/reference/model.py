@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bigfleet.aio.clock import Clock, timeout
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.reference.values import (
     EDGES,
     FAULTS,
@@ -69,7 +69,7 @@ class ReferenceProvider:
     async def list(self, request: pb.ListFilter, _call: Call) -> pb.MachineList:
         for state in request.states:
             if state not in REAL:
-                raise RefusedError(Code.INVALID_ARGUMENT, f"states: found {state}, allowed is 1 to 8")
+                raise RpcRefusedError(Code.INVALID_ARGUMENT, f"states: found {state}, allowed is 1 to 8")
         since = self.read_cursor(request.since_revision)
         found = [record for record in self.store.records.values() if self.matches(record, request, since)]
         machines = [self.listed(record) for record in self.capped(found, request.max_results)]
@@ -80,7 +80,7 @@ class ReferenceProvider:
     async def mutate(self, kind: ReferenceOperation, request: Mutation, call: Call) -> pb.TransitionAck:
         self.check_arguments(kind, request)
         if kind is ReferenceOperation.DELETE and not self.options.delete:
-            raise RefusedError(Code.UNIMPLEMENTED, "Delete is not offered")
+            raise RpcRefusedError(Code.UNIMPLEMENTED, "Delete is not offered")
         token = ReferenceToken(request.shard_id, request.shard_epoch, request.sequence_number)
         self.fence(kind, request.machine_id, token)
         record = self.find(request.machine_id)
@@ -88,7 +88,7 @@ class ReferenceProvider:
         if known is not None:
             return self.repeat_ack(kind, record, known)
         if not self.in_position(kind, record):
-            raise RefusedError(self.position_code(kind), self.told_position(kind, record))
+            raise RpcRefusedError(self.position_code(kind), self.told_position(kind, record))
         await self.hesitate(kind)
         record.operations[kind] = self.new_operation(kind, record)
         self.begin(kind, record, request)
@@ -99,14 +99,14 @@ class ReferenceProvider:
 
     def check_id(self, machine_id: str) -> None:
         if not machine_id:
-            raise RefusedError(Code.INVALID_ARGUMENT, "machine_id: found '', allowed is not empty")
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "machine_id: found '', allowed is not empty")
 
     def fence(self, kind: ReferenceOperation, machine_id: str, token: ReferenceToken) -> None:
         if token.empty:
             return
         key = self.mark_key(kind, machine_id, token)
         if not self.newer(token, self.store.marks.get(key)):
-            raise RefusedError(Code.FAILED_PRECONDITION, "the token is stale")
+            raise RpcRefusedError(Code.FAILED_PRECONDITION, "the token is stale")
         self.store.marks[key] = token.pair
 
     def mark_key(self, kind: ReferenceOperation, machine_id: str, token: ReferenceToken) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class ReferenceProvider:
     def find(self, machine_id: str) -> ReferenceRecord:
         record = self.store.records.get(machine_id)
         if record is None:
-            raise RefusedError(Code.NOT_FOUND, f"machine {machine_id}: unknown")
+            raise RpcRefusedError(Code.NOT_FOUND, f"machine {machine_id}: unknown")
         return record
 
     def repeated(

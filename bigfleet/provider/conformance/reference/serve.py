@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Net, Server
+from bigfleet.aio.net import Net, RpcServer
 from bigfleet.provider.conformance.reference.model import ReferenceProvider
 from bigfleet.provider.conformance.reference.values import ReferenceOptions, ReferenceStore
 from bigfleet.provider.methods import PROVIDER
@@ -22,7 +22,7 @@ _LOOPBACK: Final = "127.0.0.1"
 MakeModel = Callable[[Clock, ReferenceOptions, ReferenceStore], ReferenceProvider]
 
 
-async def serve(net: Net, model: ReferenceProvider) -> tuple[Server, str]:
+async def serve(net: Net, model: ReferenceProvider) -> tuple[RpcServer, str]:
     """Serve a model on a free port of the loopback and return server and target."""
     server = await net.serve(f"{_LOOPBACK}:0", [PROVIDER.bind(model)])
     return server, f"{_LOOPBACK}:{server.port}"
@@ -43,7 +43,7 @@ class ReferenceProcess:
     """A model that plays a process; see `bigfleet.provider.conformance.settings.StartedProvider`."""
 
     def __init__(
-        self, server: Server, target: str, model: ReferenceProvider, on_end: Callable[[], None]
+        self, server: RpcServer, target: str, model: ReferenceProvider, on_end: Callable[[], None]
     ) -> None:
         self._server, self._target, self._model, self._on_end = server, target, model, on_end
         self._ended = False

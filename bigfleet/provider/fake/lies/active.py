@@ -6,7 +6,7 @@ Rules: providers 5.4.
 
 from collections.abc import Awaitable, Callable
 
-from bigfleet.aio.net import RefusedError
+from bigfleet.aio.net import RpcRefusedError
 from bigfleet.aio.rng import Rng
 from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie, checked_share
 from bigfleet.provider.fake.lies.registry import lie_named
@@ -65,8 +65,8 @@ class ActiveLies:
         for _ in range(_ASKED_AGAIN):
             try:
                 return await honest(intercepted)
-            except RefusedError as error:
-                refusal: RefusedError | None = error
+            except RpcRefusedError as error:
+                refusal: RpcRefusedError | None = error
                 for lie in lies:
                     if refusal is not None:
                         refusal = await lie.refused(intercepted, refusal)

@@ -5,7 +5,7 @@ Rules: providers 5.4.
 
 from typing import Final
 
-from bigfleet.aio.net import Code, RefusedError
+from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import EDGES, OperationKind
 from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie, fenced
@@ -76,9 +76,11 @@ class FpForPositionLie(Lie):
 
     name = "fp-for-position"
 
-    async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+    async def refused(
+        self, intercepted: InterceptedCall, refusal: RpcRefusedError, /
+    ) -> RpcRefusedError | None:
         if intercepted.mutating and refusal.code is Code.INTERNAL:
-            return RefusedError(Code.FAILED_PRECONDITION, refusal.detail)
+            return RpcRefusedError(Code.FAILED_PRECONDITION, refusal.detail)
         return refusal
 
 
@@ -156,7 +158,9 @@ class ImplicitCreateLie(Lie):
 
     name = "implicit-create"
 
-    async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+    async def refused(
+        self, intercepted: InterceptedCall, refusal: RpcRefusedError, /
+    ) -> RpcRefusedError | None:
         if intercepted.mutating and refusal.code is Code.NOT_FOUND:
             await self._provider.admit(intercepted.machine_id)
             intercepted.without_token()  # the honest provider has seen the token once

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.aio.rng import RandomStream
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.contract import OperationKind
@@ -85,7 +85,7 @@ class Lie:
     def before(self, intercepted: InterceptedCall, /) -> None:
         """Change a call before the honest provider gets it, or raise a refusal."""
 
-    async def refused(self, _asked: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+    async def refused(self, _asked: InterceptedCall, refusal: RpcRefusedError, /) -> RpcRefusedError | None:
         """Return the refusal to send, None to call the honest provider again."""
         return refusal
 
@@ -111,7 +111,7 @@ def checked_share(lie: type[Lie], share: float | None) -> float:
     return share
 
 
-def fenced(intercepted: InterceptedCall) -> RefusedError:
+def fenced(intercepted: InterceptedCall) -> RpcRefusedError:
     """Return the refusal that means "fenced" and nothing else."""
     where = f"{intercepted.rpc} {intercepted.machine_id}".strip()
-    return RefusedError(Code.FAILED_PRECONDITION, f"{where}: the token is not newer than one already seen")
+    return RpcRefusedError(Code.FAILED_PRECONDITION, f"{where}: the token is not newer than one already seen")

@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest_asyncio
 
-from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, Server
+from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, RpcServer
 from bigfleet.obs.logs import build_logger
 from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.provider.kit.kit import ProviderKit
@@ -17,7 +17,7 @@ from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.testing.builders import shape
 from bigfleet.transport.grpc_net import GrpcNet
 
-ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
+ServeKit = Callable[..., Awaitable[tuple[ProviderKit, RpcServer]]]
 DialKit = Callable[..., RawProviderClient]
 
 
@@ -28,7 +28,7 @@ async def serve() -> AsyncGenerator[ServeKit, None]:
 
     async def start(
         slots: int = 4, *, net: GrpcNet | None = None, host: bool = False, **options: object
-    ) -> tuple[ProviderKit, Server]:
+    ) -> tuple[ProviderKit, RpcServer]:
         shared = shape()
         described = [DescribedMachine(f"m-{n}", shared, f"h-{n}" if host else "") for n in range(slots)]
         given: dict[str, object] = {
@@ -54,7 +54,7 @@ async def dial() -> AsyncGenerator[DialKit, None]:
     """Make clients, each with a connection of its own."""
     channels = []
 
-    def connect(server: Server, net: GrpcNet | None = None) -> RawProviderClient:
+    def connect(server: RpcServer, net: GrpcNet | None = None) -> RawProviderClient:
         channel = (net or GrpcNet()).dial(
             f"127.0.0.1:{server.port}", DialOptions(max_message_bytes=PROVIDER_MAX_MESSAGE_BYTES)
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.aio.net import ListenError, Server
+from bigfleet.aio.net import ListenError, RpcServer
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.bigfleet import PROGRAM
 from bigfleet.cli.framework.console import Console
@@ -24,7 +24,7 @@ from bigfleet.provider.kit.kit import ProviderKit
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
-ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
+ServeKit = Callable[..., Awaitable[tuple[ProviderKit, RpcServer]]]
 
 
 def command(*argv: str | Path) -> tuple[int, str, str]:

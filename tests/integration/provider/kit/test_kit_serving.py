@@ -11,7 +11,7 @@ import pytest
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # ships no type marker
 from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untyped]  # ships no type marker
 
-from bigfleet.aio.net import Code, RpcError, Server
+from bigfleet.aio.net import Code, RpcError, RpcServer
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import SERVICE, OperationKind
@@ -26,7 +26,7 @@ from bigfleet.transport.health import CHECK
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
-ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
+ServeKit = Callable[..., Awaitable[tuple[ProviderKit, RpcServer]]]
 DialKit = Callable[..., RawProviderClient]
 SOON_S = 30.0
 REFLECTION = ServiceSpec(reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"])

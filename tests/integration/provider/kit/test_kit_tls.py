@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.identity import ADMIN, Identity
-from bigfleet.aio.net import Code, RpcError, Server
+from bigfleet.aio.net import Code, RpcError, RpcServer
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.kit import ProviderKit
@@ -21,7 +21,7 @@ from tests.support.certificates import Authority, replace_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
-ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
+ServeKit = Callable[..., Awaitable[tuple[ProviderKit, RpcServer]]]
 DialKit = Callable[..., RawProviderClient]
 
 

@@ -6,7 +6,7 @@ Must never: be honest.
 from typing import ClassVar
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.reference.model import ReferenceProvider
 from bigfleet.provider.conformance.reference.values import (
     Mutation,
@@ -80,7 +80,7 @@ class _RemembersStale(ReferenceProvider):
     def fence(self, kind: ReferenceOperation, machine_id: str, token: ReferenceToken) -> None:
         try:
             super().fence(kind, machine_id, token)
-        except RefusedError:
+        except RpcRefusedError:
             self.stale.add(machine_id)
             raise
 
@@ -91,7 +91,7 @@ class FenceReads(_RemembersStale):
 
     async def get(self, request: pb.MachineRef, call: Call) -> pb.Machine:
         if request.id in self.stale:
-            raise RefusedError(Code.FAILED_PRECONDITION, "fenced")
+            raise RpcRefusedError(Code.FAILED_PRECONDITION, "fenced")
         return await super().get(request, call)
 
 
@@ -184,7 +184,7 @@ class EmptyTokenRefusedAtRest(ReferenceProvider):
             and record is not None
             and record.machine.state == I
         ):
-            raise RefusedError(Code.INVALID_ARGUMENT, "a token is required")
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "a token is required")
         super().fence(kind, machine_id, token)
 
 
@@ -226,7 +226,7 @@ class RejectionKeepsMark(ReferenceProvider):
         marks = dict(self.store.marks)
         try:
             return await super().mutate(kind, request, call)
-        except RefusedError:
+        except RpcRefusedError:
             self.store.marks = marks
             raise
 

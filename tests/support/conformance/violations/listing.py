@@ -6,7 +6,7 @@ Must never: be honest.
 from collections.abc import Sequence
 
 from bigfleet.aio.clock import Clock
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.reference.model import ReferenceProvider
 from bigfleet.provider.conformance.reference.values import (
     ReferenceOperation,
@@ -151,7 +151,7 @@ class JunkCursorRefused(ReferenceProvider):
 
     def read_cursor(self, cursor: bytes) -> int | None:
         if cursor and not cursor.isascii():
-            raise RefusedError(Code.INVALID_ARGUMENT, "since_revision cannot be read")
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "since_revision cannot be read")
         return super().read_cursor(cursor)
 
 

@@ -6,7 +6,7 @@ Must never: be honest.
 import asyncio
 from typing import ClassVar
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.reference.model import ReferenceProvider
 from bigfleet.provider.conformance.reference.values import (
     Mutation,
@@ -211,7 +211,7 @@ class NegativeGraceInternal(ReferenceProvider):
     def check_arguments(self, kind: ReferenceOperation, request: Mutation) -> None:
         super().check_arguments(kind, request)
         if isinstance(request, pb.DrainRequest) and request.grace_period_seconds < 0:
-            raise RefusedError(Code.INTERNAL, "negative timer")
+            raise RpcRefusedError(Code.INTERNAL, "negative timer")
 
 
 @violation("large-blob-internal", "B213")
@@ -221,7 +221,7 @@ class LargeBlobInternal(ReferenceProvider):
     def check_arguments(self, kind: ReferenceOperation, request: Mutation) -> None:
         super().check_arguments(kind, request)
         if isinstance(request, pb.ConfigureRequest) and len(request.bootstrap_blob) > 1_000_000:
-            raise RefusedError(Code.INTERNAL, "too long for a column")
+            raise RpcRefusedError(Code.INTERNAL, "too long for a column")
 
 
 @violation("id-of-first-configure", "B214")
@@ -361,7 +361,7 @@ class GetUnknownInvalid(ReferenceProvider):
 
     async def get(self, request: pb.MachineRef, call: Call) -> pb.Machine:
         if request.id and request.id not in self.store.records:
-            raise RefusedError(Code.INVALID_ARGUMENT, "no such id")
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "no such id")
         return await super().get(request, call)
 
 
@@ -372,9 +372,9 @@ class DeleteUnknownInternal(ReferenceProvider):
     async def delete(self, request: pb.DeleteRequest, call: Call) -> pb.TransitionAck:
         try:
             return await super().delete(request, call)
-        except RefusedError as error:
+        except RpcRefusedError as error:
             code = Code.INTERNAL if error.code is Code.NOT_FOUND else error.code
-            raise RefusedError(code, error.detail) from None
+            raise RpcRefusedError(code, error.detail) from None
 
 
 @violation("delete-makes-ghost", "B215")
@@ -384,7 +384,7 @@ class DeleteMakesGhost(ReferenceProvider):
     async def delete(self, request: pb.DeleteRequest, call: Call) -> pb.TransitionAck:
         try:
             return await super().delete(request, call)
-        except RefusedError as error:
+        except RpcRefusedError as error:
             if error.code is Code.NOT_FOUND:
                 machine = pb.Machine(id=request.machine_id, state=S, instance_type="ghost", zone="ghost")
                 self.store.records[request.machine_id] = ReferenceRecord(machine)

@@ -11,9 +11,9 @@ from bigfleet.app import kubectl_bigfleet, unschedulable_pod_controller
 from bigfleet.app.unschedulable_pod_controller.serve import lead
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, ObjectKey
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import PodController
+from bigfleet.podcontroller.metrics import POD_CONTROLLER_METRICS
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, Trouble
 from tests.support.kube_api.world import KubeWorld, pod
@@ -90,7 +90,7 @@ def test_flags_are_taken_with_one_dash_or_two_and_the_plugin_wants_its_cluster_i
 
 
 def controller_of(world: KubeWorld) -> PodController:
-    metrics = Metrics(Component.POD_CONTROLLER, CollectorRegistry(), version="0", commit="0")
+    metrics = Metrics(POD_CONTROLLER_METRICS, CollectorRegistry(), version="0", commit="0")
     return PodController(world.client, clock=world.clock, rng=world.rng, metrics=metrics)
 
 

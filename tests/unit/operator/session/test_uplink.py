@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry
 
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.options import OUTBOX, OUTBOX_BETWEEN_ROLLUPS
 from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.testing.clock import VirtualClock
@@ -29,8 +28,8 @@ class Stalling:
 class Bench:
     def __init__(self) -> None:
         self.clock, self.registry, self.stream = VirtualClock(), CollectorRegistry(), Stalling()
-        metrics = Metrics(Component.OPERATOR, self.registry, version="0", commit="0")
-        self.uplink = Uplink(self.clock, OperatorMetrics(metrics, self.clock))
+        metrics = Metrics(OPERATOR_METRICS, self.registry, version="0", commit="0")
+        self.uplink = Uplink(self.clock, metrics)
         self.acknowledged: list[str] = []
 
     def rollup(self, name: str) -> PreparedRollup:

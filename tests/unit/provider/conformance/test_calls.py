@@ -1,6 +1,6 @@
 """The story of a behaviour: complete, short, and without secrets."""
 
-from bigfleet.aio.net import Code, Reply, RpcError
+from bigfleet.aio.net import Code, RpcError, RpcReply
 from bigfleet.provider.conformance.caller import Caller
 from bigfleet.provider.conformance.calls import CallLog, CallToken
 from bigfleet.testing.loop import run_virtual
@@ -13,11 +13,11 @@ class ScriptedChannel:
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
 
-    async def unary(self, method: object, request: object, **options: object) -> Reply[object]:
+    async def unary(self, method: object, request: object, **options: object) -> RpcReply[object]:
         answer = self.answers.pop(0)
         if isinstance(answer, RpcError):
             raise answer
-        return Reply(answer)
+        return RpcReply(answer)
 
 
 def caller(*answers: object) -> tuple[Caller, CallLog]:

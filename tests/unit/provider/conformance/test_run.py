@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.errors import DeclinedError, LaunchError, TargetError
 from bigfleet.provider.conformance.reference.model import ReferenceProvider
 from bigfleet.provider.conformance.reference.serve import ReferenceLauncher, served
@@ -250,7 +250,7 @@ def test_no_task_and_no_connection_outlives_a_run() -> None:
 def test_a_provider_that_breaks_down_fails_behaviours_and_does_not_end_the_run(on_model: Check) -> None:
     class Mortal(ReferenceProvider):
         async def get(self, request: pb.MachineRef, call: Call) -> pb.Machine:
-            raise RefusedError(Code.INTERNAL, "out of order")
+            raise RpcRefusedError(Code.INTERNAL, "out of order")
 
     report = on_model(ReferenceOptions(), Mortal, only=("A0[1-8]",))
     assert report.ids(BehaviourStatus.FAILED) == ("A01", "A03", "A04", "A05", "A06", "A08")

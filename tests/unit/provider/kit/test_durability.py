@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.aio.rng import SeededRng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState as S
@@ -118,7 +118,7 @@ def check(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -
         await kit.start()
         assert kit.state.transitional() == []
         for sequence, (_kind, machine_id, _) in enumerate(answered, start=1):
-            with pytest.raises(RefusedError) as fenced:  # no mark is lost
+            with pytest.raises(RpcRefusedError) as fenced:  # no mark is lost
                 await call(kit, OperationKind.CREATE, machine_id, sequence)
             assert fenced.value.code is Code.FAILED_PRECONDITION
         for kind, machine_id, operation in {
@@ -215,7 +215,7 @@ def test_a_snapshot_written_while_calls_go_on_is_whole(slots: MakeSlots) -> None
         kit = provider(MemoryDisk(image), slots(50))
         await kit.start()
         assert kit.state.table.counts[S.CONFIGURED] == 50
-        with pytest.raises(RefusedError):
+        with pytest.raises(RpcRefusedError):
             await call(kit, OperationKind.DRAIN, "m-7", 2)
         await kit.stop(0)
 

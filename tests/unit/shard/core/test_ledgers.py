@@ -8,13 +8,12 @@ from bigfleet.model.decision import Verdict
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.held_off import HoldOffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.parking import ParkingLedger
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet, age_class, priority_class
-from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.metrics import SHARD_METRICS, show_shortfalls
 from bigfleet.testing.builders import amounts
 
 RACK = Requirement("rack", RequirementOperator.SAME)
@@ -139,10 +138,10 @@ def test_the_wait_for_a_machine_is_measured_from_the_first_roll_up_that_asked() 
 
 def test_item_14_the_classes_count_the_first_hundred_and_the_plain_gauge_all() -> None:
     registry = CollectorRegistry()
-    metrics = ShardMetrics(Metrics(Component.SHARD, registry, version="t", commit="t"))
+    metrics = Metrics(SHARD_METRICS, registry, version="t", commit="t")
     ledger = ShortfallLedger()
     ledger.decided([unmet("a", 1, priority=place) for place in range(130)])
-    metrics.shortfalls(ledger.in_order())
+    show_shortfalls(metrics, ledger.in_order())
     assert registry.get_sample_value("bigfleet_shard_shortfalls") == 130
     by_age = registry.get_sample_value("bigfleet_shard_shortfalls_aged", {"bucket": "1-9"})
     by_priority = {

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.dashboard.core.series import SeriesStore
+from bigfleet.dashboard.metrics import DASHBOARD_METRICS
 from bigfleet.dashboard.sources import SourceProblem
 from bigfleet.obs.exposition import metrics_text
-from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.version import __version__
 
@@ -24,10 +24,10 @@ _OWN: Final = "/api/v1/x/"
 
 def own_metrics(commit: str) -> Metrics:
     """Return the metrics of a dashboard, at 0."""
-    return Metrics(Component.DASHBOARD, CollectorRegistry(), version=__version__, commit=commit)
+    return Metrics(DASHBOARD_METRICS, CollectorRegistry(), version=__version__, commit=commit)
 
 
-class Meter:
+class RequestMetrics:
     """Counts requests, looks and troubles."""
 
     def __init__(self, metrics: Metrics, clock: Clock, store: SeriesStore) -> None:

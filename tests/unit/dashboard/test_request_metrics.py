@@ -5,10 +5,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.dashboard.core.series import MetricSample, SeriesStore
-from bigfleet.dashboard.meter import Meter, kind_of, own_metrics
+from bigfleet.dashboard.metrics import DASHBOARD_METRICS
+from bigfleet.dashboard.request_metrics import RequestMetrics, kind_of, own_metrics
 from bigfleet.dashboard.sources import SourceProblem
-from bigfleet.obs.catalogue import metrics_of
-from bigfleet.obs.metric import Component
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ def test_a_path_is_counted_by_what_it_asks_for(path: str, kind: str) -> None:
 
 def test_every_trouble_and_both_sources_have_a_series() -> None:
     store = SeriesStore(max_series=1)
-    meter = Meter(own_metrics("c"), SystemClock(), store)
+    meter = RequestMetrics(own_metrics("c"), SystemClock(), store)
     for trouble in SourceProblem:
         meter.failed(trouble)
     for source in ("shard", "coordinator"):
@@ -56,8 +55,6 @@ def test_every_trouble_and_both_sources_have_a_series() -> None:
     assert told["bigfleet_dashboard_looks_total", "shard", "silent"] == 1
     assert told["bigfleet_dashboard_series",] == 1
     assert told["bigfleet_dashboard_series_refused_total",] == 3
-    own = {
-        metric.name for metric in metrics_of(Component.DASHBOARD) if metric.component is Component.DASHBOARD
-    }
+    own = {metric.name for metric in DASHBOARD_METRICS.metrics}
     bases = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in told}
     assert own <= bases
