@@ -32,7 +32,7 @@ from bigfleet.app.shard_serve import run_shard
 from bigfleet.cli.console import Console
 from bigfleet.cli.errors import UsageError
 from bigfleet.clustersim.session import SimulatedCluster
-from bigfleet.clustersim.world import World, first_fleet, read_world
+from bigfleet.clustersim.world import World, first_fleet, read_simulated_fleet
 from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.errors import InvalidFieldError
@@ -67,7 +67,7 @@ def _world(settings: AllInOneSettings) -> World:
     if settings.scenario is None:
         return first_fleet()
     try:
-        return read_world(SystemDisk().read(settings.scenario))
+        return read_simulated_fleet(SystemDisk().read(settings.scenario))
     except DiskError as error:
         raise UsageError(f"--scenario: {error}") from None
     except InvalidFieldError as error:

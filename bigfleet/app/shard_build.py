@@ -25,10 +25,10 @@ from bigfleet.provider.fake.latency import fixed
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.provider.fake.seeding import CatalogueSeed
-from bigfleet.shard.core.decision_log import DecisionLog
+from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.epoch import DataDirectory
 from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.remembered_audit import RememberedAudit
+from bigfleet.shard.read.recording_audit import RecordingAudit
 from bigfleet.shard.shard import IN_PROCESS_FAKE, Shard
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.catalogues import CATALOGUES, REALISTIC
@@ -114,7 +114,7 @@ async def listening_shard(
             epoch=data.epoch,
             metrics=metrics,
             log=log,
-            audit=RememberedAudit(audit, decisions, seams.clock.wall_ns),
+            audit=RecordingAudit(audit, decisions, seams.clock.wall_ns),
         )
         readers = readers_of(settings, shard, decisions, seams=seams, metrics=metrics, log=log)
         # Every service that is served on the session port stands here; read services take the shard as `ShardViews`.

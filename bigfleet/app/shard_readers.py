@@ -17,13 +17,13 @@ from bigfleet.aio.service import BoundService
 from bigfleet.app.shard_command import ShardSettings
 from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.obs.metrics import Metrics
-from bigfleet.shard.core.decision_log import DecisionLog
-from bigfleet.shard.core.standing import CoordinatorStanding, Standing
-from bigfleet.shard.insight_service import InsightService
-from bigfleet.shard.need_frames import NeedFrames
-from bigfleet.shard.read_service import ReadService
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus, StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.need_frames import NeedFrames
+from bigfleet.shard.read.read_service import ReadService
 from bigfleet.shard.shard import Shard
-from bigfleet.shard.watching import Watching
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.version import __version__
 
@@ -36,7 +36,7 @@ class Readers:
 
     read: ReadService
     insight: InsightService
-    watching: Watching
+    watching: CycleFollower
     link: CoordinatorLink | None
 
     def services(self) -> tuple[BoundService, ...]:
@@ -76,8 +76,8 @@ def readers_of(
             log=log,
             interval_s=settings.coordinator_heartbeat_interval,
         )
-    watching = Watching(shard, decisions, clock=seams.clock, log=log)
-    standing = Standing(
+    watching = CycleFollower(shard, decisions, clock=seams.clock, log=log)
+    standing = StatusSources(
         version=__version__,
         cycle_interval_s=settings.cycle_interval,
         actuation_paused=settings.actuation_paused,
@@ -86,7 +86,7 @@ def readers_of(
             metrics.value(f"{_PREFIX}last_reconcile_success_timestamp_seconds") * NANOSECONDS
         ),
         held_rollups=lambda cluster: int(metrics.value(f"{_PREFIX}rollup_quarantined", cluster=cluster)),
-        is_pending=shard.dispatch.is_pending,
+        is_pending=shard.dispatcher.is_pending,
         totals=lambda: metrics.totals(_PREFIX),
     )
     frames = NeedFrames()
@@ -95,9 +95,9 @@ def readers_of(
     )
 
 
-def _standing_of(link: CoordinatorLink, term: int) -> CoordinatorStanding:
+def _standing_of(link: CoordinatorLink, term: int) -> CoordinatorLinkStatus:
     status = link.status
-    return CoordinatorStanding(
+    return CoordinatorLinkStatus(
         address=status.address,
         last_answer_ns=status.last_answer_ns,
         failures=status.failures,

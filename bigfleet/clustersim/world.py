@@ -28,7 +28,7 @@ class World:
     clusters: Mapping[str, SimulatedDemand]
 
 
-def read_world(text: bytes) -> World:
+def read_simulated_fleet(text: bytes) -> World:
     """Return the world of a file, or refuse it by path."""
     fields = Fields(parse_text(text), FORM)
     pools, _ = fields.items("pools", POOL, pool_of)
@@ -43,4 +43,4 @@ def read_world(text: bytes) -> World:
 
 def first_fleet() -> World:
     """Return the world that `bigfleet all-in-one` starts with."""
-    return read_world((files("bigfleet.clustersim") / "worlds" / FIRST_FLEET).read_bytes())
+    return read_simulated_fleet((files("bigfleet.clustersim") / "worlds" / FIRST_FLEET).read_bytes())

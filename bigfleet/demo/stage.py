@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bigfleet.aio.clock import NANOSECONDS, timeout
+from bigfleet.demo.session_peer import SessionPeer
+from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST, VirtualFleet
 from bigfleet.explain.amounts import readable
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import Machine, MachineState
@@ -17,9 +19,7 @@ from bigfleet.model.need import Need
 from bigfleet.provider.fake.inventory import Pool
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.shard.core.views import CycleView
-from bigfleet.shard.explaining import Explainer
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import FAKE_HOST, SHARD_HOST, ShardWorld
+from bigfleet.shard.read.explainer import Explainer
 
 PATIENCE_S: Final = 1_800.0
 
@@ -38,7 +38,7 @@ class Stage:
     ) -> None:
         self._say = say
         # Any: whatever ShardOptions takes
-        self.world = ShardWorld(
+        self.world = VirtualFleet(
             pools, fake, **{"cycle_interval_s": 10.0, "execute_concurrency": 16, **options}
         )
         self._operators: dict[str, SessionPeer] = {}
@@ -108,7 +108,7 @@ class Stage:
 
     def serving(self, cluster: str) -> int:
         """How many machines work for a cluster."""
-        inventory = self.world.shard.stock.inventory.snapshot()
+        inventory = self.world.shard.inventory.snapshot()
         return sum(
             machine.cluster == cluster and machine.state is MachineState.CONFIGURED
             for machine in inventory.machines()

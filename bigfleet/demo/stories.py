@@ -12,9 +12,9 @@ from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import ZONE_KEY, Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.resources import Resources
 from bigfleet.provider.fake.inventory import Pool
 from bigfleet.provider.fake.selector import Selector
-from bigfleet.testing.builders import amounts
 from bigfleet.workload.archetype import RACK_KEY
 
 GPU: Final = "nvidia.com/gpu"
@@ -56,18 +56,21 @@ def _cpus(name: str, count: int, *zones: str, kind: CapacityType, price: float, 
     )
 
 
+def _eight(resource: str, machines: int = 1) -> Resources:
+    return Resources.parse({resource: str(8 * machines)})
+
+
 def _gpu_need(
     cluster: str, machines: int, priority: int, *requirements: Requirement, group: str = ""
 ) -> Need:
-    unit = amounts(**{GPU: 8})
-    total = amounts(**{GPU: 8 * machines})
-    return Need(cluster, Profile(requirements, priority=priority), total, unit, group=group)
+    profile = Profile(requirements, priority=priority)
+    return Need(cluster, profile, _eight(GPU, machines), _eight(GPU), group=group)
 
 
 def _cpu_need(cluster: str, machines: int, priority: int, penalty: int, spread: bool = False) -> Need:
     spreads = (Spread(ZONE_KEY, 1, WhenUnsatisfiable.DO_NOT_SCHEDULE),) if spread else ()
     profile = Profile((), spreads, priority, interruption_bucket=PenaltyBucket(penalty))
-    return Need(cluster, profile, amounts(cpu=8 * machines), amounts(cpu=8))
+    return Need(cluster, profile, _eight("cpu", machines), _eight("cpu"))
 
 
 async def _priority_inversion(stage: Stage) -> None:

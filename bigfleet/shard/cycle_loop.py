@@ -19,22 +19,22 @@ from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.resources import ZERO
-from bigfleet.shard.core.actuation import Actuation, Mode
+from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.attribution import attribution_lines
-from bigfleet.shard.core.held_off import HoldOffs
-from bigfleet.shard.core.orders import ACQUIRES, Order
+from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.parking import ParkingLedger
+from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
 from bigfleet.shard.core.rails import cap_actions, cap_reclaims
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
 from bigfleet.shard.core.views import CycleFacts, CycleView
-from bigfleet.shard.dispatch import DRY_RUN, SUPPRESSED, Dispatch
-from bigfleet.shard.ingest import Ingest
+from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, configured_by_cluster
+from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
+from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.planning import Answer, Planning, Question, configured_by_cluster
 from bigfleet.shard.reconciler import Reconciler
-from bigfleet.shard.sessions import Sessions
-from bigfleet.shard.stock import Stock
+from bigfleet.shard.session.rollup_intake import RollupIntake
+from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire import session_frames
 
 _SLICE = 100  # frames or records made between two turns of the event loop
@@ -52,13 +52,13 @@ class CycleLoop:
         self,
         options: ShardOptions,
         *,
-        stock: Stock,
-        ingest: Ingest,
+        guarded: GuardedInventory,
+        intake: RollupIntake,
         sessions: Sessions,
         reconciler: Reconciler,
-        dispatch: Dispatch,
+        dispatcher: ActionDispatcher,
         actuation: Actuation,
-        hold_offs: HoldOffs,
+        backoffs: BootstrapBackoffs,
         metrics: ShardMetrics,
         log: FilteringBoundLogger,
         clock: Clock,
@@ -66,11 +66,11 @@ class CycleLoop:
         host: Host,
         on_cycle: Callable[[CycleView], None],
     ) -> None:
-        self._options, self._stock, self._ingest, self._sessions = options, stock, ingest, sessions
-        self._reconciler, self._dispatch, self._actuation = reconciler, dispatch, actuation
-        self._hold_offs, self._metrics, self._log = hold_offs, metrics, log
+        self._options, self._guarded, self._intake, self._sessions = options, guarded, intake, sessions
+        self._reconciler, self._dispatcher, self._actuation = reconciler, dispatcher, actuation
+        self._backoffs, self._metrics, self._log = backoffs, metrics, log
         self._clock, self._steady, self._host, self._on_cycle = clock, steady, host, on_cycle
-        self._planning = Planning(clock, options.available_capacity_interval_s)
+        self._planning = CyclePlanner(clock, options.available_capacity_interval_s)
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
         self.number = 0
@@ -123,17 +123,17 @@ class CycleLoop:
         began_s = self._now_s()
         phases_s: dict[str, float] = {}
         mode = self._actuation.mode
-        self._metrics.paused.set(mode is Mode.PAUSED)
+        self._metrics.paused.set(mode is ActuationMode.PAUSED)
         reconciled = await self._reconciler.reconcile() if listing else False
         phases_s["reconcile"] = self._now_s() - began_s
 
         before_s = self._now_s()
-        await self._stock.tidy()
-        question = Question(
-            snapshot=await self._stock.snapshot(),
-            demand=self._ingest.needs.demand(),
+        await self._guarded.compact_if_wasteful()
+        question = CycleInput(
+            snapshot=await self._guarded.snapshot(),
+            demand=self._intake.needs.demand(),
             parked=self._parking.parked(),
-            reported=frozenset(self._ingest.reported),
+            reported=frozenset(self._intake.reported),
             holds=self._options.holds,
             now=self._steady.now_s(),
             sessions=tuple(sorted(self._sessions.clusters)),
@@ -172,7 +172,7 @@ class CycleLoop:
 
     # Telling and doing
 
-    async def _emit_hints(self, answer: Answer) -> None:
+    async def _emit_hints(self, answer: CyclePlan) -> None:
         for place, (cluster, profile, hint) in enumerate(answer.hints, start=1):
             session = self._sessions.get(cluster)
             if session is not None:
@@ -187,10 +187,10 @@ class CycleLoop:
                 await self._clock.sleep(0)
 
     async def _dispatch_actions(
-        self, question: Question, decision: Decision, mode: Mode
+        self, question: CycleInput, decision: Decision, mode: ActuationMode
     ) -> tuple[CycleFacts, list[Unmet]]:
         actions: Sequence[Action] = decision.actions
-        if mode is not Mode.RUN:
+        if mode is not ActuationMode.RUN:
             await self._hold_back(actions, mode)
             return CycleFacts(suppressed=len(actions)), []
         actions, unmet, held_off = self._without_held_off(question, decision)
@@ -203,8 +203,9 @@ class CycleLoop:
         actions, deferred = cap_actions(actions, self._options.max_actions_per_cycle)
         self._metrics.deferred.inc(deferred)
         verdicts = decision.verdicts
-        offered = await self._dispatch.offer(
-            Order(action, None if action.need is None else verdicts[action.need].need) for action in actions
+        offered = await self._dispatcher.offer(
+            PendingAction(action, None if action.need is None else verdicts[action.need].need)
+            for action in actions
         )
         if deferred:
             self.wake()
@@ -213,9 +214,9 @@ class CycleLoop:
         )
         return facts, unmet
 
-    async def _hold_back(self, actions: Sequence[Action], mode: Mode) -> None:
+    async def _hold_back(self, actions: Sequence[Action], mode: ActuationMode) -> None:
         """Count and write down what is decided and not done."""
-        paused = mode is Mode.PAUSED
+        paused = mode is ActuationMode.PAUSED
         if paused and actions:
             self._log.warning("actions_suppressed", cycle=self.number, count=len(actions))
         for place, action in enumerate(actions, start=1):
@@ -231,22 +232,22 @@ class CycleLoop:
                     reason=action.reason,
                     grace_s=action.grace_s or 0,
                 )
-            self._dispatch.note(action, SUPPRESSED if paused else DRY_RUN)
+            self._dispatcher.note(action, SUPPRESSED if paused else DRY_RUN)
             if not place % _SLICE:
                 await self._clock.sleep(0)
 
     def _without_held_off(
-        self, question: Question, decision: Decision
+        self, question: CycleInput, decision: Decision
     ) -> tuple[Sequence[Action], list[Unmet], int]:
         """The actions without acquisitions whose blobs fail, and the demand that stays unmet for it (decision S4)."""
-        if not len(self._hold_offs):
+        if not len(self._backoffs):
             return decision.actions, [], 0
         kept: list[Action] = []
         missing: dict[int, list[str]] = {}
         for action in decision.actions:
             if action.kind in ACQUIRES and action.need is not None and action.cluster is not None:
                 fingerprint = action.fingerprint or ""
-                if not self._hold_offs.admits(action.cluster, fingerprint, question.now):
+                if not self._backoffs.admits(action.cluster, fingerprint, question.now):
                     missing.setdefault(action.need, []).append(action.machine_id)
                     continue
             kept.append(action)
@@ -254,7 +255,7 @@ class CycleLoop:
         for place, machine_ids in missing.items():
             need = decision.verdicts[place].need
             offered = ZERO
-            for row in self._stock.inventory.rows_of(machine_ids).tolist():
+            for row in self._guarded.inventory.rows_of(machine_ids).tolist():
                 if row >= 0:
                     number = int(question.snapshot.columns["shape"][row])
                     offered = offered + question.snapshot.shapes[number].capacity
@@ -265,7 +266,7 @@ class CycleLoop:
 
     # Taking notes
 
-    def _view(self, question: Question, decision: Decision, facts: CycleFacts) -> CycleView:
+    def _view(self, question: CycleInput, decision: Decision, facts: CycleFacts) -> CycleView:
         return CycleView(
             number=self.number,
             computed_at_ns=self._steady.now_ns(),
@@ -277,17 +278,17 @@ class CycleLoop:
             parked_ages=dict(self._parking.ages),
             unmet_ages=self._shortfalls.ages,
             shortfalls=self._shortfalls.in_order(),
-            held_off=self._hold_offs.views(),
+            held_off=self._backoffs.views(),
             reported_clusters=question.reported,
             sessions=self._sessions.clusters,
             holds=question.holds,
             facts=facts,
         )
 
-    def _measure(self, view: CycleView, answer: Answer) -> None:
+    def _measure(self, view: CycleView, answer: CyclePlan) -> None:
         metrics = self._metrics
         metrics.inventory(answer.inventory)
-        metrics.demand(self._ingest.rows_by_bucket)
+        metrics.demand(self._intake.rows_by_bucket)
         metrics.shortfalls(view.shortfalls)
         acquired = {action.need for action in answer.decision.actions if action.kind in ACQUIRES}
         metrics.proposals(len(acquired))

@@ -25,39 +25,39 @@ from bigfleet.provider.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
-from bigfleet.shard.core.actuation import Actuation, Mode
-from bigfleet.shard.core.held_off import HoldOffs
+from bigfleet.shard.core.actuation import Actuation, ActuationMode
+from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.lifecycle import (
-    Acked,
-    AckUnreadable,
-    AskBlob,
     BlobArrived,
     BlobFailed,
     BlobProblem,
-    Call,
-    Done,
-    Effect,
-    Event,
+    CallAcked,
+    CallAckUnreadable,
+    CallNeverSent,
+    CallProvider,
+    CallRefused,
+    CallUnanswered,
+    Effects,
+    EndExecution,
     Execution,
-    Instruct,
-    NeverSent,
-    Refused,
-    Step,
-    Unanswered,
-    Write,
+    ExecutionEffect,
+    ExecutionEvent,
+    InstructOperator,
+    RequestBlob,
+    WriteMachine,
 )
-from bigfleet.shard.core.orders import Order, Outcome
+from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
+from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.session import SessionGoneError
-from bigfleet.shard.sessions import Sessions
-from bigfleet.shard.stock import Stock
+from bigfleet.shard.session.operator_session import SessionGoneError
+from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.machines import rejection_reason
 from bigfleet.wire.metadata import assignment_to_metadata
 
 
-class Slot:
+class WorkerPermit:
     """One worker's place among those that may call the provider at the same time."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
@@ -80,9 +80,9 @@ class Slot:
 class _Run:
     """One execution under way."""
 
-    order: Order
+    order: PendingAction
     execution: Execution
-    slot: Slot
+    slot: WorkerPermit
     deadline_s: float
     entered_s: float = 0.0  # when the machine last changed its state
     blob: bytes = b""
@@ -96,11 +96,11 @@ class Executor:
         self,
         options: ShardOptions,
         *,
-        stock: Stock,
+        guarded: GuardedInventory,
         provider: ProviderClient,
         sessions: Sessions,
         actuation: Actuation,
-        hold_offs: HoldOffs,
+        backoffs: BootstrapBackoffs,
         first_seen: FirstSeen,
         metrics: ShardMetrics,
         log: FilteringBoundLogger,
@@ -109,44 +109,44 @@ class Executor:
         host: Host,
         stopping: Callable[[], bool],
     ) -> None:
-        self._options, self._stock, self._provider, self._sessions = options, stock, provider, sessions
-        self._actuation, self._hold_offs, self._first_seen = actuation, hold_offs, first_seen
+        self._options, self._guarded, self._provider, self._sessions = options, guarded, provider, sessions
+        self._actuation, self._backoffs, self._first_seen = actuation, backoffs, first_seen
         self._metrics, self._log, self._clock, self._steady = metrics, log, clock, steady
         self._host, self._stopping = host, stopping
 
-    async def execute(self, order: Order, slot: Slot) -> Outcome:
+    async def execute(self, order: PendingAction, slot: WorkerPermit) -> ActionOutcome:
         """Carry an action out and return how it ended; the slot is lent to others while an operator is waited for."""
         run = _Run(order, Execution(order), slot, self._now_s() + self._options.execute_timeout_s)
-        event: Event | None = None
+        event: ExecutionEvent | None = None
         while True:
             await self._host.charge("execute")  # a point at which a process may end, and be found so
-            await self._stock.free()
+            await self._guarded.available()
             try:
                 step = self._next_step(run, event)
                 last = self._do_at_once(run, step)
             except UnknownMachineError:
-                return Outcome.INVENTORY_MISS
+                return ActionOutcome.INVENTORY_MISS
             except IllegalTransitionError as error:
                 return self._illegal(run, error)
-            if isinstance(last, Done):
+            if isinstance(last, EndExecution):
                 return last.outcome
             event = await self._carry_out(run, last)
 
-    def _next_step(self, run: _Run, event: Event | None) -> Step:
-        machine = self._stock.inventory.get(run.order.machine_id)
+    def _next_step(self, run: _Run, event: ExecutionEvent | None) -> Effects:
+        machine = self._guarded.inventory.get(run.order.machine_id)
         return run.execution.begin(machine) if event is None else run.execution.handle(machine, event)
 
-    def _do_at_once(self, run: _Run, step: Step) -> Effect:
-        """Write and send all but the last effect, which is returned."""
+    def _do_at_once(self, run: _Run, step: Effects) -> ExecutionEffect:
+        """Carry out all effects but the last, which is returned."""
         for effect in step[:-1]:
-            if isinstance(effect, Write):
+            if isinstance(effect, WriteMachine):
                 self._write(run, effect)
-            elif isinstance(effect, Instruct):
+            elif isinstance(effect, InstructOperator):
                 self._instruct(run.order, effect.machine)
         return step[-1]
 
-    def _write(self, run: _Run, write: Write) -> None:
-        inventory, after = self._stock.inventory, write.machine
+    def _write(self, run: _Run, write: WriteMachine) -> None:
+        inventory, after = self._guarded.inventory, write.machine
         before = inventory.get(after.id)
         if write.undo:
             inventory.undo(after, self._steady.now_s())
@@ -158,7 +158,7 @@ class Executor:
             self._metrics.configure.observe(
                 self._now_s() - run.entered_s
             )  # an asynchronous provider accepted
-        self._sessions.tell(after, before.cluster)
+        self._sessions.send_node_state(after, before.cluster)
 
     def _observe(self, run: _Run, before: MachineState, after: Machine) -> None:
         now_s = self._now_s()
@@ -175,7 +175,7 @@ class Executor:
         if waited_s is not None:
             self._metrics.provisioning.observe(waited_s)
 
-    def _instruct(self, order: Order, machine: Machine) -> None:
+    def _instruct(self, order: PendingAction, machine: Machine) -> None:
         session = self._sessions.get(order.cluster)
         if session is not None:
             action = order.action
@@ -183,24 +183,24 @@ class Executor:
         elif order.kind is ActionKind.RECLAIM:
             self._log.warning("reclaim_without_operator", machine=order.machine_id, cluster=order.cluster)
 
-    async def _carry_out(self, run: _Run, effect: Effect) -> Event:
-        if isinstance(effect, AskBlob):
-            return await self._ask_blob(run, effect)
-        if isinstance(effect, Call):
+    async def _carry_out(self, run: _Run, effect: ExecutionEffect) -> ExecutionEvent:
+        if isinstance(effect, RequestBlob):
+            return await self._request_blob(run, effect)
+        if isinstance(effect, CallProvider):
             await run.slot.take()
             while effect.kind is Kind.CONFIGURE and self._blob_expired(run) and run.order.need is not None:
-                if isinstance(await self._ask_blob(run, AskBlob(run.order.need)), BlobFailed):
+                if isinstance(await self._request_blob(run, RequestBlob(run.order.need)), BlobFailed):
                     # Nothing was sent, so what a call that was never sent undoes is undone here too.
-                    return NeverSent()
+                    return CallNeverSent()
                 await run.slot.take()
-            if self._stopping() or self._actuation.mode is Mode.PAUSED:  # since the action began
-                return NeverSent()
+            if self._stopping() or self._actuation.mode is ActuationMode.PAUSED:  # since the action began
+                return CallNeverSent()
             return await self._call(run, effect)
         raise TypeError(f"no effect to wait for: {effect!r}")
 
     # The blob
 
-    async def _ask_blob(self, run: _Run, ask: AskBlob) -> Event:
+    async def _request_blob(self, run: _Run, ask: RequestBlob) -> ExecutionEvent:
         need = ask.need
         if self._options.local_bootstrap:
             run.blob = f"# stub bootstrap for cluster {need.cluster}\n".encode()
@@ -214,7 +214,7 @@ class Executor:
         wait_s = min(self._options.bootstrap_timeout_s, run.deadline_s - asked_s)
         run.slot.give_back()
         try:
-            blob = await session.ask_blob(need.profile, run.order.machine_id, wait_s)
+            blob = await session.request_blob(need.profile, run.order.machine_id, wait_s)
         except TimeoutError:
             return BlobFailed(BlobProblem.TIMED_OUT)
         except SessionGoneError:
@@ -223,12 +223,12 @@ class Executor:
             self._metrics.blob.observe(self._now_s() - asked_s)
         fingerprint = need.profile.fingerprint
         if blob.error:
-            self._hold_offs.failed(need.cluster, fingerprint, blob.error, self._steady.now_s())
+            self._backoffs.failed(need.cluster, fingerprint, blob.error, self._steady.now_s())
             self._log.warning(
                 "blob_error", cluster=need.cluster, machine=run.order.machine_id, problem=blob.error
             )
             return BlobFailed(BlobProblem.REFUSED)
-        self._hold_offs.worked(need.cluster, fingerprint)
+        self._backoffs.worked(need.cluster, fingerprint)
         run.blob = blob.data
         run.blob_expires_s = self._now_s() + blob.ttl_s if blob.ttl_s > 0 else None
         return BlobArrived()
@@ -238,11 +238,11 @@ class Executor:
 
     # The provider
 
-    async def _call(self, run: _Run, call: Call) -> Event:
+    async def _call(self, run: _Run, call: CallProvider) -> ExecutionEvent:
         began_s = self._now_s()
         left_s = run.deadline_s - began_s
         if left_s <= 0:
-            return NeverSent()
+            return CallNeverSent()
         try:
             async with timeout(self._clock, left_s):
                 record = await self._send(run, call, left_s)
@@ -250,15 +250,15 @@ class Executor:
             self._log.warning(
                 "call_unanswered", call=call.kind.call, machine=call.machine.id, problem=str(error)
             )
-            return Unanswered()
+            return CallUnanswered()
         except NeverSentError:
-            return NeverSent()
+            return CallNeverSent()
         except BadAnswerError as error:
             self._note_answer(fenced=False)
             if error.cause is not None:
                 self._metrics.machine_rejected(rejection_reason(error.cause))
             self._log.error("ack_rejected", call=error.call, machine=error.machine_id, problem=error.detail)
-            return AckUnreadable(error.detail)
+            return CallAckUnreadable(error.detail)
         except ProviderError as error:
             return self._refused(error)
         self._note_answer(fenced=False)
@@ -266,9 +266,9 @@ class Executor:
             self._metrics.drain.observe(self._now_s() - began_s)
         elif call.kind is Kind.DELETE:
             self._metrics.idle_releases.inc()
-        return Acked(record)
+        return CallAcked(record)
 
-    async def _send(self, run: _Run, call: Call, left_s: float) -> Machine:
+    async def _send(self, run: _Run, call: CallProvider, left_s: float) -> Machine:
         machine, provider = call.machine, self._provider
         match call.kind:
             case Kind.CREATE:
@@ -283,7 +283,7 @@ class Executor:
             case Kind.DELETE:
                 return await provider.delete(machine.id, timeout_s=left_s)
 
-    def _refused(self, error: ProviderError) -> Refused:
+    def _refused(self, error: ProviderError) -> CallRefused:
         fenced = isinstance(error, FencedError)
         self._note_answer(fenced=fenced)
         if fenced:
@@ -293,18 +293,18 @@ class Executor:
             )  # fmt: skip
         else:
             self._log.warning("call_refused", call=error.call, machine=error.machine_id, problem=error.detail)
-        return Refused(error.detail, fenced=fenced)
+        return CallRefused(error.detail, fenced=fenced)
 
     def _note_answer(self, *, fenced: bool) -> None:
         if self._actuation.answered(fenced=fenced):
             self._metrics.self_paused.set(1)
             self._log.error("self_paused", why=self._actuation.not_ready()[0])
 
-    def _illegal(self, run: _Run, error: IllegalTransitionError) -> Outcome:
+    def _illegal(self, run: _Run, error: IllegalTransitionError) -> ActionOutcome:
         self._log.warning("transition_refused", machine=run.order.machine_id, problem=str(error))
-        if self._stock.inventory.state_of(run.order.machine_id) is MachineState.IDLE:
-            return Outcome.RACED_TO_IDLE
-        return Outcome.TRANSITION_ERROR
+        if self._guarded.inventory.state_of(run.order.machine_id) is MachineState.IDLE:
+            return ActionOutcome.RACED_TO_IDLE
+        return ActionOutcome.TRANSITION_ERROR
 
     def _now_s(self) -> float:
         return monotonic_s(self._clock)

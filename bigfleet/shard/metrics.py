@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from bigfleet.model.action import ActionKind
 from bigfleet.obs.metrics import Metrics
-from bigfleet.shard.core.orders import Outcome
+from bigfleet.shard.core.pending_action import ActionOutcome
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
-from bigfleet.shard.core.views import Shortfall
+from bigfleet.shard.core.views import AgedShortfall
 
 _AGES = ("1-9", "10-59", "60-299", "300+")
 _PRIORITIES = ("critical", "service", "batch", "other")
@@ -28,7 +28,7 @@ class ShardMetrics:
                 "bigfleet_shard_action_execute_outcomes_total", kind=kind.value, outcome=outcome.value
             )
             for kind in ActionKind
-            for outcome in Outcome
+            for outcome in ActionOutcome
         }
         self._actions = {
             kind: metrics.counter("bigfleet_shard_actions_total", kind=kind.value) for kind in ActionKind
@@ -64,7 +64,7 @@ class ShardMetrics:
         """An action was handed to dispatch."""
         self._actions[kind].inc()
 
-    def outcome(self, kind: ActionKind, outcome: Outcome) -> None:
+    def outcome(self, kind: ActionKind, outcome: ActionOutcome) -> None:
         """An execution ended."""
         self._outcomes[kind, outcome].inc()
 
@@ -124,7 +124,7 @@ class ShardMetrics:
             ).set(count)
         self._inventory = set(machines)
 
-    def shortfalls(self, entries: tuple[Shortfall, ...]) -> None:
+    def shortfalls(self, entries: tuple[AgedShortfall, ...]) -> None:
         """The whole ledger in the order of reports; the classes count the reported ones."""
         self._shortfalls.set(len(entries))
         reported = entries[:REPORTED]

@@ -20,21 +20,21 @@ from bigfleet.aio.service import BoundService
 from bigfleet.obs.audit import Audit, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
-from bigfleet.shard.core.actuation import Actuation, Mode
-from bigfleet.shard.core.held_off import HoldOffs
+from bigfleet.shard.core.actuation import Actuation, ActuationMode
+from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.rollup_guard import RollupGuard
 from bigfleet.shard.core.views import CycleView, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
-from bigfleet.shard.dispatch import Dispatch
+from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
-from bigfleet.shard.ingest import Ingest
+from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.reconciler import Reconciler
-from bigfleet.shard.session_service import SessionService
-from bigfleet.shard.sessions import Sessions
-from bigfleet.shard.stock import Stock
+from bigfleet.shard.session.rollup_intake import RollupIntake
+from bigfleet.shard.session.service import SessionService
+from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.session_frames import acknowledgement
 
 FIRST_RECONCILE = "the provider has not been listed yet"
@@ -61,16 +61,17 @@ class Shard:
         self._started_at_ns = steady.now_ns()
         self.term = TermMark()
         self.metrics = shard_metrics = ShardMetrics(metrics)
-        self.stock = Stock()
+        guarded = GuardedInventory()
+        self.inventory = guarded.inventory
         self._audit = audit or NoAudit()
         self.actuation = Actuation(
             paused=options.actuation_paused, dry_run=options.dry_run, audit_strict=options.audit_strict
         )
-        self._hold_offs, first_seen = HoldOffs(), FirstSeen()
+        self._backoffs, first_seen = BootstrapBackoffs(), FirstSeen()
         self.sessions = Sessions(
-            self.stock, clock=clock, metrics=shard_metrics, log=log, acknowledge=self._acknowledge
+            guarded, clock=clock, metrics=shard_metrics, log=log, acknowledge=self._acknowledge
         )
-        self.ingest = Ingest(
+        self.intake = RollupIntake(
             guard=RollupGuard(enabled=options.empty_rollup_guard),
             first_seen=first_seen,
             steady=steady,
@@ -80,22 +81,22 @@ class Shard:
         )
         executor = Executor(
             options,
-            stock=self.stock,
+            guarded=guarded,
             provider=provider,
             sessions=self.sessions,
             actuation=self.actuation,
-            hold_offs=self._hold_offs,
+            backoffs=self._backoffs,
             first_seen=first_seen,
             metrics=shard_metrics,
             log=log,
             clock=clock,
             steady=steady,
             host=seams.host,
-            stopping=lambda: self.dispatch.stopping,
+            stopping=lambda: self.dispatcher.stopping,
         )
-        self.dispatch = Dispatch(
+        self.dispatcher = ActionDispatcher(
             executor,
-            self.stock,
+            guarded,
             concurrency=options.execute_concurrency,
             actuation=self.actuation,
             audit=self._audit,
@@ -107,9 +108,9 @@ class Shard:
         )
         self.reconciler = Reconciler(
             options,
-            stock=self.stock,
+            guarded=guarded,
             provider=provider,
-            dispatch=self.dispatch,
+            dispatcher=self.dispatcher,
             sessions=self.sessions,
             metrics=shard_metrics,
             log=log,
@@ -119,13 +120,13 @@ class Shard:
         )
         self.loop = CycleLoop(
             options,
-            stock=self.stock,
-            ingest=self.ingest,
+            guarded=guarded,
+            intake=self.intake,
             sessions=self.sessions,
             reconciler=self.reconciler,
-            dispatch=self.dispatch,
+            dispatcher=self.dispatcher,
             actuation=self.actuation,
-            hold_offs=self._hold_offs,
+            backoffs=self._backoffs,
             metrics=shard_metrics,
             log=log,
             clock=clock,
@@ -135,13 +136,13 @@ class Shard:
         )
         self._service = SessionService(
             self.sessions,
-            self.ingest,
+            self.intake,
             clock=clock,
             ids=seams.ids,
             metrics=shard_metrics,
             log=log,
             outbox_limit=options.outbox_limit,
-            may_open=lambda: not self.dispatch.stopping,
+            may_open=lambda: not self.dispatcher.stopping,
         )
         self._last: CycleView | None = None
 
@@ -161,14 +162,14 @@ class Shard:
             self._log.warning("actuation_paused", why="--actuation-paused")
         elif self.options.dry_run:
             self._log.info("dry_run_mode", why="--dry-run")
-        self.dispatch.start()
+        self.dispatcher.start()
         await self.loop.run()
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing new, roll back what waits for a blob, give calls under way their grace; nothing is drained."""
-        self.dispatch.stopping = True
+        self.dispatcher.stopping = True
         self.sessions.give_up_waiting("the shard is stopping")
-        await self.dispatch.stop(grace_s)
+        await self.dispatcher.stop(grace_s)
         await self.reconciler.stop()
         self.sessions.end_all(RefusedError(Code.UNAVAILABLE, "the shard is stopping"))
         self._audit.close()
@@ -202,11 +203,11 @@ class Shard:
             ready=not not_ready,
             not_ready=not_ready,
             remarks=self.remarks(),
-            paused=self.actuation.mode is Mode.PAUSED,
+            paused=self.actuation.mode is ActuationMode.PAUSED,
             dry_run=self.options.dry_run,
             sessions=len(self.sessions),
-            queued=self.dispatch.queued,
-            in_flight=self.dispatch.in_flight,
+            queued=self.dispatcher.queued,
+            in_flight=self.dispatcher.in_flight,
         )
 
     def _swap(self, view: CycleView) -> None:

@@ -13,7 +13,7 @@ from bigfleet.provider.kit.core.changes import Change, Drop, Mark, Put
 from bigfleet.provider.kit.core.values import Machine
 from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.provider.kit.entries import Decoder, Header, encode, encode_snapshot
-from bigfleet.testing.builders import shape
+from tests.support.builders import shape
 
 CODEC = RecordCodec("acme")
 FLEET = 8

@@ -14,8 +14,7 @@ from bigfleet.model.instruction import Ack
 from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.machine import MachineState
 from bigfleet.model.shard_report import MAX_SHORTFALLS, ShardReport, ShardSummary, Shortfall
-from bigfleet.shard.core.views import CycleView, ShardStatus
-from bigfleet.shard.core.views import Shortfall as Unmet
+from bigfleet.shard.core.views import AgedShortfall, CycleView, ShardStatus
 
 
 def report_of(
@@ -34,7 +33,7 @@ def report_of(
     )
 
 
-def shortfalls_of(ledger: Iterable[Unmet]) -> tuple[Shortfall, ...]:
+def shortfalls_of(ledger: Iterable[AgedShortfall]) -> tuple[Shortfall, ...]:
     """The head of the ledger, which is in the order of reports already."""
     reported = [
         Shortfall(

@@ -10,7 +10,7 @@ from enum import StrEnum
 FENCED_IN_A_ROW = 3
 
 
-class Mode(StrEnum):
+class ActuationMode(StrEnum):
     """What happens to decided actions; both switches set counts as paused."""
 
     RUN = "run"
@@ -29,10 +29,10 @@ class Actuation:
         self._audit_failing = False
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> ActuationMode:
         if self._paused or self._self_paused or (self._audit_strict and self._audit_failing):
-            return Mode.PAUSED
-        return Mode.DRY_RUN if self._dry_run else Mode.RUN
+            return ActuationMode.PAUSED
+        return ActuationMode.DRY_RUN if self._dry_run else ActuationMode.RUN
 
     @property
     def self_paused(self) -> bool:

@@ -19,7 +19,7 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, Machine, MachineState, NeedRef
 from bigfleet.model.need import Need
 from bigfleet.provider.contract import Kind
-from bigfleet.shard.core.orders import Order, Outcome
+from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
 
 S = MachineState
 
@@ -28,12 +28,12 @@ S = MachineState
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ExecutionEvent:
     """Something that happened to an execution."""
 
 
 @dataclass(frozen=True, slots=True)
-class BlobArrived(Event):
+class BlobArrived(ExecutionEvent):
     """The operator sent what the machine needs to join; the shell keeps it, as it is a secret."""
 
 
@@ -48,28 +48,28 @@ class BlobProblem(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BlobFailed(Event):
+class BlobFailed(ExecutionEvent):
     """No blob came; the provider has not been asked for anything yet."""
 
     problem: BlobProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Acked(Event):
+class CallAcked(ExecutionEvent):
     """The provider accepted the call and said how the machine stands now."""
 
     record: Machine
 
 
 @dataclass(frozen=True, slots=True)
-class AckUnreadable(Event):
+class CallAckUnreadable(ExecutionEvent):
     """The provider accepted the call, but the record it answered with cannot be true."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Event):
+class CallRefused(ExecutionEvent):
     """The provider answered no."""
 
     text: str
@@ -77,12 +77,12 @@ class Refused(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class NeverSent(Event):
+class CallNeverSent(ExecutionEvent):
     """No connection was made, so the provider cannot have heard of the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered(Event):
+class CallUnanswered(ExecutionEvent):
     """The deadline passed or the connection broke; the call may yet take effect."""
 
 
@@ -90,34 +90,34 @@ class Unanswered(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ExecutionEffect:
     """An order to the shell."""
 
 
 @dataclass(frozen=True, slots=True)
-class Write(Effect):
-    """Write the record and tell the operator of the cluster it has, or had before; `undo` follows no edge."""
+class WriteMachine(ExecutionEffect):
+    """Write the record and send its state to the operator of its present or previous cluster; `undo` follows no edge."""
 
     machine: Machine
     undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Instruct(Effect):
+class InstructOperator(ExecutionEffect):
     """Ask the operator to empty the node, if it is there; never waited for."""
 
     machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
-class AskBlob(Effect):
+class RequestBlob(ExecutionEffect):
     """Ask the operator for what the machine needs to join."""
 
     need: Need
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Effect):
+class CallProvider(ExecutionEffect):
     """Call the provider."""
 
     kind: Kind
@@ -125,13 +125,13 @@ class Call(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Effect):
+class EndExecution(ExecutionEffect):
     """The execution is over."""
 
-    outcome: Outcome
+    outcome: ActionOutcome
 
 
-Step = tuple[Effect, ...]
+Effects = tuple[ExecutionEffect, ...]
 
 
 class UnexpectedEventError(BigFleetError):
@@ -141,18 +141,18 @@ class UnexpectedEventError(BigFleetError):
 class Execution:
     """One order while it is carried out."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: PendingAction) -> None:
         self.order = order
         self._before: Machine | None = None  # as it was before the call under way
         self._waits_for: str = ""
         self._story: list[str] = []
 
-    def begin(self, machine: Machine) -> Step:
+    def begin(self, machine: Machine) -> Effects:
         """Start: check that the action still makes sense, and say what comes first."""
         self._story.append(f"{self.order.kind} in {machine.state.label}")
         return self._take(_BEGIN[self.order.kind](self, machine))
 
-    def handle(self, machine: Machine, event: Event) -> Step:
+    def handle(self, machine: Machine, event: ExecutionEvent) -> Effects:
         """Go on after what the last effect brought; `machine` is the record as it stands now."""
         self._story.append(type(event).__name__)
         transition = TRANSITIONS.get((self._waits_for, type(event)))
@@ -161,11 +161,11 @@ class Execution:
             raise UnexpectedEventError(f"machine {machine.id}: waits for {self._waits_for!r}; so far {story}")
         return self._take(transition(self, machine, event))
 
-    def _take(self, step: Step) -> Step:
+    def _take(self, step: Effects) -> Effects:
         last = step[-1]
-        if isinstance(last, AskBlob):
+        if isinstance(last, RequestBlob):
             self._waits_for = _BLOB
-        elif isinstance(last, Call):
+        elif isinstance(last, CallProvider):
             self._waits_for = last.kind
         else:
             self._waits_for = ""
@@ -173,35 +173,35 @@ class Execution:
 
     # Beginnings
 
-    def _provision(self, machine: Machine) -> Step:
+    def _provision(self, machine: Machine) -> Effects:
         need = self.order.need
         if need is None:
-            return (Done(Outcome.MISSING_PROFILE),)
+            return (EndExecution(ActionOutcome.MISSING_PROFILE),)
         if machine.state is not S.SPECULATIVE:
-            return (Done(Outcome.STALE_STATE),)
+            return (EndExecution(ActionOutcome.STALE_STATE),)
         self._before = machine
         stamp = Assignment(fingerprint=need.profile.fingerprint, group=need.group, cluster=need.cluster)
         creating = replace(machine, state=S.CREATING, assigned=stamp)
-        return Write(creating), Call(Kind.CREATE, creating)
+        return WriteMachine(creating), CallProvider(Kind.CREATE, creating)
 
-    def _bootstrap(self, machine: Machine) -> Step:
+    def _bootstrap(self, machine: Machine) -> Effects:
         need = self.order.need
         if need is None:
-            return (Done(Outcome.MISSING_PROFILE),)
+            return (EndExecution(ActionOutcome.MISSING_PROFILE),)
         serves = (machine.cluster, machine.assigned.fingerprint) == (need.cluster, need.profile.fingerprint)
         if machine.state is S.CONFIGURED and serves:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         if machine.state is not S.IDLE:
-            return (Done(Outcome.STALE_STATE),)
+            return (EndExecution(ActionOutcome.STALE_STATE),)
         self._before = replace(machine, assigned=UNASSIGNED)
         bound = replace(
             machine, state=S.CONFIGURING, cluster=need.cluster, assigned=assignment_of(need), idle_since=None
         )
-        return Write(bound), AskBlob(need)
+        return WriteMachine(bound), RequestBlob(need)
 
-    def _drain(self, machine: Machine) -> Step:
+    def _drain(self, machine: Machine) -> Effects:
         if machine.state is not S.CONFIGURED:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         self._before = machine
         need = self.order.need if self.order.kind is ActionKind.PREEMPT else None
         draining = replace(
@@ -211,86 +211,90 @@ class Execution:
             if need is None
             else NeedRef(need.cluster, need.profile.fingerprint, need.group),
         )
-        return Instruct(machine), Write(draining), Call(Kind.DRAIN, draining)
+        return InstructOperator(machine), WriteMachine(draining), CallProvider(Kind.DRAIN, draining)
 
-    def _delete(self, machine: Machine) -> Step:
+    def _delete(self, machine: Machine) -> Effects:
         if machine.state is not S.IDLE:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         self._before = machine
         deleting = replace(machine, state=S.DELETING, idle_since=None)
-        return Write(deleting), Call(Kind.DELETE, deleting)
+        return WriteMachine(deleting), CallProvider(Kind.DELETE, deleting)
 
     # What calls bring
 
-    def _created(self, machine: Machine, event: Acked) -> Step:
+    def _created(self, machine: Machine, event: CallAcked) -> Effects:
         record = event.record
         after = replace(machine, state=record.state, shape=record.shape, host=record.host)
         if record.state is S.IDLE:
             idle = replace(after, assigned=UNASSIGNED)
-            return (Write(idle), *self._bootstrap(idle))
+            return (WriteMachine(idle), *self._bootstrap(idle))
         if record.state is S.FAILED:
             return self._failed(machine, record.last_error)
-        return Write(after), Done(Outcome.SUCCESS)
+        return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
-    def _create_ack_unreadable(self, machine: Machine, event: AckUnreadable) -> Step:
+    def _create_ack_unreadable(self, machine: Machine, event: CallAckUnreadable) -> Effects:
         return self._failed(machine, f"create: ack rejected: {event.text}")
 
-    def _blob_arrived(self, machine: Machine, _event: BlobArrived) -> Step:
-        return (Call(Kind.CONFIGURE, machine),)
+    def _blob_arrived(self, machine: Machine, _event: BlobArrived) -> Effects:
+        return (CallProvider(Kind.CONFIGURE, machine),)
 
-    def _blob_failed(self, machine: Machine, event: BlobFailed) -> Step:
+    def _blob_failed(self, machine: Machine, event: BlobFailed) -> Effects:
         # The provider has not been asked yet, so there is nothing to undo on its side.
-        return Write(unbound(machine)), Done(_BLOB_OUTCOMES[event.problem])
+        return WriteMachine(unbound(machine)), EndExecution(_BLOB_OUTCOMES[event.problem])
 
-    def _configured(self, machine: Machine, event: Acked) -> Step:
+    def _configured(self, machine: Machine, event: CallAcked) -> Effects:
         record = event.record
         if record.state is S.FAILED:
             return self._failed(machine, record.last_error)
         if record.state is S.IDLE:
-            return Write(unbound(machine)), Done(Outcome.RACED_TO_IDLE)
+            return WriteMachine(unbound(machine)), EndExecution(ActionOutcome.RACED_TO_IDLE)
         if record.cluster != machine.cluster:
             # The record is some other cluster's; believing it would hand the machine over without a drain.
-            return (Done(Outcome.PROVIDER_ERROR),)
+            return (EndExecution(ActionOutcome.PROVIDER_ERROR),)
         after = replace(machine, state=record.state, host=record.host, shape=record.shape)
-        return Write(after), Done(Outcome.SUCCESS)
+        return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
-    def _drained(self, machine: Machine, event: Acked) -> Step:
+    def _drained(self, machine: Machine, event: CallAcked) -> Effects:
         if event.record.state is not S.IDLE:
-            return (Done(Outcome.SUCCESS),)  # it goes on at the provider; reconcile finishes (ADR-0059)
-        return Write(unbound(machine, event.record)), Done(Outcome.SUCCESS)
+            return (
+                EndExecution(ActionOutcome.SUCCESS),
+            )  # it goes on at the provider; reconcile finishes (ADR-0059)
+        return WriteMachine(unbound(machine, event.record)), EndExecution(ActionOutcome.SUCCESS)
 
-    def _deleted(self, machine: Machine, event: Acked) -> Step:
+    def _deleted(self, machine: Machine, event: CallAcked) -> Effects:
         record = event.record
         if record.state is S.FAILED:
             return self._failed(machine, record.last_error)
         if record.state is S.DELETING:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         after = replace(machine, state=record.state, host=record.host, cluster="", assigned=UNASSIGNED)
         if record.state is S.SPECULATIVE:
             after = replace(after, host=NO_HOST)
-        return Write(after), Done(Outcome.SUCCESS)
+        return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
-    def _ack_unreadable(self, _machine: Machine, _event: AckUnreadable) -> Step:
+    def _ack_unreadable(self, _machine: Machine, _event: CallAckUnreadable) -> Effects:
         # Something was accepted; what became of it the next listing tells.
-        return (Done(Outcome.PROVIDER_ERROR),)
+        return (EndExecution(ActionOutcome.PROVIDER_ERROR),)
 
-    def _refused(self, machine: Machine, event: Refused) -> Step:
+    def _refused(self, machine: Machine, event: CallRefused) -> Effects:
         return self._failed(machine, f"{self._waits_for}: {event.text}", fenced=event.fenced)
 
-    def _never_sent(self, _machine: Machine, _event: NeverSent) -> Step:
+    def _never_sent(self, _machine: Machine, _event: CallNeverSent) -> Effects:
         if self._before is None:
             raise UnexpectedEventError(f"machine {self.order.machine_id}: nothing to undo")
-        return Write(self._before, undo=True), Done(Outcome.PROVIDER_ERROR)
+        return WriteMachine(self._before, undo=True), EndExecution(ActionOutcome.PROVIDER_ERROR)
 
-    def _unanswered(self, _machine: Machine, _event: Unanswered) -> Step:
-        return (Done(Outcome.CTX_CANCELED),)
+    def _unanswered(self, _machine: Machine, _event: CallUnanswered) -> Effects:
+        return (EndExecution(ActionOutcome.CTX_CANCELED),)
 
     @staticmethod
-    def _failed(machine: Machine, text: str, *, fenced: bool = False) -> Step:
+    def _failed(machine: Machine, text: str, *, fenced: bool = False) -> Effects:
         failed = replace(
             machine, state=S.FAILED, last_error=text, assigned=UNASSIGNED, draining_for=None, idle_since=None
         )
-        return Write(failed), Done(Outcome.FENCED if fenced else Outcome.PROVIDER_ERROR)
+        return WriteMachine(failed), EndExecution(
+            ActionOutcome.FENCED if fenced else ActionOutcome.PROVIDER_ERROR
+        )
 
 
 def assignment_of(need: Need) -> Assignment:
@@ -324,14 +328,14 @@ def unbound(machine: Machine, record: Machine | None = None) -> Machine:
 _BLOB = "blob"
 
 _BLOB_OUTCOMES = {
-    BlobProblem.NO_SESSION: Outcome.NO_SESSION,
-    BlobProblem.SESSION_GONE: Outcome.CTX_CANCELED,
-    BlobProblem.TIMED_OUT: Outcome.CTX_CANCELED,
-    BlobProblem.STOPPING: Outcome.CTX_CANCELED,
-    BlobProblem.REFUSED: Outcome.BLOB_ERROR,
+    BlobProblem.NO_SESSION: ActionOutcome.NO_SESSION,
+    BlobProblem.SESSION_GONE: ActionOutcome.CTX_CANCELED,
+    BlobProblem.TIMED_OUT: ActionOutcome.CTX_CANCELED,
+    BlobProblem.STOPPING: ActionOutcome.CTX_CANCELED,
+    BlobProblem.REFUSED: ActionOutcome.BLOB_ERROR,
 }
 
-_BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Step]] = {
+_BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Effects]] = {
     ActionKind.PROVISION: Execution._provision,
     ActionKind.BOOTSTRAP: Execution._bootstrap,
     ActionKind.RECLAIM: Execution._drain,
@@ -340,19 +344,19 @@ _BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Step]] = {
 }
 
 # `Any`: the key pins the event's type.
-TRANSITIONS: Mapping[tuple[str, type[Event]], Callable[[Execution, Machine, Any], Step]] = {
-    (Kind.CREATE, Acked): Execution._created,
-    (Kind.CREATE, AckUnreadable): Execution._create_ack_unreadable,
+TRANSITIONS: Mapping[tuple[str, type[ExecutionEvent]], Callable[[Execution, Machine, Any], Effects]] = {
+    (Kind.CREATE, CallAcked): Execution._created,
+    (Kind.CREATE, CallAckUnreadable): Execution._create_ack_unreadable,
     (_BLOB, BlobArrived): Execution._blob_arrived,
     (_BLOB, BlobFailed): Execution._blob_failed,
-    (Kind.CONFIGURE, Acked): Execution._configured,
-    (Kind.CONFIGURE, AckUnreadable): Execution._ack_unreadable,
-    (Kind.DRAIN, Acked): Execution._drained,
-    (Kind.DRAIN, AckUnreadable): Execution._ack_unreadable,
-    (Kind.DELETE, Acked): Execution._deleted,
-    (Kind.DELETE, AckUnreadable): Execution._ack_unreadable,
-    **{(kind, Refused): Execution._refused for kind in Kind},
-    **{(kind, NeverSent): Execution._never_sent for kind in Kind},
-    **{(kind, Unanswered): Execution._unanswered for kind in Kind},
+    (Kind.CONFIGURE, CallAcked): Execution._configured,
+    (Kind.CONFIGURE, CallAckUnreadable): Execution._ack_unreadable,
+    (Kind.DRAIN, CallAcked): Execution._drained,
+    (Kind.DRAIN, CallAckUnreadable): Execution._ack_unreadable,
+    (Kind.DELETE, CallAcked): Execution._deleted,
+    (Kind.DELETE, CallAckUnreadable): Execution._ack_unreadable,
+    **{(kind, CallRefused): Execution._refused for kind in Kind},
+    **{(kind, CallNeverSent): Execution._never_sent for kind in Kind},
+    **{(kind, CallUnanswered): Execution._unanswered for kind in Kind},
 }
 """What an execution does with an event, by what it waits for: a blob, or the answer to a call."""

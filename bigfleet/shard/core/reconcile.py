@@ -18,7 +18,7 @@ _LOST_FROM = frozenset({MachineState.CONFIGURED, MachineState.IDLE})
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordChange:
     """What to write; `adopted` writes follow no edge."""
 
     machine: Machine
@@ -67,7 +67,7 @@ class Disputes:
         self._seen = {machine_id: seen for machine_id, seen in self._seen.items() if machine_id in kept}
 
 
-def judge(local: Machine, reported: Machine, disputes: Disputes) -> Change | None:
+def judge(local: Machine, reported: Machine, disputes: Disputes) -> RecordChange | None:
     """What the report of a known machine changes; None for nothing, be it the same state or a jump not believed yet."""
     if local.state is reported.state:
         disputes.settle(local.id)
@@ -75,14 +75,14 @@ def judge(local: Machine, reported: Machine, disputes: Disputes) -> Change | Non
     after = _merged(local, reported)
     if reported.state in TRANSITIONS[local.state]:
         disputes.settle(local.id)
-        return Change(after)
+        return RecordChange(after)
     if reported.state is MachineState.FAILED and local.state in _LOST_FROM:
         disputes.settle(local.id)
-        return Change(after, adopted=True)
+        return RecordChange(after, adopted=True)
     if disputes.sighted(reported) < ADOPTED_AT:
         return None
     disputes.settle(local.id)
-    return Change(after, adopted=True)
+    return RecordChange(after, adopted=True)
 
 
 def _merged(local: Machine, reported: Machine) -> Machine:

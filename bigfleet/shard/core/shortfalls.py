@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
-from bigfleet.shard.core.views import Shortfall
+from bigfleet.shard.core.views import AgedShortfall
 
 REPORTED = 100
 """How many a report names."""
@@ -31,7 +31,7 @@ class ShortfallLedger:
     """By fingerprint, over all clusters and groups."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Shortfall] = {}
+        self._entries: dict[str, AgedShortfall] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -50,7 +50,7 @@ class ShortfallLedger:
             sums[fingerprint] = (first, deficit + item.deficit, unit.maximum(item.need.unit))
         before = self._entries
         self._entries = {
-            fingerprint: Shortfall(
+            fingerprint: AgedShortfall(
                 need.profile,
                 deficit,
                 before[fingerprint].age_cycles + 1 if fingerprint in before else 1,
@@ -59,7 +59,7 @@ class ShortfallLedger:
             for fingerprint, (need, deficit, unit) in sums.items()
         }
 
-    def in_order(self) -> tuple[Shortfall, ...]:
+    def in_order(self) -> tuple[AgedShortfall, ...]:
         """All entries as reports list them: priority and age descending, then fingerprint."""
         return tuple(
             sorted(

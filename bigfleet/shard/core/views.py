@@ -21,7 +21,7 @@ from bigfleet.model.situation import GangRef, IdleHolds
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
+class AgedShortfall:
     """Demand of one fingerprint, over all clusters and groups, that a cycle could not meet."""
 
     profile: Profile
@@ -32,7 +32,7 @@ class Shortfall:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOff:
+class BootstrapBackoff:
     """A profile of a cluster whose bootstrap blob failed, so that nothing is acquired for it at present (decision S4)."""
 
     error: str
@@ -77,9 +77,9 @@ class CycleView:
     """Age of each gang in the parking ledger after this cycle, parked or on its way to it."""
     unmet_ages: Mapping[str, int]
     """Age in the shortfall ledger by fingerprint."""
-    shortfalls: tuple[Shortfall, ...]
+    shortfalls: tuple[AgedShortfall, ...]
     """The whole ledger in the order of reports: priority and age descending, then fingerprint; reports stop at 100."""
-    held_off: Mapping[tuple[str, str], HeldOff]
+    held_off: Mapping[tuple[str, str], BootstrapBackoff]
     """By cluster and fingerprint."""
     reported_clusters: frozenset[str]
     """Clusters that have sent a roll-up since the start; from the others nothing is reclaimed."""

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from bigfleet.aio.clock import SystemClock
+from bigfleet.demo.session_peer import SessionPeer
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
+from tests.support.builders import need
 from tests.support.programs import Program, http_get, running, start
 
 pytestmark = pytest.mark.integration

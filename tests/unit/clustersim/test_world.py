@@ -2,7 +2,7 @@
 
 import pytest
 
-from bigfleet.clustersim.world import first_fleet, read_world
+from bigfleet.clustersim.world import first_fleet, read_simulated_fleet
 from bigfleet.document.errors import DocumentError
 
 
@@ -16,5 +16,5 @@ def test_the_first_fleet_has_machines_for_everybody_and_demand_that_moves() -> N
 
 def test_a_flaw_in_one_cluster_is_told_with_its_place() -> None:
     with pytest.raises(DocumentError) as refused:
-        read_world(b"clusters: {web: {rows: [{name: a, need: {unit: {cpu: '1'}}, units: x}]}}")
+        read_simulated_fleet(b"clusters: {web: {rows: [{name: a, need: {unit: {cpu: '1'}}, units: x}]}}")
     assert refused.value.field == "clusters.web.rows[0].units"

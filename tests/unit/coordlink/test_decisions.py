@@ -9,6 +9,7 @@ from structlog.testing import CapturingLogger
 
 from bigfleet.aio.identity import Identity
 from bigfleet.coordlink.link import CoordinatorLink
+from bigfleet.demo.virtual_fleet import VirtualFleet
 from bigfleet.model.instruction import AssignDomain, Domain, Instruction, ReportAnswer
 from bigfleet.model.machine import MachineState
 from bigfleet.obs.metric import Component
@@ -16,7 +17,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
-from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.builders import need
 from tests.support.fake_provider import pool
 from tests.support.scripted_coordinator import ScriptedCoordinator
 
@@ -31,7 +32,7 @@ async def no_names(_host: str, _port: int) -> tuple[str, ...]:
 
 async def decided(coordinator: ScriptedCoordinator | None, cycles: int) -> tuple[Decided, int]:
     """Run a shard with some demand; returns what it asked of its provider, and how many instructions it acknowledged."""
-    async with ShardWorld((IDLE,), FakeOptions(sync=True)) as world:
+    async with VirtualFleet((IDLE,), FakeOptions(sync=True)) as world:
         linking = None
         if coordinator is not None:
             net = world.network.host("coordinator", Identity.parse("bigfleet://admin"))

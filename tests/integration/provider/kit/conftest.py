@@ -14,8 +14,8 @@ from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.store import Volatile
 from bigfleet.provider.kit.testing import ScriptedBackend
-from bigfleet.testing.builders import shape
 from bigfleet.transport.grpc_net import GrpcNet
+from tests.support.builders import shape
 
 ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
 DialKit = Callable[..., ProviderClient]

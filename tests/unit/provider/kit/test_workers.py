@@ -16,8 +16,8 @@ from bigfleet.provider.kit.core.values import Host, Machine, Slot
 from bigfleet.provider.kit.limits import Limits, Timeouts
 from bigfleet.provider.kit.testing import ReadyBackend, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual
+from tests.support.builders import shape
 
 MakeSlots = Callable[..., list[Slot]]
 STEADY = BackoffPolicy(first_s=1.0, ceiling_s=30.0, jitter=0.0)

@@ -8,7 +8,7 @@ from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Requirement
 from bigfleet.shard.core.hints import BURST, PER_SECOND, Confidence, FreeSupply, Hint, HintBook
-from bigfleet.testing.builders import amounts, machine, shape
+from tests.support.builders import amounts, machine, shape
 
 S = MachineState
 

@@ -10,12 +10,12 @@ from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.model.situation import GangRef
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.shard.core.held_off import HoldOffs
+from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.parking import ParkingLedger
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet, age_class, priority_class
 from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.testing.builders import amounts
+from tests.support.builders import amounts
 
 RACK = Requirement("rack", Operator.SAME)
 GANG = Need("prod", Profile(requirements=(RACK,)), amounts(cpu=64), group="train")
@@ -94,7 +94,7 @@ def test_classes_of_ages_and_priorities() -> None:
 
 
 def test_s4_a_failing_blob_is_held_off_for_five_seconds_doubling_to_five_minutes() -> None:
-    holds, now, waits = HoldOffs(), 0.0, []
+    holds, now, waits = BootstrapBackoffs(), 0.0, []
     for _ in range(9):
         holds.failed("prod", "fp", "template broken", now)
         began = now
@@ -105,7 +105,7 @@ def test_s4_a_failing_blob_is_held_off_for_five_seconds_doubling_to_five_minutes
 
 
 def test_s4_errors_that_began_together_count_once_and_one_attempt_is_let_through() -> None:
-    holds = HoldOffs()
+    holds = BootstrapBackoffs()
     for _ in range(10):
         holds.failed("prod", "fp", "template broken", 0.0)
     assert not holds.admits("prod", "fp", 4.9)
@@ -115,7 +115,7 @@ def test_s4_errors_that_began_together_count_once_and_one_attempt_is_let_through
 
 
 def test_s4_a_success_ends_it_and_others_are_not_held() -> None:
-    holds = HoldOffs()
+    holds = BootstrapBackoffs()
     holds.failed("prod", "fp", "template broken", 0.0)
     assert holds.admits("prod", "other", 0.0)
     assert holds.admits("other", "fp", 0.0)

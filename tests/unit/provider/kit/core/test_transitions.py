@@ -24,7 +24,7 @@ from bigfleet.provider.kit.core.transitions import (
     succeed,
 )
 from bigfleet.provider.kit.core.values import Host, Machine, Moment, Slot
-from bigfleet.testing.builders import shape
+from tests.support.builders import shape
 
 MakeBook = Callable[..., Book]
 NOW = Moment(1_900_000_000, "2030-03-17T17:46:40Z")
