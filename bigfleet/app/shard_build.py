@@ -33,11 +33,10 @@ from bigfleet.shard.shard import IN_PROCESS_FAKE, Shard
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.catalogues import CATALOGUES, REALISTIC
 
-_HINT_INTERVAL_S = 5.0
-
 
 def options_of(settings: ShardSettings) -> ShardOptions:
     """The flags as the shard takes them."""
+    defaults = ShardOptions()
     return ShardOptions(
         shard_id=settings.id,
         provider_address=settings.provider_addr,
@@ -46,7 +45,8 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         execute_concurrency=settings.execute_concurrency,
         max_actions_per_cycle=settings.max_actions_per_cycle,
         incremental_reconcile=settings.incremental_reconcile,
-        available_capacity_interval_s=settings.available_capacity_interval or _HINT_INTERVAL_S,
+        available_capacity_interval_s=settings.available_capacity_interval
+        or defaults.available_capacity_interval_s,
         metrics_warmup_cycles=settings.metrics_warmup_cycles,
         phase_attribution_log=settings.phase_attribution_log,
         actuation_paused=settings.actuation_paused,

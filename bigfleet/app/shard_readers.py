@@ -36,7 +36,7 @@ class Readers:
 
     read: ReadService
     insight: InsightService
-    watching: CycleFollower
+    follower: CycleFollower
     link: CoordinatorLink | None
 
     def services(self) -> tuple[BoundService, ...]:
@@ -45,7 +45,7 @@ class Readers:
 
     def parts(self) -> dict[str, Coroutine[Any, Any, object]]:
         """What has to run; none of it ends by itself."""
-        parts: dict[str, Coroutine[Any, Any, object]] = {"watching": self.watching.follow()}
+        parts: dict[str, Coroutine[Any, Any, object]] = {"watching": self.follower.follow()}
         if self.link is not None:
             parts["coordinator client"] = self.link.run()
         return parts
@@ -76,12 +76,12 @@ def readers_of(
             log=log,
             interval_s=settings.coordinator_heartbeat_interval,
         )
-    watching = CycleFollower(shard, decisions, clock=seams.clock, log=log)
-    standing = StatusSources(
+    follower = CycleFollower(shard, decisions, clock=seams.clock, log=log)
+    sources = StatusSources(
         version=__version__,
         cycle_interval_s=settings.cycle_interval,
         actuation_paused=settings.actuation_paused,
-        coordinator=lambda: None if link is None else _standing_of(link, shard.term.value),
+        coordinator=lambda: None if link is None else _link_status(link, shard.term.value),
         last_reconcile_ns=lambda: round(
             metrics.value(f"{_PREFIX}last_reconcile_success_timestamp_seconds") * NANOSECONDS
         ),
@@ -91,11 +91,11 @@ def readers_of(
     )
     frames = NeedFrames()
     return Readers(
-        ReadService(shard, frames), InsightService(shard, watching, standing, frames), watching, link
+        ReadService(shard, frames), InsightService(shard, follower, sources, frames), follower, link
     )
 
 
-def _standing_of(link: CoordinatorLink, term: int) -> CoordinatorLinkStatus:
+def _link_status(link: CoordinatorLink, term: int) -> CoordinatorLinkStatus:
     status = link.status
     return CoordinatorLinkStatus(
         address=status.address,

@@ -33,14 +33,11 @@ class StoryError(BigFleetError):
 class Stage:
     """Where a story is played."""
 
-    def __init__(
-        self, say: Say, pools: Sequence[Pool], fake: FakeOptions | None = None, **options: Any
-    ) -> None:
+    def __init__(self, say: Say, pools: Sequence[Pool], fake: FakeOptions | None = None) -> None:
         self._say = say
-        # Any: whatever ShardOptions takes
-        self.world = VirtualFleet(
-            pools, fake, **{"cycle_interval_s": 10.0, "execute_concurrency": 16, **options}
-        )
+        # The rails pace releases over several cycles, and a demo shows the decision itself.
+        bare: dict[str, Any] = {"reclaim_cap_fraction": 0.0, "empty_rollup_guard": False}
+        self.world = VirtualFleet(pools, fake, execute_concurrency=16, **bare)
         self._operators: dict[str, SessionPeer] = {}
         self._start_ns = self.world.clock.monotonic_ns()
 

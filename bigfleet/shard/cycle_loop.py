@@ -1,7 +1,7 @@
-"""The cycle: the one place that orders what happens between a roll-up and a provider call.
+"""Runs cycles: reconcile, decide, apply the safety rails, dispatch.
 
-Why: reconcile, decision, brakes and dispatch must each see what the one before left, and never two cycles at once.
-Must never: wait for an operator or for an action, overlap, or die of one bad cycle.
+Why: each step must see what the step before it left, and two cycles must never run at once.
+Must never: wait for an operator or for an action, overlap, or end the process because of one bad cycle.
 Rules: shard 4; decision S25; ADR-0003, ADR-0075.
 """
 
@@ -18,10 +18,9 @@ from bigfleet.engine.verdicts import short_places
 from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.errors import BigFleetError
-from bigfleet.model.resources import ZERO
 from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.attribution import attribution_lines
-from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
+from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs, admitted_actions
 from bigfleet.shard.core.parking import ParkingLedger
 from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
 from bigfleet.shard.core.rails import cap_actions, cap_reclaims
@@ -42,11 +41,11 @@ _PROBE_EVERY = 20
 
 
 class CyclesFailedError(BigFleetError):
-    """So many cycles in a row ended in a defect that a fresh process is the better bet."""
+    """Too many cycles in a row ended in a defect; the process ends, to be restarted."""
 
 
 class CycleLoop:
-    """Runs cycles, on ticks and when woken."""
+    """Runs a cycle on every tick and, between ticks, when woken."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class CycleLoop:
         self._reconciler, self._dispatcher, self._actuation = reconciler, dispatcher, actuation
         self._backoffs, self._metrics, self._log = backoffs, metrics, log
         self._clock, self._steady, self._host, self._on_cycle = clock, steady, host, on_cycle
-        self._planning = CyclePlanner(clock, options.available_capacity_interval_s)
+        self._planner = CyclePlanner(clock, options.available_capacity_interval_s)
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
         self.number = 0
@@ -87,7 +86,7 @@ class CycleLoop:
             began_s = self._now_s()
             tick = began_s >= next_tick_s
             if tick:
-                # From now on, not from when it was due: ticks that were missed collapse into this one.
+                # Counted from now, so that missed ticks collapse into this one.
                 next_tick_s = began_s + self._options.cycle_interval_s
             self._woken.clear()
             try:
@@ -104,7 +103,7 @@ class CycleLoop:
             await self._wait(next_tick_s, began_s + self._options.woken_apart_s)
 
     async def _wait(self, next_tick_s: float, not_before_s: float) -> None:
-        """Wait for the tick, or, not before its time, for somebody's wish."""
+        """Wait for the tick or for a call of `wake`, but at least until `not_before_s`."""
         left_s = next_tick_s - self._now_s()
         if left_s <= 0:
             return
@@ -118,7 +117,7 @@ class CycleLoop:
             return
 
     async def cycle(self, *, listing: bool) -> CycleView:
-        """One cycle; `listing` ones begin with a look at the provider."""
+        """Run one cycle; with `listing` it begins by listing the provider."""
         self.number += 1
         began_s = self._now_s()
         phases_s: dict[str, float] = {}
@@ -129,7 +128,7 @@ class CycleLoop:
 
         before_s = self._now_s()
         await self._guarded.compact_if_wasteful()
-        question = CycleInput(
+        given = CycleInput(
             snapshot=await self._guarded.snapshot(),
             demand=self._intake.needs.demand(),
             parked=self._parking.parked(),
@@ -140,21 +139,21 @@ class CycleLoop:
             left=frozenset(self._sessions.take_left()),
         )
         phases_s["snapread"] = self._now_s() - before_s
-        answer = await asyncio.to_thread(self._planning.answer, question)
-        decision = answer.decision
-        phases_s.update(answer.phases_s)
+        plan = await asyncio.to_thread(self._planner.plan, given)
+        decision = plan.decision
+        phases_s.update(plan.phases_s)
         short = short_places(decision.verdicts)
         self._parking.decided(decision.verdicts[place] for place in short)
         if self._options.phase_attribution_log and not self.number % _PROBE_EVERY:
-            for event, fields in attribution_lines(question.snapshot, decision):
+            for event, fields in attribution_lines(given.snapshot, decision):
                 self._log.info(event, **fields)
 
         before_s = self._now_s()
-        await self._emit_hints(answer)
+        await self._emit_hints(plan)
         phases_s["emit"] = self._now_s() - before_s
 
         before_s = self._now_s()
-        facts, unmet = await self._dispatch_actions(question, decision, mode)
+        facts, unmet = await self._dispatch_actions(given, decision, mode)
         phases_s["execute"] = self._now_s() - before_s
 
         self._shortfalls.decided(
@@ -164,16 +163,16 @@ class CycleLoop:
             ]
         )
         facts = replace(facts, duration_s=self._now_s() - began_s, phases_s=phases_s, reconciled=reconciled)
-        view = self._view(question, decision, facts)
-        self._measure(view, answer)
+        view = self._view(given, decision, facts)
+        self._measure(view, plan)
         self._on_cycle(view)
-        await self._host.charge("cycle", len(question.snapshot))
+        await self._host.charge("cycle", len(given.snapshot))
         return view
 
-    # Telling and doing
+    # Hints and actions
 
-    async def _emit_hints(self, answer: CyclePlan) -> None:
-        for place, (cluster, profile, hint) in enumerate(answer.hints, start=1):
+    async def _emit_hints(self, plan: CyclePlan) -> None:
+        for place, (cluster, profile, hint) in enumerate(plan.hints, start=1):
             session = self._sessions.get(cluster)
             if session is not None:
                 frame = session_frames.available_capacity(
@@ -187,15 +186,17 @@ class CycleLoop:
                 await self._clock.sleep(0)
 
     async def _dispatch_actions(
-        self, question: CycleInput, decision: Decision, mode: ActuationMode
+        self, given: CycleInput, decision: Decision, mode: ActuationMode
     ) -> tuple[CycleFacts, list[Unmet]]:
         actions: Sequence[Action] = decision.actions
         if mode is not ActuationMode.RUN:
-            await self._hold_back(actions, mode)
+            await self._withhold(actions, mode)
             return CycleFacts(suppressed=len(actions)), []
-        actions, unmet, held_off = self._without_held_off(question, decision)
+        actions, unmet = admitted_actions(decision, given.snapshot, self._backoffs, given.now)
+        backed_off = len(decision.actions) - len(actions)
+        self._metrics.backed_off.inc(backed_off)
         actions, capped = cap_reclaims(
-            actions, self._options.reclaim_cap_fraction, configured_by_cluster(question.snapshot)
+            actions, self._options.reclaim_cap_fraction, configured_by_cluster(given.snapshot)
         )
         if capped:
             self._metrics.capped.inc(capped)
@@ -210,12 +211,12 @@ class CycleLoop:
         if deferred:
             self.wake()
         facts = CycleFacts(
-            dispatched=tuple(offered.queued), capped=capped, deferred=deferred, held_off=held_off
+            dispatched=tuple(offered.queued), capped=capped, deferred=deferred, backed_off=backed_off
         )
         return facts, unmet
 
-    async def _hold_back(self, actions: Sequence[Action], mode: ActuationMode) -> None:
-        """Count and write down what is decided and not done."""
+    async def _withhold(self, actions: Sequence[Action], mode: ActuationMode) -> None:
+        """Count and audit actions that are decided and not carried out."""
         paused = mode is ActuationMode.PAUSED
         if paused and actions:
             self._log.warning("actions_suppressed", cycle=self.number, count=len(actions))
@@ -232,65 +233,37 @@ class CycleLoop:
                     reason=action.reason,
                     grace_s=action.grace_s or 0,
                 )
-            self._dispatcher.note(action, SUPPRESSED if paused else DRY_RUN)
+            self._dispatcher.audit(action, SUPPRESSED if paused else DRY_RUN)
             if not place % _SLICE:
                 await self._clock.sleep(0)
 
-    def _without_held_off(
-        self, question: CycleInput, decision: Decision
-    ) -> tuple[Sequence[Action], list[Unmet], int]:
-        """The actions without acquisitions whose blobs fail, and the demand that stays unmet for it (decision S4)."""
-        if not len(self._backoffs):
-            return decision.actions, [], 0
-        kept: list[Action] = []
-        missing: dict[int, list[str]] = {}
-        for action in decision.actions:
-            if action.kind in ACQUIRES and action.need is not None and action.cluster is not None:
-                fingerprint = action.fingerprint or ""
-                if not self._backoffs.admits(action.cluster, fingerprint, question.now):
-                    missing.setdefault(action.need, []).append(action.machine_id)
-                    continue
-            kept.append(action)
-        unmet = []
-        for place, machine_ids in missing.items():
-            need = decision.verdicts[place].need
-            offered = ZERO
-            for row in self._guarded.inventory.rows_of(machine_ids).tolist():
-                if row >= 0:
-                    number = int(question.snapshot.columns["shape"][row])
-                    offered = offered + question.snapshot.shapes[number].capacity
-            unmet.append(Unmet(need, need.total - (need.total - offered)))
-        count = len(decision.actions) - len(kept)
-        self._metrics.held_off.inc(count)
-        return kept, unmet, count
+    # View and metrics
 
-    # Taking notes
-
-    def _view(self, question: CycleInput, decision: Decision, facts: CycleFacts) -> CycleView:
+    def _view(self, given: CycleInput, decision: Decision, facts: CycleFacts) -> CycleView:
         return CycleView(
             number=self.number,
             computed_at_ns=self._steady.now_ns(),
-            now=question.now,
-            snapshot=question.snapshot,
-            demand=question.demand,
+            now=given.now,
+            snapshot=given.snapshot,
+            demand=given.demand,
             decision=decision,
-            parked=question.parked,
+            parked=given.parked,
             parked_ages=dict(self._parking.ages),
             unmet_ages=self._shortfalls.ages,
             shortfalls=self._shortfalls.in_order(),
-            held_off=self._backoffs.views(),
-            reported_clusters=question.reported,
+            bootstrap_backoffs=self._backoffs.views(),
+            reported_clusters=given.reported,
             sessions=self._sessions.clusters,
-            holds=question.holds,
+            holds=given.holds,
             facts=facts,
         )
 
-    def _measure(self, view: CycleView, answer: CyclePlan) -> None:
+    def _measure(self, view: CycleView, plan: CyclePlan) -> None:
         metrics = self._metrics
-        metrics.inventory(answer.inventory)
+        metrics.inventory(plan.inventory)
         metrics.demand(self._intake.rows_by_bucket)
         metrics.shortfalls(view.shortfalls)
-        acquired = {action.need for action in answer.decision.actions if action.kind in ACQUIRES}
+        acquired = {action.need for action in plan.decision.actions if action.kind in ACQUIRES}
         metrics.proposals(len(acquired))
         if view.shortfalls:
             first = [entry.profile.fingerprint for entry in view.shortfalls[:3]]

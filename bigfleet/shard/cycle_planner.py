@@ -1,8 +1,7 @@
-"""The computing part of a cycle, done in a thread: the decision, the hints, the numbers for gauges.
+"""The computation of a cycle, run in a worker thread: the decision, the hints, the counts for gauges.
 
-Why: at half a million machines this takes longer than the event loop may be still, and all of it works on values that
-nobody changes.
-Must never: touch anything that the event loop changes meanwhile: it gets a snapshot and leaves a result.
+Why: at half a million machines it would block the event loop for too long, and it needs only immutable values.
+Must never: touch anything that the event loop changes meanwhile.
 Rules: shard 4.2 steps 3 to 9 and 4.4.
 """
 
@@ -20,15 +19,15 @@ from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import GangRef, IdleHolds
-from bigfleet.shard.core.hints import FreeSupply, Hint, HintBook
+from bigfleet.shard.core.hints import FreeSupply, Hint, HintLedger
 
 UNSPECIFIED_TYPE = "CapacityType(0)"
-"""How the original prints it, and dashboards know it."""
+"""The label that existing dashboards use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleInput:
-    """What one cycle decides on."""
+    """Everything that one cycle decides on."""
 
     snapshot: InventorySnapshot
     demand: Demand
@@ -38,48 +37,48 @@ class CycleInput:
     now: float
     sessions: tuple[str, ...]
     left: frozenset[str]
-    """Clusters whose session ended since the last cycle; they are told everything anew."""
+    """Clusters whose session ended since the last cycle; they get every hint again."""
 
 
 @dataclass(slots=True)
 class CyclePlan:
-    """What came of it."""
+    """What one cycle decided."""
 
     decision: Decision
     hints: list[tuple[str, Profile, Hint]]
     inventory: dict[tuple[str, str, str], int]
-    """Machines by the labels of the inventory gauge."""
+    """Machine counts by the labels of the inventory gauge."""
     phases_s: dict[str, float] = field(default_factory=dict)
 
 
 class CyclePlanner:
-    """Decides cycle after cycle."""
+    """Plans one cycle after another, and keeps what can be reused between them."""
 
     def __init__(self, clock: Clock, hint_interval_s: float) -> None:
         self._clock = clock
         self._planner = Planner(phase_ended=self._ended)
-        self._hints = HintBook(hint_interval_s)
+        self._hints = HintLedger(hint_interval_s)
         self._began_s = 0.0
         self._phases_s: dict[str, float] = {}
         self._counted: tuple[InventorySnapshot, dict[tuple[str, str, str], int]] | None = None
 
-    def answer(self, question: CycleInput) -> CyclePlan:
-        """Decide, and say what to tell whom."""
+    def plan(self, given: CycleInput) -> CyclePlan:
+        """Decide, and collect the hints to send."""
         self._phases_s = {}
         self._began_s = monotonic_s(self._clock)
         decision = self._planner.decide(
-            question.snapshot,
-            question.demand,
-            parked=question.parked,
-            reported_clusters=question.reported,
-            holds=question.holds,
-            now=question.now,
+            given.snapshot,
+            given.demand,
+            parked=given.parked,
+            reported_clusters=given.reported,
+            holds=given.holds,
+            now=given.now,
         )
-        for cluster in sorted(question.left):
+        for cluster in sorted(given.left):
             self._hints.forget(cluster)
-        supply = FreeSupply(question.snapshot)
-        hints = list(self._hints.due(supply, question.demand.by_cluster, question.sessions, question.now))
-        return CyclePlan(decision, hints, self._inventory(question.snapshot), self._phases_s)
+        supply = FreeSupply(given.snapshot)
+        hints = list(self._hints.due(supply, given.demand.by_cluster, given.sessions, given.now))
+        return CyclePlan(decision, hints, self._inventory(given.snapshot), self._phases_s)
 
     def _ended(self, phase: str) -> None:
         now_s = monotonic_s(self._clock)
@@ -93,7 +92,7 @@ class CyclePlanner:
 
 
 def inventory_counts(snapshot: InventorySnapshot) -> dict[tuple[str, str, str], int]:
-    """Machines by state, capacity type and bucket of the interruption penalty they are assigned at."""
+    """Machine counts by state, capacity type and bucket of the assigned interruption penalty."""
     columns, rows = snapshot.columns, snapshot.id_order
     types = _table(len(snapshot.shapes), lambda number: int(snapshot.shapes[number].capacity_type))
     penalties = [
@@ -120,7 +119,7 @@ def _table(size: int, value: Callable[[int], int]) -> "np.ndarray[tuple[int], np
 
 
 def configured_by_cluster(snapshot: InventorySnapshot) -> Callable[[str], int]:
-    """How many Configured machines each cluster has, for the reclaim cap; counted when somebody first asks."""
+    """A function that returns how many Configured machines a cluster has; the count is made on the first call."""
     counts: list[int] = []
 
     def configured(cluster: str) -> int:

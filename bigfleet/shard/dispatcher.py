@@ -1,8 +1,8 @@
 """Admits one action per machine into a bounded queue, and runs the workers that empty it.
 
-Why: the cycle must never wait for an action, and no machine may have two of them at once: that is what keeps the
-provider's fencing mark of a machine monotonic.
-Must never: wait when offered something, retry, or lose a slot or a pending entry whatever an execution does.
+Why: a cycle must never wait for an action, and a machine must never have two actions at once: that keeps the provider's
+fencing mark of a machine monotonic.
+Must never: wait when offered an action, retry, or lose a permit or a pending entry whatever an execution does.
 Rules: shard 7 and 23; decisions S20, S25; ADR-0021, ADR-0058; a wait for a blob holds no worker (ADR-0111).
 """
 
@@ -24,13 +24,13 @@ from bigfleet.shard.executor import Executor, WorkerPermit
 from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.metrics import ShardMetrics
 
-_SLICE = 500  # orders looked at between two turns of the event loop
+_SLICE = 500  # actions offered between two turns of the event loop
 SUPPRESSED, DRY_RUN = "suppressed", "dryrun"
 
 
 @dataclass(slots=True)
 class OfferResult:
-    """What became of the orders of one cycle."""
+    """What was done with the actions of one cycle."""
 
     queued: list[Action] = field(default_factory=list)
     deduped: int = 0
@@ -38,7 +38,7 @@ class OfferResult:
 
 
 class ActionDispatcher:
-    """Queue, pending set and workers."""
+    """The queue, the pending set and the workers."""
 
     def __init__(
         self,
@@ -59,49 +59,48 @@ class ActionDispatcher:
         workers = max(1, concurrency)
         self._capacity = 2 * workers
         self._queue: asyncio.Queue[PendingAction] = asyncio.Queue(self._capacity)
-        self._slots = asyncio.Semaphore(workers)
-        self._pump: asyncio.Task[None] | None = None
+        self._permits = asyncio.Semaphore(workers)
+        self._starter: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._acquiring: Counter[str] = Counter()
-        self._crowded: set[str] = (
-            set()
-        )  # clusters whose acquisitions were dropped because so many are under way
+        # Clusters whose acquisitions were dropped because so many are in flight.
+        self._crowded: set[str] = set()
         self._pending: dict[str, None] = {}
         self._watched: set[str] | None = None
         self._dropped_some = False
         self.unsettled: set[str] = set()
-        """Machines whose action ended without the provider having said where they stand; the reconciler asks."""
+        """Machines whose action ended without a state from the provider; the reconciler asks for it."""
         self.stopping = False
 
     # For the cycle and the reconciler
 
     @property
     def queued(self) -> int:
-        """Orders that wait for a worker."""
+        """How many actions wait for a worker."""
         return self._queue.qsize()
 
     @property
     def in_flight(self) -> int:
-        """Orders being carried out."""
+        """How many actions are being carried out."""
         return len(self._tasks)
 
     def is_pending(self, machine_id: str) -> bool:
-        """Whether an action of the machine is queued or under way."""
+        """Whether an action of the machine is queued or in flight."""
         return machine_id in self._pending
 
     def watch(self) -> None:
-        """From now on remember every machine that has, or gets, an action: a listing is about to be asked for."""
+        """Remember from now on every machine that has or gets an action: a listing is about to be requested."""
         self._watched = set(self._pending)
 
     def touched(self, machine_id: str) -> bool:
         """Whether the machine has had an action at any time since `watch`."""
         return machine_id in self._pending or (self._watched is not None and machine_id in self._watched)
 
-    async def offer(self, orders: Iterable[PendingAction]) -> OfferResult:
-        """Queue what still makes sense; gives the event loop a turn now and then, and waits for nothing else."""
+    async def offer(self, actions: Iterable[PendingAction]) -> OfferResult:
+        """Queue the actions that still apply; yields to the event loop now and then, and never waits otherwise."""
         offered = OfferResult()
-        for place, order in enumerate(orders, start=1):
-            self._offer(order, offered)
+        for place, pending in enumerate(actions, start=1):
+            self._offer(pending, offered)
             if not place % _SLICE:
                 await self._clock.sleep(0)
         self._metrics.deduped.inc(offered.deduped)
@@ -110,15 +109,15 @@ class ActionDispatcher:
         self._wake_when_half_empty()
         return offered
 
-    def _offer(self, order: PendingAction, offered: OfferResult) -> None:
-        self._metrics.action(order.kind)
-        machine_id = order.machine_id
+    def _offer(self, pending: PendingAction, offered: OfferResult) -> None:
+        self._metrics.action(pending.kind)
+        machine_id = pending.machine_id
         state = self._guarded.inventory.state_of(machine_id)
-        stale = state is not None and state is not STARTS_IN[order.kind]
+        stale = state is not None and state is not STARTS_IN[pending.kind]
         if stale or machine_id in self._pending:
             offered.deduped += 1
             return
-        cluster = order.cluster if order.kind in ACQUIRES else ""
+        cluster = pending.cluster if pending.kind in ACQUIRES else ""
         if self.stopping or self._queue.full():
             offered.dropped += 1
             self._dropped_some = True
@@ -132,10 +131,10 @@ class ActionDispatcher:
             self._acquiring[cluster] += 1
         if self._watched is not None:
             self._watched.add(machine_id)
-        self._queue.put_nowait(order)
-        offered.queued.append(order.action)
+        self._queue.put_nowait(pending)
+        offered.queued.append(pending.action)
 
-    def note(self, action: Action, outcome: str) -> None:
+    def audit(self, action: Action, outcome: str) -> None:
         """Write the audit record of an action."""
         try:
             self._audit.record(
@@ -157,15 +156,15 @@ class ActionDispatcher:
     # Workers
 
     def start(self) -> None:
-        """Start to empty the queue, until `stop`."""
-        self._pump = asyncio.get_running_loop().create_task(self._work(), name="execute pump")
+        """Start the workers; they run until `stop`."""
+        self._starter = asyncio.get_running_loop().create_task(self._start_queued(), name="execute starter")
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing new, give calls under way their grace, then leave them to reconcile (decision S20)."""
+        """Start nothing new, give running calls their grace, then leave them to reconcile (decision S20)."""
         self.stopping = True
-        if self._pump is not None:
-            self._pump.cancel()
-            await asyncio.wait([self._pump])
+        if self._starter is not None:
+            self._starter.cancel()
+            await asyncio.wait([self._starter])
         while not self._queue.empty():
             self._forget(self._queue.get_nowait())
         if self._tasks:
@@ -183,39 +182,39 @@ class ActionDispatcher:
             left = sorted(self._pending)
             self._log.warning("left_in_flight", machines=left[:20], count=len(left))
 
-    async def _work(self) -> None:
-        """Give every order its slot, in the order in which they came."""
+    async def _start_queued(self) -> None:
+        """Start each queued action, first in first out, as soon as a permit is free."""
         while True:
-            order = await self._queue.get()
+            pending = await self._queue.get()
             try:
-                await self._slots.acquire()
+                await self._permits.acquire()
             except asyncio.CancelledError:
-                self._forget(order)
+                self._forget(pending)
                 raise
             task = asyncio.get_running_loop().create_task(
-                self._carry_out(order), name=f"execute {order.machine_id}"
+                self._carry_out(pending), name=f"execute {pending.machine_id}"
             )
             self._tasks[task] = None
             self._metrics.in_flight.set(len(self._tasks))
             task.add_done_callback(self._ended)
 
-    async def _carry_out(self, order: PendingAction) -> None:
-        slot = WorkerPermit(self._slots)
+    async def _carry_out(self, pending: PendingAction) -> None:
+        permit = WorkerPermit(self._permits)
         try:
-            await self._run(order, slot)
+            await self._run(pending, permit)
         finally:
-            slot.give_back()
-            self._forget(order)
+            permit.release()
+            self._forget(pending)
 
-    def _forget(self, order: PendingAction) -> None:
-        self._pending.pop(order.machine_id, None)
-        if order.kind in ACQUIRES:
-            self._acquiring[order.cluster] -= 1
-            if order.cluster in self._crowded and self._acquiring[order.cluster] * 2 <= self._capacity:
-                self._crowded.discard(order.cluster)
+    def _forget(self, pending: PendingAction) -> None:
+        self._pending.pop(pending.machine_id, None)
+        if pending.kind in ACQUIRES:
+            self._acquiring[pending.cluster] -= 1
+            if pending.cluster in self._crowded and self._acquiring[pending.cluster] * 2 <= self._capacity:
+                self._crowded.discard(pending.cluster)
                 self._wake()
-            if not self._acquiring[order.cluster]:
-                del self._acquiring[order.cluster]
+            if not self._acquiring[pending.cluster]:
+                del self._acquiring[pending.cluster]
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(task, None)
@@ -223,29 +222,29 @@ class ActionDispatcher:
         self._metrics.queue_depth.set(self.queued)
         self._wake_when_half_empty()
 
-    async def _run(self, order: PendingAction, slot: WorkerPermit) -> None:
+    async def _run(self, pending: PendingAction, permit: WorkerPermit) -> None:
         if self._actuation.mode is ActuationMode.PAUSED:  # since it was queued
-            self._metrics.suppressed(order.kind)
-            self.note(order.action, SUPPRESSED)
+            self._metrics.suppressed(pending.kind)
+            self.audit(pending.action, SUPPRESSED)
             return
         try:
-            outcome = await self._executor.execute(order, slot)
+            outcome = await self._executor.execute(pending, permit)
         except Exception:
-            self._log.exception("execution_defect", machine=order.machine_id, kind=order.kind.value)
+            self._log.exception("execution_defect", machine=pending.machine_id, kind=pending.kind.value)
             outcome = ActionOutcome.OTHER
-        self._metrics.outcome(order.kind, outcome)
+        self._metrics.outcome(pending.kind, outcome)
         if outcome is not ActionOutcome.SUCCESS:
-            self._note_unsettled(order.machine_id)
+            self._mark_unsettled(pending.machine_id)
             self._log.info(
                 "action_ended",
-                kind=order.kind.value,
-                machine=order.machine_id,
-                cluster=order.cluster,
+                kind=pending.kind.value,
+                machine=pending.machine_id,
+                cluster=pending.cluster,
                 outcome=outcome.value,
             )
-        self.note(order.action, outcome.value)
+        self.audit(pending.action, outcome.value)
 
-    def _note_unsettled(self, machine_id: str) -> None:
+    def _mark_unsettled(self, machine_id: str) -> None:
         state = self._guarded.inventory.state_of(machine_id)
         if state is not None and state not in STABLE_STATES:
             self.unsettled.add(machine_id)

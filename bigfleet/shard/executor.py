@@ -1,7 +1,7 @@
-"""Carries one action out: does what the lifecycle says and tells it what came of it, until there is an outcome.
+"""Carries out one action: performs the effects of the lifecycle and feeds it the results, until there is an outcome.
 
-Why: the only place where a decision becomes a call. Everything that can go wrong on the way is turned into an event here.
-Must never: repeat a call, go beyond the action's deadline, or leave a machine in a state that no later cycle can settle.
+Why: the only place where a decision becomes a provider call. Every failure on the way becomes an event of the lifecycle.
+Must never: repeat a call, exceed the action's deadline, or leave a machine in a state that no later cycle can settle.
 Rules: shard 8; decisions S3, S4, S5, S12, S17, S20.
 """
 
@@ -58,31 +58,31 @@ from bigfleet.wire.metadata import assignment_to_metadata
 
 
 class WorkerPermit:
-    """One worker's place among those that may call the provider at the same time."""
+    """The permit of one worker to call the provider."""
 
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots, self._held = slots, True
+    def __init__(self, permits: asyncio.Semaphore) -> None:
+        self._permits, self._held = permits, True
 
-    def give_back(self) -> None:
-        """Let somebody else work; harmless when done before."""
+    def release(self) -> None:
+        """Release the permit; a second release does nothing."""
         if self._held:
             self._held = False
-            self._slots.release()
+            self._permits.release()
 
-    async def take(self) -> None:
-        """Wait for a place again."""
+    async def acquire(self) -> None:
+        """Acquire the permit again if it was released."""
         if not self._held:
-            await self._slots.acquire()
+            await self._permits.acquire()
             self._held = True
 
 
 @dataclass(slots=True)
 class _Run:
-    """One execution under way."""
+    """One execution in flight."""
 
-    order: PendingAction
+    pending: PendingAction
     execution: Execution
-    slot: WorkerPermit
+    permit: WorkerPermit
     deadline_s: float
     entered_s: float = 0.0  # when the machine last changed its state
     blob: bytes = b""
@@ -90,7 +90,7 @@ class _Run:
 
 
 class Executor:
-    """Does what is decided; one instance serves all workers."""
+    """Carries out actions; one instance serves all workers."""
 
     def __init__(
         self,
@@ -114,16 +114,16 @@ class Executor:
         self._metrics, self._log, self._clock, self._steady = metrics, log, clock, steady
         self._host, self._stopping = host, stopping
 
-    async def execute(self, order: PendingAction, slot: WorkerPermit) -> ActionOutcome:
-        """Carry an action out and return how it ended; the slot is lent to others while an operator is waited for."""
-        run = _Run(order, Execution(order), slot, self._now_s() + self._options.execute_timeout_s)
+    async def execute(self, pending: PendingAction, permit: WorkerPermit) -> ActionOutcome:
+        """Carry out an action and return its outcome; the permit is released while waiting for an operator."""
+        run = _Run(pending, Execution(pending), permit, self._now_s() + self._options.execute_timeout_s)
         event: ExecutionEvent | None = None
         while True:
-            await self._host.charge("execute")  # a point at which a process may end, and be found so
+            await self._host.charge("execute")  # virtual time can end the process at this point
             await self._guarded.available()
             try:
-                step = self._next_step(run, event)
-                last = self._do_at_once(run, step)
+                effects = self._next_effects(run, event)
+                last = self._do_at_once(run, effects)
             except UnknownMachineError:
                 return ActionOutcome.INVENTORY_MISS
             except IllegalTransitionError as error:
@@ -132,18 +132,18 @@ class Executor:
                 return last.outcome
             event = await self._carry_out(run, last)
 
-    def _next_step(self, run: _Run, event: ExecutionEvent | None) -> Effects:
-        machine = self._guarded.inventory.get(run.order.machine_id)
+    def _next_effects(self, run: _Run, event: ExecutionEvent | None) -> Effects:
+        machine = self._guarded.inventory.get(run.pending.machine_id)
         return run.execution.begin(machine) if event is None else run.execution.handle(machine, event)
 
-    def _do_at_once(self, run: _Run, step: Effects) -> ExecutionEffect:
+    def _do_at_once(self, run: _Run, effects: Effects) -> ExecutionEffect:
         """Carry out all effects but the last, which is returned."""
-        for effect in step[:-1]:
+        for effect in effects[:-1]:
             if isinstance(effect, WriteMachine):
                 self._write(run, effect)
             elif isinstance(effect, InstructOperator):
-                self._instruct(run.order, effect.machine)
-        return step[-1]
+                self._instruct(run.pending, effect.machine)
+        return effects[-1]
 
     def _write(self, run: _Run, write: WriteMachine) -> None:
         inventory, after = self._guarded.inventory, write.machine
@@ -155,9 +155,8 @@ class Executor:
         if before.state is not after.state:
             self._observe(run, before.state, after)
         elif after.state is MachineState.CONFIGURING:
-            self._metrics.configure.observe(
-                self._now_s() - run.entered_s
-            )  # an asynchronous provider accepted
+            # An asynchronous provider accepted the call.
+            self._metrics.configure.observe(self._now_s() - run.entered_s)
         self._sessions.send_node_state(after, before.cluster)
 
     def _observe(self, run: _Run, before: MachineState, after: Machine) -> None:
@@ -168,37 +167,37 @@ class Executor:
         run.entered_s = now_s
 
     def configured(self, machine: Machine) -> None:
-        """A machine serves its cluster now: the wait of whoever asked for it is over."""
+        """A machine became Configured: observe how long its profile has waited."""
         waited_s = self._first_seen.configured(
             machine.cluster, machine.assigned.fingerprint, self._steady.now_s()
         )
         if waited_s is not None:
             self._metrics.provisioning.observe(waited_s)
 
-    def _instruct(self, order: PendingAction, machine: Machine) -> None:
-        session = self._sessions.get(order.cluster)
+    def _instruct(self, pending: PendingAction, machine: Machine) -> None:
+        session = self._sessions.get(pending.cluster)
         if session is not None:
-            action = order.action
+            action = pending.action
             session.instruct(machine, action.grace_s or 0, action.preemptor_priority or 0)
-        elif order.kind is ActionKind.RECLAIM:
-            self._log.warning("reclaim_without_operator", machine=order.machine_id, cluster=order.cluster)
+        elif pending.kind is ActionKind.RECLAIM:
+            self._log.warning("reclaim_without_operator", machine=pending.machine_id, cluster=pending.cluster)
 
     async def _carry_out(self, run: _Run, effect: ExecutionEffect) -> ExecutionEvent:
         if isinstance(effect, RequestBlob):
             return await self._request_blob(run, effect)
         if isinstance(effect, CallProvider):
-            await run.slot.take()
-            while effect.kind is Kind.CONFIGURE and self._blob_expired(run) and run.order.need is not None:
-                if isinstance(await self._request_blob(run, RequestBlob(run.order.need)), BlobFailed):
-                    # Nothing was sent, so what a call that was never sent undoes is undone here too.
+            await run.permit.acquire()
+            while effect.kind is Kind.CONFIGURE and self._blob_expired(run) and run.pending.need is not None:
+                if isinstance(await self._request_blob(run, RequestBlob(run.pending.need)), BlobFailed):
+                    # The provider was not called, so this ends like a call that was never sent.
                     return CallNeverSent()
-                await run.slot.take()
+                await run.permit.acquire()
             if self._stopping() or self._actuation.mode is ActuationMode.PAUSED:  # since the action began
                 return CallNeverSent()
             return await self._call(run, effect)
         raise TypeError(f"no effect to wait for: {effect!r}")
 
-    # The blob
+    # Bootstrap blobs
 
     async def _request_blob(self, run: _Run, ask: RequestBlob) -> ExecutionEvent:
         need = ask.need
@@ -212,9 +211,9 @@ class Executor:
             return BlobFailed(BlobProblem.NO_SESSION)
         asked_s = self._now_s()
         wait_s = min(self._options.bootstrap_timeout_s, run.deadline_s - asked_s)
-        run.slot.give_back()
+        run.permit.release()
         try:
-            blob = await session.request_blob(need.profile, run.order.machine_id, wait_s)
+            blob = await session.request_blob(need.profile, run.pending.machine_id, wait_s)
         except TimeoutError:
             return BlobFailed(BlobProblem.TIMED_OUT)
         except SessionGoneError:
@@ -225,7 +224,7 @@ class Executor:
         if blob.error:
             self._backoffs.failed(need.cluster, fingerprint, blob.error, self._steady.now_s())
             self._log.warning(
-                "blob_error", cluster=need.cluster, machine=run.order.machine_id, problem=blob.error
+                "blob_error", cluster=need.cluster, machine=run.pending.machine_id, problem=blob.error
             )
             return BlobFailed(BlobProblem.REFUSED)
         self._backoffs.worked(need.cluster, fingerprint)
@@ -236,7 +235,7 @@ class Executor:
     def _blob_expired(self, run: _Run) -> bool:
         return run.blob_expires_s is not None and self._now_s() >= run.blob_expires_s
 
-    # The provider
+    # Provider calls
 
     async def _call(self, run: _Run, call: CallProvider) -> ExecutionEvent:
         began_s = self._now_s()
@@ -254,14 +253,14 @@ class Executor:
         except NeverSentError:
             return CallNeverSent()
         except BadAnswerError as error:
-            self._note_answer(fenced=False)
+            self._count_fencing(fenced=False)
             if error.cause is not None:
                 self._metrics.machine_rejected(rejection_reason(error.cause))
             self._log.error("ack_rejected", call=error.call, machine=error.machine_id, problem=error.detail)
             return CallAckUnreadable(error.detail)
         except ProviderError as error:
             return self._refused(error)
-        self._note_answer(fenced=False)
+        self._count_fencing(fenced=False)
         if call.kind is Kind.DRAIN:
             self._metrics.drain.observe(self._now_s() - began_s)
         elif call.kind is Kind.DELETE:
@@ -279,30 +278,30 @@ class Executor:
                     machine.id, machine.cluster, run.blob, metadata, timeout_s=left_s
                 )
             case Kind.DRAIN:
-                return await provider.drain(machine.id, run.order.action.grace_s or 0, timeout_s=left_s)
+                return await provider.drain(machine.id, run.pending.action.grace_s or 0, timeout_s=left_s)
             case Kind.DELETE:
                 return await provider.delete(machine.id, timeout_s=left_s)
 
     def _refused(self, error: ProviderError) -> CallRefused:
         fenced = isinstance(error, FencedError)
-        self._note_answer(fenced=fenced)
+        self._count_fencing(fenced=fenced)
         if fenced:
             self._log.error(
                 "fenced", call=error.call, machine=error.machine_id, problem=error.detail,
-                meaning="another process bears this shard id, or the epoch was lost; this call is not repeated",
+                meaning="another process uses this shard id, or the epoch was lost; this call is not repeated",
             )  # fmt: skip
         else:
             self._log.warning("call_refused", call=error.call, machine=error.machine_id, problem=error.detail)
         return CallRefused(error.detail, fenced=fenced)
 
-    def _note_answer(self, *, fenced: bool) -> None:
+    def _count_fencing(self, *, fenced: bool) -> None:
         if self._actuation.answered(fenced=fenced):
             self._metrics.self_paused.set(1)
             self._log.error("self_paused", why=self._actuation.not_ready()[0])
 
     def _illegal(self, run: _Run, error: IllegalTransitionError) -> ActionOutcome:
-        self._log.warning("transition_refused", machine=run.order.machine_id, problem=str(error))
-        if self._guarded.inventory.state_of(run.order.machine_id) is MachineState.IDLE:
+        self._log.warning("transition_refused", machine=run.pending.machine_id, problem=str(error))
+        if self._guarded.inventory.state_of(run.pending.machine_id) is MachineState.IDLE:
             return ActionOutcome.RACED_TO_IDLE
         return ActionOutcome.TRANSITION_ERROR
 

@@ -1,8 +1,8 @@
-"""The inventory of a running shard, and the gate in front of it.
+"""The inventory of a running shard, and the lock that long work in a thread takes on it.
 
-Why: reading a full listing, or putting half a million ids in order, takes longer than the event loop may be still. Such
-work runs in a thread, and while it does nobody may write; whoever wants to waits here, without holding up the loop.
-Must never: be shut by two at once; only the cycle shuts it, and cycles do not overlap.
+Why: reading a full listing or sorting half a million ids would block the event loop for too long. Such work runs in a
+worker thread, and writers wait here until it ends.
+Must never: be locked twice; only the cycle locks it, and cycles do not overlap.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from bigfleet.model.inventory import Inventory, InventorySnapshot
 T = TypeVar("T")
 
 WASTE_BYTES = 16 << 20
-"""Unused texts that are never worth the trouble."""
+"""Unused texts below this size are not worth compacting."""
 
 
 class GuardedInventory:
-    """One inventory and its gate."""
+    """One inventory and its lock."""
 
     def __init__(self, inventory: Inventory | None = None, waste_bytes: int = WASTE_BYTES) -> None:
         self.inventory = inventory or Inventory()
@@ -27,12 +27,12 @@ class GuardedInventory:
         self._open.set()
 
     async def available(self) -> None:
-        """Wait until the inventory may be touched; it then may until the caller next waits."""
+        """Wait until the inventory may be used; the caller may use it until it next waits."""
         while not self._open.is_set():
             await self._open.wait()
 
     async def exclusively(self, work: Callable[[Inventory], T]) -> T:
-        """Do long work on the inventory in a thread, with everybody else kept away from it."""
+        """Run long work on the inventory in a thread while no other task uses it."""
         await self.available()
         self._open.clear()
         try:
@@ -41,11 +41,11 @@ class GuardedInventory:
             self._open.set()
 
     async def compact_if_wasteful(self) -> None:
-        """Give back what texts of hosts and labels that are no longer used take, once it is more than all others."""
+        """Free unused texts of hosts and labels once they take more memory than those in use."""
         if self.inventory.size().texts > 2 * self._tidy_bytes + self._waste_bytes:
             await self.exclusively(Inventory.compact)
             self._tidy_bytes = self.inventory.size().texts
 
     async def snapshot(self) -> InventorySnapshot:
-        """One immutable view; in a thread, as the first one after a machine came or went sorts all ids."""
+        """An immutable snapshot; made in a thread, since the first one after a machine came or went sorts all ids."""
         return await self.exclusively(Inventory.snapshot)

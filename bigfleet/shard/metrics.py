@@ -1,8 +1,7 @@
-"""The shard's metrics as its parts speak of them.
+"""The shard's metrics, with one attribute or method per series.
 
-Why: names and labels are contract and stand in the catalogue; looking a series up by name costs more than counting, so
-those that are written often are looked up once.
-Must never: invent a name; the catalogue refuses it at start.
+Why: looking a series up by name costs more than counting, so the frequent ones are looked up once.
+Must never: use a name that is not in the catalogue, which is a contract; the catalogue refuses it at start.
 Rules: shard 21.
 """
 
@@ -19,7 +18,7 @@ _PRIORITIES = ("critical", "service", "batch", "other")
 
 
 class ShardMetrics:
-    """Series of one shard."""
+    """The series of one shard."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -37,7 +36,7 @@ class ShardMetrics:
         self.dropped = metrics.counter("bigfleet_shard_actions_dropped_total")
         self.deduped = metrics.counter("bigfleet_shard_actions_deduped_total")
         self.capped = metrics.counter("bigfleet_shard_reclaims_capped_total")
-        self.held_off = metrics.counter("bigfleet_shard_acquisitions_held_off_total")
+        self.backed_off = metrics.counter("bigfleet_shard_acquisitions_held_off_total")
         self.idle_releases = metrics.counter("bigfleet_shard_idle_releases_total")
         self.paused = metrics.gauge("bigfleet_shard_actuation_paused")
         self.self_paused = metrics.gauge("bigfleet_shard_self_paused")
@@ -69,27 +68,27 @@ class ShardMetrics:
         self._outcomes[kind, outcome].inc()
 
     def suppressed(self, kind: ActionKind) -> None:
-        """An action was held back by the kill switch."""
+        """The kill switch withheld an action."""
         self._metrics.counter("bigfleet_shard_actions_suppressed_total", kind=kind.value).inc()
 
     def dry_run(self, kind: ActionKind) -> None:
-        """An action was decided in dry run."""
+        """A dry run decided an action."""
         self._metrics.counter("bigfleet_shard_actions_dryrun_total", kind=kind.value).inc()
 
     def phase(self, name: str, seconds: float) -> None:
-        """One part of a cycle took so long."""
+        """A phase of a cycle took this long."""
         self._metrics.histogram("bigfleet_shard_cycle_phase_duration_seconds", phase=name).observe(seconds)
 
     def session(self, event: str) -> None:
-        """A session came, took another's place, or went."""
+        """A session was installed, replaced or removed."""
         self._metrics.counter("bigfleet_shard_session_lifecycle_total", event=event).inc()
 
     def rollup_held(self, cluster: str, held: int) -> None:
-        """So many roll-ups of a cluster are held in a row."""
+        """This many roll-ups of a cluster are held in a row."""
         self._metrics.gauge("bigfleet_shard_rollup_quarantined", cluster=cluster).set(held)
 
     def rollup_rejected(self, cluster: str) -> None:
-        """A roll-up of a cluster was refused as malformed."""
+        """A malformed roll-up of a cluster was refused."""
         self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=cluster).inc()
 
     def machine_rejected(self, reason: str) -> None:
@@ -97,22 +96,22 @@ class ShardMetrics:
         self._metrics.counter("bigfleet_shard_machines_rejected_total", reason=reason).inc()
 
     def metadata_skipped(self, key: str) -> None:
-        """A value of a machine's metadata could not be read."""
+        """A value of a machine's metadata was invalid."""
         self._metrics.counter("bigfleet_shard_metadata_skipped_total", key=key).inc()
 
     def proposals(self, committed: int) -> None:
-        """The commit broker of Phase 1 took so many claims; with one deciding thread none ever conflicts."""
+        """The commit broker of Phase 1 took this many claims; with one deciding thread none conflicts."""
         self._metrics.counter("bigfleet_shard_phase1_occ_proposals_total", outcome="committed").inc(committed)
 
     def demand(self, rows_by_bucket: Mapping[str, int]) -> None:
-        """Rows of demand per bucket; all buckets are named."""
+        """Set the rows of demand of every bucket."""
         for bucket, rows in rows_by_bucket.items():
             self._metrics.gauge("bigfleet_shard_demand_machines", interruption_penalty_bucket=bucket).set(
                 rows
             )
 
     def inventory(self, machines: Mapping[tuple[str, str, str], int]) -> None:
-        """Machines by state, capacity type and bucket; a combination that is gone is gone here too."""
+        """Set the machines by state, capacity type and bucket; series of vanished combinations are removed."""
         name = "bigfleet_shard_inventory_machines"
         for state, capacity_type, bucket in sorted(self._inventory - machines.keys()):
             self._metrics.forget(
@@ -125,7 +124,7 @@ class ShardMetrics:
         self._inventory = set(machines)
 
     def shortfalls(self, entries: tuple[AgedShortfall, ...]) -> None:
-        """The whole ledger in the order of reports; the classes count the reported ones."""
+        """Set the shortfall gauges from the ledger in report order; the classes count only reported entries."""
         self._shortfalls.set(len(entries))
         reported = entries[:REPORTED]
         for label in _AGES:

@@ -1,8 +1,8 @@
 """Brings the inventory up to date with the provider: lists, compares, applies, removes.
 
-Why: the provider owns the machines; whatever this shard believes is corrected by what it reports.
-Must never: touch a machine that has, or had since the listing was asked for, an action of ours; take a refused record
-for a missing machine; or hold the event loop for as long as a large listing takes.
+Why: the provider owns the machines, so its reports correct the inventory.
+Must never: touch a machine that has had an action since the listing was requested; take a refused record for a missing
+machine; or block the event loop while it reads a large listing.
 Rules: shard 5; decisions S1, S2, S7, S14, S26, S27, S28.
 """
 
@@ -33,12 +33,12 @@ from bigfleet.wire.machines import rejection_reason
 _SLICE = 100  # records applied between two turns of the event loop
 _READ_ASIDE_BYTES = 64 * 1024
 _READ_AT_ONCE = 32
-_LOGGED = 5  # refused records that are logged one by one
+_LOGGED = 5  # refused records of one listing that are logged one by one
 
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """The answers to one asking: one listing, or one per state where a single one is too large."""
+    """One listing, or one per state where a single one is too large."""
 
     parts: tuple[bytes, ...]
     full: bool
@@ -46,7 +46,7 @@ class _Fetched:
 
 
 class Reconciler:
-    """Follows one provider."""
+    """Reconciles the inventory with one provider."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Reconciler:
         steady: SteadyWall,
         configured: Callable[[Machine], None],
     ) -> None:
-        """`configured` is told of machines that became Configured at an asynchronous provider."""
+        """`configured` is called for machines that became Configured at an asynchronous provider."""
         self._options, self._guarded, self._provider, self._dispatcher = (
             options,
             guarded,
@@ -78,12 +78,12 @@ class Reconciler:
         self._again: set[str] = set()
         self._fetching: asyncio.Task[_Fetched] | None = None
         self.done_once = False
-        """Whether the provider was listed and compared once; never turns back."""
+        """Whether a listing of the provider was applied once; never becomes false again."""
 
     async def reconcile(self) -> bool:
-        """List, wait for at most a cycle interval, apply; tell whether anything was compared.
+        """List, wait for at most a cycle interval, apply; return whether a listing was applied.
 
-        A listing that takes longer goes on, and is applied by the cycle after it has come.
+        A listing that takes longer continues, and a later cycle applies it.
         """
         if self._fetching is None:
             self._dispatcher.watch()
@@ -97,7 +97,7 @@ class Reconciler:
             self._log.warning("listing_slow", waited_s=self._options.cycle_interval_s)
             return False
         except Exception as error:
-            self._fetching = None  # whatever it was, the next cycle asks anew
+            self._fetching = None  # the next cycle lists again
             if not isinstance(error, ProviderError | InvalidFieldError):
                 raise
             self._log.warning("reconcile_failed", problem=str(error))
@@ -110,12 +110,12 @@ class Reconciler:
         return True
 
     async def stop(self) -> None:
-        """Give up a listing under way."""
+        """Cancel a listing in flight."""
         if self._fetching is not None:
             self._fetching.cancel()
             await asyncio.wait([self._fetching])
 
-    # Asking
+    # Listing
 
     async def _fetch(self) -> _Fetched:
         since = self._cursor if self._options.incremental_reconcile else b""
@@ -142,16 +142,18 @@ class Reconciler:
         for place, data in enumerate(fetched.parts):
             listing = await self._read(data, whole=fetched.full and not fetched.by_state)
             if place == 0:
-                self._cursor = listing.revision  # of several the oldest: nothing falls between two of them
-            self._note_rejected(listing.rejected)
-            self._metadata.note(listing.skipped)
+                self._cursor = (
+                    listing.revision
+                )  # the oldest of several, so that no change between them is missed
+            self._report_rejected(listing.rejected)
+            self._metadata.report(listing.skipped)
             await self._send_new(listing)
             disputed += await self._apply_changed(listing.changed)
             seen += [listing.seen, _rows_of(listing)]
         if self._options.incremental_reconcile:
             await self._read_again()
             return
-        self._again, self._dispatcher.unsettled = set(), set()  # the next full listing speaks of all of them
+        self._again, self._dispatcher.unsettled = set(), set()  # the next full listing covers all of them
         self._disputes.settle_all_but(disputed)
         await self._remove_missing(known, np.concatenate(seen), check=fetched.by_state)
 
@@ -168,10 +170,10 @@ class Reconciler:
         await self._guarded.available()
         return work(self._guarded.inventory)
 
-    def _note_rejected(self, rejected: Sequence[RejectedRecord]) -> None:
+    def _report_rejected(self, rejected: Sequence[RejectedRecord]) -> None:
         counted = 0
         for record in rejected:
-            if self._says_what_is_known(record):
+            if self._is_known_configuring(record):
                 continue
             counted += 1
             field = record.error.field.rpartition(".")[2]
@@ -184,14 +186,14 @@ class Reconciler:
         if counted > _LOGGED:
             self._log.warning("records_rejected", count=counted)
 
-    def _says_what_is_known(self, record: RejectedRecord) -> bool:
-        """Whether it is a Configuring record without a cluster whose destination we remember (decision P3)."""
+    def _is_known_configuring(self, record: RejectedRecord) -> bool:
+        """Whether it is a Configuring record without a cluster, whose cluster the inventory knows (decision P3)."""
         if not record.error.field.endswith(".cluster"):
             return False
         return self._guarded.inventory.state_of(record.machine_id) is MachineState.CONFIGURING
 
     async def _send_new(self, listing: Listing) -> None:
-        """Tell operators of machines that appeared bound; at the first listing the resync does."""
+        """Send the node states of machines that appeared bound; after the first listing the resync does so."""
         if not self.done_once:
             return
         bound = np.flatnonzero(np.frombuffer(listing.new.clusters, dtype=np.int32))
@@ -203,14 +205,14 @@ class Reconciler:
             await self._clock.sleep(0)
 
     async def _apply_changed(self, changed: Sequence[tuple[Machine, int]]) -> list[str]:
-        """Apply records that differ from those last read; return the machines that are in dispute."""
+        """Apply records that changed; return the disputed machines."""
         disputed: list[str] = []
         for start in range(0, len(changed), _SLICE):
             await self._guarded.available()
             same: list[tuple[str, int]] = []
             for reported, source_hash in changed[start : start + _SLICE]:
                 if self._dispatcher.touched(reported.id):
-                    # Where it says what we believe there is nothing more to learn; any later change is told anew.
+                    # A report of the state we have needs no second look; the provider lists any later change again.
                     if self._guarded.inventory.state_of(reported.id) is not reported.state:
                         self._again.add(reported.id)
                 elif self._apply_record(reported):
@@ -226,12 +228,12 @@ class Reconciler:
         return disputed
 
     def _apply_record(self, reported: Machine) -> bool:
-        """Apply one record of a known machine; tell whether it says the state that is known already."""
+        """Apply one record of a known machine; return whether its state is the known one."""
         inventory = self._guarded.inventory
         try:
             local = inventory.get(reported.id)
         except UnknownMachineError:
-            return False  # removed meanwhile; the next listing brings it as a new one
+            return False  # removed meanwhile; the next listing inserts it again
         change = judge(local, reported, self._disputes)
         if change is not None:
             self._write(local, change)
@@ -262,7 +264,7 @@ class Reconciler:
             self._configured(after)
         self._sessions.send_node_state(after, local.cluster)
 
-    # What a listing does not say
+    # Machines that a listing lacks
 
     async def _remove_missing(self, known: int, seen: Rows, *, check: bool) -> None:
         await self._guarded.available()
@@ -292,7 +294,7 @@ class Reconciler:
             self._sessions.send_node_state(vanished(local))
 
     async def _read_again(self) -> None:
-        """Read machines one by one of which no further listing will speak by itself (decision S26)."""
+        """Get machines one by one that no later delta will contain (decision S26)."""
         again = {*self._disputes.machine_ids, *self._again, *self._dispatcher.unsettled}
         self._again, self._dispatcher.unsettled = set(), set()
         await self._read_each(sorted(again))
@@ -326,6 +328,6 @@ class Reconciler:
 
 
 def _rows_of(listing: Listing) -> Rows:
-    """The rows that the new machines of a listing got."""
+    """The rows of the new machines of a listing."""
     first = listing.new.placement.first_row
     return np.arange(0 if first is None else len(listing.new)) + (first or 0)

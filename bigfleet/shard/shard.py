@@ -1,7 +1,7 @@
-"""One shard, built from options and seams: its parts, its services, its standing, its life.
+"""One shard, built from options and seams.
 
-Why: the program, all-in-one, tests and the simulator run the same shard on different surroundings.
-Must never: know who serves it or how it is reached; it offers services, and whoever built it listens.
+Why: `bigfleet shard`, all-in-one and tests on virtual time run the same shard; only the seams differ.
+Must never: listen; it offers services, and the caller serves them.
 Rules: shard 1, 3 and 20; decisions S5, S20, S21, S24.
 
     shard = Shard(options, seams, provider=client, epoch=7, metrics=metrics, log=log)
@@ -42,7 +42,7 @@ IN_PROCESS_FAKE = "the provider is the fake inside this process; no machine is r
 
 
 class Shard:
-    """A shard that is not listening anywhere yet."""
+    """A shard that does not listen yet."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Shard:
             clock=clock,
             steady=steady,
             host=seams.host,
-            on_cycle=self._swap,
+            on_cycle=self._completed,
         )
         self._service = SessionService(
             self.sessions,
@@ -146,18 +146,16 @@ class Shard:
         )
         self._last: CycleView | None = None
 
-    # Life
-
     def services(self) -> tuple[BoundService, ...]:
-        """What operators dial."""
+        """The services that operators dial."""
         return (self._service.bound(),)
 
     def wake(self) -> None:
-        """Ask for a further cycle."""
+        """Request another cycle."""
         self.loop.wake()
 
     async def run(self) -> NoReturn:
-        """Run cycles and workers until cancelled; ends by itself only with a defect."""
+        """Run cycles and workers until cancelled; only a defect ends it otherwise."""
         if self.options.actuation_paused:
             self._log.warning("actuation_paused", why="--actuation-paused")
         elif self.options.dry_run:
@@ -166,7 +164,7 @@ class Shard:
         await self.loop.run()
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing new, roll back what waits for a blob, give calls under way their grace; nothing is drained."""
+        """Start nothing new, roll back what waits for a blob, give running calls their grace; nothing is drained."""
         self.dispatcher.stopping = True
         self.sessions.give_up_waiting("the shard is stopping")
         await self.dispatcher.stop(grace_s)
@@ -174,24 +172,22 @@ class Shard:
         self.sessions.end_all(RefusedError(Code.UNAVAILABLE, "the shard is stopping"))
         self._audit.close()
 
-    # Standing
-
     def last_cycle(self) -> CycleView | None:
         """The last complete cycle; None before the first."""
         return self._last
 
     def not_ready(self) -> tuple[str, ...]:
-        """Why the shard is not ready; it is once the provider was listed, and until it stops itself (decision S21)."""
+        """Why the shard is not ready: the provider was not listed yet, or the shard paused itself (decision S21)."""
         unlisted = () if self.reconciler.done_once else (FIRST_RECONCILE,)
         return (*unlisted, *self.actuation.not_ready())
 
     def remarks(self) -> tuple[str, ...]:
-        """What an operator should know although the shard is ready."""
+        """Warnings for people although the shard is ready."""
         fake = () if self.options.provider_address else (IN_PROCESS_FAKE,)
         return (*fake, *self.actuation.remarks())
 
     def status(self) -> ShardStatus:
-        """How the shard stands now."""
+        """The present status."""
         not_ready = self.not_ready()
         return ShardStatus(
             shard_id=self.options.shard_id,
@@ -210,7 +206,7 @@ class Shard:
             in_flight=self.dispatcher.in_flight,
         )
 
-    def _swap(self, view: CycleView) -> None:
+    def _completed(self, view: CycleView) -> None:
         self._last = view
 
     def _acknowledge(self, echo: str) -> bytes:

@@ -1,8 +1,7 @@
-"""Tells people of metadata that could not be read: which machine, which key, what stood there.
+"""Logs and counts machine metadata that could not be read: machine, key and value.
 
-Why: a machine whose priority or penalty cannot be read serves on unprotected, and nothing else would show it.
-Must never: repeat itself; a provider that writes its maps in another order each time has its records read anew in every
-cycle, and says the same again.
+Why: a machine whose priority or penalty cannot be read keeps serving without protection, and nothing else shows it.
+Must never: log the same value again; a provider may send the same record in different bytes in every cycle.
 Rules: shard 15 and 26.
 """
 
@@ -16,35 +15,35 @@ from bigfleet.wire.listing import SkippedMetadata
 from bigfleet.wire.metadata import PREFIX
 
 LOGGED: Final = 5
-"""Machines of one listing that are named; the others are only counted."""
+"""Machines of one listing that are logged by name; the others are only counted."""
 REMEMBERED: Final = 10_000
 _SHOWN: Final = 40
 
 
 class SkippedMetadataLog:
-    """What was told already, so that it is told once."""
+    """Remembers what was logged, so that each value is logged once."""
 
     def __init__(self, metrics: ShardMetrics, log: FilteringBoundLogger) -> None:
         self._metrics, self._log = metrics, log
-        self._told: dict[str, Mapping[str, str]] = {}
+        self._logged: dict[str, Mapping[str, str]] = {}
 
-    def note(self, skipped: Sequence[SkippedMetadata]) -> None:
-        """Count and log what is new among the values that one listing skipped."""
-        told = 0
+    def report(self, skipped: Sequence[SkippedMetadata]) -> None:
+        """Count and log the values that one listing skipped and no earlier one did."""
+        machines = 0
         for record in skipped:
-            before = self._told.get(record.machine_id, {})
+            before = self._logged.get(record.machine_id, {})
             new = {key: value for key, value in record.values.items() if before.get(key) != value}
             if not new:
                 continue
-            if len(self._told) >= REMEMBERED:
-                self._told.clear()  # better told twice than remembered without end
-            self._told[record.machine_id] = record.values
-            told += 1
+            if len(self._logged) >= REMEMBERED:
+                self._logged.clear()  # bounds the memory; the cost is a repeated line
+            self._logged[record.machine_id] = record.values
+            machines += 1
             for key, value in new.items():
                 self._metrics.metadata_skipped(key.removeprefix(PREFIX))
-                if told <= LOGGED:
+                if machines <= LOGGED:
                     self._log.warning(
                         "metadata_skipped", machine=record.machine_id, entry=key, found=value[:_SHOWN]
                     )
-        if told > LOGGED:
-            self._log.warning("more_metadata_skipped", machines=told - LOGGED)
+        if machines > LOGGED:
+            self._log.warning("more_metadata_skipped", machines=machines - LOGGED)

@@ -54,7 +54,7 @@ def cycle_of(situation: Situation, number: int = 1, **given: Any) -> CycleView: 
         "shortfalls": tuple(
             sorted(unmet.values(), key=lambda item: (-item.profile.priority, item.profile.fingerprint))
         ),
-        "held_off": {},
+        "bootstrap_backoffs": {},
         "reported_clusters": reported
         if reported is not None
         else frozenset(need.cluster for need in situation.needs),

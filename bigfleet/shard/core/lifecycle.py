@@ -1,9 +1,8 @@
-"""What carrying out one action does to its machine: events in, effects out.
+"""The state machine of one action: events in, effects out.
 
 Why: provision, bootstrap, drain and delete each take several steps, any of which can fail, hang or never begin, against
-providers that finish inside the call or long after it. Every such path stands here as a value, so that it can be told,
-tested and cut at any point without a network.
-Must never: wait, ask the time, or touch a machine other than the order's.
+providers that finish inside the call or long after it. Every such path is a value, so that tests can cut it at any point.
+Must never: wait, read the time, or touch a machine other than the action's.
 Rules: shard 8.1 to 8.5; timeouts leave the transitional state (S3), calls never sent are undone (S19), blob errors roll
 back (S4), a Creating machine is stamped for its cluster (E7), a preempted one for its need (E4).
 """
@@ -34,7 +33,7 @@ class ExecutionEvent:
 
 @dataclass(frozen=True, slots=True)
 class BlobArrived(ExecutionEvent):
-    """The operator sent what the machine needs to join; the shell keeps it, as it is a secret."""
+    """The operator sent the bootstrap blob; the shell keeps it, since it is a secret."""
 
 
 class BlobProblem(StrEnum):
@@ -49,28 +48,28 @@ class BlobProblem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlobFailed(ExecutionEvent):
-    """No blob came; the provider has not been asked for anything yet."""
+    """No blob came; the provider has not been called yet."""
 
     problem: BlobProblem
 
 
 @dataclass(frozen=True, slots=True)
 class CallAcked(ExecutionEvent):
-    """The provider accepted the call and said how the machine stands now."""
+    """The provider accepted the call and returned the machine's record."""
 
     record: Machine
 
 
 @dataclass(frozen=True, slots=True)
 class CallAckUnreadable(ExecutionEvent):
-    """The provider accepted the call, but the record it answered with cannot be true."""
+    """The provider accepted the call, but returned an invalid record."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallRefused(ExecutionEvent):
-    """The provider answered no."""
+    """The provider refused the call."""
 
     text: str
     fenced: bool = False
@@ -78,20 +77,20 @@ class CallRefused(ExecutionEvent):
 
 @dataclass(frozen=True, slots=True)
 class CallNeverSent(ExecutionEvent):
-    """No connection was made, so the provider cannot have heard of the call."""
+    """No connection was made, so the provider cannot have received the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallUnanswered(ExecutionEvent):
-    """The deadline passed or the connection broke; the call may yet take effect."""
+    """The deadline passed or the connection broke; the call may still take effect."""
 
 
-# Effects: what to do, in the order given. Only the last one of a step is waited for.
+# Effects: what to do, in order. The shell waits only for the last one.
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionEffect:
-    """An order to the shell."""
+    """Something that the shell has to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +103,14 @@ class WriteMachine(ExecutionEffect):
 
 @dataclass(frozen=True, slots=True)
 class InstructOperator(ExecutionEffect):
-    """Ask the operator to empty the node, if it is there; never waited for."""
+    """Instruct the operator, if connected, to drain the node; the shell does not wait for it."""
 
     machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
 class RequestBlob(ExecutionEffect):
-    """Ask the operator for what the machine needs to join."""
+    """Request the machine's bootstrap blob from the operator."""
 
     need: Need
 
@@ -135,46 +134,48 @@ Effects = tuple[ExecutionEffect, ...]
 
 
 class UnexpectedEventError(BigFleetError):
-    """An execution was told of something that cannot happen where it stands; a defect, with its story."""
+    """An execution got an event that cannot occur in its state; a defect, with the events so far."""
 
 
 class Execution:
-    """One order while it is carried out."""
+    """One action while it is carried out."""
 
-    def __init__(self, order: PendingAction) -> None:
-        self.order = order
-        self._before: Machine | None = None  # as it was before the call under way
+    def __init__(self, pending: PendingAction) -> None:
+        self.pending = pending
+        self._before: Machine | None = None  # the record before the call in flight
         self._waits_for: str = ""
-        self._story: list[str] = []
+        self._hihistory: list[str] = []
 
     def begin(self, machine: Machine) -> Effects:
-        """Start: check that the action still makes sense, and say what comes first."""
-        self._story.append(f"{self.order.kind} in {machine.state.label}")
-        return self._take(_BEGIN[self.order.kind](self, machine))
+        """Check that the action still applies, and return the first effects."""
+        self._hihistory.append(f"{self.pending.kind} in {machine.state.label}")
+        return self._wait_for_last(_BEGIN[self.pending.kind](self, machine))
 
     def handle(self, machine: Machine, event: ExecutionEvent) -> Effects:
-        """Go on after what the last effect brought; `machine` is the record as it stands now."""
-        self._story.append(type(event).__name__)
+        """Continue with the result of the last effect; `machine` is the present record."""
+        self._hihistory.append(type(event).__name__)
         transition = TRANSITIONS.get((self._waits_for, type(event)))
         if transition is None:
-            story = ", ".join(self._story)
-            raise UnexpectedEventError(f"machine {machine.id}: waits for {self._waits_for!r}; so far {story}")
-        return self._take(transition(self, machine, event))
+            history = ", ".join(self._hihistory)
+            raise UnexpectedEventError(
+                f"machine {machine.id}: waits for {self._waits_for!r}; so far {history}"
+            )
+        return self._wait_for_last(transition(self, machine, event))
 
-    def _take(self, step: Effects) -> Effects:
-        last = step[-1]
+    def _wait_for_last(self, effects: Effects) -> Effects:
+        last = effects[-1]
         if isinstance(last, RequestBlob):
             self._waits_for = _BLOB
         elif isinstance(last, CallProvider):
             self._waits_for = last.kind
         else:
             self._waits_for = ""
-        return step
+        return effects
 
-    # Beginnings
+    # First effects
 
     def _provision(self, machine: Machine) -> Effects:
-        need = self.order.need
+        need = self.pending.need
         if need is None:
             return (EndExecution(ActionOutcome.MISSING_PROFILE),)
         if machine.state is not S.SPECULATIVE:
@@ -185,7 +186,7 @@ class Execution:
         return WriteMachine(creating), CallProvider(Kind.CREATE, creating)
 
     def _bootstrap(self, machine: Machine) -> Effects:
-        need = self.order.need
+        need = self.pending.need
         if need is None:
             return (EndExecution(ActionOutcome.MISSING_PROFILE),)
         serves = (machine.cluster, machine.assigned.fingerprint) == (need.cluster, need.profile.fingerprint)
@@ -203,7 +204,7 @@ class Execution:
         if machine.state is not S.CONFIGURED:
             return (EndExecution(ActionOutcome.SUCCESS),)
         self._before = machine
-        need = self.order.need if self.order.kind is ActionKind.PREEMPT else None
+        need = self.pending.need if self.pending.kind is ActionKind.PREEMPT else None
         draining = replace(
             machine,
             state=S.DRAINING,
@@ -220,7 +221,7 @@ class Execution:
         deleting = replace(machine, state=S.DELETING, idle_since=None)
         return WriteMachine(deleting), CallProvider(Kind.DELETE, deleting)
 
-    # What calls bring
+    # Results of calls
 
     def _created(self, machine: Machine, event: CallAcked) -> Effects:
         record = event.record
@@ -239,7 +240,7 @@ class Execution:
         return (CallProvider(Kind.CONFIGURE, machine),)
 
     def _blob_failed(self, machine: Machine, event: BlobFailed) -> Effects:
-        # The provider has not been asked yet, so there is nothing to undo on its side.
+        # The provider has not been called yet, so there is nothing to undo there.
         return WriteMachine(unbound(machine)), EndExecution(_BLOB_OUTCOMES[event.problem])
 
     def _configured(self, machine: Machine, event: CallAcked) -> Effects:
@@ -249,7 +250,7 @@ class Execution:
         if record.state is S.IDLE:
             return WriteMachine(unbound(machine)), EndExecution(ActionOutcome.RACED_TO_IDLE)
         if record.cluster != machine.cluster:
-            # The record is some other cluster's; believing it would hand the machine over without a drain.
+            # The record names another cluster; adopting it would move the machine without a drain.
             return (EndExecution(ActionOutcome.PROVIDER_ERROR),)
         after = replace(machine, state=record.state, host=record.host, shape=record.shape)
         return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
@@ -258,7 +259,7 @@ class Execution:
         if event.record.state is not S.IDLE:
             return (
                 EndExecution(ActionOutcome.SUCCESS),
-            )  # it goes on at the provider; reconcile finishes (ADR-0059)
+            )  # the provider is still draining; reconcile finishes (ADR-0059)
         return WriteMachine(unbound(machine, event.record)), EndExecution(ActionOutcome.SUCCESS)
 
     def _deleted(self, machine: Machine, event: CallAcked) -> Effects:
@@ -273,7 +274,7 @@ class Execution:
         return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
     def _ack_unreadable(self, _machine: Machine, _event: CallAckUnreadable) -> Effects:
-        # Something was accepted; what became of it the next listing tells.
+        # The call was accepted; the next listing shows the result.
         return (EndExecution(ActionOutcome.PROVIDER_ERROR),)
 
     def _refused(self, machine: Machine, event: CallRefused) -> Effects:
@@ -281,7 +282,7 @@ class Execution:
 
     def _never_sent(self, _machine: Machine, _event: CallNeverSent) -> Effects:
         if self._before is None:
-            raise UnexpectedEventError(f"machine {self.order.machine_id}: nothing to undo")
+            raise UnexpectedEventError(f"machine {self.pending.machine_id}: nothing to undo")
         return WriteMachine(self._before, undo=True), EndExecution(ActionOutcome.PROVIDER_ERROR)
 
     def _unanswered(self, _machine: Machine, _event: CallUnanswered) -> Effects:
@@ -298,7 +299,7 @@ class Execution:
 
 
 def assignment_of(need: Need) -> Assignment:
-    """What a machine obtained for a need is stamped with."""
+    """The assignment of a machine obtained for a need."""
     profile = need.profile
     return Assignment(
         priority=profile.priority,
@@ -310,7 +311,7 @@ def assignment_of(need: Need) -> Assignment:
 
 
 def unbound(machine: Machine, record: Machine | None = None) -> Machine:
-    """The machine Idle and nobody's; binding and assignment end together."""
+    """The machine Idle and unbound; binding and assignment end together."""
     host = record.host if record is not None and record.host else machine.host
     return replace(
         machine,
@@ -359,4 +360,4 @@ TRANSITIONS: Mapping[tuple[str, type[ExecutionEvent]], Callable[[Execution, Mach
     **{(kind, CallNeverSent): Execution._never_sent for kind in Kind},
     **{(kind, CallUnanswered): Execution._unanswered for kind in Kind},
 }
-"""What an execution does with an event, by what it waits for: a blob, or the answer to a call."""
+"""The method for an event, by what the execution waits for: a blob, or the answer to a call."""

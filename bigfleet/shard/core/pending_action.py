@@ -1,6 +1,6 @@
-"""Orders and outcomes: an action on its way to being carried out, and how it ended.
+"""An action that is queued or carried out, and its outcome.
 
-Why: an action names its need by a place in one cycle's list; a worker that takes it up later needs the need itself.
+Why: an action refers to its need by a place in one cycle's list; a worker that starts later needs the need itself.
 Rules: shard 8 and 8.6; the texts of outcomes are metric labels and audit values.
 """
 
@@ -18,14 +18,14 @@ STARTS_IN = {
     ActionKind.PREEMPT: MachineState.CONFIGURED,
     ActionKind.DELETE: MachineState.IDLE,
 }
-"""The state in which a machine has to be for an action to make sense; elsewhere it is stale."""
+"""The state that a machine must have for an action to apply; in any other state the action is stale."""
 
 ACQUIRES = frozenset({ActionKind.BOOTSTRAP, ActionKind.PROVISION})
-"""Kinds that obtain a machine for a need; only these wait for a blob and can be held off."""
+"""Kinds that obtain a machine for a need; only these wait for a blob and are subject to back-off."""
 
 
 class ActionOutcome(StrEnum):
-    """How an execution ended, in the order in which the labels are tested."""
+    """How an execution ended."""
 
     SUCCESS = "success"
     CTX_CANCELED = "ctx_canceled"
@@ -43,11 +43,11 @@ class ActionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PendingAction:
-    """One action with what its execution has to know."""
+    """One action with the need that its execution uses."""
 
     action: Action
     need: Need | None = None
-    """The need to be served, or, of a Preempt, the one the machine is taken for."""
+    """The need to be served or, for a Preempt, the need that the machine is taken for."""
 
     @property
     def kind(self) -> ActionKind:

@@ -1,10 +1,10 @@
-"""Explanations of the last cycle, made when somebody asks.
+"""Explains the needs and machines of the last cycle on request.
 
-Why: a view holds all that a cycle decided on and the decision itself, and the engine is a function; so nothing is written
-down while deciding. What only a listener hears, such as what each domain held for a gang, is heard on a second run, whose
-decision is the same one (ADR-0120).
-Must never: run on the event loop, run more than two at once, or let more than a few wait. Must never answer more slowly
-than it helps: on a large fleet what takes further runs of the engine is left out, and the answer says so.
+Why: a view holds a cycle's input and decision, and the engine is a pure function, so a cycle records nothing extra. What
+only a reporter sees, such as the supply of each domain for a gang, comes from a second run with the same decision
+(ADR-0120).
+Must never: run on the event loop, run more than two at once, or let more than a few wait. On a large fleet it skips what
+needs further runs of the engine, and the answer says so.
 Rules: dashboard 6 and 8.
 """
 
@@ -34,14 +34,14 @@ from bigfleet.shard.read.request_limit import RequestLimit
 AT_ONCE: Final = 2
 WAITING: Final = 8
 LARGE: Final = 50_000
-"""Beyond so many machines an explanation runs alone, keeps nothing, and is made without further runs of the engine."""
+"""Above this many machines, explanations run one at a time, cache nothing, and use no further runs of the engine."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One explanation as JSON, and which need it is about."""
+    """One explanation as JSON, and the need it is about."""
 
     document: bytes
     need: NeedRef | None = None
@@ -49,7 +49,7 @@ class Explained:
 
 
 class _Opened:
-    """A cycle as explanations need it: its columns, and records in their place only where changes are tried."""
+    """A cycle prepared for explanations; records are made only where changes are tried."""
 
     def __init__(self, view: CycleView) -> None:
         self.view = view
@@ -58,7 +58,7 @@ class _Opened:
         self._records: Case | None = None
 
     def notes(self, place: int) -> Notes | None:
-        """What a listener hears; asked for gangs alone, as for other needs it adds nothing."""
+        """The notes of a reporter; only gangs need them."""
         if (
             self._notes is None
             and self.case.need(place).profile.same_key is not None
@@ -78,7 +78,7 @@ class _Opened:
         return self._notes
 
     def proposals(self, place: int) -> tuple[Proposal, ...]:
-        """Changes that were tried; edits are made on records, so this is what makes them."""
+        """The changes that were tried; they edit records, so this makes the records."""
         if self._records is None:
             situation = situation_of(self.view)
             document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
@@ -86,14 +86,14 @@ class _Opened:
         return tuple(propose(self._records, place, Redecider()))
 
     def place_of(self, need: NeedRef) -> int | None:
-        """Where exactly this need stands; folded ones are found by the class they became."""
+        """The place of a need; a folded need is found by its class."""
         wanted = (need.cluster, need.fingerprint, need.group)
         case = self.case
         return next((place for place in case.places_of(need.cluster) if case.need(place).key == wanted), None)
 
 
 class Explainer:
-    """Explains, a bounded number at a time."""
+    """Explains needs and machines, a bounded number at a time."""
 
     def __init__(self) -> None:
         self._slots = RequestLimit("explanations", at_once=AT_ONCE, waiting=WAITING)
@@ -101,11 +101,11 @@ class Explainer:
         self._opened: _Opened | None = None
 
     async def need(self, view: CycleView, text: str, key: NeedRef | None, *, quick: bool) -> Explained:
-        """Explain a need, by exact key or by what people call it; a need that is not there is NOT_FOUND."""
+        """Explain a need, by exact key or by a name; NOT_FOUND when there is no such need."""
         return await self._off_loop(view, lambda: self._need(view, text, key, quick))
 
     async def machine(self, view: CycleView, machine_id: str) -> Explained:
-        """Explain a machine; one that is not there is NOT_FOUND."""
+        """Explain a machine; NOT_FOUND when there is no such machine."""
         return await self._off_loop(view, lambda: self._machine(view, machine_id))
 
     def _need(self, view: CycleView, text: str, key: NeedRef | None, quick: bool) -> Explained:
@@ -128,7 +128,7 @@ class Explainer:
     def _machine(self, view: CycleView, machine_id: str) -> Explained:
         case = self._open(view).case
         if machine_id not in case.machines:
-            # Raises, naming what is near.
+            # Raises, and names similar ids.
             known_machine(case, machine_id, "machine")
         return Explained(_json(machine_explanation_document(explain_machine(case, machine_id))))
 
@@ -149,17 +149,17 @@ class Explainer:
 
 
 def is_large(view: CycleView) -> bool:
-    """Whether the fleet of a cycle is so large that an explanation has to be sparing."""
+    """Whether the fleet of a cycle is too large for further runs of the engine."""
     return len(view.snapshot) > LARGE
 
 
 def situation_of(view: CycleView) -> Situation:
-    """All that a cycle decided on, as plain records."""
+    """The input of a cycle as plain records."""
     return replace(bare_situation_of(view), machines=tuple(view.snapshot.machines()))
 
 
 def bare_situation_of(view: CycleView) -> Situation:
-    """The same without the machines, which may be many."""
+    """The input of a cycle without its machines, which may be many."""
     return replace(_terms_of(view), needs=view.demand.rows)
 
 
@@ -172,5 +172,5 @@ def _terms_of(view: CycleView) -> Situation:
     )
 
 
-def _json(content: dict[str, Any]) -> bytes:  # Any: a document of our own making
+def _json(content: dict[str, Any]) -> bytes:  # Any: a JSON document
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

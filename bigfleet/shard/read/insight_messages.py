@@ -1,7 +1,6 @@
-"""From views, logs and figures to the messages of the insight service.
+"""Builds the messages of the insight service from views, logs and counts.
 
-Why: the service says what is asked and where it runs; this says what an answer looks like. It stands here and not in
-`bigfleet.wire`, as it speaks of views and ledgers, which only the shard knows.
+Why: it is here and not in `bigfleet.wire` because only the shard knows views and ledgers.
 Must never: wait, or look at anything that a later cycle changes.
 Rules: dashboard 8.
 """
@@ -22,7 +21,7 @@ from bigfleet.shard.core.read.transition_log import Transition
 from bigfleet.shard.core.shortfalls import REPORTED, priority_class
 from bigfleet.shard.core.views import CycleView, ShardStatus
 
-_ORDERS: Mapping[int, MachineSort] = {
+_SORTS: Mapping[int, MachineSort] = {
     pb.ListMachinesRequest.ORDER_UNSPECIFIED: MachineSort.ID,
     pb.ListMachinesRequest.ORDER_PRICE: MachineSort.PRICE,
     pb.ListMachinesRequest.ORDER_STATE: MachineSort.STATE,
@@ -42,7 +41,7 @@ _STATUSES: Mapping[int, NeedStatus] = {
 
 
 def cycle_message(status: ShardStatus, view: CycleView | None) -> pb.Cycle:
-    """Which cycle an answer is about; number 0 when there is none."""
+    """The cycle that an answer is about; number 0 when there is none."""
     cycle = pb.Cycle(shard_id=status.shard_id, shard_epoch=status.epoch)
     if view is not None:
         cycle.number, cycle.computed_at_unix_nanos = view.number, view.computed_at_ns
@@ -50,34 +49,34 @@ def cycle_message(status: ShardStatus, view: CycleView | None) -> pb.Cycle:
 
 
 def status_message(
-    status: ShardStatus, view: CycleView | None, standing: StatusSources
+    status: ShardStatus, view: CycleView | None, sources: StatusSources
 ) -> pb.GetStatusResponse:
-    """How the shard stands."""
+    """The status of the shard."""
     message = pb.GetStatusResponse(
         cycle=cycle_message(status, view),
-        version=standing.version,
+        version=sources.version,
         started_at_unix_nanos=status.started_at_ns,
         ready=status.ready,
         notes=[*status.not_ready, *status.remarks],
-        actuation_paused=standing.actuation_paused,
+        actuation_paused=sources.actuation_paused,
         dry_run=status.dry_run,
-        self_paused=status.paused and not standing.actuation_paused,
+        self_paused=status.paused and not sources.actuation_paused,
         provider_address=status.provider_address,
-        last_reconcile_unix_nanos=standing.last_reconcile_ns(),
+        last_reconcile_unix_nanos=sources.last_reconcile_ns(),
         queue_depth=status.queued,
         in_flight=status.in_flight,
-        totals=standing.totals(),
-        cycle_interval_seconds=standing.cycle_interval_s,
+        totals=sources.totals(),
+        cycle_interval_seconds=sources.cycle_interval_s,
     )
-    coordinator = standing.coordinator()
+    coordinator = sources.coordinator()
     if coordinator is not None:
         message.coordinator.CopyFrom(_coordinator(coordinator))
     if view is not None:
-        _add_cycle(message, view, standing)
+        _add_cycle(message, view, sources)
     return message
 
 
-def _add_cycle(message: pb.GetStatusResponse, view: CycleView, standing: StatusSources) -> None:
+def _add_cycle(message: pb.GetStatusResponse, view: CycleView, sources: StatusSources) -> None:
     verdicts = view.decision.verdicts
     message.needs, message.needs_short = len(verdicts), len(short_places(verdicts))
     message.shortfalls = len(view.shortfalls)
@@ -90,41 +89,41 @@ def _add_cycle(message: pb.GetStatusResponse, view: CycleView, standing: StatusS
             exposure_per_hour=figure.exposure_per_hour,
             pinned_at_risk=figure.pinned_at_risk,
         )
-    message.clusters.extend(_cluster(item, standing) for item in cluster_figures(view))
+    message.clusters.extend(_cluster(item, sources) for item in cluster_figures(view))
 
 
-def _cluster(figure: ClusterFigure, standing: StatusSources) -> pb.ClusterStatus:
+def _cluster(figure: ClusterFigure, sources: StatusSources) -> pb.ClusterStatus:
     return pb.ClusterStatus(
         cluster=figure.cluster,
         connected=figure.connected,
         rollup_unix_nanos=figure.rollup_ns,
         rows=figure.rows,
-        held_rollups=standing.held_rollups(figure.cluster),
+        held_rollups=sources.held_rollups(figure.cluster),
         reported=figure.reported,
         machines=figure.machines,
         price_per_hour=figure.price_per_hour,
     )
 
 
-def _coordinator(standing: CoordinatorLinkStatus) -> pb.CoordinatorStatus:
+def _coordinator(link: CoordinatorLinkStatus) -> pb.CoordinatorStatus:
     return pb.CoordinatorStatus(
-        address=standing.address,
-        last_answer_unix_nanos=standing.last_answer_ns,
-        failures=standing.failures,
-        last_error=standing.last_error,
-        term=standing.term,
-        reports=standing.reports,
-        restarts=standing.restarts,
+        address=link.address,
+        last_answer_unix_nanos=link.last_answer_ns,
+        failures=link.failures,
+        last_error=link.last_error,
+        term=link.term,
+        reports=link.reports,
+        restarts=link.restarts,
     )
 
 
 def cycle_summary_message(status: ShardStatus, item: CycleSummary) -> pb.ListCyclesResponse:
-    """One completed cycle in figures; causes that did not occur are left out."""
+    """The figures of one completed cycle; causes that did not occur are left out."""
     facts = item.facts
     withheld = {
         "capped": facts.capped,
         "deferred": facts.deferred,
-        "held_off": facts.held_off,
+        "held_off": facts.backed_off,
         "dryrun" if status.dry_run else "suppressed": facts.suppressed,
     }
     return pb.ListCyclesResponse(
@@ -146,7 +145,7 @@ def cycle_summary_message(status: ShardStatus, item: CycleSummary) -> pb.ListCyc
 
 
 def machine_query(request: pb.ListMachinesRequest) -> MachineQuery:
-    """What a request asks for; an order of a later version reads as none."""
+    """The query of a request; an unknown sort order means by id."""
     return MachineQuery(
         states=tuple(request.states),
         clusters=tuple(request.clusters),
@@ -154,13 +153,13 @@ def machine_query(request: pb.ListMachinesRequest) -> MachineQuery:
         zones=tuple(request.zones),
         capacity_types=tuple(request.capacity_types),
         id_contains=request.id_contains,
-        order=_ORDERS.get(request.order, MachineSort.ID),
+        order=_SORTS.get(request.order, MachineSort.ID),
         descending=request.descending,
     )
 
 
 def need_query(request: pb.ListNeedsRequest) -> NeedQuery:
-    """What a request asks for; a status that is not known is refused, as other rows would be taken for those asked for."""
+    """The query of a request; an unknown status is refused, since the answer would hold the wrong rows."""
     status = _STATUSES.get(request.status)
     if status is None:
         raise InvalidFieldError("status", request.status, f"a number from 0 to {max(_STATUSES)}")
@@ -170,7 +169,7 @@ def need_query(request: pb.ListNeedsRequest) -> NeedQuery:
 
 
 def decision_message(record: DecisionRecord) -> pb.ListDecisionsResponse:
-    """One action and what became of it."""
+    """One action and its outcome."""
     return pb.ListDecisionsResponse(
         sequence=record.sequence,
         at_unix_nanos=record.at_ns,
@@ -185,19 +184,19 @@ def decision_message(record: DecisionRecord) -> pb.ListDecisionsResponse:
 
 
 def transition_message(change: Transition) -> pb.Transition:
-    """One change of state."""
+    """One transition of a machine."""
     return pb.Transition(
         at_unix_nanos=change.at_ns, before=change.before, after=change.after, cause=change.cause
     )
 
 
 def shortfalls_message(status: ShardStatus, view: CycleView | None) -> pb.ListShortfallsResponse:
-    """The ledger, with who asks and why the first of them is short."""
+    """The shortfalls, with their clusters and the reason of the first need of each."""
     message = pb.ListShortfallsResponse(cycle=cycle_message(status, view))
     if view is None:
         return message
     message.total = len(view.shortfalls)
-    clusters, reasons = _who_is_short(view, short_places(view.decision.verdicts))
+    clusters, reasons = _short_clusters(view, short_places(view.decision.verdicts))
     for item in view.shortfalls[:REPORTED]:
         fingerprint = item.profile.fingerprint
         message.shortfalls.add(
@@ -213,7 +212,7 @@ def shortfalls_message(status: ShardStatus, view: CycleView | None) -> pb.ListSh
     return message
 
 
-def _who_is_short(view: CycleView, places: Sequence[int]) -> tuple[dict[str, set[str]], dict[str, str]]:
+def _short_clusters(view: CycleView, places: Sequence[int]) -> tuple[dict[str, set[str]], dict[str, str]]:
     clusters: dict[str, set[str]] = {}
     reasons: dict[str, str] = {}
     for place in places:
@@ -221,7 +220,7 @@ def _who_is_short(view: CycleView, places: Sequence[int]) -> tuple[dict[str, set
         fingerprint = verdict.need.profile.fingerprint
         clusters.setdefault(fingerprint, set()).add(verdict.need.cluster)
         reasons.setdefault(fingerprint, verdict.reason.value)
-    for cluster, fingerprint in view.held_off:
+    for cluster, fingerprint in view.bootstrap_backoffs:
         clusters.setdefault(fingerprint, set()).add(cluster)
         reasons[fingerprint] = "BLOB_BACK_OFF"
     return clusters, reasons

@@ -1,8 +1,6 @@
-"""The insight service: what a shard tells people about itself.
+"""The insight service: everything that the command line and the dashboard show of a shard.
 
-Why: one place from which command line and dashboard get everything they show, so that they need no second source.
-Must never: delay a cycle or a session. What counts, walks or encodes something large does so in a worker thread, a slice at
-a time; nothing asked here reaches a decision.
+Must never: delay a cycle or a session, or influence a decision. Long work runs in a worker thread, a slice at a time.
 Rules: dashboard 8, decision O7, wire 8.
 """
 
@@ -16,6 +14,7 @@ from bigfleet.aio.identity import ADMIN, READONLY
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.aio.service import BoundService
 from bigfleet.document.pieces import situation_pieces
+from bigfleet.explain.finding import AmbiguousNeedError
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.inventory import InventorySnapshot, Rows
@@ -45,24 +44,24 @@ from bigfleet.wire.insight import NANOSECONDS, machine_to_proto, need_key_from_p
 
 ROWS_AT_A_TIME: Final = 200
 PIECE_BYTES: Final = 1024 * 1024
-TOLD_OF_A_MACHINE: Final = 20
+DECISIONS_OF_A_MACHINE: Final = 20
 DOCUMENTS_AT_ONCE: Final = 2
-"""A document of a large fleet costs seconds of computing, and a slow reader keeps its cycle in memory."""
+"""A document of a large fleet costs seconds of CPU time, and a slow reader keeps its cycle in memory."""
 DOCUMENTS_WAITING: Final = 8
 
 
 class InsightService:
-    """Answers from the last completed cycle and from the logs of this process."""
+    """Answers from the last completed cycle and the logs of this process."""
 
     def __init__(
         self,
         views: ShardViews,
-        watching: CycleFollower,
-        standing: StatusSources,
+        follower: CycleFollower,
+        sources: StatusSources,
         frames: NeedFrames | None = None,
     ) -> None:
-        """`frames` are shared with whoever else shows needs of this shard."""
-        self._views, self._watching, self._standing = views, watching, standing
+        """`frames` are shared with the other services that show needs of this shard."""
+        self._views, self._follower, self._sources = views, follower, sources
         self._frames = frames or NeedFrames()
         self._explainer = Explainer()
         self._documents = RequestLimit("snapshots", at_once=DOCUMENTS_AT_ONCE, waiting=DOCUMENTS_WAITING)
@@ -74,7 +73,7 @@ class InsightService:
     @allow(READONLY, ADMIN)
     async def get_status(self, _request: pb.GetStatusRequest, _call: Call) -> pb.GetStatusResponse:
         status, view = self._views.status(), self._views.last_cycle()
-        return await asyncio.to_thread(status_message, status, view, self._standing)
+        return await asyncio.to_thread(status_message, status, view, self._sources)
 
     @allow(READONLY, ADMIN)
     async def watch_cycles(
@@ -83,14 +82,14 @@ class InsightService:
         view = self._views.last_cycle()
         while True:
             yield pb.WatchCyclesResponse(cycle=cycle_message(self._views.status(), view))
-            view = await self._watching.after(0 if view is None else view.number)
+            view = await self._follower.after(0 if view is None else view.number)
 
     @allow(READONLY, ADMIN)
     async def list_cycles(
         self, request: pb.ListCyclesRequest, _call: Call
     ) -> AsyncIterator[pb.ListCyclesResponse]:
         status = self._views.status()
-        for item in self._watching.cycles.summaries(request.after, request.limit):
+        for item in self._follower.cycles.summaries(request.after, request.limit):
             yield cycle_summary_message(status, item)
 
     @allow(READONLY, ADMIN)
@@ -154,7 +153,7 @@ class InsightService:
             machine_id=request.machine,
             cluster=request.cluster,
         )
-        records = self._watching.decisions.newest_first(query)
+        records = self._follower.decisions.newest_first(query)
         if request.limit > 0:
             records = islice(records, request.limit)
         while slice_ := await asyncio.to_thread(list, islice(records, ROWS_AT_A_TIME)):
@@ -175,8 +174,10 @@ class InsightService:
         view = self._completed()
         try:
             explained = await self._explainer.need(view, request.need, key, quick=request.quick)
+        except AmbiguousNeedError as error:
+            raise RefusedError(Code.INVALID_ARGUMENT, str(error)) from None
         except InvalidFieldError as error:
-            raise _told_as(error) from None
+            raise RefusedError(Code.NOT_FOUND, str(error)) from None
         answer = pb.ExplainNeedResponse(
             cycle=cycle_message(self._views.status(), view),
             document=explained.document,
@@ -197,13 +198,13 @@ class InsightService:
         explained: Explained | None = None
         if not request.quick:
             explained = await self._explainer.machine(view, request.machine)
-        records = self._watching.decisions.newest_first(DecisionQuery(machine_id=request.machine))
+        records = self._follower.decisions.newest_first(DecisionQuery(machine_id=request.machine))
         return pb.ExplainMachineResponse(
             cycle=cycle_message(self._views.status(), view),
             document=b"" if explained is None else explained.document,
             machine=self._machine(view.snapshot, row),
-            transitions=map(transition_message, self._watching.transitions.of(request.machine)),
-            decisions=[decision_message(record) for record in islice(records, TOLD_OF_A_MACHINE)],
+            transitions=map(transition_message, self._follower.transitions.of(request.machine)),
+            decisions=[decision_message(record) for record in islice(records, DECISIONS_OF_A_MACHINE)],
         )
 
     @allow(READONLY, ADMIN)
@@ -234,7 +235,7 @@ class InsightService:
 
     def _machine(self, snapshot: InventorySnapshot, row: int) -> pb.MachineRow:
         machine = snapshot.machine(row)
-        return machine_to_proto(machine, pending=self._standing.is_pending(machine.id))
+        return machine_to_proto(machine, pending=self._sources.is_pending(machine.id))
 
     def _completed(self) -> CycleView:
         view = self._views.last_cycle()
@@ -249,17 +250,11 @@ class InsightService:
         answer.age_cycles = view.unmet_ages.get(need.fingerprint, 0)
         gang = GangRef(need.cluster, need.group, need.fingerprint)
         answer.parked_age_cycles = view.parked_ages.get(gang, 0)
-        held_off = view.held_off.get((need.cluster, need.fingerprint))
-        if held_off is not None:
-            answer.blob_backoff_until_unix_nanos = round(held_off.until_s * NANOSECONDS)
-        for past in self._watching.cycles.history(need):
+        backoff = view.bootstrap_backoffs.get((need.cluster, need.fingerprint))
+        if backoff is not None:
+            answer.blob_backoff_until_unix_nanos = round(backoff.until_s * NANOSECONDS)
+        for past in self._follower.cycles.history(need):
             answer.history.add(cycle=past.cycle, reason=past.reason)
-
-
-def _told_as(error: InvalidFieldError) -> RefusedError:
-    """What names nothing is not found; what names several is a bad question."""
-    several = error.allowed.startswith("the number of one of the needs it names")
-    return RefusedError(Code.INVALID_ARGUMENT if several else Code.NOT_FOUND, str(error))
 
 
 def _offset(token: str) -> int:
@@ -271,7 +266,7 @@ def _offset(token: str) -> int:
 
 
 def _some_bytes(pieces: Iterator[bytes]) -> bytes:
-    """About a quarter of a piece at a time: the way to the thread is worth it, and nobody waits long for the interpreter."""
+    """About a quarter of a piece: enough to be worth a thread switch, little enough not to hold the interpreter for long."""
     parts: list[bytes] = []
     size = 0
     for piece in pieces:

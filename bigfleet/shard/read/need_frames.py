@@ -1,7 +1,7 @@
-"""The rows of needs as frames, made at most once per cycle, for every service that shows them.
+"""Encodes rows of needs as frames, each at most once per cycle, for every service that shows them.
 
-Why: `InspectNeeds` and `ListNeeds` send the same row in a frame of the same bytes: field 2 of either response is the need.
-Must never: work on the event loop, hold the interpreter for long, or make a row that nobody asked for.
+Why: `InspectNeeds` and `ListNeeds` send the same bytes per row: field 2 of both responses is the need.
+Must never: work on the event loop, hold the interpreter for long, or encode a row that was not requested.
 Rules: wire 6, shard 19, dashboard 8 and 9.
 """
 
@@ -18,22 +18,19 @@ from bigfleet.v1alpha1 import shardread_pb2 as pb
 from bigfleet.wire.need_views import need_view_to_proto
 
 AT_A_TIME: Final = 250
-"""Rows that are encoded in one go; few enough to let others at the interpreter, many enough to be worth the way."""
+"""Rows encoded at a time: enough to be worth a thread switch, few enough not to hold the interpreter for long."""
 
 
 class _Kept:
-    """What is kept of the newest cycle that somebody asked about: its order, and the frames that were made.
-
-    Not the cycle itself: see `Ordered`.
-    """
+    """The row order and the encoded frames of the newest cycle read; not the cycle itself, see `Ordered`."""
 
     def __init__(self, view: CycleView, before: "_Kept | None" = None) -> None:
         self.view: ref[CycleView] = ref(view)
         self.ordered: Ordered = NeedRows(view, None if before is None else before.ordered).ordered
         self.frames: dict[int, bytes] = {}
         if before is not None and before.ordered is self.ordered:
-            # Nothing was decided anew: only needs that are short look different, since they have grown older.
-            self.frames = before.frames.copy()  # theirs may still be read, and added to
+            # The decision is the same: only short needs differ, since their age has grown.
+            self.frames = before.frames.copy()  # the old dict may still be in use
             for row in self.ordered.short:
                 self.frames.pop(row, None)
 
@@ -45,16 +42,16 @@ class NeedPage:
     found: NeedsFound
     rows: NeedRows
     made: dict[int, bytes]
-    """The frames of rows that somebody has asked for, each made at most once."""
+    """The frames encoded so far, by row."""
 
     async def frames(self, rows: Sequence[int]) -> AsyncIterator[bytes]:
-        """The frames of some of the rows, made off the event loop, a slice at a time."""
+        """The frames of some rows, encoded in a thread, a slice at a time."""
         for first in range(0, len(rows), AT_A_TIME):
             for frame in await asyncio.to_thread(self._frames, rows[first : first + AT_A_TIME]):
                 yield frame
 
     async def batches(self, rows: Sequence[int]) -> AsyncIterator[bytes]:
-        """The same, a slice in one frame: rows are field 2 there as here, so their bytes only stand one after the other."""
+        """The same with one frame per slice; a row is field 2 of both messages, so their bytes are joined."""
         for first in range(0, len(rows), AT_A_TIME):
             yield await asyncio.to_thread(self._batch, rows[first : first + AT_A_TIME])
 
@@ -71,7 +68,7 @@ class NeedPage:
 
 
 class NeedFrames:
-    """The frames of the newest cycle that somebody asked about."""
+    """The frames of the newest cycle read."""
 
     def __init__(self) -> None:
         self._kept: _Kept | None = None
@@ -83,7 +80,7 @@ class NeedFrames:
         return await asyncio.to_thread(_page, view, kept, query)
 
     async def _of(self, view: CycleView) -> _Kept:
-        async with self._making:  # who comes second finds it made
+        async with self._making:  # a second reader waits and reuses it
             if self._kept is None or self._kept.view() is not view:
                 self._kept = await asyncio.to_thread(_Kept, view, self._kept)
             return self._kept

@@ -1,8 +1,6 @@
 """The service `ShardRead`: the needs of the last cycle and the verdict on each.
 
-Why: the original's dashboard and our own tools ask it.
-Must never: delay a cycle or a session. Rows are made and encoded in a worker thread, a slice at a time, and once per cycle
-however many ask.
+Must never: delay a cycle or a session. Rows are encoded in a worker thread, a slice at a time, and once per cycle.
 Rules: wire 6 and 8, shard 19, ADR-0061.
 """
 
@@ -23,7 +21,7 @@ class ReadService:
     """Answers `InspectNeeds` from the last completed cycle."""
 
     def __init__(self, views: ShardViews, frames: NeedFrames | None = None) -> None:
-        """`frames` are shared with whoever else shows needs of this shard."""
+        """`frames` are shared with the other services that show needs of this shard."""
         self._views, self._frames = views, frames or NeedFrames()
 
     def bound(self) -> BoundService:

@@ -1,7 +1,7 @@
-"""The audit of a shard, remembered for those who ask what became of its actions.
+"""An audit that also records each action for readers.
 
-Why: every action is audited exactly once, with its outcome; that is just what readers want to see, so it is noted there.
-Must never: keep a record from the file, or make the file's trouble its own.
+Why: every action is audited exactly once, with its outcome, which is what readers want to see.
+Must never: keep a record from the audit file.
 Rules: dashboard 8, shard 23.
 """
 
@@ -18,8 +18,8 @@ class RecordingAudit:
         self._inner, self._decisions, self._now_ns = inner, decisions, now_ns
 
     def record(self, **fields: str | int | float) -> None:
-        """Remember a record, then hand it on."""
-        self._decisions.note(
+        """Add a record to the decision log, then pass it on."""
+        self._decisions.add(
             at_ns=self._now_ns(),
             cycle=int(fields["cycle"]),
             kind=str(fields["kind"]),
@@ -32,5 +32,5 @@ class RecordingAudit:
         self._inner.record(**fields)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the inner audit."""
         self._inner.close()

@@ -1,7 +1,7 @@
-"""A few at a time, a few more in line, and the rest is told to come again.
+"""Limits how many expensive requests run and wait at the same time.
 
-Why: some questions cost a shard seconds of computing. They must not add up to minutes because many ask at once.
-Must never: let somebody wait without bound.
+Why: some requests cost a shard seconds of CPU time; many at once must not add up to minutes.
+Must never: let a request wait in an unbounded queue.
 Rules: dashboard 8.
 """
 
@@ -13,7 +13,7 @@ from bigfleet.aio.net import Code, RefusedError
 
 
 class RequestLimit:
-    """So many at once and so many waiting; `what` names them in the refusal."""
+    """Runs `at_once` requests and lets `waiting` more wait; `what` names them in a refusal."""
 
     def __init__(self, what: str, *, at_once: int, waiting: int) -> None:
         self._what, self._most = what, at_once + waiting
@@ -22,7 +22,7 @@ class RequestLimit:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        """Hold a slot, after waiting for it if need be; RESOURCE_EXHAUSTED when too many wait already."""
+        """Run one request, after waiting if needed; RESOURCE_EXHAUSTED when too many wait already."""
         if self._here >= self._most:
             raise RefusedError(
                 Code.RESOURCE_EXHAUSTED,

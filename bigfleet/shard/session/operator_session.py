@@ -1,7 +1,7 @@
-"""One operator's session as the shard sees it: its outbox, and what waits for an answer on it.
+"""One operator's session: its outbox, and the requests that wait for an answer.
 
-Why: nothing that speaks to an operator may wait for it: frames go into the outbox, and the two things that want an answer
-wait under a deadline and are told at once when the session ends.
+Why: no part of the shard may wait for an operator to read. Frames go into the outbox; a blob request waits under a
+deadline, and fails at once when the session ends.
 Must never: block a caller, answer one request twice, or outlive its stream.
 Rules: shard 10.4 to 10.7; decision S10.
 """
@@ -21,7 +21,7 @@ from bigfleet.wire.session_frames import Blob, ReclaimStarted
 
 
 class SessionGoneError(BigFleetError):
-    """The session ended while somebody waited for an answer on it."""
+    """The session ended before the answer came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class OperatorSession:
         self.outbox = Outbox(outbox_limit)
         self.ended: asyncio.Future[RefusedError] = asyncio.get_running_loop().create_future()
         self.resync_due = True
-        """Whether the operator has yet to be told, with the end mark, of all machines it has."""
+        """Whether the operator still has to get the states of all its machines."""
         self._waiting: dict[str, asyncio.Future[Blob]] = {}
         self._instructed: dict[str, _Instructed] = {}
 
@@ -47,20 +47,20 @@ class OperatorSession:
         return not self.ended.done()
 
     def end(self, why: RefusedError) -> None:
-        """Let the stream end with a status; whoever waits for an answer is told at once. The first reason counts."""
+        """End the stream with a status, and fail the waiting requests. The first reason counts."""
         if not self.ended.done():
             self.ended.set_result(why)
         self.give_up_waiting(why.detail)
 
     def give_up_waiting(self, why: str) -> None:
-        """Tell whoever waits for an answer that none will come."""
+        """Fail the requests that wait for an answer."""
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():
                 answer.set_exception(SessionGoneError(why))
 
     def send(self, frame: bytes, supersedes: str = "") -> None:
-        """Queue a frame; never waits. A peer that does not read for too long loses its session."""
+        """Queue a frame without waiting. A peer whose outbox is full loses its session."""
         if not self.is_open:
             return
         try:
@@ -69,12 +69,12 @@ class OperatorSession:
             self.end(RefusedError(Code.RESOURCE_EXHAUSTED, str(error)))
 
     def send_node_state(self, machine: Machine) -> None:
-        """Queue the state of a machine; a newer one takes the place of an older one."""
+        """Queue the state of a machine; it replaces an older queued one."""
         frame = session_frames.node_state(machine, self.cluster)
         self.send(frame, session_frames.node_state_key(machine.id))
 
     async def request_blob(self, profile: Profile, machine_id: str, timeout_s: float) -> Blob:
-        """Ask for what a machine needs to join; `TimeoutError` or `SessionGoneError` when it does not come."""
+        """Request a machine's bootstrap blob; raises `TimeoutError` or `SessionGoneError` when it does not come."""
         if not self.is_open:
             raise SessionGoneError("the session ended")
         request_id = self._ids.request()
@@ -89,7 +89,7 @@ class OperatorSession:
             answer.cancel()
 
     def blob_arrived(self, blob: Blob) -> bool:
-        """Hand an answer to whoever waits for it; tell whether somebody did. Late and second ones are for nobody."""
+        """Pass an answer to its request; False for a late or second answer."""
         answer = self._waiting.pop(blob.request_id, None)
         if answer is None or answer.done():
             return False
@@ -97,7 +97,7 @@ class OperatorSession:
         return True
 
     def instruct(self, machine: Machine, grace_s: int, preemptor_priority: int) -> None:
-        """Ask for the node of a machine to be emptied; nothing waits for the acknowledgement."""
+        """Queue an instruction to drain the node of a machine; no caller waits for the acknowledgement."""
         now_s, instruction_id = monotonic_s(self._clock), self._ids.instruction()
         expired = [name for name, sent in self._instructed.items() if sent.forget_at_s <= now_s]
         for name in expired:
@@ -110,6 +110,6 @@ class OperatorSession:
         )
 
     def reclaim_started(self, ack: ReclaimStarted) -> float | None:
-        """How long the operator took to begin; None for an instruction that nobody remembers."""
+        """How long the operator took to begin; None for an unknown instruction."""
         sent = self._instructed.pop(ack.instruction_id, None)
         return None if sent is None else monotonic_s(self._clock) - sent.at_s

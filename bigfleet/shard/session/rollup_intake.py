@@ -1,6 +1,6 @@
-"""Takes roll-ups in: reads them, holds those that look like a lost cache, replaces the cluster's demand.
+"""Applies roll-ups: holds those that look like a lost cache, and replaces the cluster's demand with the others.
 
-Why: a roll-up replaces everything its cluster asked for, so it is taken whole or not at all.
+Why: a roll-up replaces everything its cluster asked for, so it is applied whole or not at all.
 Must never: let one cluster's bad roll-up touch another's demand, or wake a cycle for demand that did not change.
 Rules: shard 10.3 and 11; decision S25; ADR-0036, ADR-0046.
 """
@@ -15,13 +15,13 @@ from bigfleet.model.buckets import ALL_BUCKETS, label_of
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.needs_table import NeedsTable
 from bigfleet.shard.core.latency import FirstSeen
-from bigfleet.shard.core.rollup_guard import RollupGuard
+from bigfleet.shard.core.rollup_guard import RollupGuard, is_drop
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.wire.rollups import Rollup
 
 
 class RollupIntake:
-    """Demand on its way in."""
+    """The demand of all clusters, and the way it is replaced."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class RollupIntake:
         self._metrics, self._log, self._wake = metrics, log, wake
         self.needs = NeedsTable()
         self.reported: set[str] = set()
-        """Clusters that sent a roll-up that could be read, be it empty or held; never cleared in a process."""
+        """Clusters that sent a valid roll-up, even if empty or held; never cleared."""
         self._rows_by_bucket = Counter({label_of(bucket): 0 for bucket in ALL_BUCKETS})
 
     @property
@@ -46,7 +46,7 @@ class RollupIntake:
         return dict(self._rows_by_bucket)
 
     def refused(self, cluster: str, error: InvalidFieldError) -> None:
-        """A roll-up could not be read: the last good demand stays."""
+        """A roll-up was invalid: the last good demand stays."""
         self._metrics.rollup_rejected(cluster)
         self._log.error("rollup_rejected", cluster=cluster, problem=str(error))
 
@@ -66,7 +66,7 @@ class RollupIntake:
                 "rollup_held", cluster=cluster, rows=rows, accepted_rows=accepted_before, held=held
             )
             return
-        if held_before and rows * 10 < accepted_before:
+        if held_before and is_drop(rows, accepted_before):
             self._log.warning(
                 "rollup_drop_confirmed", cluster=cluster, rows=rows, accepted_rows=accepted_before
             )
@@ -77,5 +77,5 @@ class RollupIntake:
         if changed:
             self._rows_by_bucket.subtract(label_of(need.profile.interruption_bucket) for need in before)
             self._rows_by_bucket.update(label_of(need.profile.interruption_bucket) for need in rollup.needs)
-        if changed or first:  # a first, empty one opens the gate for releases
+        if changed or first:  # an empty first one allows releases
             self._wake()

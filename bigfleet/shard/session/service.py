@@ -1,8 +1,8 @@
-"""The service that operators dial: one stream per cluster, two lanes.
+"""The gRPC service that operators dial: one stream per cluster.
 
-Why: a roll-up may take long to read; a blob response must never wait behind one. So roll-ups have a lane of their own,
-one in work and one waiting, and all else is handled as it comes.
-Must never: let a frame of one session reach another cluster, or end the process for what a peer sent.
+Why: a large roll-up takes long to read, and a bootstrap blob must never wait behind one. So roll-ups have a lane of their
+own; every other frame is handled as it arrives.
+Must never: let a frame of one session reach another cluster, or end the process because of what a peer sent.
 Rules: shard 10.1 to 10.3 and 10.7; wire 4, 7 and 8.
 """
 
@@ -37,7 +37,7 @@ from bigfleet.wire.session_frames import (
 SHARD: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["Shard"])
 
 READ_ASIDE_BYTES: Final = 256 * 1024
-"""A roll-up larger than this is read in a thread; the event loop has others to serve."""
+"""A larger roll-up is read in a thread, to keep the event loop free."""
 
 Stream = ServerStream[bytes, OperatorFrame]
 
@@ -62,7 +62,7 @@ class SessionService:
         self._may_open = may_open
 
     def bound(self) -> BoundService:
-        """The service for a server; frames reach it opened, with roll-ups still encoded."""
+        """The service to be served; its frames are decoded, except for roll-ups."""
         return SHARD.bind(self).decoded_by("Session", read_operator_frame)
 
     async def session(self, stream: Stream, call: Call) -> None:
@@ -80,13 +80,11 @@ class SessionService:
             loop.create_task(self._sessions.resync(session), name=f"session {cluster} resync"),
         )
         try:
-            until: list[asyncio.Future[Any]] = [
-                *parts[:2],
-                session.ended,
-            ]  # Any: they end with different things
+            # Any: their results differ.
+            until: list[asyncio.Future[Any]] = [*parts[:2], session.ended]
             await asyncio.wait(until, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # First, so that nobody else begins to wait for an answer on it.
+            # First, so that no action begins to wait for an answer on it.
             self._sessions.remove(session)
             session.end(RefusedError(Code.UNAVAILABLE, "the session ended"))
             for part in (*parts, *lane.tasks):
@@ -95,7 +93,7 @@ class SessionService:
         self._raise_end(session, parts[:2])
 
     def _raise_end(self, session: OperatorSession, parts: "tuple[asyncio.Task[None], ...]") -> None:
-        """Log how the session ended; raise the status the peer is owed, if any."""
+        """Log how the session ended; raise the status for the peer, if any."""
         for part in parts:
             error = None if part.cancelled() else part.exception()
             if isinstance(error, RefusedError):
@@ -113,7 +111,7 @@ class SessionService:
             raise why
 
     async def _opening(self, stream: Stream, call: Call) -> str:
-        """The cluster that a stream is for, by its first frame and its certificate."""
+        """The cluster of a stream, from its first frame, checked against the certificate."""
         first = await stream.receive()
         if not isinstance(first, Hello) or not first.cluster:
             raise RefusedError(
@@ -164,7 +162,7 @@ async def _send(session: OperatorSession, stream: Stream) -> None:
 
 
 class _RollupLane:
-    """One roll-up in work, one waiting; a newer one takes the place of the waiting one, which then gets no answer."""
+    """Reads roll-ups one at a time; a newer one replaces the waiting one, which then gets no acknowledgement."""
 
     def __init__(
         self, session: OperatorSession, intake: RollupIntake, acknowledge: Callable[[str], bytes]
@@ -179,7 +177,7 @@ class _RollupLane:
         return () if self._working is None else (self._working,)
 
     def put(self, data: bytes) -> None:
-        """Take a roll-up in work, or let it wait."""
+        """Read a roll-up now, or queue it."""
         if self._working is not None and not self._working.done():
             self._waiting = data
         elif len(data) <= READ_ASIDE_BYTES:

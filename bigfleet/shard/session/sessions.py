@@ -1,6 +1,6 @@
-"""All operators that are connected: at most one session per cluster, and the way to each.
+"""The sessions of all connected operators, at most one per cluster.
 
-Must never: route a machine to a cluster that neither has it nor just had it.
+Must never: send a machine's state to a cluster that neither has the machine nor just had it.
 Rules: shard 9, 10.1 and 10.7; decisions S8 and S10.
 """
 
@@ -17,7 +17,7 @@ from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.session.operator_session import OperatorSession
 from bigfleet.wire import session_frames
 
-_SLICE = 200  # records told between two turns of the event loop
+_SLICE = 200  # node states queued between two turns of the event loop
 
 
 class Sessions:
@@ -32,19 +32,19 @@ class Sessions:
         log: FilteringBoundLogger,
         acknowledge: Callable[[str], bytes],
     ) -> None:
-        """`acknowledge` makes the frame that echoes a word with the shard's epoch and the coordinator's term."""
+        """`acknowledge` makes an acknowledgement that echoes a word, with the shard's epoch and the coordinator's term."""
         self._guarded, self._clock, self._metrics, self._log = guarded, clock, metrics, log
         self.acknowledge = acknowledge
         self._open: dict[str, OperatorSession] = {}
         self._left: set[str] = set()
         self.settled = False
-        """Whether the provider was listed in full once, so that silence about a machine means something."""
+        """Whether the provider was listed in full once, so that a missing machine is known to be missing."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def get(self, cluster: str) -> OperatorSession | None:
-        """The session of a cluster, if its operator is there."""
+        """The session of a cluster, if its operator is connected."""
         return self._open.get(cluster)
 
     @property
@@ -57,7 +57,7 @@ class Sessions:
         return left
 
     def install(self, session: OperatorSession) -> None:
-        """Make it the session of its cluster; one that was there ends."""
+        """Make it the session of its cluster, and end the previous one."""
         before = self._open.get(session.cluster)
         self._open[session.cluster] = session
         self._metrics.session("installed" if before is None else "replaced")
@@ -67,7 +67,7 @@ class Sessions:
             before.end(RefusedError(Code.ABORTED, "a newer session of this cluster took over"))
 
     def remove(self, session: OperatorSession) -> None:
-        """The stream ended; a newer session of the cluster stays."""
+        """Remove a session whose stream ended; a newer session of the cluster stays."""
         if self._open.get(session.cluster) is session:
             del self._open[session.cluster]
             self._left.add(session.cluster)
@@ -75,13 +75,13 @@ class Sessions:
             self._metrics.sessions.set(len(self._open))
 
     def send_node_state(self, machine: Machine, previous_cluster: str = "") -> None:
-        """Tell the operator whose machine it is, or was until now, how it stands; nobody is told of the others."""
+        """Queue a machine's state for the operator of its cluster or, if it has none, of the cluster it just left."""
         session = self._open.get(machine.cluster or previous_cluster)
         if session is not None:
             session.send_node_state(machine)
 
     async def resync(self, session: OperatorSession) -> None:
-        """Tell an operator of every machine it has, then that this was all; not before the first full listing."""
+        """Queue the states of all machines of an operator and an end mark; does nothing before the first full listing."""
         if not self.settled or not session.resync_due:
             return
         session.resync_due = False
@@ -98,13 +98,13 @@ class Sessions:
         session.send(self.acknowledge(session_frames.RESYNC_ECHO))
 
     async def resync_all(self) -> None:
-        """The first full listing was applied: those who connected before it are owed a resync."""
+        """Resync the operators that connected before the first full listing."""
         self.settled = True
         for session in list(self._open.values()):
             await self.resync(session)
 
     def give_up_waiting(self, why: str) -> None:
-        """Tell every action that waits for a blob that none will come."""
+        """Fail every request that waits for a blob."""
         for session in self._open.values():
             session.give_up_waiting(why)
 

@@ -342,7 +342,7 @@ def test_a_blob_error_rolls_back_holds_off_shows_as_shortfall_and_burns_no_machi
         assert world.shard.inventory.count_by_state()[S.IDLE] == 4
         view = world.shard.last_cycle()
         assert view is not None
-        assert [entry.error for entry in view.held_off.values()] == ["template broken"]
+        assert [entry.error for entry in view.bootstrap_backoffs.values()] == ["template broken"]
         assert view.shortfalls
         healthy = await world.operator("other")
         await healthy.demand(need("other", cpu=4))
@@ -352,7 +352,7 @@ def test_a_blob_error_rolls_back_holds_off_shows_as_shortfall_and_burns_no_machi
         await world.cycles(1)
         view = world.shard.last_cycle()
         assert view is not None
-        assert not view.held_off
+        assert not view.bootstrap_backoffs
 
     play(story, execute_concurrency=2)
 

@@ -1,7 +1,7 @@
-"""The last cycles in figures, and how needs that were short fared in each of them.
+"""The figures of the last cycles, and the needs that were short in each of them.
 
-Why: one cycle does not tell a trend: whether a need has just become short, or whether everything slows down.
-Must never: keep a cycle alive; figures and keys of short needs only, both bounded.
+Why: one cycle does not show a trend: whether a need has just become short, or whether cycles slow down.
+Must never: keep a cycle alive; it keeps figures and keys of short needs only, both bounded.
 Rules: dashboard 1, 6.1 (point 8) and 8.
 """
 
@@ -18,18 +18,18 @@ CYCLES_KEPT: Final = 720
 """Two hours of ten-second cycles."""
 HISTORY: Final = 100
 SHORT_KEPT: Final = 200_000
-"""Short needs remembered over all cycles, at about a hundred bytes each."""
+"""Short needs kept over all cycles, at about a hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
 class CycleSummary:
-    """One completed cycle."""
+    """The figures of one completed cycle."""
 
     number: int
     computed_at_ns: int
     facts: CycleFacts
     actions: Mapping[str, int]
-    """Decided, by kind, whether carried out or not."""
+    """Decided actions by kind, whether carried out or not."""
     machines: int
     needs: int
     needs_short: int
@@ -37,7 +37,7 @@ class CycleSummary:
 
 @dataclass(frozen=True, slots=True)
 class PastVerdict:
-    """How a need fared in one cycle; SATISFIED, or the reason why not."""
+    """The verdict on a need in one cycle: SATISFIED, or the reason why it was short."""
 
     cycle: int
     reason: str
@@ -50,8 +50,8 @@ class CycleLog:
         self._summaries: deque[CycleSummary] = deque(maxlen=CYCLES_KEPT)
         self._short: deque[tuple[int, Mapping[NeedRef, str]]] = deque(maxlen=HISTORY)
 
-    def note(self, view: CycleView) -> None:
-        """Take down a completed cycle."""
+    def add(self, view: CycleView) -> None:
+        """Add a completed cycle."""
         verdicts = view.decision.verdicts
         short: dict[NeedRef, str] = {}
         for place in short_places(verdicts):
@@ -74,25 +74,25 @@ class CycleLog:
             self._short.popleft()
 
     def summaries(self, after: int = 0, limit: int = 0) -> tuple[CycleSummary, ...]:
-        """Cycles later than a number, the oldest first; of more than the limit the latest."""
+        """The cycles after a number, oldest first; of more than the limit the latest."""
         found = [item for item in tuple(self._summaries) if item.number > after]
         return tuple(found[-limit:] if limit > 0 else found)
 
     def history(self, need: NeedRef) -> tuple[PastVerdict, ...]:
-        """How a need fared, the oldest cycle first, from the first cycle on in which it was short."""
-        told = [PastVerdict(cycle, short.get(need, "SATISFIED")) for cycle, short in tuple(self._short)]
-        first = next((place for place, item in enumerate(told) if item.reason != "SATISFIED"), len(told))
-        return tuple(told[first:])
+        """The verdicts on a need, oldest cycle first, beginning with the first cycle in which it was short."""
+        past = [PastVerdict(cycle, short.get(need, "SATISFIED")) for cycle, short in tuple(self._short)]
+        first = next((place for place, item in enumerate(past) if item.reason != "SATISFIED"), len(past))
+        return tuple(past[first:])
 
 
 def _figures_of(facts: CycleFacts) -> CycleFacts:
-    """Without the actions themselves, of which there can be thousands."""
+    """The facts without the actions, of which there can be thousands."""
     return CycleFacts(
         duration_s=facts.duration_s,
         phases_s=facts.phases_s,
         reconciled=facts.reconciled,
         capped=facts.capped,
         deferred=facts.deferred,
-        held_off=facts.held_off,
+        backed_off=facts.backed_off,
         suppressed=facts.suppressed,
     )

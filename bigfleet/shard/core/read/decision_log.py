@@ -1,8 +1,7 @@
-"""What became of the actions decided lately.
+"""The latest actions and their outcomes, for readers.
 
-Why: "what is it doing, and did it work" is the first question of whoever watches; the audit file answers it for good, this
-answers it at once and for a bounded time.
-Must never: grow beyond its bound, or be read by a decision.
+Why: the audit file keeps actions for good; this log answers at once, for a bounded time.
+Must never: grow beyond its bound, or influence a decision.
 Rules: dashboard 4.2 and 8, shard 23.
 """
 
@@ -12,15 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 KEPT: Final = 20_000
-"""A burst of 10,000 actions and what was before it; about 5 MB."""
+"""A burst of 10,000 actions and as many before it; about 5 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One action and its outcome, or why it was not carried out."""
+    """One action and its outcome, or the reason why it was not carried out."""
 
     sequence: int
-    """Counts the records of this process from 1."""
+    """The number of the record in this process, from 1."""
     at_ns: int
     cycle: int
     kind: str
@@ -33,7 +32,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecisionQuery:
-    """Which records; what is empty or zero asks for nothing."""
+    """A filter of records; empty and zero fields do not filter."""
 
     since_ns: int = 0
     after_sequence: int = 0
@@ -43,7 +42,7 @@ class DecisionQuery:
     cluster: str = ""
 
     def fits(self, record: DecisionRecord) -> bool:
-        """Whether a record is asked for; age and number are the caller's part."""
+        """Whether a record passes the filter; the caller checks its age and number."""
         return (
             (not self.kinds or record.kind in self.kinds)
             and (not self.outcomes or record.outcome in self.outcomes)
@@ -67,7 +66,7 @@ class DecisionLog:
         """The number of the newest record, 0 before the first."""
         return self._sequence
 
-    def note(
+    def add(
         self,
         *,
         at_ns: int,
@@ -79,7 +78,7 @@ class DecisionLog:
         grace_s: int,
         outcome: str,
     ) -> None:
-        """Take down one action that has ended, or was left undone."""
+        """Add one action that has ended, or was not carried out."""
         self._sequence += 1
         self._records.append(
             DecisionRecord(
@@ -96,9 +95,9 @@ class DecisionLog:
         )
 
     def newest_first(self, query: DecisionQuery) -> Iterator[DecisionRecord]:
-        """The records asked for; a copy is walked, so the log may grow meanwhile."""
+        """The records that pass a filter; iterates over a copy, so the log may grow meanwhile."""
         for record in reversed(tuple(self._records)):
             if record.at_ns < query.since_ns or record.sequence <= query.after_sequence:
-                return  # records stand in order of both
+                return  # records are in order of both
             if query.fits(record):
                 yield record

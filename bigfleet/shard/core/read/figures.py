@@ -1,7 +1,6 @@
-"""A cycle in figures: machines by state and capacity type with what they cost, and clusters with what they have.
+"""The figures of a cycle: machines and cost by state and capacity type, and by cluster.
 
-Why: the first thing anybody wants to see of a fleet is how many and how much.
-Must never: look at machines one by one; all of it is counted per shape, stamp and cluster.
+Must never: look at machines one by one; everything is counted per shape, assignment and cluster.
 Rules: dashboard 1 (points 2 and 4) and 8.
 """
 
@@ -21,19 +20,19 @@ _IN_USE = (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAIN
 
 @dataclass(frozen=True, slots=True)
 class MachineFigure:
-    """Machines of one state and capacity type."""
+    """The machines of one state and capacity type."""
 
     state: str
     capacity_type: str
     count: int
     price_per_hour: float
     exposure_per_hour: float
-    """What their loss would cost, weighed by how likely it is; what must not be lost is counted apart."""
+    """The expected cost of losing them; machines with an infinite penalty are counted in `pinned_at_risk`."""
     pinned_at_risk: int
 
 
 def machine_figures(snapshot: InventorySnapshot) -> tuple[MachineFigure, ...]:
-    """All combinations that occur, states in the order of a machine's life."""
+    """All combinations that occur, in the order of the lifecycle."""
     rows = snapshot.id_order
     columns = snapshot.columns
     numbers = range(len(snapshot.shapes))
@@ -82,19 +81,19 @@ def _figures(
 
 
 def _cents(dollars: float) -> float:
-    """Without the last digits, which depend on the order of adding up."""
+    """Rounded, since the last digits depend on the order of the sum."""
     return round(dollars, 6) if math.isfinite(dollars) else dollars
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFigure:
-    """One cluster as a cycle saw it."""
+    """The figures of one cluster."""
 
     cluster: str
     connected: bool
     reported: bool
     rollup_ns: int
-    """When its operator made the roll-up; 0 without rows."""
+    """When its operator made the roll-up; 0 if it has no rows."""
     rows: int
     machines: int
     price_per_hour: float = 0.0

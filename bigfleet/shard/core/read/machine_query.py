@@ -1,7 +1,7 @@
-"""Machines by filter, order and page, on the columns of a snapshot.
+"""Filters and sorts machines on the columns of a snapshot.
 
-Why: a fleet of half a million machines is looked at a few hundred rows at a time; who looks must not pay for the rest, and
-nobody may hold the event loop. Filters are judged once per shape, cluster or assignment, of which there are few.
+Why: a reader of half a million machines looks at a few hundred rows. Filters are evaluated once per shape, cluster or
+assignment, of which there are few.
 Must never: make a record of a machine that is not on the page.
 Rules: dashboard 4.2, 8 and 9 (at most 300 ms of computing at 500,000 machines).
 """
@@ -26,7 +26,7 @@ _LIFE = {state: place for place, state in enumerate(TRANSITIONS)}
 
 
 class MachineSort(Enum):
-    """By what rows are sorted; the id settles what is equal."""
+    """The column that rows are sorted by; equal rows are sorted by id."""
 
     ID = "id"
     PRICE = "price"
@@ -40,11 +40,11 @@ class MachineSort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MachineQuery:
-    """Which machines, in which order; what is empty asks for nothing."""
+    """A filter and a sort order; empty fields do not filter."""
 
     states: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
-    """Bound to, or on order for, one of them; the empty name means machines of nobody."""
+    """Machines bound to, or ordered for, one of them; the empty name means unbound machines."""
     instance_types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
     capacity_types: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def find(snapshot: InventorySnapshot, query: MachineQuery) -> Rows:
 
 
 def state_counts(snapshot: InventorySnapshot, rows: Rows) -> dict[str, int]:
-    """How many of some rows are in each state; states that do not occur are left out."""
+    """How many of the rows are in each state; states that do not occur are left out."""
     counts = np.bincount(snapshot.columns["state"][rows], minlength=len(MachineState))
     return {state.label: int(counts[state]) for state in TRANSITIONS if counts[state]}
 
@@ -82,7 +82,7 @@ def _known(table: dict[str, Any], label: str, field: str) -> Any:  # Any: states
     return found
 
 
-def _flags(count: int, values: "Any") -> Flags:  # Any: an iterable of truths
+def _flags(count: int, values: "Any") -> Flags:  # Any: an iterable of booleans
     return np.fromiter(values, dtype=np.bool_, count=count)
 
 
@@ -108,11 +108,11 @@ def _cluster_flags(snapshot: InventorySnapshot, rows: Rows, clusters: Sequence[s
     ordered = _flags(
         len(stamps), (bool(stamps[n].cluster) and stamps[n].cluster in wanted for n in range(len(stamps)))
     )
-    of_nobody = _flags(len(stamps), (not stamps[number].cluster for number in range(len(stamps))))
+    of_no_cluster = _flags(len(stamps), (not stamps[number].cluster for number in range(len(stamps))))
     binding, stamp = snapshot.columns["cluster"][rows], snapshot.columns["assignment"][rows]
     unbound: Flags = binding == 0
-    # A machine on order has no binding yet; it is its destination's and not nobody's.
-    flags: Flags = np.where(unbound, ordered[stamp] | (bound[0] & of_nobody[stamp]), bound[binding])
+    # A machine on order has no binding yet; it counts for its destination.
+    flags: Flags = np.where(unbound, ordered[stamp] | (bound[0] & of_no_cluster[stamp]), bound[binding])
     return flags
 
 
@@ -124,7 +124,7 @@ def _sorted(snapshot: InventorySnapshot, rows: Rows, query: MachineQuery) -> Row
 
 
 def _ranks(values: Sequence[Any]) -> NDArray[np.float64]:  # Any: texts or numbers, of one kind each
-    """For each value its place among the distinct ones."""
+    """The rank of each value among the distinct values."""
     places = {value: place for place, value in enumerate(sorted(set(values)))}
     return np.fromiter((places[value] for value in values), dtype=np.float64, count=len(values))
 
@@ -155,7 +155,7 @@ def _clusters(snapshot: InventorySnapshot, rows: Rows) -> NDArray[np.float64]:
 
 def _idle_since(snapshot: InventorySnapshot, rows: Rows) -> NDArray[np.float64]:
     since: NDArray[np.float64] = snapshot.columns["idle_since"][rows]
-    return since  # those that are not idle have none, and NumPy puts them last in either direction
+    return since  # NaN for machines that are not idle; NumPy sorts them last in either direction
 
 
 def _priorities(snapshot: InventorySnapshot, rows: Rows) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
-"""The needs of a cycle as inspection shows them: which rows, in which order, with which ages.
+"""The needs of a cycle as rows: filtered, in the order of the contract, with their ages.
 
-Why: the verdicts stand in the engine's order, in which folded needs come last; readers are promised another one. And of
-tens of thousands of needs a reader looks at a page, so a row is made when somebody looks at it.
-Must never: look at machines, or at anything a later cycle changes.
+Why: verdicts are in the engine's order, with folded needs last, while the contract promises readers another one. Of tens
+of thousands of needs a reader sees a page, so a row is made on access.
+Must never: look at machines, or at anything that a later cycle changes.
 Rules: wire 6.1 (row order), shard 19 (joins), dashboard 9 (what an answer may cost).
 """
 
@@ -26,7 +26,7 @@ _REASONS = tuple(reason for reason in Reason if reason is not Reason.SATISFIED)
 
 @dataclass(frozen=True, slots=True)
 class NeedRow:
-    """One need with what the ledgers say about it."""
+    """One need with its ages from the ledgers."""
 
     verdict: Verdict
     unresolved: Unresolved | None
@@ -35,7 +35,7 @@ class NeedRow:
 
 
 class NeedStatus(Enum):
-    """How a need fares, as a filter asks."""
+    """The status that a filter asks for."""
 
     ANY = "any"
     SHORT = "short"
@@ -45,20 +45,20 @@ class NeedStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NeedQuery:
-    """Which needs; what is empty asks for nothing."""
+    """A filter of needs; empty fields do not filter."""
 
     clusters: tuple[str, ...] = ()
     status: NeedStatus = NeedStatus.ANY
     reasons: tuple[str, ...] = ()
     text: str = ""
-    """Held by the fingerprint or by the gang."""
+    """Part of the fingerprint or of the gang's name."""
     grouped: bool = False
-    """Whether needs of one profile are to stand together, where the first of them stands."""
+    """Whether to put needs of one profile together, at the place of the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsFound:
-    """The needs that pass a filter, by their places among the rows of the cycle, and what can be counted of them."""
+    """The rows that pass a filter, and their counts."""
 
     rows: Sequence[int]
     short: int
@@ -69,32 +69,32 @@ class NeedsFound:
 
 @dataclass(frozen=True, slots=True)
 class NeedGroup:
-    """Needs of one profile that stand together among those that pass a filter."""
+    """The needs of one profile among those that pass a filter."""
 
     fingerprint: str
     first: int
-    """How many that pass stand before it."""
+    """How many passing needs come before it."""
     needs: int
     short: int
     before_first_short: int
-    """How many that pass stand before the first of it that is short; `first + needs` when none is."""
+    """How many passing needs come before its first short one; `first + needs` when none is short."""
 
 
 class _Order:
-    """The needs in the order of their rows. It holds for as long as the demand does."""
+    """The needs in row order; valid as long as the demand is the same."""
 
     def __init__(self, needs: Sequence[Need]) -> None:
         self.needs = needs
         keys = [_key(need) for need in needs]
         self.places: list[int] = sorted(range(len(needs)), key=keys.__getitem__)
         self.row_of: list[int] = [0] * len(needs)
-        """For every place in the list of needs its row."""
+        """The row of each place in the list of needs."""
         for row, place in enumerate(self.places):
             self.row_of[place] = row
 
     @cached_property
     def profile_rows(self) -> list[int]:
-        """For every row the first row of the same profile; a profile has one priority, so precedence holds between groups."""
+        """For every row the first row of the same profile; a profile has one priority, so groups keep precedence."""
         first: dict[str, int] = {}
         return [
             first.setdefault(self.needs[place].profile.fingerprint, row)
@@ -102,17 +102,16 @@ class _Order:
         ]
 
     def holds_for(self, needs: Sequence[Need]) -> bool:
-        """Whether these are the same needs; nearly always they are the same objects, too."""
+        """Whether these are the same needs; usually they are the same objects."""
         return len(needs) == len(self.needs) and all(
             one is other or one == other for one, other in zip(needs, self.needs, strict=True)
         )
 
 
 class Ordered:
-    """What holds for as long as nothing is decided anew: the needs, their order, and which of them are short.
+    """The row order of one decision, and which rows are short; reused while the decision is the same.
 
-    It is kept from one reader to the next and does not keep the decision: that is large, and to give it back takes a
-    tenth of a second, which is the cycle's that replaces it and not the next reader's.
+    It does not keep the decision alive: freeing one takes a tenth of a second, which a reader should not pay for.
     """
 
     def __init__(self, decision: Decision, before: "Ordered | None" = None) -> None:
@@ -126,10 +125,10 @@ class Ordered:
         self.short: list[int] = sorted(row_of[place] for place in short_places(verdicts))
         self.parked: list[int] = sorted(row_of[place] for place in parked_places(verdicts))
         self.reasons: Sequence[Reason] = [verdicts[places[row]].reason for row in self.short]
-        """Why the needs that are short are so, in their order."""
+        """The reasons of the short rows, in row order."""
 
     def is_of(self, decision: Decision) -> bool:
-        """Whether it was this one that was ordered."""
+        """Whether it was made from this decision."""
         return self._decision() is decision
 
 
@@ -139,10 +138,10 @@ def _key(need: Need) -> tuple[int, int, str, str, str]:
 
 
 class NeedRows:
-    """All rows of a cycle: by priority descending, arrival, cluster, fingerprint, group; each made when looked at."""
+    """All rows of a cycle: by priority descending, arrival, cluster, fingerprint, group; each made on access."""
 
     def __init__(self, view: CycleView, before: Ordered | None = None) -> None:
-        """`before` is of an earlier cycle; if nothing was decided anew since, it still holds."""
+        """`before` is of an earlier cycle, and reused if the decision is the same."""
         self.view: CycleView = view
         self.ordered: Ordered = (
             before if before is not None and before.is_of(view.decision) else Ordered(view.decision, before)
@@ -165,7 +164,7 @@ class NeedRows:
 
     @property
     def short(self) -> Sequence[int]:
-        """The rows of needs that are not covered, in order; no verdict is made for that."""
+        """The short rows, in order; makes no verdicts."""
         return self.ordered.short
 
     def find(self, query: NeedQuery) -> NeedsFound:
@@ -197,7 +196,7 @@ class NeedRows:
         return NeedsFound(rows, len(short), len(parked), before, by_reason)
 
     def groups(self, found: NeedsFound, first: int, last: int) -> list[NeedGroup]:
-        """The groups of which a page shows a need, each with all of its needs; `found` must have been grouped."""
+        """The groups with a need on the page, each with all of its needs; `found` must be grouped."""
         rows, profile_rows = found.rows, self.ordered.order.profile_rows
         short = frozenset(self.short)
         while 0 < first < len(rows) and profile_rows[rows[first - 1]] == profile_rows[rows[first]]:
@@ -221,7 +220,7 @@ class NeedRows:
         return groups
 
     def _of_status(self, query: NeedQuery) -> Sequence[int]:
-        # Whoever asks for a reason asks for needs that are short.
+        # Only short needs have a reason.
         if query.status is NeedStatus.SHORT or (query.reasons and query.status is NeedStatus.ANY):
             return self.short
         if query.status is NeedStatus.PARKED:

@@ -1,7 +1,7 @@
-"""What is to be said of a shard besides its last cycle, by those parts of its process that know.
+"""The status of a shard besides its last cycle, from the parts of its process that know it.
 
-Why: the way to the coordinator, counters and sessions are not part of a decision, so no view holds them; the insight
-service is handed them as values, and never sees who they came from.
+Why: coordinator client, counters and sessions are not part of a decision, so no view holds them. The insight service gets
+functions, and never sees where the values come from.
 Rules: dashboard 1 and 8.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLinkStatus:
-    """How the way to the coordinator is."""
+    """The status of the connection to the coordinator."""
 
     address: str
     last_answer_ns: int = 0
@@ -24,17 +24,17 @@ class CoordinatorLinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
-    """Asked anew for every answer; what nobody fills in is left out of it."""
+    """Functions that are called for every status answer; defaults are left out of it."""
 
     version: str = ""
     cycle_interval_s: float = 0.0
     actuation_paused: bool = False
-    """The kill switch, as opposed to a pause of the shard's own."""
+    """Paused by the kill switch, not by the shard itself."""
     coordinator: Callable[[], CoordinatorLinkStatus | None] = lambda: None
     last_reconcile_ns: Callable[[], int] = lambda: 0
     held_rollups: Callable[[str], int] = lambda _cluster: 0
-    """Roll-ups of a cluster that are held back in a row."""
+    """Roll-ups of a cluster held in a row."""
     is_pending: Callable[[str], bool] = lambda _machine_id: False
-    """Whether an action of a machine waits or is being carried out."""
+    """Whether an action of a machine is queued or in flight."""
     totals: Callable[[], Mapping[str, int]] = field(default=dict)
     """Counters by name, as `reclaims_capped`."""

@@ -62,7 +62,7 @@ def test_a_change_after_an_audited_action_is_the_actions_and_any_other_the_provi
         both = (machine("m-1", S.IDLE), machine("m-2", S.IDLE))
         world.shard.complete(Situation(0.0, both))
         await world.clock.sleep(1)
-        world.decisions.note(
+        world.decisions.add(
             at_ns=1,
             cycle=1,
             kind="Delete",
@@ -87,7 +87,7 @@ def test_a_defect_in_the_notes_is_logged_and_never_ends_the_shard(monkeypatch: p
 
     async def scenario() -> None:
         world = World()
-        monkeypatch.setattr(CycleLog, "note", broken)
+        monkeypatch.setattr(CycleLog, "add", broken)
         world.shard.complete(EMPTY)
         await world.clock.sleep(1)
         monkeypatch.undo()

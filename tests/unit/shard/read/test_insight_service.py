@@ -407,7 +407,7 @@ def test_decisions_are_filtered_by_the_shard() -> None:
     async def scenario() -> None:
         world = await World().start()
         for number in range(1, 500):
-            world.watching.decisions.note(
+            world.watching.decisions.add(
                 at_ns=number,
                 cycle=1,
                 kind="Bootstrap",
@@ -447,7 +447,7 @@ def test_a_need_is_explained_with_its_ages_back_off_and_history() -> None:
         async with world.watched():
             gang = GangRef("train", "llm-7", GANG.fingerprint)
             held = {("train", GANG.fingerprint): BootstrapBackoff("no template", 1_700_000_300.0)}
-            world.shard.complete(SITUATION, parked_ages={gang: 4}, held_off=held)
+            world.shard.complete(SITUATION, parked_ages={gang: 4}, bootstrap_backoffs=held)
             await asyncio.sleep(1)
         answer = await world.ask(calls.EXPLAIN_NEED, pb.ExplainNeedRequest(need="train/llm-7"))
         content = json.loads(answer.document)
@@ -512,7 +512,7 @@ def test_a_machine_is_explained_with_its_timeline_and_its_decisions() -> None:
     async def scenario() -> None:
         world = await World().start()
         world.shard.complete(SITUATION)
-        world.watching.decisions.note(
+        world.watching.decisions.add(
             at_ns=9,
             cycle=1,
             kind="Bootstrap",

@@ -19,7 +19,7 @@ SHORT = Situation(0.0, (), (NEED,))
 def test_a_cycle_is_kept_in_figures_without_its_actions() -> None:
     log = CycleLog()
     view = cycle_of(MET, facts=CycleFacts(duration_s=0.5, phases_s={"phase1": 0.1}, capped=3))
-    log.note(cycle_of(MET, facts=CycleFacts(duration_s=0.5, capped=3, dispatched=view.decision.actions)))
+    log.add(cycle_of(MET, facts=CycleFacts(duration_s=0.5, capped=3, dispatched=view.decision.actions)))
     (summary,) = log.summaries()
     assert (summary.number, summary.machines, summary.needs, summary.needs_short) == (1, 1, 1, 0)
     assert summary.actions == {ActionKind.BOOTSTRAP.value: 1}
@@ -29,7 +29,7 @@ def test_a_cycle_is_kept_in_figures_without_its_actions() -> None:
 def test_cycles_after_a_number_and_of_more_than_the_limit_the_latest() -> None:
     log = CycleLog()
     for number in range(1, 6):
-        log.note(cycle_of(MET, number))
+        log.add(cycle_of(MET, number))
     assert [item.number for item in log.summaries()] == [1, 2, 3, 4, 5]
     assert [item.number for item in log.summaries(after=3)] == [4, 5]
     assert [item.number for item in log.summaries(limit=2)] == [4, 5]
@@ -39,7 +39,7 @@ def test_cycles_after_a_number_and_of_more_than_the_limit_the_latest() -> None:
 def test_the_history_of_a_need_begins_when_it_was_first_short_and_shows_when_it_recovered() -> None:
     log = CycleLog()
     for number, situation in enumerate((MET, SHORT, SHORT, MET), start=1):
-        log.note(cycle_of(situation, number))
+        log.add(cycle_of(situation, number))
     assert log.history(KEY) == (
         PastVerdict(2, "NO_MATCHING_SUPPLY"),
         PastVerdict(3, "NO_MATCHING_SUPPLY"),
@@ -52,6 +52,6 @@ def test_nothing_grows_for_ever() -> None:
     log = CycleLog()
     view = cycle_of(SHORT)
     for _ in range(CYCLES_KEPT + 10):
-        log.note(view)
+        log.add(view)
     assert len(log.summaries()) == CYCLES_KEPT
     assert len(log.history(KEY)) == HISTORY

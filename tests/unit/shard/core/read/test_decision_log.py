@@ -5,7 +5,7 @@ from bigfleet.shard.core.read.decision_log import DecisionLog, DecisionQuery
 
 def noted(log: DecisionLog, count: int) -> DecisionLog:
     for number in range(1, count + 1):
-        log.note(
+        log.add(
             at_ns=number * 10,
             cycle=number,
             kind="Bootstrap" if number % 2 else "Reclaim",

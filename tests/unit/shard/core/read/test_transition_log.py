@@ -6,7 +6,7 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import HostRef, Machine
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.read.transition_log import FRESH_TOLD, PER_MACHINE, TransitionLog
+from bigfleet.shard.core.read.transition_log import FRESH_LOGGED, PER_MACHINE, TransitionLog
 from tests.support.builders import machine
 from tests.support.shard_views import cycle_of
 
@@ -21,7 +21,7 @@ class World:
     def look(self, *acted_on: str) -> None:
         self.cycle += 1
         view = cycle_of(Situation(0.0), self.cycle, snapshot=self.inventory.snapshot())
-        self.log.note(view, acted_on)
+        self.log.add(view, acted_on)
 
     def insert(self, machine: Machine) -> None:
         self.inventory.insert(machine, 0.0)
@@ -89,8 +89,8 @@ def test_after_ids_were_packed_anew_one_step_is_lost_and_none_is_wrong() -> None
 
 
 def test_a_first_listing_is_no_news() -> None:
-    world = World(machines_kept=10 * FRESH_TOLD)
-    for number in range(FRESH_TOLD + 1):
+    world = World(machines_kept=10 * FRESH_LOGGED)
+    for number in range(FRESH_LOGGED + 1):
         world.insert(machine(f"m-{number}"))
     world.look()
     assert world.told("m-0") == []
