@@ -31,8 +31,8 @@ from bigfleet.app.shard_command import ShardSettings
 from bigfleet.app.shard_serve import run_shard
 from bigfleet.cli.console import Console
 from bigfleet.cli.errors import UsageError
+from bigfleet.clustersim.fleet import SimulatedFleet, first_fleet, read_simulated_fleet
 from bigfleet.clustersim.session import SimulatedCluster
-from bigfleet.clustersim.world import World, first_fleet, read_simulated_fleet
 from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.errors import InvalidFieldError
@@ -63,7 +63,7 @@ def serve(settings: AllInOneSettings, console: Console) -> int:
         return asyncio.run(_serve(settings, console, world, Path(directory)))
 
 
-def _world(settings: AllInOneSettings) -> World:
+def _world(settings: AllInOneSettings) -> SimulatedFleet:
     if settings.scenario is None:
         return first_fleet()
     try:
@@ -74,7 +74,7 @@ def _world(settings: AllInOneSettings) -> World:
         raise UsageError(f"--scenario: {settings.scenario}: {error}") from None
 
 
-async def _serve(settings: AllInOneSettings, console: Console, world: World, directory: Path) -> int:
+async def _serve(settings: AllInOneSettings, console: Console, world: SimulatedFleet, directory: Path) -> int:
     proc = SystemProc()
     # What happens is told on standard output; the log is for what went wrong, unless somebody asks for more.
     level = "error" if settings.log_level == "info" else settings.log_level
@@ -99,7 +99,7 @@ class _Fleet:
         self,
         settings: AllInOneSettings,
         seams: Seams,
-        world: World,
+        world: SimulatedFleet,
         directory: Path,
         log: FilteringBoundLogger,
     ) -> None:
@@ -165,7 +165,7 @@ class _Fleet:
             net=self._seams.net,
             clock=self._seams.clock,
             stream=self._seams.rng.stream(f"cluster {name}"),
-            told=story.tell,
+            on_event=story.tell,
         )
 
     async def _shard(self, fake: FakeProvider) -> int:

@@ -1,7 +1,7 @@
-"""An operator's end of a session, for tests: says hello, sends demand, answers blobs, remembers every frame.
+"""The operator's end of a session: says hello, sends demand, answers blob requests, keeps every frame.
 
-Why: shards are tested against the contract, over any form of the network, without a cluster behind the operator.
-Must never: interpret more than the contract says; a test that wants an odd operator changes what it answers.
+Why: demos and tests need operators without a cluster, over any network.
+Must never: interpret more than the contract says.
 
     async with SessionPeer(net.dial("shard:7780"), "prod", clock) as operator:
         await operator.demand(need("prod", cpu=4))
@@ -30,23 +30,10 @@ BlobAnswer = Callable[[pb.BootstrapRequest], pb.BootstrapBlobResponse | None]
 
 
 def good_blob(request: pb.BootstrapRequest) -> pb.BootstrapBlobResponse:
-    """What an operator with a working template answers."""
+    """The answer of an operator with a working template."""
     return pb.BootstrapBlobResponse(
         request_id=request.request_id, user_data=b"join " + request.machine_id.encode()
     )
-
-
-def no_blob(_request: pb.BootstrapRequest) -> None:
-    """What an operator that hangs answers."""
-
-
-def blob_error(text: str) -> BlobAnswer:
-    """What an operator with a broken template answers."""
-
-    def answer(request: pb.BootstrapRequest) -> pb.BootstrapBlobResponse:
-        return pb.BootstrapBlobResponse(request_id=request.request_id, error=text)
-
-    return answer
 
 
 class SessionPeer:
@@ -61,7 +48,7 @@ class SessionPeer:
         answer: BlobAnswer = good_blob,
         reads: bool = True,
     ) -> None:
-        """With `reads` off it connects, and then never takes a frame off the stream."""
+        """Without `reads` it connects and never reads a frame."""
         self._channel, self.cluster, self._clock = channel, cluster, clock
         self.answer, self._reads = answer, reads
         self.acks: list[pb.Acknowledgement] = []
@@ -73,7 +60,7 @@ class SessionPeer:
         self.is_over = False
         self._stream: BidiStream[pb.OperatorMessage, pb.ShardMessage] | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
+        self._received = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -94,7 +81,7 @@ class SessionPeer:
             self._reader = asyncio.get_running_loop().create_task(self._read(self._stream))
 
     async def close(self) -> None:
-        """Break the session off."""
+        """Abort the session."""
         if self._stream is not None:
             self._stream.cancel()
         if self._reader is not None:
@@ -108,51 +95,51 @@ class SessionPeer:
         await self._stream.send(message)
 
     async def done_sending(self) -> None:
-        """Close this half of the session, as an operator that ends does."""
+        """Close this half of the session, as an operator that stops does."""
         if self._stream is not None:
             await self._stream.done_sending()
 
     async def demand(self, *needs: Need, at_ns: int = 1) -> None:
-        """Send a roll-up: this, and nothing else, is wanted."""
+        """Send a roll-up with exactly these needs."""
         rollup = rollup_to_proto(Rollup(self.cluster, at_ns, needs))
         await self.send(pb.OperatorMessage(rollup=rollup))
 
-    # What came
+    # Received frames
 
     def states(self, machine_id: str) -> list[MachineState]:
-        """Every state that was told of a machine, in order."""
+        """Every state received of a machine, in order."""
         return [MachineState(update.state) for update in self.updates if update.machine_id == machine_id]
 
     def last_state(self, machine_id: str) -> MachineState | None:
-        """The state last told of a machine."""
+        """The last state received of a machine."""
         return next(reversed(self.states(machine_id)), None)
 
     def in_state(self, state: MachineState) -> list[str]:
-        """The machines last told to be in a state, by id."""
+        """The machines whose last received state is this one, by id."""
         last = {update.machine_id: update.state for update in self.updates}
-        return sorted(machine_id for machine_id, told in last.items() if told == int(state))
+        return sorted(machine_id for machine_id, number in last.items() if number == int(state))
 
     def echoes(self) -> list[str]:
         """The echoes of all acknowledgements."""
         return [ack.echo for ack in self.acks]
 
     async def until(self, fact: Callable[[], bool], within_s: float = 120.0) -> None:
-        """Wait until something is true; looked at after each frame, and when the session ends."""
+        """Wait until something is true; checked after each frame and at the end of the session."""
         async with timeout(self._clock, within_s):
             while not fact():
-                self._news.clear()
-                await self._news.wait()
+                self._received.clear()
+                await self._received.wait()
 
     async def _read(self, stream: BidiStream[pb.OperatorMessage, pb.ShardMessage]) -> None:
         try:
             while (message := await stream.receive()) is not None:
                 await self._take(message)
-                self._news.set()
+                self._received.set()
         except RpcError as error:
             self.ended = error
         finally:
             self.is_over = True
-            self._news.set()
+            self._received.set()
 
     async def _take(self, message: pb.ShardMessage) -> None:
         match message.WhichOneof("payload"):
@@ -174,5 +161,5 @@ class SessionPeer:
                 self.hints.append(message.available_capacity)
 
     async def _reply(self, message: pb.OperatorMessage) -> None:
-        with suppress(RpcError):  # the stream has ended meanwhile, which the reader learns too
+        with suppress(RpcError):  # the stream has ended; the reader sees that too
             await self.send(message)

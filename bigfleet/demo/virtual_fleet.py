@@ -1,16 +1,15 @@
 """A shard, a fake provider and operators on virtual time and an in-memory network.
 
-Why: every behaviour of a shard that does not need real sockets is tested here, in milliseconds, and twice alike.
-Must never: reach into the shard to make something happen; a test does what a peer, a disk or a clock can do.
+Why: demos and tests run the production shard in milliseconds, and every run is the same.
+Must never: change the shard from inside; it does only what a peer, a disk or a clock can do.
 
-    async with VirtualFleet((pool(count=3),)) as world:
-        operator = await world.operator("prod")
+    async with VirtualFleet((pool(count=3),)) as fleet:
+        operator = await fleet.operator("prod")
         await operator.demand(need("prod", cpu=4))
         await operator.until(lambda: operator.in_state(MachineState.CONFIGURED) == ["m-0"])
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,11 +19,11 @@ from typing import Any, Self
 
 from prometheus_client import CollectorRegistry
 
-from bigfleet.aio.clock import NANOSECONDS, timeout
+from bigfleet.aio.clock import NANOSECONDS, Clock, timeout
+from bigfleet.aio.host import Host
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, Server
 from bigfleet.demo.session_peer import BlobAnswer, SessionPeer, good_blob
-from bigfleet.model.machine import Machine, MachineState
 from bigfleet.obs.audit import AuditFile
 from bigfleet.obs.logs import build_logger
 from bigfleet.obs.metric import Component
@@ -46,41 +45,38 @@ AUDIT = "/audit.log"
 _POLL_S = 0.25
 
 
-class ShardRun:
-    """One life of a shard process: what a kill takes away."""
+def _wall(clock: Clock) -> datetime:
+    return datetime.fromtimestamp(clock.wall_ns() / NANOSECONDS, UTC)
 
-    def __init__(self, world: "VirtualFleet") -> None:
+
+class ShardRun:
+    """One run of the shard process: everything that a kill takes away."""
+
+    def __init__(self, fleet: "VirtualFleet") -> None:
         self.process: VirtualProcess = virtual_process(
-            f"{SHARD_HOST}-{world.lives}", image=world.image, **world.process_options
+            f"{SHARD_HOST}-{fleet.restarts}", image=fleet.image, **fleet.process_options
         )
+        clock, disk = self.process.clock, self.process.disk
         self.registry = CollectorRegistry()
         self.log = StringIO()
-        self.data: DataDirectory = open_data_directory(self.process.disk, "/data")
-        self.net = world.network.host(SHARD_HOST, Identity.shard(world.options.shard_id))
-        seams = replace_host(self.process, world, self.net)
+        self.data: DataDirectory = open_data_directory(disk, "/data")
+        self.net = fleet.network.host(SHARD_HOST, Identity.shard(fleet.options.shard_id))
+        seams = self.process.seams(self.net)
         self.client = ProviderClient(
             self.net.dial(
                 f"{FAKE_HOST}:{FAKE_PORT}", DialOptions(max_message_bytes=PROVIDER_MAX_MESSAGE_BYTES)
             ),
-            shard_id=world.options.shard_id,
+            shard_id=fleet.options.shard_id,
             epoch=self.data.epoch,
         )
-        logger = build_logger(
-            level="debug",
-            form="json",
-            stream=self.log,
-            now=lambda: datetime.fromtimestamp(self.process.clock.wall_ns() / NANOSECONDS, UTC),
-        )
         self.shard = Shard(
-            world.options,
-            seams,
+            fleet.options,
+            seams if fleet.host is None else replace(seams, host=fleet.host),
             provider=self.client,
             epoch=self.data.epoch,
             metrics=Metrics(Component.SHARD, self.registry, version="test", commit="test"),
-            log=logger,
-            audit=AuditFile(self.process.disk, AUDIT, now_ns=self.process.clock.wall_ns)
-            if world.audited
-            else None,
+            log=build_logger(level="debug", form="json", stream=self.log, now=lambda: _wall(clock)),
+            audit=AuditFile(disk, AUDIT, now_ns=clock.wall_ns) if fleet.audited else None,
         )
         self.server: Server | None = None
         self.task: asyncio.Task[None] | None = None
@@ -100,16 +96,8 @@ class ShardRun:
         self.data.close()
 
 
-def replace_host(
-    process: VirtualProcess, world: "VirtualFleet", net: Any
-) -> Any:  # Any: seams of either form
-    """The seams of the process, with the world's host where it has one."""
-    seams = process.seams(net)
-    return seams if world.host is None else replace(seams, host=world.host)
-
-
 class VirtualFleet:
-    """Everything around one shard."""
+    """One shard, its provider, and the operators that connect to it."""
 
     def __init__(
         self,
@@ -118,38 +106,32 @@ class VirtualFleet:
         *,
         secured: bool = False,
         audited: bool = False,
-        host: Any = None,  # Any: a stand-in for the host seam
+        host: Host | None = None,
         process_options: Mapping[str, Any] | None = None,
-        **options: Any,  # Any: whatever ShardOptions takes
+        **options: Any,  # Any: the fields of ShardOptions
     ) -> None:
         self.network = Network(secured=secured)
         self.options = ShardOptions(**{"provider_address": f"{FAKE_HOST}:{FAKE_PORT}", **options})
         self.image, self.audited, self.host = DiskImage(), audited, host
         self.process_options = dict(process_options or {})
-        self.lives = 0
-        self._fake_process = virtual_process(FAKE_HOST)
-        quiet = build_logger(
-            level="error",
-            form="json",
-            stream=StringIO(),
-            now=lambda: datetime.fromtimestamp(self.clock.wall_ns() / NANOSECONDS, UTC),
-        )
+        self.restarts = 0
+        process = virtual_process(FAKE_HOST)
+        self.clock = clock = process.clock
         self.fake = FakeProvider(
             fake or FakeOptions(),
             lambda: slots_of(pools),
-            clock=self._fake_process.clock,
-            ids=self._fake_process.ids,
+            clock=clock,
+            ids=process.ids,
             net=self.network.host(FAKE_HOST),
-            log=quiet,
+            log=build_logger(level="error", form="json", stream=StringIO(), now=lambda: _wall(clock)),
         )
-        self.clock = self._fake_process.clock
-        self.life: ShardRun = ShardRun(self)
+        self.run = ShardRun(self)
         self._peers: list[SessionPeer] = []
 
     async def __aenter__(self) -> Self:
         await self.fake.start()
         await self.fake.listen(f":{FAKE_PORT}")
-        await self.life.start()
+        await self.run.start()
         return self
 
     async def __aexit__(
@@ -157,12 +139,12 @@ class VirtualFleet:
     ) -> None:
         for peer in self._peers:
             await peer.close()
-        await self.life.end(0)
+        await self.run.end(0)
         await self.fake.stop(0)
 
     @property
     def shard(self) -> Shard:
-        return self.life.shard
+        return self.run.shard
 
     async def operator(
         self, cluster: str = "prod", *, answer: BlobAnswer = good_blob, reads: bool = True, host: str = ""
@@ -178,50 +160,18 @@ class VirtualFleet:
         return peer
 
     async def kill(self) -> None:
-        """End the shard as a power cut would: no call leaves it any more, what it knew is gone."""
+        """End the shard as a power cut would: no further call leaves it, and its memory is lost."""
         self.network.crash(SHARD_HOST)
         self.network.partition([SHARD_HOST], [FAKE_HOST])
-        await self.life.end(0)
+        await self.run.end(0)
         self.network.heal()
 
     async def restart(self) -> None:
         """Kill the shard and start it again on its disk."""
         await self.kill()
-        self.lives += 1
-        self.life = ShardRun(self)
-        await self.life.start()
-
-    # Facts
-
-    def machine(self, machine_id: str) -> Machine:
-        """What the shard believes of a machine."""
-        return self.shard.inventory.get(machine_id)
-
-    def state(self, machine_id: str) -> MachineState | None:
-        """The state the shard believes a machine to be in."""
-        return self.shard.inventory.state_of(machine_id)
-
-    def real(self, machine_id: str) -> MachineState:
-        """The state a machine really is in."""
-        found = self.fake.kit.machine(machine_id)
-        if found is None:
-            raise LookupError(f"the fake has no machine {machine_id}")
-        return found.state
-
-    def metric(self, name: str, **labels: str) -> float:
-        """The value of one series of the shard."""
-        family = self.life.registry.restricted_registry([name])  # asking all of them is slow
-        samples = (sample for metric in family.collect() for sample in metric.samples)
-        return next((each.value for each in samples if (each.name, each.labels) == (name, labels)), 0.0)
-
-    def lines(self, event: str = "") -> list[dict[str, Any]]:
-        """The log lines of this life, of one event or all."""
-        found = [json.loads(line) for line in self.life.log.getvalue().splitlines()]
-        return [line for line in found if event in ("", line["event"])]
-
-    def audit(self) -> list[dict[str, Any]]:
-        """The audit records."""
-        return [json.loads(line) for line in self.life.process.disk.read(AUDIT).decode().splitlines()]
+        self.restarts += 1
+        self.run = ShardRun(self)
+        await self.run.start()
 
     async def until(self, fact: Callable[[], bool], within_s: float = 300.0) -> None:
         """Let virtual time pass until something is true."""
@@ -230,10 +180,6 @@ class VirtualFleet:
                 await self.clock.sleep(_POLL_S)
 
     async def cycles(self, count: int = 1) -> None:
-        """Let so many further cycles end."""
+        """Wait until this many further cycles have ended."""
         wanted = self.shard.loop.number + count
         await self.until(lambda: (view := self.shard.last_cycle()) is not None and view.number >= wanted)
-
-    async def pass_time(self, seconds: float) -> None:
-        """Let virtual time go by."""
-        await self.clock.sleep(seconds)

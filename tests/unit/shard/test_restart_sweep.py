@@ -15,13 +15,14 @@ import pytest
 
 from bigfleet.aio.rng import SeededRng
 from bigfleet.demo.session_peer import SessionPeer
-from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST, VirtualFleet
+from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST
 from bigfleet.model.machine import MachineState
 from bigfleet.model.situation import IdleHolds
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual, virtual_loop
 from tests.support.builders import need
 from tests.support.fake_provider import pool
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 PROVIDERS = {"synchronous": FakeOptions(sync=True), "asynchronous": FakeOptions()}
@@ -34,7 +35,7 @@ HOLDS = IdleHolds(on_demand_s=20.0)
 class Sweep:
     """Counts turns of the event loop with an action under way, and cuts the shard off at one of them."""
 
-    def __init__(self, world: VirtualFleet, at: int) -> None:
+    def __init__(self, world: ObservedFleet, at: int) -> None:
         self._world, self._at = world, at
         self.points = 0
         self.cut = asyncio.Event()
@@ -42,7 +43,7 @@ class Sweep:
         turn: Callable[[], None] = loop._run_once
 
         def counted() -> None:
-            if not self.cut.is_set() and world.life.shard.dispatcher.in_flight:
+            if not self.cut.is_set() and world.run.shard.dispatcher.in_flight:
                 self.points += 1
                 if self.points == at:
                     # From here on nothing leaves the process and nothing reaches it, as when it is killed.
@@ -54,7 +55,7 @@ class Sweep:
         loop._run_once = counted  # type: ignore[method-assign]  # the one place that sees every turn
 
 
-async def walk(world: VirtualFleet, operator: SessionPeer) -> None:
+async def walk(world: ObservedFleet, operator: SessionPeer) -> None:
     """Two machines for prod, one of them bought; then the bought one is given back and released."""
     await operator.demand(need(cpu=8))
     await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 2, within_s=600)
@@ -64,13 +65,13 @@ async def walk(world: VirtualFleet, operator: SessionPeer) -> None:
     await world.until(lambda: not world.shard.dispatcher.in_flight)
 
 
-def bound_for_real(world: VirtualFleet) -> set[str]:
+def bound_for_real(world: ObservedFleet) -> set[str]:
     return {machine.id for machine in world.fake.machines() if machine.cluster == "prod"}
 
 
 async def killed_at(point: int, fake: FakeOptions) -> int:
     """One run that is killed at a point; returns how many points it saw."""
-    async with VirtualFleet((pool("m", 2), pool("idle", 1, state=S.IDLE)), fake, holds=HOLDS) as world:
+    async with ObservedFleet((pool("m", 2), pool("idle", 1, state=S.IDLE)), fake, holds=HOLDS) as world:
         sweep = Sweep(world, point)
         operator = await world.operator()
         walking = asyncio.ensure_future(walk(world, operator))

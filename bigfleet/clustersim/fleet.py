@@ -1,6 +1,6 @@
-"""A whole small world in one file: pools of machines, and clusters with their demand.
+"""Reads files of simulated demand: one cluster, or a whole fleet of machine pools and clusters.
 
-Must never: take a file in part; a flaw in one cluster refuses it whole, by path.
+Must never: accept part of a file; an error in one cluster refuses the file, by path.
 Rules: packaging 1.6 (`--scenario`), 1.10.
 """
 
@@ -21,15 +21,20 @@ FIRST_FLEET: Final = "first-fleet.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Machines and clusters."""
+class SimulatedFleet:
+    """Pools of machines, and the demand of each cluster."""
 
     pools: tuple[Pool, ...]
     clusters: Mapping[str, SimulatedDemand]
 
 
-def read_simulated_fleet(text: bytes) -> World:
-    """Return the world of a file, or refuse it by path."""
+def demand_of(text: bytes, cluster: str) -> SimulatedDemand:
+    """Return the demand of a YAML or JSON file for one cluster, or refuse it by path."""
+    return read_demand(parse_text(text), cluster)
+
+
+def read_simulated_fleet(text: bytes) -> SimulatedFleet:
+    """Return the fleet of a YAML or JSON file, or refuse it by path."""
     fields = Fields(parse_text(text), FORM)
     pools, _ = fields.items("pools", POOL, pool_of)
     clusters: dict[str, SimulatedDemand] = {}
@@ -38,9 +43,9 @@ def read_simulated_fleet(text: bytes) -> World:
             clusters[cluster] = read_demand(raw, cluster)
         except InvalidFieldError as error:
             raise from_model(error).under(f"clusters.{cluster}") from None
-    return World(tuple(pools), clusters)
+    return SimulatedFleet(tuple(pools), clusters)
 
 
-def first_fleet() -> World:
-    """Return the world that `bigfleet all-in-one` starts with."""
+def first_fleet() -> SimulatedFleet:
+    """Return the fleet that `bigfleet all-in-one` starts with."""
     return read_simulated_fleet((files("bigfleet.clustersim") / "worlds" / FIRST_FLEET).read_bytes())

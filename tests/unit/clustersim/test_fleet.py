@@ -2,7 +2,7 @@
 
 import pytest
 
-from bigfleet.clustersim.world import first_fleet, read_simulated_fleet
+from bigfleet.clustersim.fleet import first_fleet, read_simulated_fleet
 from bigfleet.document.errors import DocumentError
 
 
