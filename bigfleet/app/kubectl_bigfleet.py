@@ -7,19 +7,19 @@ Rules: decision O5, packaging 1.2.
 from collections.abc import Sequence
 
 from bigfleet.app.process import run_program
-from bigfleet.cli.tree import Program, Row
+from bigfleet.cli.framework.tree import Program, Row
 
 PROGRAM = Program(
     name="kubectl bigfleet",
     summary="kubectl bigfleet shows what pods of a cluster ask for, what is on its way, and why a pod waits.",
     rows=(
-        Row("needs", "list what pods ask for, equal demand in one row", "bigfleet.cli.kubectl_needs:NEEDS"),
+        Row("needs", "list what pods ask for, equal demand in one row", "bigfleet.cli.kubectl.needs:NEEDS"),
         Row(
             "upcoming",
             "list the machines that come into this cluster or leave it",
-            "bigfleet.cli.kubectl_upcoming:UPCOMING",
+            "bigfleet.cli.kubectl.upcoming:UPCOMING",
         ),
-        Row("why", "tell what is happening for one pod", "bigfleet.cli.kubectl_why:WHY"),
+        Row("why", "tell what is happening for one pod", "bigfleet.cli.kubectl.why:WHY"),
     ),
     examples=(
         "kubectl bigfleet needs -A",

@@ -7,21 +7,28 @@ Rules: packaging 1.3, decisions S18 and S20.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from typing import Any, Final, NoReturn
 
+from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.proc import Proc
-from bigfleet.cli.console import Console
-from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.cli.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.verbs.version import build_commit
 from bigfleet.model.errors import BigFleetError
+from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag
+from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.transport.tls import TlsFiles, TlsStore
+from bigfleet.transport.address import ListenAddress
+from bigfleet.transport.http import Reasons, serve_http
+from bigfleet.transport.tls import TlsStore
+from bigfleet.version import __version__
 
 Part = Coroutine[Any, Any, object]
 OnStop = Callable[[], Awaitable[None]]
@@ -90,6 +97,28 @@ def logs_of(
     )
 
 
+def process_metrics(component: Component, console: Console) -> Metrics:
+    """Return the metrics of a process, with the version and commit of its build."""
+    commit = build_commit(console.environ)
+    return Metrics(component, CollectorRegistry(), version=__version__, commit=commit)
+
+
+async def serve_metrics(
+    stack: AsyncExitStack,
+    address: ListenAddress | None,
+    metrics: Metrics,
+    not_ready: Reasons,
+    remarks: Reasons = tuple,
+) -> int:
+    """Serve metrics and probes until the stack closes; return the port, 0 when there is no address."""
+    text = metrics_text(metrics.registry)
+    http = await serve_http("0" if address is None else str(address), text, not_ready, remarks=remarks)
+    if http is None:
+        return 0
+    stack.push_async_callback(http.stop)
+    return http.port
+
+
 class FlagError(BigFleetError):
     """What a flag names cannot be had."""
 
@@ -105,10 +134,7 @@ def naming(flag: str) -> Iterator[None]:
 
 def tls_store(settings: TlsFlags, log: FilteringBoundLogger) -> TlsStore | None:
     """Return the certificates that the flags name, None for plaintext."""
-    if settings.tls_cert is None or settings.tls_key is None or settings.tls_ca is None:
-        return None
-    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
-    return TlsStore(files, lambda problem: log.error("tls_problem", problem=problem))
+    return settings.tls_store(lambda problem: log.error("tls_problem", problem=problem))
 
 
 async def show_certificate(store: TlsStore, metrics: Metrics, clock: Clock, role: str) -> NoReturn:

@@ -1,6 +1,6 @@
 """The real surroundings of a program: arguments, streams, environment and clock of this process.
 
-Must never: be imported by a test that wants surroundings of its own; those call `bigfleet.cli.dispatch`.
+Must never: be imported by a test that wants surroundings of its own; those call `bigfleet.cli.framework.dispatch`.
 """
 
 import io
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
-from bigfleet.cli.tree import Program
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.cli.framework.tree import Program
 
 
 def whole_writes(stream: TextIO) -> TextIO:
@@ -39,3 +39,10 @@ def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
         stdin=sys.stdin.buffer,
     )
     return dispatch(console, sys.argv[1:] if argv is None else argv)
+
+
+def run_single_command(program: Program, argv: Sequence[str] | None = None) -> int:
+    """Run a program that has one command, whose name the caller may leave out."""
+    (row,) = program.rows
+    given = list(sys.argv[1:] if argv is None else argv)
+    return run_program(program, given if given[:1] == [row.name] else [row.name, *given])

@@ -6,7 +6,7 @@ Rules: packaging 1.2, providers 1.11.
 
 from pydantic import Field
 
-from bigfleet.cli.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
 
 
 class ProviderFlags(ProcessFlags, TlsFlags):

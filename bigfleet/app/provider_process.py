@@ -10,22 +10,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
-from bigfleet.app.parts import logs_of, run_parts, tls_store
+from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
-from bigfleet.cli.console import Console
-from bigfleet.cli.version import COMMIT_VARIABLE
-from bigfleet.obs.exposition import metrics_text
+from bigfleet.cli.framework.console import Console
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
-from bigfleet.transport.http import serve_http
-from bigfleet.version import __version__
 
 
 @dataclass(slots=True)
@@ -61,15 +56,11 @@ async def provider_process(
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
-            registry = CollectorRegistry()
-            commit = console.environ.get(COMMIT_VARIABLE) or "unknown"
-            metrics = Metrics(Component.PROVIDER, registry, version=__version__, commit=commit)
+            metrics = process_metrics(Component.PROVIDER, console)
             process = ProviderProcess(
                 proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
             )
-            address = "0" if metrics_addr is None else str(metrics_addr)
-            http = await serve_http(address, metrics_text(registry), lambda: process.not_ready)
-            if http is not None:
-                stack.push_async_callback(http.stop)
-                process.metrics_port = http.port
+            process.metrics_port = await serve_metrics(
+                stack, metrics_addr, metrics, lambda: process.not_ready
+            )
             yield process

@@ -7,10 +7,10 @@ Rules: shard 16; wire 3 and 7; decisions S3, S14, S28.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from bigfleet.aio.net import Channel, Code, NotConnectedError, RpcError
-from bigfleet.aio.service import ServiceSpec, UnaryMethod
+from bigfleet.aio.service import UnaryMethod
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.provider.errors import (
@@ -23,21 +23,20 @@ from bigfleet.provider.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
+from bigfleet.provider.methods import (
+    CONFIGURE,
+    CREATE,
+    DELETE,
+    DRAIN,
+    ENCODED_LIST,
+    GET,
+    MutatingRequest,
+)
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import machine_from_proto
 
 CALL_TIMEOUT_S: Final = 30.0
 LIST_TIMEOUT_S: Final = 120.0
-
-PROVIDER: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["CapacityProvider"])
-_CREATE: Final = PROVIDER.unary("Create", pb.CreateRequest, pb.TransitionAck)
-_CONFIGURE: Final = PROVIDER.unary("Configure", pb.ConfigureRequest, pb.TransitionAck)
-_DRAIN: Final = PROVIDER.unary("Drain", pb.DrainRequest, pb.TransitionAck)
-_DELETE: Final = PROVIDER.unary("Delete", pb.DeleteRequest, pb.TransitionAck)
-_GET: Final = PROVIDER.unary("Get", pb.MachineRef, pb.Machine)
-_LIST: Final = PROVIDER.unary("List", pb.ListFilter, pb.MachineList).decoded_by(bytes)
-
-Request = TypeVar("Request", pb.CreateRequest, pb.ConfigureRequest, pb.DrainRequest, pb.DeleteRequest)
 
 _MEANINGS: Final[Mapping[Code, type[ProviderError]]] = {
     Code.NOT_FOUND: NoSuchMachineError,
@@ -61,7 +60,7 @@ class ProviderClient:
     async def create(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
         """Ask for a Speculative machine to be made; the record as it stood when the provider accepted."""
         request = pb.CreateRequest(machine_id=machine_id)
-        return await self._mutate("Create", _CREATE, request, timeout_s)
+        return await self._mutate("Create", CREATE, request, timeout_s)
 
     async def configure(
         self,
@@ -76,22 +75,22 @@ class ProviderClient:
         request = pb.ConfigureRequest(
             machine_id=machine_id, cluster_id=cluster, bootstrap_blob=blob, shard_metadata=metadata
         )
-        return await self._mutate("Configure", _CONFIGURE, request, timeout_s)
+        return await self._mutate("Configure", CONFIGURE, request, timeout_s)
 
     async def drain(self, machine_id: str, grace_s: int, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
         """Ask for a Configured machine to be emptied and to leave its cluster."""
         request = pb.DrainRequest(machine_id=machine_id, grace_period_seconds=grace_s)
-        return await self._mutate("Drain", _DRAIN, request, timeout_s)
+        return await self._mutate("Drain", DRAIN, request, timeout_s)
 
     async def delete(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
         """Ask for an Idle machine to be given back."""
         request = pb.DeleteRequest(machine_id=machine_id)
-        return await self._mutate("Delete", _DELETE, request, timeout_s)
+        return await self._mutate("Delete", DELETE, request, timeout_s)
 
     async def get(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
         """Read one record."""
         try:
-            reply = await self._channel.unary(_GET, pb.MachineRef(id=machine_id), timeout_s=timeout_s)
+            reply = await self._channel.unary(GET, pb.MachineRef(id=machine_id), timeout_s=timeout_s)
         except RpcError as error:
             raise _meant("Get", machine_id, error) from error
         return _record("Get", machine_id, reply.message)
@@ -104,7 +103,7 @@ class ProviderClient:
             states=[pb.MachineState.ValueType(int(state)) for state in states], since_revision=since
         )
         try:
-            reply = await self._channel.unary(_LIST, request, timeout_s=timeout_s)
+            reply = await self._channel.unary(ENCODED_LIST, request, timeout_s=timeout_s)
         except RpcError as error:
             if error.code is Code.RESOURCE_EXHAUSTED:
                 raise ListTooLargeError.told(error.detail) from error
@@ -118,8 +117,8 @@ class ProviderClient:
     async def _mutate(
         self,
         call: str,
-        method: UnaryMethod[Request, pb.TransitionAck],
-        request: Request,
+        method: UnaryMethod[MutatingRequest, pb.TransitionAck],
+        request: MutatingRequest,
         timeout_s: float,
     ) -> Machine:
         self._sequence += 1

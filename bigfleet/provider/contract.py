@@ -20,7 +20,7 @@ CALLS: Final = ("Create", "Configure", "Drain", "Delete", "Get", "List")
 """The six calls; the first four change something and carry a fencing token."""
 
 
-class Kind(StrEnum):
+class OperationKind(StrEnum):
     """What a mutating call sets going; with the machine it is the key of idempotency (decision P2)."""
 
     CREATE = "create"
@@ -44,10 +44,10 @@ class Edge:
 
 
 EDGES: Final = {
-    Kind.CREATE: Edge(S.SPECULATIVE, S.CREATING, S.IDLE),
-    Kind.CONFIGURE: Edge(S.IDLE, S.CONFIGURING, S.CONFIGURED),
-    Kind.DRAIN: Edge(S.CONFIGURED, S.DRAINING, S.IDLE),
-    Kind.DELETE: Edge(S.IDLE, S.DELETING, S.SPECULATIVE),
+    OperationKind.CREATE: Edge(S.SPECULATIVE, S.CREATING, S.IDLE),
+    OperationKind.CONFIGURE: Edge(S.IDLE, S.CONFIGURING, S.CONFIGURED),
+    OperationKind.DRAIN: Edge(S.CONFIGURED, S.DRAINING, S.IDLE),
+    OperationKind.DELETE: Edge(S.IDLE, S.DELETING, S.SPECULATIVE),
 }
 KIND_OF_TRANSITIONAL: Final = {edge.during: kind for kind, edge in EDGES.items()}
 

@@ -16,9 +16,9 @@ Optional abilities are methods with the names of `Deletes`, `KnowsReadiness`, `R
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.model.machine import CapacityType, MachineState, Shape
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.kit.admin import AdminSocket
-from bigfleet.provider.kit.audit import AuditFile
+from bigfleet.provider.kit.audit import RepairAuditFile
 from bigfleet.provider.kit.backend import (
     Backend,
     BackendError,
@@ -26,51 +26,51 @@ from bigfleet.provider.kit.backend import (
     KnowsReadiness,
     NotOffered,
     Op,
-    Outcome,
     Permanent,
+    ResumeOutcome,
     Resumes,
     StockOut,
     Transient,
     Watches,
 )
 from bigfleet.provider.kit.core.transitions import Lost, Priced
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits, Timeouts, minutes
 from bigfleet.provider.kit.refresh import InvalidInventoryError, Refreshed
-from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.kit.store import StateStore, Volatile
 from bigfleet.providerkit.logs import json_logs
 from bigfleet.transport.tls import TlsFiles
 
 __all__ = [
     "AdminSocket",
-    "AuditFile",
     "Backend",
     "BackendError",
     "CapacityType",
+    "CreatedHost",
     "Deletes",
-    "Host",
+    "DescribedMachine",
     "InvalidInventoryError",
     "Journal",
-    "Kind",
     "KnowsReadiness",
     "Limits",
     "Lost",
-    "Machine",
+    "MachineRecord",
     "MachineState",
     "NotOffered",
     "Op",
-    "Outcome",
+    "OperationKind",
     "Permanent",
     "Priced",
     "ProviderKit",
     "Refreshed",
+    "RepairAuditFile",
+    "ResumeOutcome",
     "Resumes",
     "Shape",
-    "Slot",
+    "StateStore",
     "StockOut",
-    "Store",
     "SystemClock",
     "Timeouts",
     "TlsFiles",

@@ -10,9 +10,9 @@
 Rules: providers 4.3.
 """
 
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.testing import (
+from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.providerkit.scripted import (
     BackendCall,
     MemoryStore,
     ReadyBackend,
@@ -26,12 +26,12 @@ from bigfleet.testing.net.network import Network
 
 __all__ = [
     "BackendCall",
+    "FencingToken",
     "MemoryStore",
     "Network",
-    "ProviderClient",
+    "RawProviderClient",
     "ReadyBackend",
     "ScriptedBackend",
-    "Token",
     "VirtualClock",
     "VirtualProvider",
     "WatchingBackend",

@@ -26,11 +26,11 @@ from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.kit.backend import Backend
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.kit import ProviderKit
-from bigfleet.provider.kit.store import Store
-from bigfleet.provider.kit.testing import MemoryStore
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.provider.kit.store import StateStore
+from bigfleet.providerkit.scripted import MemoryStore
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
 
@@ -46,14 +46,14 @@ class VirtualProvider:
         self,
         backend: Backend,
         *,
-        store: Store | None = None,
+        store: StateStore | None = None,
         process: VirtualProcess | None = None,
         identity: Identity | None = None,
         **options: Any,  # Any: whatever ProviderKit takes
     ) -> None:
         self.backend = backend
         self.process = process or virtual_process("provider")
-        self.store: Store = store or MemoryStore()
+        self.store: StateStore = store or MemoryStore()
         self._options = options
         self._network = Network(secured=identity is not None)
         self._net = self._network.host(HOST, Identity.shard(HOST))
@@ -74,28 +74,28 @@ class VirtualProvider:
     ) -> None:
         await self.kit.stop(0)
 
-    async def restart(self, store: Store | None = None) -> None:
+    async def restart(self, store: StateStore | None = None) -> None:
         """End the provider in good order and start another one on the same store, or on the one given."""
         await self.kit.stop(0)
         self.store = store or self.store
         self.kit = self._kit()
         await self.__aenter__()
 
-    def another_client(self) -> ProviderClient:
+    def another_client(self) -> RawProviderClient:
         """Return a client with a connection of its own."""
-        return ProviderClient(self.another_channel())
+        return RawProviderClient(self.another_channel())
 
     def another_channel(self) -> Channel:
         """Return a bare connection, for calls that no client would make."""
         return self._caller.dial(f"{HOST}:{PORT}")
 
-    async def settled(self, *machine_ids: str) -> list[Machine]:
+    async def settled(self, *machine_ids: str) -> list[MachineRecord]:
         """Wait, in virtual time, until none of the machines is on its way, and return them."""
         while any(self.machine(machine_id).state in KIND_OF_TRANSITIONAL for machine_id in machine_ids):
             await self.process.clock.sleep(_POLL_S)
         return [self.machine(machine_id) for machine_id in machine_ids]
 
-    def machine(self, machine_id: str) -> Machine:
+    def machine(self, machine_id: str) -> MachineRecord:
         """Return a record that must be there."""
         found = self.kit.machine(machine_id)
         if found is None:

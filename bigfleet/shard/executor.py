@@ -17,7 +17,7 @@ from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import IllegalTransitionError, UnknownMachineError
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.provider.client import ProviderClient
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.errors import (
     BadAnswerError,
     FencedError,
@@ -187,7 +187,11 @@ class Executor:
             return await self._request_blob(run, effect)
         if isinstance(effect, CallProvider):
             await run.permit.acquire()
-            while effect.kind is Kind.CONFIGURE and self._blob_expired(run) and run.pending.need is not None:
+            while (
+                effect.kind is OperationKind.CONFIGURE
+                and self._blob_expired(run)
+                and run.pending.need is not None
+            ):
                 if isinstance(await self._request_blob(run, RequestBlob(run.pending.need)), BlobFailed):
                     # The provider was not called, so this ends like a call that was never sent.
                     return CallNeverSent()
@@ -261,25 +265,25 @@ class Executor:
         except ProviderError as error:
             return self._refused(error)
         self._count_fencing(fenced=False)
-        if call.kind is Kind.DRAIN:
+        if call.kind is OperationKind.DRAIN:
             self._metrics.drain.observe(self._now_s() - began_s)
-        elif call.kind is Kind.DELETE:
+        elif call.kind is OperationKind.DELETE:
             self._metrics.idle_releases.inc()
         return CallAcked(record)
 
     async def _send(self, run: _Run, call: CallProvider, left_s: float) -> Machine:
         machine, provider = call.machine, self._provider
         match call.kind:
-            case Kind.CREATE:
+            case OperationKind.CREATE:
                 return await provider.create(machine.id, timeout_s=left_s)
-            case Kind.CONFIGURE:
+            case OperationKind.CONFIGURE:
                 metadata = assignment_to_metadata(machine.assigned, self._options.shard_id)
                 return await provider.configure(
                     machine.id, machine.cluster, run.blob, metadata, timeout_s=left_s
                 )
-            case Kind.DRAIN:
+            case OperationKind.DRAIN:
                 return await provider.drain(machine.id, run.pending.action.grace_s or 0, timeout_s=left_s)
-            case Kind.DELETE:
+            case OperationKind.DELETE:
                 return await provider.delete(machine.id, timeout_s=left_s)
 
     def _refused(self, error: ProviderError) -> CallRefused:

@@ -14,14 +14,14 @@ from datetime import timedelta
 
 from bigfleet.providerkit import (
     CapacityType,
-    Host,
+    CreatedHost,
+    DescribedMachine,
     Journal,
     Limits,
-    Machine,
+    MachineRecord,
     Op,
     Permanent,
     ProviderKit,
-    Slot,
     StockOut,
     Transient,
     Volatile,
@@ -63,10 +63,10 @@ class InMemoryBackend:
     def __init__(self, cloud: PretendCloud) -> None:
         self._cloud = cloud
 
-    async def describe(self) -> AsyncIterator[Slot]:
+    async def describe(self) -> AsyncIterator[DescribedMachine]:
         for number in range(QUOTA):
             large = number < 2
-            yield Slot.of(
+            yield DescribedMachine.of(
                 f"demo/{number:03}",
                 instance_type="large-16" if large else "small-4",
                 zone=ZONES[number % len(ZONES)],
@@ -76,22 +76,22 @@ class InMemoryBackend:
                 labels={"demo/generation": "7"},
             )
 
-    async def create(self, machine: Machine, op: Op) -> Host:
-        return Host(await self._cloud.run_instance(op.id))
+    async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
+        return CreatedHost(await self._cloud.run_instance(op.id))
 
-    async def configure(self, machine: Machine, cluster: str, blob: bytes, op: Op) -> None:
+    async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
         if not machine.host:
             raise Permanent("there is no host to configure")
         op.log.info("joining", cluster=cluster, blob_bytes=len(blob))  # its length, never itself
         await self._cloud.run_command(machine.host, cluster)
 
-    async def node_ready(self, machine: Machine, cluster: str, op: Op) -> bool:
+    async def node_ready(self, machine: MachineRecord, cluster: str, op: Op) -> bool:
         return self._cloud.joined.get(machine.host) == cluster
 
-    async def drain(self, machine: Machine, grace: timedelta, op: Op) -> None:
+    async def drain(self, machine: MachineRecord, grace: timedelta, op: Op) -> None:
         self._cloud.joined.pop(machine.host, None)
 
-    async def delete(self, machine: Machine, op: Op) -> None:
+    async def delete(self, machine: MachineRecord, op: Op) -> None:
         self._cloud.running.discard(machine.host)
 
 

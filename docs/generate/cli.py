@@ -5,10 +5,10 @@ from bigfleet.app.bigfleetctl import PROGRAM as BIGFLEETCTL
 from bigfleet.app.kubectl_bigfleet import PROGRAM as KUBECTL_BIGFLEET
 from bigfleet.app.operator import PROGRAM as OPERATOR
 from bigfleet.app.unschedulable_pod_controller import PROGRAM as POD_CONTROLLER
-from bigfleet.cli.help import spelling, usage
-from bigfleet.cli.options import Option
-from bigfleet.cli.surface import Entry, entries
-from bigfleet.cli.tree import Program
+from bigfleet.cli.framework.help import spelling, usage
+from bigfleet.cli.framework.options import Option
+from bigfleet.cli.framework.surface import Entry, entries
+from bigfleet.cli.framework.tree import Program
 from docs.generate.markdown import code, codes, plain, table
 from docs.generate.markdown import page as markdown_page
 

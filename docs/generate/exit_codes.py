@@ -1,6 +1,6 @@
 """The exit-code page, from the enumeration that the commands return."""
 
-from bigfleet.cli.exit_codes import ExitCode
+from bigfleet.cli.framework.exit_codes import ExitCode
 from docs.generate.markdown import code, table
 from docs.generate.markdown import page as markdown_page
 

@@ -1,8 +1,8 @@
 """The settings page: variables and config keys of every command, and how the four sources are ordered."""
 
-from bigfleet.cli.settings import KEPT_VARIABLES
-from bigfleet.cli.surface import Entry, entries
-from bigfleet.cli.version import COMMIT_VARIABLE
+from bigfleet.cli.framework.settings import KEPT_VARIABLES
+from bigfleet.cli.framework.surface import Entry, entries
+from bigfleet.cli.verbs.version import COMMIT_VARIABLE
 from docs.generate.cli import PROGRAMS
 from docs.generate.markdown import code, codes, plain, table
 from docs.generate.markdown import page as markdown_page

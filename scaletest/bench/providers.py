@@ -23,7 +23,8 @@ from urllib.request import Request, urlopen
 from bigfleet.aio.net import Channel, Code, DialOptions, RpcError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import STATES
-from bigfleet.provider.kit.client import LIST, ProviderClient
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.provider.methods import LIST
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
@@ -181,7 +182,7 @@ async def paced(call: Callable[[str], Awaitable[object]], ids: list[str], per_se
     return {"calls": len(ids), "per_second": round(len(ids) / (time.perf_counter() - start_s), 1), **told}
 
 
-async def deltas(program: Program, client: ProviderClient, slots: list[str], figures: Figures) -> None:
+async def deltas(program: Program, client: RawProviderClient, slots: list[str], figures: Figures) -> None:
     """Change a thousand machines and ask for what changed, again and again."""
     before = (await client.list(at_most=1)).revision
     await asyncio.gather(*map(client.create, slots))
@@ -207,7 +208,7 @@ async def measure(machines: int) -> Figures:
             figures: Figures = {"start": {"wall_s": time.perf_counter() - begin_s, "cpu_s": program.cpu_s}}
             figures["resident_mb"] = program.memory_mb("VmRSS")
             channel = GrpcNet().dial(program.target, DialOptions(max_message_bytes=RAISED_LIMIT))
-            client = ProviderClient(channel, CALL_S)
+            client = RawProviderClient(channel, CALL_S)
             await listings(program, channel, figures)
             free = [
                 machine.id for machine in (await client.list([S.SPECULATIVE], at_most=3 * CHANGED)).machines

@@ -11,7 +11,7 @@ from bigfleet.model.machine import CapacityType, MachineState, Shape
 from bigfleet.model.need import Need
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Requirement
 from bigfleet.model.resources import Resources
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.shard.core.lifecycle import assignment_of
 from bigfleet.wire.metadata import assignment_to_metadata
 
@@ -76,7 +76,7 @@ def demand(number: int, size: FleetSize, extra: int = 0) -> tuple[Need, ...]:
     )
 
 
-def slots(size: FleetSize) -> Iterator[Slot]:
+def slots(size: FleetSize) -> Iterator[DescribedMachine]:
     """Every machine."""
     metadata = [FrozenMap(assignment_to_metadata(assignment_of(Need("", each)), SHARD)) for each in PROFILES]
     for number in range(size.clusters):
@@ -84,7 +84,7 @@ def slots(size: FleetSize) -> Iterator[Slot]:
         for row in range(ROWS):
             for place in range(size.per_row):
                 machine_id = f"{cluster}-{row}-{place}"
-                yield Slot(
+                yield DescribedMachine(
                     machine_id,
                     _SHAPES[row],
                     f"host/{machine_id}",
@@ -93,5 +93,7 @@ def slots(size: FleetSize) -> Iterator[Slot]:
                     metadata[row],
                 )
     for place in range(size.free):
-        yield Slot(f"idle-{place}", _SHAPES[place % ROWS], f"host/idle-{place}", MachineState.IDLE)
-        yield Slot(f"slot-{place}", _SHAPES[place % ROWS])
+        yield DescribedMachine(
+            f"idle-{place}", _SHAPES[place % ROWS], f"host/idle-{place}", MachineState.IDLE
+        )
+        yield DescribedMachine(f"slot-{place}", _SHAPES[place % ROWS])

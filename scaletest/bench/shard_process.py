@@ -22,8 +22,8 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.shard_build import listening_shard
-from bigfleet.app.shard_command import ShardSettings
+from bigfleet.app.shard.build import listening_shard
+from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.turns import quick_turns
 from bigfleet.obs.logs import build_logger
 from bigfleet.obs.metric import Component

@@ -67,7 +67,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "provider/hook/processes.py": Adapter(
         (Rule.PROCESS, Rule.DISK), "runs hooks: pipes, process groups, signals"
     ),
-    "app/hook_provider_serve.py": Adapter(
+    "app/hook_provider/serve.py": Adapter(
         (Rule.PROCESS, Rule.DISK), "SIGHUP, and a private directory for blobs"
     ),
     "provider/conformance/system.py": Adapter(
@@ -83,27 +83,29 @@ ADAPTERS: Mapping[str, Adapter] = {
     "testing/net/calls.py": Adapter((Rule.CLOCK,), "the virtual network"),
     "testing/net/links.py": Adapter((Rule.CLOCK,), "the virtual network"),
     "clustersim/fleet.py": Adapter((Rule.DISK,), "reads the fleet file of the package"),
-    "app/dashboard_beside.py": Adapter(
+    "app/dashboard/beside.py": Adapter(
         (Rule.PROCESS,), "starts the dashboard of --dashboard-addr as a process"
     ),
     "dashboard/assets.py": Adapter((Rule.DISK,), "reads the files that the package brought along"),
     "dashboard/service.py": Adapter((Rule.NETWORK,), "listens for browsers"),
     "dashboard/what_if.py": Adapter((Rule.PROCESS,), "runs what-if in a process of its own, under limits"),
     "dashboard/what_if_process.py": Adapter((Rule.DISK,), "lowers its own priority"),
-    "cli/dispatch.py": Adapter((Rule.DISK,), "points standard output at nothing after a broken pipe"),
+    "cli/framework/dispatch.py": Adapter(
+        (Rule.DISK,), "points standard output at nothing after a broken pipe"
+    ),
     "bench/memory.py": Adapter((Rule.DISK,), "reads the resident size of the process from the kernel"),
     "bench/meter.py": Adapter((Rule.CLOCK,), "measures CPU and wall time of real work"),
-    "cli/bench.py": Adapter((Rule.DISK,), "reads and writes the figures that its arguments name"),
-    "cli/doctor_probes.py": Adapter(
+    "cli/verbs/bench.py": Adapter((Rule.DISK,), "reads and writes the figures that its arguments name"),
+    "cli/verbs/doctor/probes.py": Adapter(
         (Rule.CLOCK, Rule.NETWORK), "asks names, ports and handshakes from where it runs"
     ),
-    "cli/documents.py": Adapter((Rule.DISK,), "reads the documents that arguments name"),
-    "cli/load.py": Adapter((Rule.DISK,), "reads the file of --config, before there is any seam"),
-    "app/coordinator_serve.py": Adapter(
+    "cli/verbs/documents.py": Adapter((Rule.DISK,), "reads the documents that arguments name"),
+    "cli/framework/load.py": Adapter((Rule.DISK,), "reads the file of --config, before there is any seam"),
+    "app/coordinator/serve.py": Adapter(
         (Rule.THREADS,), "the lock between the tables' readers and the thread of the log"
     ),
-    "app/all_in_one_serve.py": Adapter((Rule.DISK,), "a temporary directory, unless one was given"),
-    "app/dashboard_serve.py": Adapter((Rule.NETWORK,), "the certificate of its own listener"),
+    "app/all_in_one/serve.py": Adapter((Rule.DISK,), "a temporary directory, unless one was given"),
+    "app/dashboard/serve.py": Adapter((Rule.NETWORK,), "the certificate of its own listener"),
     "app/process.py": Adapter((Rule.CLOCK, Rule.PROCESS), "the surroundings of a real program"),
 }
 

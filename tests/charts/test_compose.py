@@ -19,7 +19,7 @@ from jsonschema_rs import validator_for
 
 from bigfleet.app.bigfleet import PROGRAM as BIGFLEET
 from bigfleet.app.fake_provider import PROGRAM as FAKE_PROVIDER
-from bigfleet.cli.surface import entries
+from bigfleet.cli.framework.surface import entries
 from tests.support.control_plane.errors import BinaryMissingError
 from tests.support.control_plane.tools import find_compose_schema
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from bigfleet.app.coordinator_command import COORDINATOR
-from bigfleet.app.dashboard_command import DASHBOARD
-from bigfleet.app.operator_command import RUN as OPERATOR_COMMAND
-from bigfleet.app.shard_command import SHARD
-from bigfleet.app.unschedulable_pod_controller_command import RUN as POD_CONTROLLER_COMMAND
-from bigfleet.cli.doctor import DOCTOR
-from bigfleet.cli.options import options_of
-from bigfleet.cli.settings import Flags
+from bigfleet.app.coordinator.command import COORDINATOR
+from bigfleet.app.dashboard.command import DASHBOARD
+from bigfleet.app.operator.command import RUN as OPERATOR_COMMAND
+from bigfleet.app.shard.command import SHARD
+from bigfleet.app.unschedulable_pod_controller.command import RUN as POD_CONTROLLER_COMMAND
+from bigfleet.cli.framework.options import options_of
+from bigfleet.cli.framework.settings import Flags
+from bigfleet.cli.verbs.doctor.command import DOCTOR
 from charts.generate.files import CHARTS as MADE
 from charts.generate.value import Value
 from tests.charts.rendering import (

@@ -52,6 +52,11 @@ def pages() -> list[Path]:
     return sorted([*found, ROOT / "README.md"])
 
 
+def text_of(page: Path) -> str:
+    """Return what a page says exists: all of it, but for a last section of rules that are not built yet."""
+    return page.read_text(encoding="utf-8").partition("{#not-built-yet}")[0]
+
+
 def name_of(page: Path) -> str:
     return page.relative_to(DOCS).as_posix() if page.is_relative_to(DOCS) else page.name
 

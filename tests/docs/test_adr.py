@@ -46,15 +46,16 @@ def test_a_record_has_all_its_parts(path: Path) -> None:
         assert body.strip(), f"{section} is empty"
 
 
-def test_the_index_has_one_row_per_page_with_its_title_and_status() -> None:
+def test_the_index_has_one_row_per_page_with_title_status_and_decision_ids() -> None:
     rows = re.findall(
-        r"^\| \[(\w+)\]\(([^)]+)\) \| (.+) \| (.+) \|$",
+        r"^\| \[(\w+)\]\(([^)]+)\) \| (.+?) \| (.+?) \| (.*?) ?\|$",
         (ADR / "index.md").read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-    assert sorted(name for _, name, _, _ in rows) == [path.name for path in PAGES]
-    for number, name, title, status in rows:
+    assert sorted(name for _, name, *_ in rows) == [path.name for path in PAGES]
+    for number, name, title, status, decides in rows:
         text = (ADR / name).read_text(encoding="utf-8")
         assert text.startswith(f"# {number}. {title}\n")
         assert f"- Status: {status}\n" in text
+        assert not decides or f"- Decides: {decides}\n" in text
     assert [number for number, *_ in rows] == sorted(number for number, *_ in rows)

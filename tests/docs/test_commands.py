@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
-from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.cli.tree import Program
-from tests.docs.shell_blocks import DOCS, ROOT, Shown, commands, name_of, pages
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.tree import Program
+from tests.docs.shell_blocks import DOCS, ROOT, Shown, commands, name_of, pages, text_of
 
 PROGRAMS: dict[str, Program] = {
     program.name: program
@@ -67,14 +67,14 @@ OUTSIDE = {
 }
 NOT_RUN = {
     "reference/cli.md": "one-line examples of the generated reference: read by their programs below, run by the tests of each verb",
-    "benchmarks.md": "takes minutes; tests/unit/cli/test_bench.py runs the verbs on the smallest fleet",
+    "benchmarks.md": "takes minutes; tests/unit/cli/verbs/test_bench.py runs the verbs on the smallest fleet",
     "conformance.md": "needs a provider that the reader has started; tests/integration/provider runs the kit over every profile",
     "coordinator.md": "three replicas of a StatefulSet by their names in a cluster; tests/integration/coordinator runs three processes",
     "dashboard.md": "its servers are started by the test of the played pages; one needs a coordinator by its name",
     "fake-provider.md": "its servers are started by the test of the played pages",
     "getting-started.md": "asks a shard of the reader's own",
     "install.md": "asks a deployment of the reader's own; tests/e2e/charts/test_installed.py asks one",
-    "kubectl-plugin.md": "needs a cluster and a shard; tests/unit/cli/test_kubectl_story.py tells the same story",
+    "kubectl-plugin.md": "needs a cluster and a shard; tests/unit/cli/kubectl/test_story.py tells the same story",
     "operator.md": "needs a cluster; tests/e2e/operator runs it against a real API server",
     "pod-controller.md": "needs a cluster; tests/e2e/podcontroller runs it against a real API server",
     "shard.md": "one server is started by the test of the played pages; the other needs a provider by its name",
@@ -124,7 +124,7 @@ def test_a_make_target_that_a_page_names_exists() -> None:
         re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
     for page in pages():
-        for target in re.findall(r"`make ([a-z][a-z0-9-]*)", page.read_text(encoding="utf-8")):
+        for target in re.findall(r"`make ([a-z][a-z0-9-]*)", text_of(page)):
             assert target in targets, f"{name_of(page)}: make {target}"
 
 

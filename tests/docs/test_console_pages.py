@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.document.edits import KINDS, read_edits
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

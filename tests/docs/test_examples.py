@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
-from bigfleet.cli.tree import Program, Row
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.cli.framework.tree import Program, Row
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 

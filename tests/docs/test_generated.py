@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bigfleet.app import bigfleet, bigfleetctl
-from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.cli.surface import entries
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.surface import entries
 from bigfleet.model.machine import TRANSITIONS
 from bigfleet.obs.catalogue import CATALOGUE
 from docs.generate import machine_states, pages

@@ -15,6 +15,8 @@ FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+OWN_ID = re.compile(r"\{#([\w.-]+)\}$")
+MARK = re.compile(r'<a id="([\w.-]+)"></a>')
 
 
 def links(path: Path) -> list[str]:
@@ -23,9 +25,13 @@ def links(path: Path) -> list[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """Return the anchors of a page, made of its headings as the site makes them."""
-    found: set[str] = set()
-    for heading in HEADING.findall(FENCE.sub("", path.read_text(encoding="utf-8"))):
+    """Return the anchors of a page: ids written down, and those that the site makes of other headings."""
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    found = set(MARK.findall(text))
+    for heading in HEADING.findall(text):
+        if own := OWN_ID.search(heading):
+            found.add(own[1])
+            continue
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
         slug = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())
         numbered = slug

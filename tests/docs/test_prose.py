@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bigfleet.cli.surface import entries
+from bigfleet.cli.framework.surface import entries
 from bigfleet.obs.catalogue import CATALOGUE
-from tests.docs.shell_blocks import DOCS, name_of, pages
+from tests.docs.shell_blocks import DOCS, name_of, pages, text_of
 
 METRIC = re.compile(r"`(bigfleet_[a-z0-9_]+)")
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z0-9-]+)")
@@ -56,6 +56,9 @@ OTHERS = {
     "kubectl and kind": {
         *("context", "field-selector", "name", "dry-run", "namespace"),
         *("since", "previous", "raw", "as", "no-headers", "from-file"),
+    },
+    "parts of the test control plane": {
+        *("emulated-version", "kube-api-burst", "kube-api-qps", "permit-port-sharing", "unsafe-no-fsync"),
     },
     "tools of this repository": {"check", "dirty", "out", "only", "json", "proto_path", "tag"},
     "examples of the pages": {"flag", "bool", "port", "who", "seed-count", "cluster", "x"},
@@ -105,7 +108,7 @@ RUNBOOKS = sorted(
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_metric_that_a_page_names_is_in_the_catalogue(page: Path) -> None:
     names = {metric.name for metric in CATALOGUE}
-    text = page.read_text("utf-8")
+    text = text_of(page)
     for found in METRIC.findall(text):
         bare = re.sub(r"_(bucket|count|sum)$", "", found)
         is_family = found.endswith("_") and any(name.startswith(found) for name in names)
@@ -115,7 +118,7 @@ def test_every_metric_that_a_page_names_is_in_the_catalogue(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_flag_that_a_page_names_exists(page: Path) -> None:
     known = FLAGS.union(*OTHERS.values())
-    strange = sorted({flag for flag in FLAG.findall(page.read_text("utf-8")) if flag not in known})
+    strange = sorted({flag for flag in FLAG.findall(text_of(page)) if flag not in known})
     assert strange == []
 
 

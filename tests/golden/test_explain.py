@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.document.snapshot import write_situation
 from bigfleet.engine.cycle import decide_situation
 from tests.support.engine.world import EngineWorld

@@ -59,7 +59,7 @@ def _field_number(field: bytes) -> int:
 def as_the_kit_writes(machine: Machine, metadata: dict[str, str]) -> bytes:
     """What is the machine's own, then what many share."""
     codec = RecordCodec(machine.host.provider)
-    own = kit.Machine(
+    own = kit.MachineRecord(
         machine.id,
         machine.state,
         machine.shape,

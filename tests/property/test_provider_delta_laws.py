@@ -8,39 +8,39 @@ from hypothesis import strategies as st
 
 from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.changes import Change, Drop, Mark, Put
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachine, StateChange
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.encoding import RecordCodec
-from bigfleet.provider.kit.entries import Decoder, Header, encode, encode_snapshot
+from bigfleet.provider.kit.entries import Decoder, SnapshotHeader, encode, encode_snapshot
 from tests.support.builders import shape
 
 CODEC = RecordCodec("acme")
 FLEET = 8
 
 
-def put(book: Book, number: int, price: float) -> Put:
-    return book.put(Machine(f"m-{number}", S.SPECULATIVE, shape(price=price)), shape(price=price))
+def put(state: ProviderState, number: int, price: float) -> PutMachine:
+    return state.put(MachineRecord(f"m-{number}", S.SPECULATIVE, shape(price=price)), shape(price=price))
 
 
-def fresh() -> Book:
-    book = Book(CODEC, "store")
+def fresh() -> ProviderState:
+    state = ProviderState(CODEC, "store")
     for number in range(FLEET):
-        book.load(put(book, number, 0.0))
-    book.opened(book.head)
-    return book
+        state.load(put(state, number, 0.0))
+    state.opened(state.head)
+    return state
 
 
-def changed_since(book: Book, cursor: bytes) -> list[str]:
-    return sorted(book.table.id(row) for row in book.select((), cursor, 0).tolist())
+def changed_since(state: ProviderState, cursor: bytes) -> list[str]:
+    return sorted(state.table.id(row) for row in state.select((), cursor, 0).tolist())
 
 
-def restarted(book: Book) -> Book:
+def restarted(state: ProviderState) -> ProviderState:
     """Write everything down and read it back, as a start does."""
-    decoder, again, head = Decoder(), Book(CODEC), 0
-    for entry in encode_snapshot(Header(book.incarnation, book.head), book.everything()):
+    decoder, again, head = Decoder(), ProviderState(CODEC), 0
+    for entry in encode_snapshot(SnapshotHeader(state.incarnation, state.head), state.everything()):
         for change in decoder.decode(entry):
-            if isinstance(change, Header):
+            if isinstance(change, SnapshotHeader):
                 again.incarnation, head = change.incarnation, change.head
             else:
                 again.load(change)
@@ -50,27 +50,27 @@ def restarted(book: Book) -> Book:
 
 def history(stream: RandomStream, steps: int) -> None:
     """Change machines at random, restart now and then, and ask from every cursor ever given out."""
-    book = fresh()
+    state = fresh()
     changes: list[tuple[int, str]] = []  # revision, machine
-    cursors = [book.revision()]
-    floor = book.head
+    cursors = [state.revision()]
+    floor = state.head
     for _ in range(steps):
         if stream.random() < 0.1:
-            book = restarted(book)
-            floor = book.head
+            state = restarted(state)
+            floor = state.head
         else:
             number = stream.randrange(FLEET)
-            change = put(book, number, float(stream.randrange(1000)))
-            book.apply([change])
+            change = put(state, number, float(stream.randrange(1000)))
+            state.apply([change])
             changes.append((change.revision, f"m-{number}"))
-        cursors.append(book.revision())
+        cursors.append(state.revision())
     everything = sorted(f"m-{number}" for number in range(FLEET))
     for cursor in cursors:
         revision = int(cursor)
         expected = sorted({machine for at, machine in changes if at > revision})
         # A cursor from before the last restart yields everything: which changes it missed is no longer known.
-        assert changed_since(book, cursor) == (expected if revision >= floor else everything)
-    assert changed_since(book, book.revision()) == []
+        assert changed_since(state, cursor) == (expected if revision >= floor else everything)
+    assert changed_since(state, state.revision()) == []
 
 
 def test_a_delta_is_exactly_what_changed_after_its_cursor_in_sixty_histories() -> None:
@@ -85,14 +85,14 @@ def test_a_delta_is_exactly_what_changed_after_its_cursor_in_a_thousand_historie
 
 
 def test_a_log_that_was_compacted_answers_as_before() -> None:
-    book = fresh()
+    state = fresh()
     cursors = []
     for step in range(6000):  # far beyond four times the fleet
-        book.apply([put(book, step % FLEET if step < 5990 else 0, float(step))])
-        cursors.append(book.revision())
-    assert changed_since(book, cursors[5989]) == ["m-0"]
-    assert changed_since(book, cursors[5985]) == ["m-0", "m-2", "m-3", "m-4", "m-5"]
-    assert len(changed_since(book, cursors[0])) == FLEET
+        state.apply([put(state, step % FLEET if step < 5990 else 0, float(step))])
+        cursors.append(state.revision())
+    assert changed_since(state, cursors[5989]) == ["m-0"]
+    assert changed_since(state, cursors[5985]) == ["m-0", "m-2", "m-3", "m-4", "m-5"]
+    assert len(changed_since(state, cursors[0])) == FLEET
 
 
 Step = tuple[str, int, int]
@@ -106,42 +106,42 @@ STEPS: st.SearchStrategy[list[Step]] = st.lists(
 @given(STEPS)
 def test_a_snapshot_written_while_changes_go_on_becomes_the_same_book(steps: Sequence[Step]) -> None:
     """Each `write` takes one more change out of the snapshot under way; what follows its start is in the journal."""
-    book = fresh()
-    header = Header(book.incarnation, book.head)
-    under_way: Iterator[Change] = book.everything()
-    taken: list[Change] = []
-    journal: list[Change] = []
+    state = fresh()
+    header = SnapshotHeader(state.incarnation, state.head)
+    under_way: Iterator[StateChange] = state.everything()
+    taken: list[StateChange] = []
+    journal: list[StateChange] = []
     for kind, number, value in steps:
         if kind == "write":
             taken += [change for change in [next(under_way, None)] if change is not None]
             continue
-        change: Change
+        change: StateChange
         match kind:
             case "put":
-                change = put(book, number, float(value))
+                change = put(state, number, float(value))
             case "mark":
-                change = Mark(f"s-{value % 3}", f"m-{number}", value, number)
+                change = FenceMark(f"s-{value % 3}", f"m-{number}", value, number)
             case _:
-                change = Drop(f"m-{number}")
-        book.apply([change])
+                change = DropMachine(f"m-{number}")
+        state.apply([change])
         journal.append(change)
     taken += under_way
 
-    again, decoder = Book(CODEC), Decoder()
+    again, decoder = ProviderState(CODEC), Decoder()
     for entry in [*encode_snapshot(header, taken), *(encode([change]) for change in journal)]:
         for read in decoder.decode(entry):
-            if isinstance(read, Header):
+            if isinstance(read, SnapshotHeader):
                 again.incarnation = read.incarnation
             else:
                 again.load(read)
     again.opened(header.head)
-    assert again.head >= book.head or book.head == header.head
+    assert again.head >= state.head or state.head == header.head
     assert {machine_id: again.entry(machine_id) for machine_id in again.table.ids()} == {
-        machine_id: book.entry(machine_id) for machine_id in book.table.ids()
+        machine_id: state.entry(machine_id) for machine_id in state.table.ids()
     }
     for shard in range(3):
         for number in range(12):
             pair = (f"s-{shard}", f"m-{number}")
-            assert again.fence.mark(*pair, again.table.row(pair[1])) == book.fence.mark(
-                *pair, book.table.row(pair[1])
+            assert again.fence.mark(*pair, again.table.row(pair[1])) == state.fence.mark(
+                *pair, state.table.row(pair[1])
             )

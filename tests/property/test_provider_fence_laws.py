@@ -7,8 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bigfleet.aio.rng import SeededRng
 from bigfleet.provider.contract import INT64_MAX
-from bigfleet.provider.kit.core.changes import Mark
-from bigfleet.provider.kit.core.fence import Fence, Token
+from bigfleet.provider.kit.core.changes import FenceMark
+from bigfleet.provider.kit.core.fence import Fence, FencingToken
 
 SHARDS, MACHINES = 5, 20
 # Near each other, so that tokens meet the mark; and the ends of what the wire can carry.
@@ -21,7 +21,7 @@ class Naive:
     def __init__(self) -> None:
         self.marks: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def accepts(self, token: Token, machine: str) -> bool:
+    def accepts(self, token: FencingToken, machine: str) -> bool:
         key = (token.shard_id, machine)
         if key in self.marks and token.position <= self.marks[key]:
             return False
@@ -44,12 +44,12 @@ class FenceMachine(RuleBasedStateMachine):
         sequence=NUMBERS,
     )
     def call(self, shard: int, machine: int, epoch: int, sequence: int) -> None:
-        machine_id, token = f"m-{machine}", Token(f"s-{shard}", epoch, sequence)
+        machine_id, token = f"m-{machine}", FencingToken(f"s-{shard}", epoch, sequence)
         row = self.rows.get(machine_id)
         passes = self.fence.passes(token, machine_id, row)
         assert passes is self.naive.accepts(token, machine_id)
         if passes:
-            self.fence.set(Mark(token.shard_id, machine_id, epoch, sequence), row)
+            self.fence.set(FenceMark(token.shard_id, machine_id, epoch, sequence), row)
 
     @rule(machine=st.integers(0, MACHINES - 1))
     def become_known_or_forgotten(self, machine: int) -> None:
@@ -87,12 +87,12 @@ def test_ten_thousand_random_tokens_agree_with_the_model(seed: int) -> None:
     accepted = 0
     for _ in range(10_000):
         machine = f"m-{stream.randrange(MACHINES)}"
-        token = Token(f"s-{stream.randrange(SHARDS)}", stream.randrange(8), stream.randrange(50))
+        token = FencingToken(f"s-{stream.randrange(SHARDS)}", stream.randrange(8), stream.randrange(50))
         passes = fence.passes(token, machine, rows[machine])
         assert passes is naive.accepts(token, machine)
         if passes:
             accepted += 1
-            fence.set(Mark(token.shard_id, machine, token.epoch, token.sequence), rows[machine])
+            fence.set(FenceMark(token.shard_id, machine, token.epoch, token.sequence), rows[machine])
     assert 0 < accepted < 10_000
 
 
@@ -100,8 +100,8 @@ def test_ten_thousand_random_tokens_agree_with_the_model(seed: int) -> None:
 def test_what_passed_is_strictly_rising(tokens: list[tuple[int, int]]) -> None:
     fence, passed = Fence(), list[tuple[int, int]]()
     for epoch, sequence in tokens:
-        if fence.passes(Token("s", epoch, sequence), "m", 0):
-            fence.set(Mark("s", "m", epoch, sequence), 0)
+        if fence.passes(FencingToken("s", epoch, sequence), "m", 0):
+            fence.set(FenceMark("s", "m", epoch, sequence), 0)
             passed.append((epoch, sequence))
     assert passed == sorted(set(passed))
     assert passed[-1] == max(tokens)

@@ -7,8 +7,8 @@ from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.provider.contract import CALLS, SERVICE
 from bigfleet.provider.kit.core.fence import Fence
-from bigfleet.provider.kit.core.values import Slot
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.provider.kit.core.values import DescribedMachine
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.loop import run_virtual
 from bigfleet.transport.status import GENERIC_DETAIL
@@ -56,9 +56,9 @@ def odd_request(call: str, stream: RandomStream) -> bytes:
 
 async def bombard(seed: int, count: int) -> None:
     stream = SeededRng(seed).stream("fuzz")
-    backend = ScriptedBackend([Slot(f"m-{n}", shape(), "h" if n else "") for n in range(2)])
+    backend = ScriptedBackend([DescribedMachine(f"m-{n}", shape(), "h" if n else "") for n in range(2)])
     async with VirtualProvider(backend) as provider:
-        provider.kit.book.fence = Fence(unknown_kept=50, further_kept=50)
+        provider.kit.state.fence = Fence(unknown_kept=50, further_kept=50)
         channel = provider.another_channel()
         seen: list[tuple[str, Code, str]] = []
         for _ in range(count):
@@ -72,8 +72,8 @@ async def bombard(seed: int, count: int) -> None:
         assert {code for _, code, _ in seen} >= {Code.OK, Code.INVALID_ARGUMENT, Code.NOT_FOUND}
         assert [one for one in seen if one[1] not in ALLOWED or one[2] == GENERIC_DETAIL] == []
         # Nothing of it stays: no machine was made, the marks are bounded, nobody waits.
-        assert sorted(provider.kit.book.table.ids()) == ["m-0", "m-1"]
-        assert len(provider.kit.book.fence) <= 2 + 50 + 50
+        assert sorted(provider.kit.state.table.ids()) == ["m-0", "m-1"]
+        assert len(provider.kit.state.fence) <= 2 + 50 + 50
         await provider.settled("m-0", "m-1")
         await provider.pass_time(1)
         assert provider.kit.tasks == 0

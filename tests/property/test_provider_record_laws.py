@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, MachineState, Shape
 from bigfleet.provider.contract import STATES
-from bigfleet.provider.kit.core.changes import Change, Drop, Mark, Put
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachine, StateChange
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.encoding import (
     RecordCodec,
     ack,
@@ -17,7 +17,7 @@ from bigfleet.provider.kit.encoding import (
     listing,
     listing_bytes,
 )
-from bigfleet.provider.kit.entries import Decoder, Header, encode, encode_snapshot
+from bigfleet.provider.kit.entries import Decoder, SnapshotHeader, encode, encode_snapshot
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 TEXTS = st.text(max_size=20).filter(lambda text: not any("\ud800" <= c <= "\udfff" for c in text))
@@ -35,7 +35,7 @@ SHAPES = st.builds(
     labels=MAPS,
 )
 MACHINES = st.builds(
-    Machine,
+    MachineRecord,
     id=NAMES,
     state=st.sampled_from(STATES),
     shape=SHAPES,
@@ -49,7 +49,7 @@ CODEC = RecordCodec("acme")
 QUICKLY = settings(max_examples=30, deadline=None)
 
 
-def message(machine: Machine) -> pb.Machine:
+def message(machine: MachineRecord) -> pb.Machine:
     record = pb.Machine(
         id=machine.id,
         state=pb.MachineState.ValueType(int(machine.state)),
@@ -64,7 +64,9 @@ def message(machine: Machine) -> pb.Machine:
 
 @QUICKLY
 @given(MACHINES)
-def test_an_own_part_put_together_by_hand_is_what_the_library_would_have_written(machine: Machine) -> None:
+def test_an_own_part_put_together_by_hand_is_what_the_library_would_have_written(
+    machine: MachineRecord,
+) -> None:
     own = CODEC.own(machine)
     assert pb.Machine.FromString(own) == message(machine)
     assert len(own) == message(machine).ByteSize()  # nothing written twice, nothing left over
@@ -80,7 +82,7 @@ def test_a_shape_comes_back_equal(shape: Shape) -> None:
 
 @QUICKLY
 @given(st.lists(MACHINES, max_size=5), st.binary(max_size=20))
-def test_a_listing_and_an_ack_are_plain_messages(machines: list[Machine], revision: bytes) -> None:
+def test_a_listing_and_an_ack_are_plain_messages(machines: list[MachineRecord], revision: bytes) -> None:
     pieces: list[bytes] = []
     for machine in machines:
         own, shape = CODEC.own(machine), encode_shape(machine.shape)
@@ -100,7 +102,7 @@ def test_a_listing_and_an_ack_are_plain_messages(machines: list[Machine], revisi
 
 
 PUTS = st.builds(
-    lambda machine, offer, numbers, revision, gone: Put(
+    lambda machine, offer, numbers, revision, gone: PutMachine(
         machine.id,
         machine.state,
         CODEC.own(machine),
@@ -116,24 +118,27 @@ PUTS = st.builds(
     INT64,
     INT64,
 )
-CHANGES: st.SearchStrategy[list[Change]] = st.lists(
-    st.one_of(PUTS, st.builds(Mark, TEXTS, TEXTS, INT64, INT64), st.builds(Drop, TEXTS)), max_size=6
+CHANGES: st.SearchStrategy[list[StateChange]] = st.lists(
+    st.one_of(PUTS, st.builds(FenceMark, TEXTS, TEXTS, INT64, INT64), st.builds(DropMachine, TEXTS)),
+    max_size=6,
 )
 
 
 @QUICKLY
 @given(CHANGES)
-def test_changes_survive_the_journal(changes: list[Change]) -> None:
+def test_changes_survive_the_journal(changes: list[StateChange]) -> None:
     assert list(Decoder().decode(encode(changes))) == changes
 
 
 @QUICKLY
 @given(CHANGES, CHANGES)
-def test_changes_survive_a_snapshot_followed_by_a_journal(first: list[Change], then: list[Change]) -> None:
+def test_changes_survive_a_snapshot_followed_by_a_journal(
+    first: list[StateChange], then: list[StateChange]
+) -> None:
     decoder = Decoder()
-    entries = [*encode_snapshot(Header("store", 7), first), encode(then)]
+    entries = [*encode_snapshot(SnapshotHeader("store", 7), first), encode(then)]
     read = [change for entry in entries for change in decoder.decode(entry)]
-    assert read == [Header("store", 7), *first, *then]
+    assert read == [SnapshotHeader("store", 7), *first, *then]
 
 
 def test_a_state_of_every_kind_is_one_byte() -> None:

@@ -23,8 +23,10 @@ from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.fake.inventory import Pool, slots_of
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.provider.kit.store import StateStore
+from bigfleet.providerkit.scripted import MemoryStore
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import VirtualProcess, virtual_process
 
@@ -55,6 +57,23 @@ def bound(name: str = "bound", count: int = 3, **fields: Any) -> Pool:  # Any: w
     """Return machines that serve cluster `prod` already."""
     usual = {"state": MachineState.CONFIGURED, "cluster": "prod", "shard_metadata": {"k": "v"}}
     return pool(name, count, **{**usual, **fields})
+
+
+class MemoryState:
+    """State in memory that outlives the kits of a fake, so that a restart finds it."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+
+    def open(self) -> StateStore:
+        return self._store
+
+    def forget(self) -> None:
+        self._store = MemoryStore()
+
+    @property
+    def kept(self) -> bool:
+        return next(self._store.open(), None) is not None
 
 
 class VirtualFake:
@@ -103,11 +122,11 @@ class VirtualFake:
     ) -> None:
         await self.fake.stop(0)
 
-    def another_client(self, timeout_s: float = 30.0) -> ProviderClient:
+    def another_client(self, timeout_s: float = 30.0) -> RawProviderClient:
         """Return a client with a connection of its own."""
-        return ProviderClient(self._network.host("caller").dial(f"{HOST}:{PORT}"), timeout_s)
+        return RawProviderClient(self._network.host("caller").dial(f"{HOST}:{PORT}"), timeout_s)
 
-    def machine(self, machine_id: str) -> Machine:
+    def machine(self, machine_id: str) -> MachineRecord:
         """Return a record as it really is."""
         found = self.fake.kit.machine(machine_id)
         if found is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from bigfleet.aio.net import Channel, Code, RpcError
-from bigfleet.aio.service import ServiceSpec, UnaryMethod
+from bigfleet.aio.service import UnaryMethod
 from bigfleet.provider.conformance.calls import (
     NO_TOKEN,
     CallLog,
@@ -20,15 +20,8 @@ from bigfleet.provider.conformance.calls import (
     told_machine,
 )
 from bigfleet.provider.conformance.states import State, state_name
+from bigfleet.provider.methods import CONFIGURE, CREATE, DELETE, DRAIN, GET, LIST
 from bigfleet.v1alpha1 import provider_pb2 as pb
-
-PROVIDER: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["CapacityProvider"])
-_CREATE: Final = PROVIDER.unary("Create", pb.CreateRequest, pb.TransitionAck)
-_CONFIGURE: Final = PROVIDER.unary("Configure", pb.ConfigureRequest, pb.TransitionAck)
-_DRAIN: Final = PROVIDER.unary("Drain", pb.DrainRequest, pb.TransitionAck)
-_DELETE: Final = PROVIDER.unary("Delete", pb.DeleteRequest, pb.TransitionAck)
-_GET: Final = PROVIDER.unary("Get", pb.MachineRef, pb.Machine)
-_LIST: Final = PROVIDER.unary("List", pb.ListFilter, pb.MachineList)
 
 BLOB: Final = b"# conformance"
 
@@ -111,7 +104,7 @@ class Caller:
             shard_epoch=token.epoch,
             sequence_number=token.sequence,
         )
-        return await self._mutate(_CREATE, request, f"Create {machine_id!r}, {token}", timeout_s)
+        return await self._mutate(CREATE, request, f"Create {machine_id!r}, {token}", timeout_s)
 
     async def configure(
         self,
@@ -133,7 +126,7 @@ class Caller:
         )
         size = f"{len(metadata or {})} metadata keys, blob of {len(blob)} bytes"
         asked = f"Configure {machine_id!r} for cluster {cluster!r}, {size}, {token}"
-        return await self._mutate(_CONFIGURE, request, asked)
+        return await self._mutate(CONFIGURE, request, asked)
 
     async def drain(self, machine_id: str, grace_s: int, token: Token = NO_TOKEN) -> Ack:
         request = pb.DrainRequest(
@@ -143,7 +136,7 @@ class Caller:
             shard_epoch=token.epoch,
             sequence_number=token.sequence,
         )
-        return await self._mutate(_DRAIN, request, f"Drain {machine_id!r} with grace {grace_s}, {token}")
+        return await self._mutate(DRAIN, request, f"Drain {machine_id!r} with grace {grace_s}, {token}")
 
     async def delete(self, machine_id: str, token: Token = NO_TOKEN) -> Ack:
         request = pb.DeleteRequest(
@@ -152,12 +145,12 @@ class Caller:
             shard_epoch=token.epoch,
             sequence_number=token.sequence,
         )
-        return await self._mutate(_DELETE, request, f"Delete {machine_id!r}, {token}")
+        return await self._mutate(DELETE, request, f"Delete {machine_id!r}, {token}")
 
     async def get(self, machine_id: str, *, poll: bool = False) -> Sight:
         record = self._log.begin(f"Get {machine_id!r}", poll=poll)
         try:
-            reply = await self._channel.unary(_GET, pb.MachineRef(id=machine_id), timeout_s=self._deadline_s)
+            reply = await self._channel.unary(GET, pb.MachineRef(id=machine_id), timeout_s=self._deadline_s)
         except RpcError as error:
             sight = Sight(error.code, error.detail, pb.Machine())
         else:
@@ -179,7 +172,7 @@ class Caller:
         record = self._log.begin(asked, poll=poll)
         request = pb.ListFilter(states=states, max_results=max_results, since_revision=since)
         try:
-            reply = await self._channel.unary(_LIST, request, timeout_s=self._deadline_s)
+            reply = await self._channel.unary(LIST, request, timeout_s=self._deadline_s)
         except RpcError as error:
             listing = Listing(error.code, error.detail, (), b"")
         else:

@@ -11,15 +11,15 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from bigfleet.aio.clock import Clock
-from bigfleet.provider.contract import Kind
-from bigfleet.provider.fake.conditions import LATE_S, Conditions, Fate, How
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.fake.events import EventLog
-from bigfleet.provider.fake.nodes import Joining, Nodes
+from bigfleet.provider.fake.injected_faults import LATE_S, FailureMode, InjectedFaults, OperationFault
+from bigfleet.provider.fake.nodes import FakeNodes, JoiningNode
 from bigfleet.provider.fake.specs import READY
 from bigfleet.provider.kit.backend import Op, Permanent, StockOut, Transient
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 
-Seeds: TypeAlias = Callable[[], Iterable[Slot]]
+Seeds: TypeAlias = Callable[[], Iterable[DescribedMachine]]
 """Makes the machines of a start, anew each time it is called."""
 
 
@@ -29,76 +29,76 @@ class FakeBackend:
     def __init__(
         self,
         seeds: Seeds,
-        conditions: Conditions,
+        faults: InjectedFaults,
         *,
         clock: Clock,
         events: EventLog,
-        nodes: Nodes,
+        nodes: FakeNodes,
         skips_readiness: Callable[[], bool],
     ) -> None:
-        self._seeds, self._conditions, self._nodes = seeds, conditions, nodes
+        self._seeds, self._faults, self._nodes = seeds, faults, nodes
         self._clock, self._events = clock, events
         self._skips_readiness = skips_readiness
         self.seeding = True
         """Whether the next look finds everything; off where the state knows the machines already."""
-        self.added: list[Slot] = []
+        self.added: list[DescribedMachine] = []
         """What the next look finds besides."""
 
-    async def describe(self) -> AsyncIterator[Slot]:
+    async def describe(self) -> AsyncIterator[DescribedMachine]:
         if self.seeding:
             for slot in self._seeds():
                 yield slot
         for slot in tuple(self.added):
             yield slot
 
-    async def create(self, machine: Machine, op: Op) -> Host:
-        await self._step(Kind.CREATE.value, machine)
-        return Host(f"host-{op.id}")  # never one that was there before
+    async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
+        await self._step(OperationKind.CREATE.value, machine)
+        return CreatedHost(f"host-{op.id}")  # never one that was there before
 
-    async def configure(self, machine: Machine, cluster: str, blob: bytes, op: Op) -> None:
+    async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
         self._nodes.bound(machine.id)
-        await self._step(Kind.CONFIGURE.value, machine)
+        await self._step(OperationKind.CONFIGURE.value, machine)
         # Here and not in `node_ready`, which has no blob: nothing has to keep it in between.
         if self._nodes.until_joined and not self._skips_readiness():
-            await self._nodes.join(Joining(machine, cluster, op.id, blob))
+            await self._nodes.join(JoiningNode(machine, cluster, op.id, blob))
 
-    async def node_ready(self, machine: Machine, _cluster: str, _op: Op) -> bool:
+    async def node_ready(self, machine: MachineRecord, _cluster: str, _op: Op) -> bool:
         """Wait for the node; the kit's own polling would round every wait up to its interval."""
         if not self._skips_readiness():
             await self._step(READY, machine)
         return True
 
-    async def drain(self, machine: Machine, grace: timedelta, _op: Op) -> None:
+    async def drain(self, machine: MachineRecord, grace: timedelta, _op: Op) -> None:
         if self._nodes.until_empty:
             await self._nodes.empty(machine, grace.total_seconds())
-        await self._step(Kind.DRAIN.value, machine)
+        await self._step(OperationKind.DRAIN.value, machine)
 
-    async def delete(self, machine: Machine, _op: Op) -> None:
-        await self._step(Kind.DELETE.value, machine)
+    async def delete(self, machine: MachineRecord, _op: Op) -> None:
+        await self._step(OperationKind.DELETE.value, machine)
 
-    async def _step(self, kind: str, machine: Machine) -> None:
-        fate = self._conditions.fate(kind, machine)
-        wait_s = self._conditions.wait_s(kind)
-        if fate is not None:
-            self._events.add("injected", id=machine.id, kind=kind, how=fate.how.value, message=fate.message)
-        if fate is not None and fate.how is How.LATE:
+    async def _step(self, kind: str, machine: MachineRecord) -> None:
+        fault = self._faults.take_operation_fault(kind, machine)
+        wait_s = self._faults.wait_s(kind)
+        if fault is not None:
+            self._events.add("injected", id=machine.id, kind=kind, how=fault.how.value, message=fault.message)
+        if fault is not None and fault.how is FailureMode.LATE:
             await self._ignore_cancellation()
             return
         if wait_s > 0:
             await self._clock.sleep(wait_s)
-        await self._conditions.until_released(kind, machine.id)
-        if fate is not None:
-            await self._befall(fate)
+        await self._faults.until_released(kind, machine.id)
+        if fault is not None:
+            await self._inject(fault)
 
-    async def _befall(self, fate: Fate) -> None:
-        match fate.how:
-            case How.STOCKOUT:
-                raise StockOut(fate.message)
-            case How.TRANSIENT:
-                raise Transient(fate.message)
-            case How.HANG:
+    async def _inject(self, fault: OperationFault) -> None:
+        match fault.how:
+            case FailureMode.STOCKOUT:
+                raise StockOut(fault.message)
+            case FailureMode.TRANSIENT:
+                raise Transient(fault.message)
+            case FailureMode.HANG:
                 await asyncio.get_running_loop().create_future()  # until the kit's patience ends
-        raise Permanent(fate.message)
+        raise Permanent(fault.message)
 
     async def _ignore_cancellation(self) -> None:
         try:

@@ -14,14 +14,14 @@ from bigfleet.aio.net import Code
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.fields import REQUIRED, Fields, Form
 from bigfleet.model.machine import CapacityType, MachineState
-from bigfleet.provider.contract import STATES, Kind
-from bigfleet.provider.fake.conditions import How
+from bigfleet.provider.contract import STATES, OperationKind
+from bigfleet.provider.fake.injected_faults import FailureMode
 from bigfleet.provider.fake.inventory import POOL, pool_of, read_form
 from bigfleet.provider.fake.provider import FORCED, FakeProvider
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.fake.specs import ANY
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.core.values import MachineRecord
 
 Answer = Awaitable[object]
 Run = Callable[[FakeProvider, Fields], Answer]
@@ -51,7 +51,7 @@ _TOKEN_PART: Final = (0, 2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing that can be asked of the fake; `changes` ones are POST, the others GET."""
+    """One thing that can be fields of the fake; `changes` ones are POST, the others GET."""
 
     name: str
     about: str
@@ -64,7 +64,7 @@ class Verb:
         return await self.run(fake, read_form(body, self.form))
 
     @property
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Itself as plain values, for the page."""
         fields = {name: None if default is REQUIRED else default for name, default in self.form.items()}
         needed = [name for name, default in self.form.items() if default is REQUIRED]
@@ -77,7 +77,7 @@ class Verb:
         }
 
 
-def machine_told(machine: Machine) -> dict[str, object]:
+def machine_as_dict(machine: MachineRecord) -> dict[str, object]:
     """Return a record as plain values."""
     shape = machine.shape
     return {
@@ -98,209 +98,213 @@ def machine_told(machine: Machine) -> dict[str, object]:
     }
 
 
-async def _machines(fake: FakeProvider, asked: Fields) -> object:
-    return [machine_told(machine) for machine in fake.machines(_selector(asked, _SHOWN))]
+async def _machines(fake: FakeProvider, fields: Fields) -> object:
+    return [machine_as_dict(machine) for machine in fake.machines(_selector(fields, _SHOWN))]
 
 
 async def _stats(fake: FakeProvider, _asked: Fields) -> object:
     return fake.stats()
 
 
-async def _calls(fake: FakeProvider, asked: Fields) -> object:
-    found = fake.calls(rpc=asked.text("rpc"), machine_id=asked.text("id"), last=asked.integer("last", _COUNT))
-    return [call.told() for call in found]
+async def _calls(fake: FakeProvider, fields: Fields) -> object:
+    found = fake.calls(
+        rpc=fields.text("rpc"), machine_id=fields.text("id"), last=fields.integer("last", _COUNT)
+    )
+    return [call.as_dict() for call in found]
 
 
-async def _log(fake: FakeProvider, asked: Fields) -> object:
+async def _log(fake: FakeProvider, fields: Fields) -> object:
     lines = fake.events.lines
-    last = asked.integer("last", _COUNT)
+    last = fields.integer("last", _COUNT)
     return list(lines[-last:] if last else lines)
 
 
-async def _fail_next(fake: FakeProvider, asked: Fields) -> object:
+async def _fail_next(fake: FakeProvider, fields: Fields) -> object:
     fake.fail_next(
-        asked.text("id"),
-        asked.text("kind"),
-        times=asked.integer("times", (1, 2**31 - 1)),
-        message=asked.text("message"),
-        how=asked.choice("how", {how.value: how for how in How}),
+        fields.text("id"),
+        fields.text("kind"),
+        times=fields.integer("times", (1, 2**31 - 1)),
+        message=fields.text("message"),
+        how=fields.choice("how", {how.value: how for how in FailureMode}),
     )
     return {}
 
 
-async def _fail(fake: FakeProvider, asked: Fields) -> object:
-    return {"failed": await fake.fail(_selector(asked), asked.text("reason") or FORCED)}
+async def _fail(fake: FakeProvider, fields: Fields) -> object:
+    return {"failed": await fake.fail(_selector(fields), fields.text("reason") or FORCED)}
 
 
-async def _hold(fake: FakeProvider, asked: Fields) -> object:
-    fake.hold(asked.text("id"), asked.text("kind"))
+async def _hold(fake: FakeProvider, fields: Fields) -> object:
+    fake.hold(fields.text("id"), fields.text("kind"))
     return {}
 
 
-async def _release(fake: FakeProvider, asked: Fields) -> object:
-    return {"released": fake.release(asked.text("id"), asked.text("kind"))}
+async def _release(fake: FakeProvider, fields: Fields) -> object:
+    return {"released": fake.release(fields.text("id"), fields.text("kind"))}
 
 
-async def _joining(fake: FakeProvider, asked: Fields) -> object:
+async def _joining(fake: FakeProvider, fields: Fields) -> object:
     return [
         {
-            **machine_told(joining.machine),
+            **machine_as_dict(joining.machine),
             "operation": joining.operation_id,
             "blob": b64encode(joining.blob).decode(),
         }
-        for joining in fake.joining(asked.text("cluster"))
+        for joining in fake.joining(fields.text("cluster"))
     ]
 
 
-async def _joined(fake: FakeProvider, asked: Fields) -> object:
-    return {"joined": fake.joined(asked.name("id"))}
+async def _joined(fake: FakeProvider, fields: Fields) -> object:
+    return {"joined": fake.joined(fields.name("id"))}
 
 
-async def _emptied(fake: FakeProvider, asked: Fields) -> object:
-    fake.emptied(asked.name("id"))
+async def _emptied(fake: FakeProvider, fields: Fields) -> object:
+    fake.emptied(fields.name("id"))
     return {}
 
 
-async def _latency(fake: FakeProvider, asked: Fields) -> object:
-    fake.latency(asked.text("kind"), asked.text("spec"))
+async def _latency(fake: FakeProvider, fields: Fields) -> object:
+    fake.latency(fields.text("kind"), fields.text("spec"))
     return {}
 
 
-async def _stockout(fake: FakeProvider, asked: Fields) -> object:
+async def _stockout(fake: FakeProvider, fields: Fields) -> object:
     fake.stockout(
-        asked.text("type") or ANY,
-        asked.text("zone") or ANY,
-        seconds=_seconds(asked) or 0.0,
-        over=asked.flag("over"),
+        fields.text("type") or ANY,
+        fields.text("zone") or ANY,
+        seconds=_seconds(fields) or 0.0,
+        over=fields.flag("over"),
     )
     return {}
 
 
-async def _price(fake: FakeProvider, asked: Fields) -> object:
+async def _price(fake: FakeProvider, fields: Fields) -> object:
     changed = await fake.price(
-        _selector(asked.part("selector", SELECTOR)),
-        price=asked.number_or_null("price"),
-        probability=asked.number_or_null("probability"),
+        _selector(fields.part("selector", SELECTOR)),
+        price=fields.number_or_null("price"),
+        probability=fields.number_or_null("probability"),
     )
     return {"changed": changed}
 
 
-async def _add(fake: FakeProvider, asked: Fields) -> object:
-    return {"added": await fake.add([pool_of(asked)])}
+async def _add(fake: FakeProvider, fields: Fields) -> object:
+    return {"added": await fake.add([pool_of(fields)])}
 
 
-async def _remove(fake: FakeProvider, asked: Fields) -> object:
-    removed = await fake.remove(asked.name("id"), without_trace=asked.flag("without_trace"))
+async def _remove(fake: FakeProvider, fields: Fields) -> object:
+    removed = await fake.remove(fields.name("id"), without_trace=fields.flag("without_trace"))
     return {"removed": removed}
 
 
-async def _shed(fake: FakeProvider, asked: Fields) -> object:
-    return {"shed": await fake.shed(asked.number("fraction"))}
+async def _shed(fake: FakeProvider, fields: Fields) -> object:
+    return {"shed": await fake.shed(fields.number("fraction"))}
 
 
-async def _repair(fake: FakeProvider, asked: Fields) -> object:
+async def _repair(fake: FakeProvider, fields: Fields) -> object:
     states = {state.label: state for state in (MachineState.IDLE, MachineState.SPECULATIVE)}
-    await fake.repair(asked.name("id"), asked.choice("to", states))
+    await fake.repair(fields.name("id"), fields.choice("to", states))
     return {}
 
 
-async def _lie(fake: FakeProvider, asked: Fields) -> object:
-    fake.lie(asked.text("name"), asked.number_or_null("share"))
-    return {"lies": fake.liar.told}
+async def _lie(fake: FakeProvider, fields: Fields) -> object:
+    fake.lie(fields.text("name"), fields.number_or_null("share"))
+    return {"lies": fake.active_lies.shares}
 
 
-async def _honest(fake: FakeProvider, asked: Fields) -> object:
-    fake.honest(asked.text("name"))
-    return {"lies": fake.liar.told}
+async def _honest(fake: FakeProvider, fields: Fields) -> object:
+    fake.honest(fields.text("name"))
+    return {"lies": fake.active_lies.shares}
 
 
-async def _pause_rpc(fake: FakeProvider, asked: Fields) -> object:
-    fake.pause_rpc(_rpc(asked), asked.number("seconds", low=0))
+async def _pause_rpc(fake: FakeProvider, fields: Fields) -> object:
+    fake.pause_rpc(_rpc(fields), fields.number("seconds", low=0))
     return {}
 
 
-async def _refuse(fake: FakeProvider, asked: Fields) -> object:
+async def _refuse(fake: FakeProvider, fields: Fields) -> object:
     fake.refuse(
-        _rpc(asked),
-        code=asked.choice("code", {code.name: code for code in Code if code}),
-        message=asked.text("message"),
-        probability=_share(asked),
-        times=_times(asked),
-        seconds=_seconds(asked),
+        _rpc(fields),
+        code=fields.choice("code", {code.name: code for code in Code if code}),
+        message=fields.text("message"),
+        probability=_share(fields),
+        times=_times(fields),
+        seconds=_seconds(fields),
     )
     return {}
 
 
-async def _lose_answer(fake: FakeProvider, asked: Fields) -> object:
-    fake.lose_answer(_rpc(asked), probability=_share(asked), times=_times(asked), seconds=_seconds(asked))
+async def _lose_answer(fake: FakeProvider, fields: Fields) -> object:
+    fake.lose_answer(_rpc(fields), probability=_share(fields), times=_times(fields), seconds=_seconds(fields))
     return {}
 
 
-async def _reset_during(fake: FakeProvider, asked: Fields) -> object:
-    fake.reset_during(_rpc(asked), probability=_share(asked), times=_times(asked), seconds=_seconds(asked))
-    return {}
-
-
-async def _call(fake: FakeProvider, asked: Fields) -> object:
-    token = Token(
-        asked.text("shard_id"), asked.integer("epoch", _TOKEN_PART), asked.integer("sequence", _TOKEN_PART)
+async def _reset_during(fake: FakeProvider, fields: Fields) -> object:
+    fake.reset_during(
+        _rpc(fields), probability=_share(fields), times=_times(fields), seconds=_seconds(fields)
     )
-    code, told = await fake.call(
-        asked.choice("rpc", {kind.call: kind.value for kind in Kind}),
-        asked.name("id"),
+    return {}
+
+
+async def _call(fake: FakeProvider, fields: Fields) -> object:
+    token = FencingToken(
+        fields.text("shard_id"), fields.integer("epoch", _TOKEN_PART), fields.integer("sequence", _TOKEN_PART)
+    )
+    code, text = await fake.call(
+        fields.choice("rpc", {kind.call: kind.value for kind in OperationKind}),
+        fields.name("id"),
         token,
-        cluster=asked.text("cluster"),
-        grace_s=asked.integer("grace_s", _COUNT),
+        cluster=fields.text("cluster"),
+        grace_s=fields.integer("grace_s", _COUNT),
     )
-    return {"code": code.name, "operation" if code is Code.OK else "detail": told}
+    return {"code": code.name, "operation" if code is Code.OK else "detail": text}
 
 
-async def _restart(fake: FakeProvider, asked: Fields) -> object:
-    await fake.restart(forget=asked.flag("forget"))
-    return {"machines": len(fake.kit.book.table)}
+async def _restart(fake: FakeProvider, fields: Fields) -> object:
+    await fake.restart(forget=fields.flag("forget"))
+    return {"machines": len(fake.kit.state.table)}
 
 
 async def _reset(fake: FakeProvider, _asked: Fields) -> object:
     await fake.reset()
-    return {"machines": len(fake.kit.book.table)}
+    return {"machines": len(fake.kit.state.table)}
 
 
-def _selector(asked: Fields, limit: int = 0) -> Selector:
+def _selector(fields: Fields, limit: int = 0) -> Selector:
     return Selector(
-        id=asked.text("id"),
-        prefix=asked.text("prefix"),
-        states=asked.choice("state", _STATES),
-        zone=asked.text("zone"),
-        instance_type=asked.text("instance_type"),
-        capacity_type=asked.choice("capacity_type", _CAPACITY_TYPES),
-        cluster=asked.text("cluster"),
-        limit=asked.integer("limit", _COUNT) or limit,
+        id=fields.text("id"),
+        prefix=fields.text("prefix"),
+        states=fields.choice("state", _STATES),
+        zone=fields.text("zone"),
+        instance_type=fields.text("instance_type"),
+        capacity_type=fields.choice("capacity_type", _CAPACITY_TYPES),
+        cluster=fields.text("cluster"),
+        limit=fields.integer("limit", _COUNT) or limit,
     )
 
 
-def _rpc(asked: Fields) -> str:
-    return asked.text("rpc") or ANY
+def _rpc(fields: Fields) -> str:
+    return fields.text("rpc") or ANY
 
 
-def _seconds(asked: Fields) -> float | None:
-    seconds = asked.number_or_null("seconds")
+def _seconds(fields: Fields) -> float | None:
+    seconds = fields.number_or_null("seconds")
     if seconds is not None and seconds < 0:
         raise DocumentError("seconds", f"{seconds:g}", "0 or more seconds, or null")
     return seconds
 
 
-def _share(asked: Fields) -> float:
-    share = asked.number("probability", low=0, allowed="a number from 0 to 1")
+def _share(fields: Fields) -> float:
+    share = fields.number("probability", low=0, allowed="a number from 0 to 1")
     if share > 1:
         raise DocumentError("probability", f"{share:g}", "a number from 0 to 1")
     return share
 
 
-def _times(asked: Fields) -> int | None:
-    return asked.integer("times", _COUNT) or None
+def _times(fields: Fields) -> int | None:
+    return fields.integer("times", _COUNT) or None
 
 
-_DISTURBING: Final[Form] = {"rpc": ANY, "probability": 1, "times": 0, "seconds": None}
+_CALL_FAULT: Final[Form] = {"rpc": ANY, "probability": 1, "times": 0, "seconds": None}
 
 VERBS: Final[dict[str, Verb]] = {
     verb.name: verb
@@ -365,14 +369,14 @@ VERBS: Final[dict[str, Verb]] = {
         Verb(
             "refuse",
             "refuse calls before anything happens",
-            {**_DISTURBING, "code": "INTERNAL", "message": "injected refusal"},
+            {**_CALL_FAULT, "code": "INTERNAL", "message": "injected refusal"},
             _refuse,
         ),
-        Verb("lose-answer", "do what calls ask for, never answer", _DISTURBING, _lose_answer),
+        Verb("lose-answer", "do what calls ask for, never answer", _CALL_FAULT, _lose_answer),
         Verb(
             "reset-during",
             "do it, and break every connection instead of answering",
-            _DISTURBING,
+            _CALL_FAULT,
             _reset_during,
         ),
         Verb(

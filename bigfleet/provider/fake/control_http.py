@@ -157,7 +157,7 @@ class ControlServer:
                 get_data("bigfleet.provider.fake", f"page/{name}") or b"", content_type=content_type
             )
         if request.path == "/verbs" and request.method == "GET":
-            return _Answer(_json([verb.told for verb in VERBS.values()]))
+            return _Answer(_json([verb.as_dict for verb in VERBS.values()]))
         verb = VERBS.get(request.path.removeprefix("/"))
         if verb is None:
             known = ", ".join(f"/{name}" for name in VERBS)

@@ -42,7 +42,7 @@ class SeenCall:
     operation_id: str = ""
     seconds: float = 0.0
 
-    def told(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return it as plain values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -101,7 +101,7 @@ class EventLog:
             seconds=call.seconds,
         )
 
-    def listening(self, log: FilteringBoundLogger) -> FilteringBoundLogger:
+    def recording(self, log: FilteringBoundLogger) -> FilteringBoundLogger:
         """Return a logger whose lines are noted here and written by the one given."""
 
         def note(_logger: object, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -16,7 +16,7 @@ from bigfleet.document.fields import REQUIRED, Fields, Form, checked_texts
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import CapacityType, MachineState, Shape
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.workload.archetype import RACK_KEY
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Pool:
     cluster: str = ""
     shard_metadata: Mapping[str, str] = NO_TEXTS
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self) -> Iterator[DescribedMachine]:
         """Make the machines, one at a time."""
         shapes: dict[tuple[str, str], Shape] = {}
         has_host = self.state is not MachineState.SPECULATIVE
@@ -85,7 +85,7 @@ class Pool:
             if shape is None:
                 shape = shapes[zone, rack] = self._shape(zone, rack)
             machine_id = f"{self.name}-{number}"
-            yield Slot(
+            yield DescribedMachine(
                 machine_id,
                 shape,
                 host=host_of(machine_id) if has_host else "",
@@ -113,7 +113,7 @@ def host_of(machine_id: str) -> str:
     return f"host-{machine_id}"
 
 
-def slots_of(pools: Iterable[Pool]) -> Iterator[Slot]:
+def slots_of(pools: Iterable[Pool]) -> Iterator[DescribedMachine]:
     """Make the machines of all pools, in the order of the file."""
     for pool in pools:
         yield from pool.slots()

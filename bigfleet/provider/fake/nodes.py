@@ -14,29 +14,29 @@ from typing import Final, TypeAlias
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.provider.fake.events import EventLog
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 
 POLL_S: Final = 0.5
 """How often a callable is asked again; whoever tells is heard at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class JoiningNode:
     """A machine that has its blob and whose node has not joined yet."""
 
-    machine: Machine
+    machine: MachineRecord
     cluster: str
     operation_id: str
     blob: bytes = field(repr=False)
 
 
-NodeJoined: TypeAlias = Callable[[Joining], Awaitable[bool]]
+NodeJoined: TypeAlias = Callable[[JoiningNode], Awaitable[bool]]
 """Tells whether the node of a machine has joined its cluster and is Ready; may well be what lets it join."""
-NodeEmpty: TypeAlias = Callable[[Machine], Awaitable[bool]]
+NodeEmpty: TypeAlias = Callable[[MachineRecord], Awaitable[bool]]
 """Tells whether nothing runs any more on the node of a machine that drains."""
 
 
-class Nodes:
+class FakeNodes:
     """The nodes of one fake; without arguments they join at once and are always empty."""
 
     def __init__(
@@ -52,15 +52,15 @@ class Nodes:
         self._clock, self._events = clock, events
         self.until_joined, self._node_joined = until_joined or node_joined is not None, node_joined
         self.until_empty, self._node_empty = until_empty or node_empty is not None, node_empty
-        self._joining: dict[str, Joining] = {}
+        self._joining: dict[str, JoiningNode] = {}
         self._joined: set[str] = set()
         self._emptied: set[str] = set()
-        self._told: dict[str, asyncio.Future[None]] = {}
+        self._waiting: dict[str, asyncio.Future[None]] = {}
 
     # For whoever tells.
 
     @property
-    def joining(self) -> tuple[Joining, ...]:
+    def joining(self) -> tuple[JoiningNode, ...]:
         """The machines whose nodes are awaited, the longest waiting first."""
         return tuple(self._joining.values())
 
@@ -83,7 +83,7 @@ class Nodes:
         """Forget what was said of the binding before."""
         self._emptied.discard(machine_id)
 
-    async def join(self, joining: Joining) -> None:
+    async def join(self, joining: JoiningNode) -> None:
         """Wait until the node has joined; whoever waits here has a timeout of his own."""
         machine_id = joining.machine.id
         self._joining[machine_id] = joining
@@ -96,7 +96,7 @@ class Nodes:
             self._joining.pop(machine_id, None)
             self._joined.discard(machine_id)
 
-    async def empty(self, machine: Machine, grace_s: float) -> None:
+    async def empty(self, machine: MachineRecord, grace_s: float) -> None:
         """Wait until the node is empty, or until the grace ends."""
         end_s = monotonic_s(self._clock) + grace_s
         empty = await self._is_empty(machine)
@@ -105,32 +105,32 @@ class Nodes:
             empty = await self._is_empty(machine)
         self._events.add("drained", id=machine.id, by="empty" if empty else "grace")
 
-    async def _has_joined(self, joining: Joining) -> bool:
+    async def _has_joined(self, joining: JoiningNode) -> bool:
         if joining.machine.id in self._joined:
             return True
         return self._node_joined is not None and await self._node_joined(joining)
 
-    async def _is_empty(self, machine: Machine) -> bool:
+    async def _is_empty(self, machine: MachineRecord) -> bool:
         if machine.id in self._emptied:
             return True
         return self._node_empty is not None and await self._node_empty(machine)
 
     async def _look_again(self, machine_id: str, after_s: float) -> None:
         """Wait so long, or until somebody tells something about this node."""
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._told[machine_id] = told
-        timer = self._clock.call_later(after_s, lambda: _wake(told))
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[machine_id] = wake
+        timer = self._clock.call_later(after_s, lambda: _wake(wake))
         try:
-            await told
+            await wake
         finally:
             timer.cancel()
-            self._told.pop(machine_id, None)
+            self._waiting.pop(machine_id, None)
 
     def _tell(self, machine_id: str) -> None:
-        if machine_id in self._told:
-            _wake(self._told[machine_id])
+        if machine_id in self._waiting:
+            _wake(self._waiting[machine_id])
 
 
-def _wake(told: "asyncio.Future[None]") -> None:
-    if not told.done():
-        told.set_result(None)
+def _wake(wake: "asyncio.Future[None]") -> None:
+    if not wake.done():
+        wake.set_result(None)

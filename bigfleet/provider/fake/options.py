@@ -12,7 +12,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.fake.latency import Latency
 from bigfleet.provider.fake.lies.lie import checked_share
 from bigfleet.provider.fake.lies.registry import lie_named
-from bigfleet.provider.fake.specs import CURSORS, LATENCY_KINDS, STEPS, Failure, StockOut, known
+from bigfleet.provider.fake.specs import CURSORS, LATENCY_KINDS, STEPS, FailureRate, StockoutWindow, known
 from bigfleet.provider.kit.limits import Limits, Timeouts, minutes
 
 _MANY_WORKERS = 1_000_000
@@ -28,8 +28,8 @@ class FakeOptions:
     seed: int = 1
     sync: bool = False
     latencies: Mapping[str, Latency] = field(default_factory=dict)
-    failures: Mapping[str, Failure] = field(default_factory=dict)
-    stockouts: tuple[StockOut, ...] = ()
+    failures: Mapping[str, FailureRate] = field(default_factory=dict)
+    stockouts: tuple[StockoutWindow, ...] = ()
     loss_per_hour: float = 0.0
     use_declared_loss: bool = False
     offer_delete: bool = True

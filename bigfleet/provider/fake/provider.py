@@ -17,19 +17,25 @@ from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.contract import SERVICE, Kind
+from bigfleet.provider.contract import SERVICE, OperationKind
 from bigfleet.provider.errors import NoSuchMachineError
-from bigfleet.provider.fake.conditions import Disturbance, Fate, How, NextFailure, What
 from bigfleet.provider.fake.events import SeenCall
+from bigfleet.provider.fake.injected_faults import (
+    CallFault,
+    CallFaultKind,
+    FailureMode,
+    OperationFault,
+    PlannedFault,
+)
 from bigfleet.provider.fake.inventory import Pool, slots_of
 from bigfleet.provider.fake.latency import parse_latency
-from bigfleet.provider.fake.life import FakeLife
-from bigfleet.provider.fake.nodes import Joining
+from bigfleet.provider.fake.lifecycle import FakeLifecycle
+from bigfleet.provider.fake.nodes import JoiningNode
 from bigfleet.provider.fake.selector import Selector
-from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockOut, known, rpc_named
-from bigfleet.provider.kit.core.fence import NO_TOKEN, Token
+from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockoutWindow, known, rpc_named
+from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.transitions import Lost, Priced
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.transport.inside import InsideCall
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
@@ -38,27 +44,27 @@ REMOVED: Final = "taken away"
 ALL_MACHINES: Final = Selector()
 
 
-class FakeProvider(FakeLife):
+class FakeProvider(FakeLifecycle):
     """A fake provider; see the life it inherits for start, listen and stop."""
 
     # Looking.
 
-    def machines(self, selector: Selector = ALL_MACHINES) -> list[Machine]:
+    def machines(self, selector: Selector = ALL_MACHINES) -> list[MachineRecord]:
         """Return records as they really are."""
-        return list(selector.machines(self.kit.book))
+        return list(selector.machines(self.kit.state))
 
     def stats(self) -> dict[str, object]:
         """Return numbers and everything that is wrong at present."""
-        book = self.kit.book
+        state = self.kit.state
         return {
-            "machines": {state.label: count for state, count in book.table.counts.items()},
-            "revision": book.head,
+            "machines": {state.label: count for state, count in state.table.counts.items()},
+            "revision": state.head,
             "working": self.kit.tasks,
-            "lives": self.lives,
+            "lives": self.starts,
             "calls": self.events.called,
             "codes": dict(sorted(Counter(call.code or "RUNNING" for call in self.events.calls).items())),
-            "lies": self.liar.told,
-            **self.conditions.told(),
+            "lies": self.active_lies.shares,
+            **self.faults.as_dict(),
         }
 
     def calls(self, *, rpc: str = "", machine_id: str = "", last: int = 0) -> list[SeenCall]:
@@ -83,7 +89,7 @@ class FakeProvider(FakeLife):
         *,
         times: int = 1,
         message: str = "injected failure",
-        how: How = How.FAIL,
+        how: FailureMode = FailureMode.FAIL,
     ) -> None:
         """Let the next operations of a machine, a kind or both go wrong after they were accepted."""
         if kind:
@@ -91,13 +97,13 @@ class FakeProvider(FakeLife):
         if times < 1:
             raise InvalidFieldError("times", times, "1 or more")
         self._note("fail-next", id=machine_id, kind=kind, times=times, how=how.value)
-        self.conditions.next.append(NextFailure(Fate(how, message), machine_id, kind, times))
+        self.faults.next.append(PlannedFault(OperationFault(how, message), machine_id, kind, times))
 
     async def fail(self, selector: Selector, reason: str = FORCED) -> list[str]:
         """Let machines fail at once, whatever they are doing; return those that did."""
         self._note("fail", reason=reason)
-        ids = selector.ids(self.kit.book)
-        return [machine_id for machine_id in ids if await self.kit.happened(Lost(machine_id, reason))]
+        ids = selector.ids(self.kit.state)
+        return [machine_id for machine_id in ids if await self.kit.report_event(Lost(machine_id, reason))]
 
     def hold(self, machine_id: str = "", kind: str = "") -> None:
         """Let operations stand still before they end."""
@@ -106,14 +112,14 @@ class FakeProvider(FakeLife):
         if not machine_id and not kind:
             raise InvalidFieldError("hold", "nothing", "a machine's id, a kind, or both")
         self._note("hold", id=machine_id, kind=kind)
-        self.conditions.hold(machine_id, kind)
+        self.faults.hold(machine_id, kind)
 
     def release(self, machine_id: str = "", kind: str = "") -> int:
         """Let operations go on; without arguments all of them. Returns how many holds ended."""
         self._note("release", id=machine_id, kind=kind)
-        return self.conditions.release(machine_id, kind)
+        return self.faults.release(machine_id, kind)
 
-    def joining(self, cluster: str = "") -> list[Joining]:
+    def joining(self, cluster: str = "") -> list[JoiningNode]:
         """Return the machines that were configured and whose nodes are awaited, with their blobs; the oldest first."""
         return [joining for joining in self.nodes.joining if cluster in ("", joining.cluster)]
 
@@ -130,7 +136,7 @@ class FakeProvider(FakeLife):
     def latency(self, kind: str, spec: str) -> None:
         """Let a step or a call take this long from now on."""
         known(kind, LATENCY_KINDS, "kind")
-        self.conditions.latencies[kind] = parse_latency(spec, "spec")
+        self.faults.latencies[kind] = parse_latency(spec, "spec")
         self._note("latency", kind=kind, spec=spec)
 
     def stockout(
@@ -139,12 +145,12 @@ class FakeProvider(FakeLife):
         """Run out of stock from now on, for so long or for good; `over` ends every stock-out of that type and zone."""
         self._note("stockout", type=instance_type, zone=zone, seconds=seconds, over=over)
         if over:
-            kept = [row for row in self.conditions.stockouts if not _covers(row, instance_type, zone)]
-            self.conditions.stockouts = kept
+            kept = [row for row in self.faults.stockouts if not _covers(row, instance_type, zone)]
+            self.faults.stockouts = kept
         else:
             now_s = self.events.now_s()
             end_s = now_s + seconds if seconds else None
-            self.conditions.stockouts.append(StockOut(instance_type, zone, now_s, end_s))
+            self.faults.stockouts.append(StockoutWindow(instance_type, zone, now_s, end_s))
 
     # The substrate.
 
@@ -154,8 +160,8 @@ class FakeProvider(FakeLife):
         """Change what machines cost and how likely they are interrupted; return how many really changed."""
         self._note("price", price=price, probability=probability)
         changed = 0
-        for machine_id in selector.ids(self.kit.book):
-            changed += await self.kit.happened(Priced(machine_id, price, probability))
+        for machine_id in selector.ids(self.kit.state):
+            changed += await self.kit.report_event(Priced(machine_id, price, probability))
         return changed
 
     async def add(self, pools: Iterable[Pool]) -> int:
@@ -168,18 +174,18 @@ class FakeProvider(FakeLife):
         """Take a machine away, bound or not: it leaves a tombstone, or is gone as if it had never been."""
         self._note("remove", id=machine_id, without_trace=without_trace)
         if without_trace:
-            self.front.hide(machine_id)
+            self.service.hide(machine_id)
             return self.kit.machine(machine_id) is not None
-        return await self.kit.happened(Lost(machine_id, REMOVED, gone=True))
+        return await self.kit.report_event(Lost(machine_id, REMOVED, gone=True))
 
     async def shed(self, fraction: float) -> int:
         """Lose a share of the quota: so many of the Speculative slots go; return how many."""
         if not 0 <= fraction <= 1:
             raise InvalidFieldError("fraction", fraction, "a number from 0 to 1")
-        ids = sorted(Selector(states=(MachineState.SPECULATIVE,)).ids(self.kit.book))
+        ids = sorted(Selector(states=(MachineState.SPECULATIVE,)).ids(self.kit.state))
         self._note("shed", fraction=fraction, of=len(ids))
         chosen = self._rng.stream("shed").sample(ids, round(len(ids) * fraction))
-        gone = [await self.kit.happened(Lost(machine_id, "shed", gone=True)) for machine_id in chosen]
+        gone = [await self.kit.report_event(Lost(machine_id, "shed", gone=True)) for machine_id in chosen]
         return sum(gone)
 
     async def repair(self, machine_id: str, to: MachineState) -> None:
@@ -190,18 +196,18 @@ class FakeProvider(FakeLife):
 
     def lie(self, name: str, share: float | None = None) -> None:
         """Tell a lie from now on."""
-        self.liar.tell(name, share)
-        self._note("lie", name=name, share=self.liar.told[name])
+        self.active_lies.tell(name, share)
+        self._note("lie", name=name, share=self.active_lies.shares[name])
 
     def honest(self, name: str = "") -> None:
         """Tell the truth again, about one thing or about everything."""
         self._note("honest", name=name)
-        self.liar.stop(name)
+        self.active_lies.stop(name)
 
     def pause_rpc(self, rpc: str, seconds: float) -> None:
         """Let calls wait until so much time has passed from now."""
         self._note("pause-rpc", rpc=rpc, seconds=seconds)
-        self.conditions.pause(rpc_named(rpc), seconds)
+        self.faults.pause(rpc_named(rpc), seconds)
 
     def refuse(
         self,
@@ -214,7 +220,9 @@ class FakeProvider(FakeLife):
         seconds: float | None = None,
     ) -> None:
         """Refuse calls before anything happens: so many, for so long, or until `reset`."""
-        self._disturb(Disturbance(What.REFUSE, rpc, probability, times, code=code, message=message), seconds)
+        self._add_call_fault(
+            CallFault(CallFaultKind.REFUSE, rpc, probability, times, code=code, message=message), seconds
+        )
 
     def lose_answer(
         self,
@@ -225,7 +233,7 @@ class FakeProvider(FakeLife):
         seconds: float | None = None,
     ) -> None:
         """Do what calls ask for and never answer them."""
-        self._disturb(Disturbance(What.LOSE_ANSWER, rpc, probability, times), seconds)
+        self._add_call_fault(CallFault(CallFaultKind.LOSE_ANSWER, rpc, probability, times), seconds)
 
     def reset_during(
         self,
@@ -236,19 +244,19 @@ class FakeProvider(FakeLife):
         seconds: float | None = None,
     ) -> None:
         """Do what calls ask for and break every connection instead of answering."""
-        self._disturb(Disturbance(What.RESET, rpc, probability, times), seconds)
+        self._add_call_fault(CallFault(CallFaultKind.RESET, rpc, probability, times), seconds)
 
     async def call(
         self,
         rpc: str,
         machine_id: str,
-        token: Token = NO_TOKEN,
+        token: FencingToken = NO_TOKEN,
         *,
         cluster: str = "",
         grace_s: int = 0,
     ) -> tuple[Code, str]:
         """Make a mutating call in the name of some other shard; return the code, and operation id or refusal."""
-        kind = Kind(known(rpc.lower(), [kind.value for kind in Kind], "rpc"))
+        kind = OperationKind(known(rpc.lower(), [kind.value for kind in OperationKind], "rpc"))
         fields: dict[str, Any] = {  # Any: texts and numbers, as the message has them
             "machine_id": machine_id,
             "shard_id": token.shard_id,
@@ -259,17 +267,17 @@ class FakeProvider(FakeLife):
         here = InsideCall(f"/{SERVICE}/{kind.call}", shard)
         try:
             match kind:
-                case Kind.CREATE:
-                    answer = await self.front.create(pb.CreateRequest(**fields), here)
-                case Kind.CONFIGURE:
+                case OperationKind.CREATE:
+                    answer = await self.service.create(pb.CreateRequest(**fields), here)
+                case OperationKind.CONFIGURE:
                     request = pb.ConfigureRequest(**fields, cluster_id=cluster)
-                    answer = await self.front.configure(request, here)
-                case Kind.DRAIN:
-                    answer = await self.front.drain(
+                    answer = await self.service.configure(request, here)
+                case OperationKind.DRAIN:
+                    answer = await self.service.drain(
                         pb.DrainRequest(**fields, grace_period_seconds=grace_s), here
                     )
-                case Kind.DELETE:
-                    answer = await self.front.delete(pb.DeleteRequest(**fields), here)
+                case OperationKind.DELETE:
+                    answer = await self.service.delete(pb.DeleteRequest(**fields), here)
         except RefusedError as error:
             return error.code, error.detail
         return Code.OK, pb.TransitionAck.FromString(answer).operation_id
@@ -279,18 +287,18 @@ class FakeProvider(FakeLife):
     async def restart(self, *, forget: bool = False) -> None:
         """End as a killed process would and start again: on the state, or with `forget` on nothing."""
         self._note("restart", forget=forget)
-        await self.again(forget=forget)
+        await self.restart_kit(forget=forget)
 
     async def reset(self) -> None:
         """Begin anew: no state, no faults but those of the options, the machines of the start."""
         self._note("reset")
-        self.conditions.clear()
-        self.liar.stop()
-        await self.again(forget=True)
+        self.faults.clear()
+        self.active_lies.stop()
+        await self.restart_kit(forget=True)
         for name, share in self.options.lies.items():
-            self.liar.tell(name, share)
+            self.active_lies.tell(name, share)
 
-    def _disturb(self, planned: Disturbance, seconds: float | None) -> None:
+    def _add_call_fault(self, planned: CallFault, seconds: float | None) -> None:
         planned.rpc = rpc_named(planned.rpc)
         planned.from_s = self.events.now_s()
         planned.to_s = None if seconds is None else planned.from_s + seconds
@@ -302,7 +310,7 @@ class FakeProvider(FakeLife):
             seconds=seconds,
             code=planned.code.name,
         )
-        self.conditions.disturb(planned)
+        self.faults.add_call_fault(planned)
 
     def _known(self, verb: str, machine_id: str) -> None:
         if self.kit.machine(machine_id) is None:
@@ -313,5 +321,5 @@ class FakeProvider(FakeLife):
         self.events.add("verb", verb=verb, **fields)
 
 
-def _covers(row: StockOut, instance_type: str, zone: str) -> bool:
+def _covers(row: StockoutWindow, instance_type: str, zone: str) -> bool:
     return instance_type in (ANY, row.instance_type) and zone in (ANY, row.zone)

@@ -28,7 +28,7 @@ class ScriptError(BigFleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScriptStep:
     """One verb at one time, in seconds since the start."""
 
     at_s: float
@@ -36,7 +36,7 @@ class Step:
     body: dict[str, object] = field(default_factory=dict)
 
 
-def read_script(data: bytes) -> tuple[Step, ...]:
+def read_script(data: bytes) -> tuple[ScriptStep, ...]:
     """Read a file of `--script`; `DocumentError` names the path of whatever is wrong."""
     document = parse_yaml(data)
     if document is None:
@@ -52,7 +52,7 @@ def read_script(data: bytes) -> tuple[Step, ...]:
     return tuple(sorted(steps, key=lambda step: step.at_s))
 
 
-async def play(steps: Sequence[Step], fake: FakeProvider, clock: Clock) -> None:
+async def play(steps: Sequence[ScriptStep], fake: FakeProvider, clock: Clock) -> None:
     """Do everything at its time; returns after the last step."""
     start_s = monotonic_s(clock)
     for step in steps:
@@ -65,7 +65,7 @@ async def play(steps: Sequence[Step], fake: FakeProvider, clock: Clock) -> None:
             raise ScriptError(f"script at {step.at_s:g} s: {step.verb}: {error}") from error
 
 
-def _step(raw: object) -> Step:
+def _step(raw: object) -> ScriptStep:
     if not isinstance(raw, dict):
         raise DocumentError("", shown(raw), "an object with at, do and the fields of the verb")
     verb = raw.get("do")
@@ -75,4 +75,4 @@ def _step(raw: object) -> Step:
     body = {name: value for name, value in raw.items() if name not in _OWN}
     read_form(body, VERBS[verb].form)  # a misspelt field is told at the start, not after ten minutes
     at = raw.get("at", "0")
-    return Step(parse_duration(str(at), "at"), verb, body)
+    return ScriptStep(parse_duration(str(at), "at"), verb, body)

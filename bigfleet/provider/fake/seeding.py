@@ -13,7 +13,7 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import Assignment
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.wire.metadata import OWNER_SHARD, assignment_to_metadata
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.catalogues import REALISTIC
@@ -50,7 +50,7 @@ class CatalogueSeed:
         if self.configured_per_cluster and not self.clusters:
             raise InvalidFieldError("clusters", 0, "1 or more together with configured-per-cluster")
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self) -> Iterator[DescribedMachine]:
         """Make the machines, some thousands at a time."""
         stamps = _Stamps(self.owner_shard)
         for part in fleet_parts(self._profile(), SeededRng(self.seed), self.ordinal):
@@ -104,13 +104,13 @@ class _Stamps:
         return found
 
 
-def _slots(part: FleetPart, stamps: _Stamps) -> Iterator[Slot]:
+def _slots(part: FleetPart, stamps: _Stamps) -> Iterator[DescribedMachine]:
     if part.tier is CONFIGURED:
         for machine_id, shape, stamp in zip(part.ids, part.shapes, part.stamps, strict=True):
-            yield Slot(
+            yield DescribedMachine(
                 machine_id, shape, host_ref(machine_id), part.tier.state, part.cluster, stamps.of(stamp)
             )
         return
     has_host = part.tier.has_host
     for machine_id, shape in zip(part.ids, part.shapes, strict=True):
-        yield Slot(machine_id, shape, host_ref(machine_id) if has_host else "")
+        yield DescribedMachine(machine_id, shape, host_ref(machine_id) if has_host else "")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bigfleet.model.machine import CapacityType, MachineState
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.values import MachineRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,13 @@ class Selector:
     limit: int = 0
     """How many at most, in the order in which they came; 0 for all."""
 
-    def machines(self, book: Book) -> Iterator[Machine]:
+    def machines(self, state: ProviderState) -> Iterator[MachineRecord]:
         """Yield the machines, in the order of the table; not to be continued over a change."""
         found = 0
-        for row in self._rows(book):
-            if not self._fits(book, row):
+        for row in self._rows(state):
+            if not self._fits(state, row):
                 continue
-            machine = book.table.machine(row)
+            machine = state.table.machine(row)
             if self.cluster and machine.cluster != self.cluster:
                 continue
             yield machine
@@ -42,22 +42,22 @@ class Selector:
             if found == self.limit:
                 return
 
-    def ids(self, book: Book) -> list[str]:
+    def ids(self, state: ProviderState) -> list[str]:
         """Return their ids."""
-        return [machine.id for machine in self.machines(book)]
+        return [machine.id for machine in self.machines(state)]
 
-    def _rows(self, book: Book) -> list[int]:
+    def _rows(self, state: ProviderState) -> list[int]:
         if not self.id:
-            rows: list[int] = book.table.rows(self.states).tolist()
+            rows: list[int] = state.table.rows(self.states).tolist()
             return rows
-        row = book.table.row(self.id)
-        return [row] if row is not None and (not self.states or book.table.state(row) in self.states) else []
+        row = state.table.row(self.id)
+        return [row] if row is not None and (not self.states or state.table.state(row) in self.states) else []
 
-    def _fits(self, book: Book, row: int) -> bool:
-        shape = book.table.shape(row)
+    def _fits(self, state: ProviderState, row: int) -> bool:
+        shape = state.table.shape(row)
         return (
             self.zone in ("", shape.zone)
             and self.instance_type in ("", shape.instance_type)
             and self.capacity_type in (None, shape.capacity_type)
-            and (not self.prefix or book.table.id(row).startswith(self.prefix))
+            and (not self.prefix or state.table.id(row).startswith(self.prefix))
         )

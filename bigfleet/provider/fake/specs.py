@@ -11,23 +11,29 @@ from dataclasses import dataclass
 from typing import Final
 
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.provider.contract import CALLS, Kind
+from bigfleet.provider.contract import CALLS, OperationKind
 from bigfleet.provider.fake.latency import Latency, parse_duration, parse_latency
 
 ANY: Final = "*"
 """Stands for every type, every zone or every call."""
 
 READY: Final = "ready"
-STEPS: Final = (Kind.CREATE.value, Kind.CONFIGURE.value, READY, Kind.DRAIN.value, Kind.DELETE.value)
+STEPS: Final = (
+    OperationKind.CREATE.value,
+    OperationKind.CONFIGURE.value,
+    READY,
+    OperationKind.DRAIN.value,
+    OperationKind.DELETE.value,
+)
 """What the substrate does: the four operations, and the node getting Ready between Configure's end and Configured."""
-CALL_KINDS: Final = ("get", "list", *(f"{kind.value}-call" for kind in Kind))
+CALL_KINDS: Final = ("get", "list", *(f"{kind.value}-call" for kind in OperationKind))
 """What the answer itself may take: the two reads, and the four calls that are else answered at once."""
 LATENCY_KINDS: Final = (*STEPS, *CALL_KINDS)
 CURSORS: Final = ("honest", "none", "stale")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureRate:
     """How often operations of a kind fail, and what they say then."""
 
     probability: float
@@ -35,7 +41,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class StockOut:
+class StockoutWindow:
     """Which Creates fail for want of stock, and when, in seconds since the start; no end means for good."""
 
     instance_type: str = ANY
@@ -62,32 +68,32 @@ def parse_latencies(texts: Sequence[str]) -> dict[str, Latency]:
     return found
 
 
-def parse_failures(texts: Sequence[str]) -> dict[str, Failure]:
+def parse_failures(texts: Sequence[str]) -> dict[str, FailureRate]:
     """Read `KIND=P` and `KIND=P:message` texts."""
-    found: dict[str, Failure] = {}
+    found: dict[str, FailureRate] = {}
     for text in rejoined(texts, STEPS):
         kind, _, rest = text.partition("=")
         share, _, message = rest.partition(":")
         probability = parse_share(share, f"fail {known(kind, STEPS, 'fail')}")
-        found[kind] = Failure(probability, message or "injected failure")
+        found[kind] = FailureRate(probability, message or "injected failure")
     return found
 
 
-def parse_stockout(text: str) -> StockOut:
+def parse_stockout(text: str) -> StockoutWindow:
     """Read `TYPE[@ZONE][=FROM-TO]`; `*` stands for all of them."""
     place, window, times = text.partition("=")
     instance_type, _, zone = place.partition("@")
     if not instance_type:
         raise InvalidFieldError("stockout", text, "TYPE[@ZONE][=FROM-TO], * for any type or zone")
     if not window:
-        return StockOut(instance_type, zone or ANY)
+        return StockoutWindow(instance_type, zone or ANY)
     begin, dash, end = times.partition("-")
     if not dash:
         raise InvalidFieldError("stockout", text, "a window FROM-TO such as 5m-10m")
     from_s, to_s = parse_duration(begin, "stockout"), parse_duration(end, "stockout")
     if to_s <= from_s:
         raise InvalidFieldError("stockout", text, "a window that ends after it begins")
-    return StockOut(instance_type, zone or ANY, from_s, to_s)
+    return StockoutWindow(instance_type, zone or ANY, from_s, to_s)
 
 
 def parse_share(text: str, field: str) -> float:

@@ -5,7 +5,6 @@ Must never: delete anything but the files of its own journal.
 Rules: providers 5.1 (`--state`), 5.2 (`/restart`, `/reset`).
 """
 
-from collections.abc import Callable
 from os import fspath
 from typing import Final, Protocol
 
@@ -14,16 +13,16 @@ from bigfleet.aio.disk import AnyPath, Disk
 from bigfleet.aio.rng import Rng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.provider.kit.journal import Journal
-from bigfleet.provider.kit.store import Store, Volatile
+from bigfleet.provider.kit.store import StateStore, Volatile
 
 _SNAPSHOT: Final = "snapshot"
 _JOURNAL_FILES: Final = ("journal.", _SNAPSHOT, f".{_SNAPSHOT}")
 
 
-class State(Protocol):
+class FakeState(Protocol):
     """A place for one provider's state."""
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         """Return a store on what is there."""
         ...
 
@@ -40,7 +39,7 @@ class State(Protocol):
 class NoState:
     """Memory only: every start is the first one."""
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         return Volatile()
 
     def forget(self) -> None:
@@ -49,24 +48,6 @@ class NoState:
     @property
     def kept(self) -> bool:
         return False
-
-
-class KeptState:
-    """A store that outlives its kits and may be opened as often as wanted, such as the one in memory that tests use."""
-
-    def __init__(self, make: Callable[[], Store]) -> None:
-        self._make = make
-        self._store = make()
-
-    def open(self) -> Store:
-        return self._store
-
-    def forget(self) -> None:
-        self._store = self._make()
-
-    @property
-    def kept(self) -> bool:
-        return next(self._store.open(), None) is not None
 
 
 class JournalState:
@@ -83,7 +64,7 @@ class JournalState:
         self._directory, self._disk = directory, disk or SystemDisk()
         self._clock, self._rng = clock, rng
 
-    def open(self) -> Store:
+    def open(self) -> StateStore:
         return Journal(self._directory, disk=self._disk, clock=self._clock, rng=self._rng)
 
     def forget(self) -> None:

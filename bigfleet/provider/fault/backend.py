@@ -17,7 +17,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, Shape
 from bigfleet.provider.kit.backend import Op, Permanent
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.limits import Limits
 
 CREATE_LABEL: Final = "conformance.fault/create"
@@ -71,16 +71,16 @@ class FaultBackend:
     def __init__(self, options: FaultOptions, clock: Clock) -> None:
         self._options, self._clock = options, clock
 
-    async def describe(self) -> AsyncIterator[Slot]:
+    async def describe(self) -> AsyncIterator[DescribedMachine]:
         for slot in self._slots():
             yield slot
 
-    async def create(self, machine: Machine, op: Op) -> Host:
+    async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
         if machine.labels.get(CREATE_LABEL) == CREATE_ERROR:
             raise Permanent(f"the slot is labelled {CREATE_LABEL}={CREATE_ERROR}")
-        return Host(f"host-{op.id}")
+        return CreatedHost(f"host-{op.id}")
 
-    async def configure(self, _machine: Machine, cluster: str, _blob: bytes, _op: Op) -> None:
+    async def configure(self, _machine: MachineRecord, cluster: str, _blob: bytes, _op: Op) -> None:
         match cluster:
             case "fault-error":
                 raise Permanent(f"cluster {ERROR} was asked for")
@@ -89,14 +89,14 @@ class FaultBackend:
             case "fault-slow-ok":
                 await self._until_too_late()
 
-    async def node_ready(self, _machine: Machine, cluster: str, _op: Op) -> bool:
+    async def node_ready(self, _machine: MachineRecord, cluster: str, _op: Op) -> bool:
         return cluster != NEVER_READY
 
-    async def drain(self, machine: Machine, _grace: timedelta, _op: Op) -> None:
+    async def drain(self, machine: MachineRecord, _grace: timedelta, _op: Op) -> None:
         if machine.cluster == DRAIN_ERROR:
             raise Permanent(f"the machine is bound to cluster {DRAIN_ERROR}")
 
-    async def delete(self, machine: Machine, op: Op) -> None:
+    async def delete(self, machine: MachineRecord, op: Op) -> None:
         """Give the host back; there is none to fail."""
 
     async def _until_too_late(self) -> None:
@@ -106,13 +106,15 @@ class FaultBackend:
         except asyncio.CancelledError:
             await self._clock.sleep(LATE_S)
 
-    def _slots(self) -> Iterator[Slot]:
+    def _slots(self) -> Iterator[DescribedMachine]:
         spot, on_demand = _shape(CapacityType.SPOT), _shape(CapacityType.ON_DEMAND)
         for number in range(self._options.seed_count):
-            yield Slot(f"{self._options.provider}-{number:03d}", on_demand if (number + 1) % 3 else spot)
+            yield DescribedMachine(
+                f"{self._options.provider}-{number:03d}", on_demand if (number + 1) % 3 else spot
+            )
         failing = on_demand.with_labels(FrozenMap({CREATE_LABEL: CREATE_ERROR}))
         for number in range(SLOTS_THAT_FAIL):
-            yield Slot(f"{self._options.provider}-create-error-{number}", failing)
+            yield DescribedMachine(f"{self._options.provider}-create-error-{number}", failing)
 
 
 def _shape(capacity_type: CapacityType) -> Shape:

@@ -14,18 +14,18 @@ from bigfleet.aio.clock import NANOSECONDS, Clock
 from bigfleet.aio.disk import DiskError
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.frozen_map import NO_TEXTS
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.hook.core.documents import read_discovered
 from bigfleet.provider.hook.core.errors import HookOutputError, InventoryError
-from bigfleet.provider.hook.core.exits import Verdict
+from bigfleet.provider.hook.core.exits import HookOutcome
 from bigfleet.provider.hook.core.inventory import HookKind, machine_faults
-from bigfleet.provider.hook.core.protocol import Output, Subject, Words, read_output
-from bigfleet.provider.hook.hooks import Answer, Hooks
-from bigfleet.provider.hook.learned import LearnedLabels
+from bigfleet.provider.hook.core.protocol import HookMachine, HookOutput, HookRequest, read_output
+from bigfleet.provider.hook.hooks import HookResult, HookRunner
+from bigfleet.provider.hook.host_labels import HostLabels
 from bigfleet.provider.hook.processes import SpawnError
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.kit.backend import Op, Outcome, Permanent, StockOut, Transient
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.kit.backend import Op, Permanent, ResumeOutcome, StockOut, Transient
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 
 READY_TIMEOUT_S: Final = 30.0
 DISCOVER_TIMEOUT_S: Final = 60.0
@@ -49,19 +49,23 @@ class HookBackend:
     def __init__(
         self,
         source: InventorySource,
-        hooks: Hooks,
+        hooks: HookRunner,
         *,
         clock: Clock,
         readiness: NodeReadiness | None,
-        learned: LearnedLabels,
-        on_learned: Callable[[], None],
+        host_labels: HostLabels,
+        on_labels_changed: Callable[[], None],
     ) -> None:
         self._source, self._hooks, self._clock = source, hooks, clock
-        self._readiness, self._learned, self._on_learned = readiness, learned, on_learned
+        self._readiness, self._host_labels, self._on_labels_changed = (
+            readiness,
+            host_labels,
+            on_labels_changed,
+        )
         self._killed: dict[str, str] = {}
         """By machine, the operation of which a hook was killed by a signal once: the next time is the last."""
 
-    async def describe(self) -> AsyncIterator[Slot]:
+    async def describe(self) -> AsyncIterator[DescribedMachine]:
         inventory = self._source.inventory
         entries = inventory.entries
         if inventory.discovers:
@@ -75,33 +79,33 @@ class HookBackend:
             self._source.discovered(found)
             entries = inventory.with_machines(found).entries
         for entry in entries.values():
-            shape = self._learned.applied(entry.id, entry.shape)
+            shape = self._host_labels.applied(entry.id, entry.shape)
             yield inventory.slot(replace(entry, shape=shape))
 
-    async def create(self, machine: Machine, op: Op) -> Host:
+    async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
         output = await self._do(HookKind.CREATE, machine, op)
         entry = self._source.entry(machine.id)
         ref = output.ref or (entry.ref if entry else "")
         if not ref:
             raise Permanent("the create hook printed no ref, and the inventory has none")
-        if self._learned.learn(machine.id, output.labels):
-            self._on_learned()
-        return Host(ref, output.resources, output.allocatable)
+        if self._host_labels.learn(machine.id, output.labels):
+            self._on_labels_changed()
+        return CreatedHost(ref, output.resources, output.allocatable)
 
-    async def configure(self, machine: Machine, cluster: str, blob: bytes, op: Op) -> None:
+    async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
         await self._do(HookKind.CONFIGURE, machine, op, cluster=cluster, blob=blob)
 
-    async def drain(self, machine: Machine, grace: timedelta, op: Op) -> None:
+    async def drain(self, machine: MachineRecord, grace: timedelta, op: Op) -> None:
         await self._do(
             HookKind.DRAIN, machine, op, cluster=machine.cluster, grace_s=round(grace.total_seconds())
         )
 
-    async def delete(self, machine: Machine, op: Op) -> None:
+    async def delete(self, machine: MachineRecord, op: Op) -> None:
         await self._do(HookKind.DELETE, machine, op)
-        if self._learned.forget(machine.id):
-            self._on_learned()
+        if self._host_labels.forget(machine.id):
+            self._on_labels_changed()
 
-    async def node_ready(self, machine: Machine, cluster: str, op: Op) -> bool:
+    async def node_ready(self, machine: MachineRecord, cluster: str, op: Op) -> bool:
         inventory = self._source.inventory
         if HookKind.READY in inventory.hooks:
             return await self._ready_by_hook(machine, cluster, op)
@@ -115,33 +119,33 @@ class HookBackend:
         except BigFleetError as error:
             raise Transient(str(error)) from error
 
-    async def _ready_by_hook(self, machine: Machine, cluster: str, op: Op) -> bool:
+    async def _ready_by_hook(self, machine: MachineRecord, cluster: str, op: Op) -> bool:
         try:
-            answer = await self._call(HookKind.READY, machine, op, cluster=cluster, timeout_s=READY_TIMEOUT_S)
+            result = await self._call(HookKind.READY, machine, op, cluster=cluster, timeout_s=READY_TIMEOUT_S)
         except TimeoutError:
             raise Transient(f"the ready hook took more than {READY_TIMEOUT_S:g} s") from None
-        match answer.verdict:
-            case Verdict.DONE:
+        match result.outcome:
+            case HookOutcome.DONE:
                 return True
-            case Verdict.NOT_YET:
+            case HookOutcome.NOT_YET:
                 return False
-        self._judge(answer, machine, op)
+        self._judge(result, machine, op)
         return False
 
     async def _do(
         self,
         kind: HookKind,
-        machine: Machine,
+        machine: MachineRecord,
         op: Op,
         *,
         cluster: str = "",
         grace_s: int = 0,
         blob: bytes | None = None,
-    ) -> Output:
-        answer = await self._call(kind, machine, op, cluster=cluster, grace_s=grace_s, blob=blob)
-        self._judge(answer, machine, op)
+    ) -> HookOutput:
+        result = await self._call(kind, machine, op, cluster=cluster, grace_s=grace_s, blob=blob)
+        self._judge(result, machine, op)
         try:
-            output = read_output(answer.output)
+            output = read_output(result.output)
         except HookOutputError as error:
             raise Permanent(str(error)) from error
         if output.message:
@@ -151,19 +155,19 @@ class HookBackend:
     async def _call(
         self,
         kind: HookKind,
-        machine: Machine,
+        machine: MachineRecord,
         op: Op,
         *,
         cluster: str,
         grace_s: int = 0,
         blob: bytes | None = None,
         timeout_s: float | None = None,
-    ) -> Answer:
+    ) -> HookResult:
         inventory = self._source.inventory
         if kind not in inventory.hooks:
             raise Permanent(f"there is no {kind} hook")
         left_s = op.deadline.timestamp() - self._clock.wall_ns() / NANOSECONDS
-        words = Words(
+        request = HookRequest(
             kind=kind,
             operation_id=op.id,
             subject=self.subject(machine),
@@ -173,50 +177,50 @@ class HookBackend:
             attempt=op.attempt,
         )
         try:
-            return await self._hooks.call(inventory, words, blob=blob, timeout_s=timeout_s)
+            return await self._hooks.call(inventory, request, blob=blob, timeout_s=timeout_s)
         except SpawnError as error:
             raise Permanent(str(error)) from error
         except DiskError as error:
             raise Transient(f"the blob cannot be written: {error}") from error
 
-    def subject(self, machine: Machine) -> Subject:
+    def subject(self, machine: MachineRecord) -> HookMachine:
         """Return a machine as its hooks see it; its host is the one it has, or that of the inventory."""
         entry = self._source.entry(machine.id)
-        return Subject(
+        return HookMachine(
             id=machine.id,
             ref=machine.host or (entry.ref if entry else ""),
             shape=machine.shape,
             vars=entry.vars if entry else NO_TEXTS,
         )
 
-    def _judge(self, answer: Answer, machine: Machine, op: Op) -> None:
+    def _judge(self, result: HookResult, machine: MachineRecord, op: Op) -> None:
         """Raise what the end of a hook means, or nothing if it was good."""
-        match answer.verdict:
-            case Verdict.DONE:
+        match result.outcome:
+            case HookOutcome.DONE:
                 return
-            case Verdict.AGAIN:
-                raise Transient(answer.reason)
-            case Verdict.KILLED if self._killed.get(machine.id) != op.id:
+            case HookOutcome.AGAIN:
+                raise Transient(result.reason)
+            case HookOutcome.KILLED if self._killed.get(machine.id) != op.id:
                 self._killed[machine.id] = op.id
-                raise Transient(answer.reason)
-            case Verdict.STOCK_OUT:
-                raise StockOut(answer.reason)
-            case Verdict.MISCONFIGURED:
-                raise Permanent(f"configuration error: {answer.reason}")
-        raise Permanent(answer.reason)
+                raise Transient(result.reason)
+            case HookOutcome.STOCK_OUT:
+                raise StockOut(result.reason)
+            case HookOutcome.MISCONFIGURED:
+                raise Permanent(f"configuration error: {result.reason}")
+        raise Permanent(result.reason)
 
     async def _discover(self) -> bytes:
         try:
-            answer = await self._hooks.call(
+            result = await self._hooks.call(
                 self._source.inventory,
-                Words(kind=HookKind.DISCOVER, deadline_seconds=int(DISCOVER_TIMEOUT_S)),
+                HookRequest(kind=HookKind.DISCOVER, deadline_seconds=int(DISCOVER_TIMEOUT_S)),
                 timeout_s=DISCOVER_TIMEOUT_S,
             )
         except TimeoutError:
             raise DiscoverError(f"the discover hook took more than {DISCOVER_TIMEOUT_S:g} s") from None
-        if answer.verdict is not Verdict.DONE:
-            raise DiscoverError(f"the discover hook failed: {answer.reason}")
-        return answer.output
+        if result.outcome is not HookOutcome.DONE:
+            raise DiscoverError(f"the discover hook failed: {result.reason}")
+        return result.output
 
 
 class ResumingHookBackend(HookBackend):
@@ -225,14 +229,14 @@ class ResumingHookBackend(HookBackend):
     A blob is kept nowhere, so the configure hook gets none then; it has to know by its `operation_id` how far it came.
     """
 
-    async def resume(self, machine: Machine, op: Op) -> Outcome:
+    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:
         match op.kind:
-            case Kind.CREATE:
-                return Outcome(await self.create(machine, op))
-            case Kind.CONFIGURE:
+            case OperationKind.CREATE:
+                return ResumeOutcome(await self.create(machine, op))
+            case OperationKind.CONFIGURE:
                 await self._do(HookKind.CONFIGURE, machine, op, cluster=machine.cluster)
-            case Kind.DRAIN:
+            case OperationKind.DRAIN:
                 await self.drain(machine, timedelta(0), op)
-            case Kind.DELETE:
+            case OperationKind.DELETE:
                 await self.delete(machine, op)
-        return Outcome()
+        return ResumeOutcome()

@@ -7,7 +7,7 @@ Rules: providers 7.4.
 import posixpath
 from typing import Final
 
-from bigfleet.provider.hook.core.documents import Sets
+from bigfleet.provider.hook.core.documents import HookSets
 from bigfleet.provider.hook.core.inventory import HookKind as K
 
 _FOLDER: Final = posixpath.join(posixpath.dirname(__file__), "sets")
@@ -17,6 +17,6 @@ _KINDS: Final = {
     "ipmi": (K.CREATE, K.DELETE, K.PROBE),
 }
 
-BUNDLED: Final[Sets] = {
+BUNDLED: Final[HookSets] = {
     name: {kind: posixpath.join(_FOLDER, name, kind) for kind in kinds} for name, kinds in _KINDS.items()
 }

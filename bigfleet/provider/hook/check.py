@@ -11,10 +11,10 @@ from typing import Final
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.hook.core.documents import read_discovered
 from bigfleet.provider.hook.core.errors import HookOutputError, InventoryError
-from bigfleet.provider.hook.core.exits import Verdict
-from bigfleet.provider.hook.core.inventory import Entry, HookKind, Inventory, machine_faults
-from bigfleet.provider.hook.core.protocol import Subject, Words, read_output
-from bigfleet.provider.hook.hooks import Answer, Hooks
+from bigfleet.provider.hook.core.exits import HookOutcome
+from bigfleet.provider.hook.core.inventory import HookInventory, HookKind, InventoryEntry, machine_faults
+from bigfleet.provider.hook.core.protocol import HookMachine, HookRequest, read_output
+from bigfleet.provider.hook.hooks import HookResult, HookRunner
 from bigfleet.provider.hook.processes import SpawnError
 
 TIMEOUT_S: Final = 30.0
@@ -25,7 +25,7 @@ _BOUND_KINDS: Final = frozenset({HookKind.CONFIGURE, HookKind.READY, HookKind.DR
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class HookTrial:
     """One hook and how it did."""
 
     kind: HookKind
@@ -37,10 +37,10 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckReport:
     """All hooks, and the machines that the provider would begin with."""
 
-    hooks: tuple[Tried, ...]
+    hooks: tuple[HookTrial, ...]
     machines: int
     first_state: MachineState
 
@@ -49,10 +49,10 @@ class Checked:
         return all(tried.ok for tried in self.hooks)
 
 
-async def check(inventory: Inventory, hooks: Hooks) -> Checked:
+async def check(inventory: HookInventory, hooks: HookRunner) -> CheckReport:
     """Try every hook on the first machine by id; the machines that a discover hook finds count too."""
     entries = dict(inventory.entries)
-    tried: list[Tried] = []
+    tried: list[HookTrial] = []
     if HookKind.DISCOVER in inventory.hooks:
         row, found = await _discover(inventory, hooks)
         tried.append(row)
@@ -61,56 +61,64 @@ async def check(inventory: Inventory, hooks: Hooks) -> Checked:
     others = [kind for kind in HookKind if kind in inventory.hooks and kind is not HookKind.DISCOVER]
     tried += [await _try(inventory, hooks, kind, sample) for kind in others]
     state = inventory.slot(sample).first_state if sample else MachineState.UNSPECIFIED
-    return Checked(tuple(tried), len(entries), state)
+    return CheckReport(tuple(tried), len(entries), state)
 
 
-async def _try(inventory: Inventory, hooks: Hooks, kind: HookKind, entry: Entry | None) -> Tried:
+async def _try(
+    inventory: HookInventory, hooks: HookRunner, kind: HookKind, entry: InventoryEntry | None
+) -> HookTrial:
     if entry is None:
-        return Tried(kind, inventory.hooks[kind], "", False, "not run", "there is no machine to try it on")
-    words = Words(
+        return HookTrial(
+            kind, inventory.hooks[kind], "", False, "not run", "there is no machine to try it on"
+        )
+    request = HookRequest(
         kind=kind,
         operation_id=OPERATION,
-        subject=Subject(id=entry.id, ref=entry.ref, shape=entry.shape, vars=entry.vars),
+        subject=HookMachine(id=entry.id, ref=entry.ref, shape=entry.shape, vars=entry.vars),
         cluster=CLUSTER if kind in _BOUND_KINDS else "",
         deadline_seconds=int(TIMEOUT_S),
     )
-    answer = await _answer(inventory, hooks, words, BLOB if kind is HookKind.CONFIGURE else None)
-    if isinstance(answer, str):
-        return Tried(kind, inventory.hooks[kind], entry.id, False, "not run", answer)
-    ok, detail = answer.verdict in (Verdict.DONE, Verdict.NOT_YET), answer.last_line
+    result = await _call(inventory, hooks, request, BLOB if kind is HookKind.CONFIGURE else None)
+    if isinstance(result, str):
+        return HookTrial(kind, inventory.hooks[kind], entry.id, False, "not run", result)
+    ok, detail = result.outcome in (HookOutcome.DONE, HookOutcome.NOT_YET), result.last_line
     try:
-        detail = read_output(answer.output).message or detail
+        detail = read_output(result.output).message or detail
     except HookOutputError as error:
         ok, detail = False, str(error)
-    return Tried(kind, inventory.hooks[kind], entry.id, ok, _result(answer), detail)
+    return HookTrial(kind, inventory.hooks[kind], entry.id, ok, _result(result), detail)
 
 
-async def _discover(inventory: Inventory, hooks: Hooks) -> tuple[Tried, dict[str, Entry]]:
+async def _discover(
+    inventory: HookInventory, hooks: HookRunner
+) -> tuple[HookTrial, dict[str, InventoryEntry]]:
     kind = HookKind.DISCOVER
     program = inventory.hooks[kind]
-    answer = await _answer(inventory, hooks, Words(kind=kind, deadline_seconds=int(TIMEOUT_S)), None)
-    if isinstance(answer, str):
-        return Tried(kind, program, "", False, "not run", answer), {}
-    if answer.verdict is not Verdict.DONE:
-        return Tried(kind, program, "", False, _result(answer), answer.last_line), {}
+    result = await _call(inventory, hooks, HookRequest(kind=kind, deadline_seconds=int(TIMEOUT_S)), None)
+    if isinstance(result, str):
+        return HookTrial(kind, program, "", False, "not run", result), {}
+    if result.outcome is not HookOutcome.DONE:
+        return HookTrial(kind, program, "", False, _result(result), result.last_line), {}
     try:
-        found = read_discovered(answer.output, program)
+        found = read_discovered(result.output, program)
         faults = machine_faults(inventory, found)
         if faults:
             raise InventoryError(faults)
     except InventoryError as error:
-        return Tried(kind, program, "", False, _result(answer), str(error)), {}
-    return Tried(kind, program, "", True, _result(answer), f"{len(found)} machines"), found
+        return HookTrial(kind, program, "", False, _result(result), str(error)), {}
+    return HookTrial(kind, program, "", True, _result(result), f"{len(found)} machines"), found
 
 
-async def _answer(inventory: Inventory, hooks: Hooks, words: Words, blob: bytes | None) -> Answer | str:
+async def _call(
+    inventory: HookInventory, hooks: HookRunner, request: HookRequest, blob: bytes | None
+) -> HookResult | str:
     try:
-        return await hooks.call(inventory, words, blob=blob, timeout_s=TIMEOUT_S)
+        return await hooks.call(inventory, request, blob=blob, timeout_s=TIMEOUT_S)
     except SpawnError as error:
         return str(error)
     except TimeoutError:
         return f"it took more than {TIMEOUT_S:g} s and was ended"
 
 
-def _result(answer: Answer) -> str:
-    return "ok" if answer.verdict is Verdict.DONE else f"{answer.verdict.value} ({answer.code})"
+def _result(result: HookResult) -> str:
+    return "ok" if result.outcome is HookOutcome.DONE else f"{result.outcome.value} ({result.code})"

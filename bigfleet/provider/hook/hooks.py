@@ -16,16 +16,16 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.aio.disk import Disk, DiskError, OpenMode, ensure_directory
-from bigfleet.provider.hook.core.exits import Verdict, told, verdict
-from bigfleet.provider.hook.core.inventory import HookKind, Inventory
+from bigfleet.provider.hook.core.exits import HookOutcome, describe_exit, outcome_of
+from bigfleet.provider.hook.core.inventory import HookInventory, HookKind
 from bigfleet.provider.hook.core.protocol import (
     BLOB_VARIABLE,
     DEFAULT_PATH,
     DRY_RUN_VARIABLE,
     INHERITED,
-    Words,
+    HookRequest,
 )
-from bigfleet.provider.hook.processes import MAX_LINE_BYTES, Command, Processes
+from bigfleet.provider.hook.processes import MAX_LINE_BYTES, HookCommand, Processes
 from bigfleet.provider.kit.core.texts import one_line, without_secret
 
 DEFAULT_PARALLEL: Final = 16
@@ -34,10 +34,10 @@ _LINES_LOGGED: Final = 1000  # of one call; a hook that shouts must not fill the
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HookResult:
     """How a hook ended, what it printed, and its own last word on standard error."""
 
-    verdict: Verdict
+    outcome: HookOutcome
     code: int
     output: bytes
     last_line: str
@@ -45,7 +45,7 @@ class Answer:
     @property
     def reason(self) -> str:
         """Why it ended so, in the hook's words if it had any."""
-        return self.last_line or told(self.code)
+        return self.last_line or describe_exit(self.code)
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Turn:
     users: int = 0
 
 
-class Hooks:
+class HookRunner:
     """The hooks of one provider."""
 
     def __init__(
@@ -88,20 +88,27 @@ class Hooks:
         return machine_id in self._busy
 
     async def call(
-        self, inventory: Inventory, words: Words, *, blob: bytes | None = None, timeout_s: float | None = None
-    ) -> Answer:
+        self,
+        inventory: HookInventory,
+        request: HookRequest,
+        *,
+        blob: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> HookResult:
         """Run the hook of a kind to its end; TimeoutError once it was ended for taking too long.
 
         Raises `SpawnError` if it cannot be started and `DiskError` if its blob cannot be written.
         """
-        async with self._turn(words.subject.id if words.subject else ""):
+        async with self._turn(request.subject.id if request.subject else ""):
             with self._blob_file(blob) as path:
                 async with timeout(self._clock, timeout_s):
-                    return await self._run(inventory, words, path, blob or b"")
+                    return await self._run(inventory, request, path, blob or b"")
 
-    async def _run(self, inventory: Inventory, words: Words, blob_path: str, blob: bytes) -> Answer:
+    async def _run(
+        self, inventory: HookInventory, request: HookRequest, blob_path: str, blob: bytes
+    ) -> HookResult:
         last, count = "", 0
-        log = self._log.bind(hook=words.kind.value, machine=words.subject.id if words.subject else "")
+        log = self._log.bind(hook=request.kind.value, machine=request.subject.id if request.subject else "")
 
         def hear(line: str) -> None:
             nonlocal last, count
@@ -112,20 +119,20 @@ class Hooks:
             if count <= _LINES_LOGGED:
                 log.info("hook_said", line=said)
 
-        command = Command(
-            inventory.hooks[words.kind],
-            words.arguments,
-            words.encode(),
+        command = HookCommand(
+            inventory.hooks[request.kind],
+            request.arguments,
+            request.encode(),
             self._environment(inventory, blob_path),
-            keep_bytes=MAX_DISCOVERED_BYTES if words.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
+            keep_bytes=MAX_DISCOVERED_BYTES if request.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
         )
         ended = await self._processes.run(command, hear)
         if count > _LINES_LOGGED:
             log.warning("hook_said_too_much", lines=count, logged=_LINES_LOGGED)
         log.debug("hook_ended", code=ended.code)
-        return Answer(verdict(words.kind, ended.code), ended.code, ended.output, last)
+        return HookResult(outcome_of(request.kind, ended.code), ended.code, ended.output, last)
 
-    def _environment(self, inventory: Inventory, blob_path: str) -> dict[str, str]:
+    def _environment(self, inventory: HookInventory, blob_path: str) -> dict[str, str]:
         names = (*INHERITED, *inventory.pass_env)
         found = {
             "PATH": DEFAULT_PATH,

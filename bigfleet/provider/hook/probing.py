@@ -13,14 +13,14 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.hook.core.exits import Verdict
-from bigfleet.provider.hook.core.inventory import HookKind, Inventory
-from bigfleet.provider.hook.core.protocol import Subject, Words
-from bigfleet.provider.hook.hooks import Hooks
+from bigfleet.provider.hook.core.exits import HookOutcome
+from bigfleet.provider.hook.core.inventory import HookInventory, HookKind
+from bigfleet.provider.hook.core.protocol import HookMachine, HookRequest
+from bigfleet.provider.hook.hooks import HookRunner
 from bigfleet.provider.hook.processes import SpawnError
 from bigfleet.provider.hook.sources import InventorySource
 from bigfleet.provider.kit.core.transitions import Lost
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 
 INTERVAL_S: Final = 60.0
 TIMEOUT_S: Final = 30.0
@@ -34,18 +34,18 @@ class Prober:
     def __init__(
         self,
         source: InventorySource,
-        hooks: Hooks,
+        hooks: HookRunner,
         *,
         clock: Clock,
         log: FilteringBoundLogger,
-        machines: Callable[[], Iterable[Machine]],
-        subject: Callable[[Machine], Subject],
-        happened: Callable[[Lost], Awaitable[bool]],
+        machines: Callable[[], Iterable[MachineRecord]],
+        subject: Callable[[MachineRecord], HookMachine],
+        report_event: Callable[[Lost], Awaitable[bool]],
         interval_s: float = INTERVAL_S,
         at_once: int = 4,
     ) -> None:
         self._source, self._hooks, self._clock, self._log = source, hooks, clock, log
-        self._machines, self._subject, self._happened = machines, subject, happened
+        self._machines, self._subject, self._report_event = machines, subject, report_event
         self._interval_s = interval_s
         # Fewer than there are places, so that operations never wait behind a whole round of probes.
         self._places = asyncio.Semaphore(at_once)
@@ -71,7 +71,7 @@ class Prober:
             for machine in machines:
                 group.create_task(self._probe(inventory, machine))
 
-    async def _probe(self, inventory: Inventory, machine: Machine) -> None:
+    async def _probe(self, inventory: HookInventory, machine: MachineRecord) -> None:
         async with self._places:
             if self._hooks.is_busy(machine.id):
                 return
@@ -85,27 +85,27 @@ class Prober:
         self._log.warning("probe_failed", machine=machine.id, in_a_row=count, why=problem)
         if count >= FAILURES:
             del self._failures[machine.id]
-            await self._happened(Lost(machine.id, f"probe: {problem}"))
+            await self._report_event(Lost(machine.id, f"probe: {problem}"))
 
-    async def _problem(self, inventory: Inventory, machine: Machine) -> str | None:
+    async def _problem(self, inventory: HookInventory, machine: MachineRecord) -> str | None:
         """Return what is wrong, None if nothing is, an empty text if the hook cannot say yet."""
-        words = Words(
+        request = HookRequest(
             kind=HookKind.PROBE,
             subject=self._subject(machine),
             cluster=machine.cluster,
             deadline_seconds=int(TIMEOUT_S),
         )
         try:
-            answer = await self._hooks.call(inventory, words, timeout_s=TIMEOUT_S)
+            result = await self._hooks.call(inventory, request, timeout_s=TIMEOUT_S)
         except TimeoutError:
             return f"no answer within {TIMEOUT_S:g} s"
         except SpawnError as error:
             # A broken script says nothing about hardware; counted, it would fail the whole fleet in three minutes.
             self._log.error("probe_not_run", machine=machine.id, why=str(error))
             return ""
-        match answer.verdict:
-            case Verdict.DONE:
+        match result.outcome:
+            case HookOutcome.DONE:
                 return None
-            case Verdict.NOT_YET:
+            case HookOutcome.NOT_YET:
                 return ""
-        return answer.reason
+        return result.reason

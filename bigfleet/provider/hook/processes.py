@@ -30,7 +30,7 @@ class SpawnError(BigFleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class HookCommand:
     """What to run. Of the output only the last `keep_bytes` are kept."""
 
     program: str
@@ -41,7 +41,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """How a command ended: its exit code, the negative signal number if one killed it, and the end of its output."""
 
     code: int
@@ -51,7 +51,7 @@ class Ended:
 class Processes(Protocol):
     """Runs commands."""
 
-    async def run(self, command: Command, on_error_line: Callable[[str], None]) -> Ended:
+    async def run(self, command: HookCommand, on_error_line: Callable[[str], None]) -> CommandResult:
         """Run a command to its end; each line of its standard error is told as it comes.
 
         When cancelled: SIGTERM to the process group, SIGKILL ten seconds later, and only then the cancellation goes on.
@@ -65,7 +65,7 @@ class SystemProcesses:
     def __init__(self, clock: Clock, kill_after_s: float = KILL_AFTER_S) -> None:
         self._clock, self._kill_after_s = clock, kill_after_s
 
-    async def run(self, command: Command, on_error_line: Callable[[str], None]) -> Ended:
+    async def run(self, command: HookCommand, on_error_line: Callable[[str], None]) -> CommandResult:
         # Pipes of our own: those of asyncio keep `wait` from returning for as long as some grandchild holds them.
         async with _Pipe() as out, _Pipe() as err:
             process = await self._start(command, out, err)
@@ -78,9 +78,9 @@ class SystemProcesses:
                 raise
             finally:
                 await self._finish(tail, lines)
-            return Ended(code, await tail)
+            return CommandResult(code, await tail)
 
-    async def _start(self, command: Command, out: "_Pipe", err: "_Pipe") -> asyncio.subprocess.Process:
+    async def _start(self, command: HookCommand, out: "_Pipe", err: "_Pipe") -> asyncio.subprocess.Process:
         with tempfile.TemporaryFile() as stdin:
             stdin.write(command.stdin)
             stdin.seek(0)

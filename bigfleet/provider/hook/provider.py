@@ -16,13 +16,13 @@ from bigfleet.aio.disk import Disk
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.hook.backend import HookBackend, NodeReadiness, ResumingHookBackend
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.inventory import Mode, warnings_of
-from bigfleet.provider.hook.hooks import DEFAULT_PARALLEL, Hooks
-from bigfleet.provider.hook.learned import LearnedLabels
+from bigfleet.provider.hook.core.inventory import InventoryMode, warnings_of
+from bigfleet.provider.hook.hooks import DEFAULT_PARALLEL, HookRunner
+from bigfleet.provider.hook.host_labels import HostLabels
 from bigfleet.provider.hook.probing import INTERVAL_S, Prober
 from bigfleet.provider.hook.processes import Processes
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.kit import STOP_GRACE_S, ProviderKit
 
 WATCH_S: Final = 5.0
@@ -51,9 +51,9 @@ class HookProvider:
         """Take an inventory that was loaded; its mode, name and `resume` hold for the life of the provider."""
         inventory = source.inventory
         self._source, self._clock, self._log, self._watch_s = source, clock, log, watch_s
-        self._learned = LearnedLabels(disk, state_directory)
+        self._host_labels = HostLabels(disk, state_directory)
         self._refresh_wanted = asyncio.Event()
-        self._hooks = Hooks(
+        self._hooks = HookRunner(
             processes,
             environ=environ,
             disk=disk,
@@ -67,15 +67,15 @@ class HookProvider:
             self._hooks,
             clock=clock,
             readiness=readiness,
-            learned=self._learned,
-            on_learned=self._refresh_wanted.set,
+            host_labels=self._host_labels,
+            on_labels_changed=self._refresh_wanted.set,
         )
         self.kit = ProviderKit(
             self.backend,
             name=inventory.name,
             clock=clock,
             log=log,
-            offer_delete=inventory.mode is Mode.POWER_MANAGED,
+            offer_delete=inventory.mode is InventoryMode.POWER_MANAGED,
             **kit,
         )
         self._prober = Prober(
@@ -85,7 +85,7 @@ class HookProvider:
             log=log,
             machines=lambda: list(self._machines()),
             subject=self.backend.subject,
-            happened=self.kit.happened,
+            report_event=self.kit.report_event,
             interval_s=probe_s,
             at_once=max(1, parallel // 4),
         )
@@ -93,7 +93,7 @@ class HookProvider:
     async def start(self) -> None:
         """Make ready, then start the kit; afterwards calls can be served."""
         self._hooks.prepare()
-        self._learned.open()
+        self._host_labels.open()
         inventory = self._source.inventory
         for warning in warnings_of(inventory):
             self._log.warning("inventory_warning", why=warning)
@@ -143,8 +143,8 @@ class HookProvider:
         except BigFleetError as error:
             self._log.warning("refresh_failed", why=str(error))
 
-    def _machines(self) -> Iterator[Machine]:
-        for machine_id in sorted(self.kit.book.table.ids()):
+    def _machines(self) -> Iterator[MachineRecord]:
+        for machine_id in sorted(self.kit.state.table.ids()):
             machine = self.kit.machine(machine_id)
             if machine is not None:
                 yield machine

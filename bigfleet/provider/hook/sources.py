@@ -10,9 +10,9 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 from bigfleet.aio.disk import AnyPath, Disk, DiskError
-from bigfleet.provider.hook.core.documents import ENDINGS, Sets, read_inventory
+from bigfleet.provider.hook.core.documents import ENDINGS, HookSets, read_inventory
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.inventory import Entry, Inventory, changes_refused
+from bigfleet.provider.hook.core.inventory import HookInventory, InventoryEntry, changes_refused
 
 _EXECUTABLE = 0o111
 Files = Sequence[tuple[str, bytes]]
@@ -21,28 +21,28 @@ Files = Sequence[tuple[str, bytes]]
 class InventorySource:
     """Files and directories, and the inventory that was last found good in them."""
 
-    def __init__(self, disk: Disk, paths: Sequence[AnyPath], sets: Sets) -> None:
+    def __init__(self, disk: Disk, paths: Sequence[AnyPath], sets: HookSets) -> None:
         self._disk, self._paths, self._sets = disk, [posixpath.normpath(str(path)) for path in paths], sets
-        self._inventory: Inventory | None = None
+        self._inventory: HookInventory | None = None
         self._seen: bytes = b""
-        self._known: dict[str, Entry] = {}
+        self._known: dict[str, InventoryEntry] = {}
 
     @property
-    def inventory(self) -> Inventory:
+    def inventory(self) -> HookInventory:
         """What is in force; `load` must have succeeded once."""
         if self._inventory is None:
             raise InventoryError(["the inventory was not read yet"])
         return self._inventory
 
-    def entry(self, machine_id: str) -> Entry | None:
+    def entry(self, machine_id: str) -> InventoryEntry | None:
         """Return a machine, also one that has left the files: a bound one is still to be drained."""
         return self._known.get(machine_id)
 
-    def discovered(self, found: Mapping[str, Entry]) -> None:
+    def discovered(self, found: Mapping[str, InventoryEntry]) -> None:
         """Remember machines that a hook found, for their `vars`."""
         self._known |= found
 
-    def load(self) -> Inventory:
+    def load(self) -> HookInventory:
         """Read everything now; `InventoryError`, and the old inventory stays in force, if anything is wrong with it."""
         files, problems = self._read()
         self._seen = _digest(files, problems)
@@ -79,7 +79,7 @@ class InventorySource:
             problems.append(f"{', '.join(self._paths)}: no file that ends in {', '.join(ENDINGS)}")
         return files, problems
 
-    def _hook_faults(self, inventory: Inventory) -> list[str]:
+    def _hook_faults(self, inventory: HookInventory) -> list[str]:
         faults = []
         for kind, path in sorted(inventory.hooks.items()):
             try:

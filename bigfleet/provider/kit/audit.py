@@ -15,14 +15,14 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.disk import AnyPath, Disk, OpenMode
 
 
-class Audit(Protocol):
+class RepairAudit(Protocol):
     """Takes lines that must not be lost."""
 
     async def record(self, line: Mapping[str, object]) -> None:
         """Return once the line is safe; an error means that it is not."""
 
 
-class LogAudit:
+class RepairAuditLog:
     """Audit lines among the log lines, where there is no file for them."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
@@ -32,7 +32,7 @@ class LogAudit:
         self._log.warning("audit", **dict(line))
 
 
-class AuditFile:
+class RepairAuditFile:
     """One JSON object per line, synced before it counts."""
 
     def __init__(self, disk: Disk, path: AnyPath) -> None:

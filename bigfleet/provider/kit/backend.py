@@ -13,11 +13,11 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.model.errors import BigFleetError
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.kit.core.transitions import Lost, Priced
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 
-Event: TypeAlias = Lost | Priced
+SubstrateEvent: TypeAlias = Lost | Priced
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Op:
 
     id: str
     """Stable over attempts and restarts: use it as the idempotency token of the substrate."""
-    kind: Kind
+    kind: OperationKind
     deadline: datetime
     """When the kit gives up, in UTC; the coroutine is cancelled then and the machine is Failed."""
     attempt: int
@@ -54,29 +54,29 @@ class NotOffered(BackendError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ResumeOutcome:
     """How an operation ended well that was under way before a restart; a Create brings its host."""
 
-    host: Host | None = None
+    host: CreatedHost | None = None
 
 
 @runtime_checkable
 class Backend(Protocol):
     """The substrate. Each step may be repeated with the same `op.id`, and must then do no more than once."""
 
-    def describe(self) -> AsyncIterator[Slot]:
+    def describe(self) -> AsyncIterator[DescribedMachine]:
         """Yield every slot and host there is; an answer that breaks off with an error counts as none."""
         ...
 
-    async def create(self, machine: Machine, op: Op) -> Host:
+    async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
         """Obtain the host of a slot."""
         ...
 
-    async def configure(self, machine: Machine, cluster: str, blob: bytes, op: Op) -> None:
+    async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
         """Let the host join a cluster; the blob is opaque, secret, and to be kept nowhere."""
         ...
 
-    async def drain(self, machine: Machine, grace: timedelta, op: Op) -> None:
+    async def drain(self, machine: MachineRecord, grace: timedelta, op: Op) -> None:
         """Empty the host within the grace, by force after it, and reset it; the host stays."""
         ...
 
@@ -85,25 +85,25 @@ class Backend(Protocol):
 class Deletes(Protocol):
     """A backend that can give a host back; without it Delete is UNIMPLEMENTED."""
 
-    async def delete(self, machine: Machine, op: Op) -> None: ...
+    async def delete(self, machine: MachineRecord, op: Op) -> None: ...
 
 
 @runtime_checkable
 class KnowsReadiness(Protocol):
     """A backend that can see whether the node is Ready in its cluster; asked until it is (ADR-0056)."""
 
-    async def node_ready(self, machine: Machine, cluster: str, op: Op) -> bool: ...
+    async def node_ready(self, machine: MachineRecord, cluster: str, op: Op) -> bool: ...
 
 
 @runtime_checkable
 class Resumes(Protocol):
     """A backend that can go on, after a restart, with an operation that it knows by `op.id`."""
 
-    async def resume(self, machine: Machine, op: Op) -> Outcome: ...
+    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome: ...
 
 
 @runtime_checkable
 class Watches(Protocol):
     """A backend that hears of losses and prices by itself."""
 
-    def events(self) -> AsyncIterator[Event]: ...
+    def events(self) -> AsyncIterator[SubstrateEvent]: ...

@@ -10,7 +10,7 @@ from typing import Final
 
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import MachineState, Shape
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import shape_from_proto
 
@@ -32,7 +32,7 @@ class RecordCodec:
     def __init__(self, provider: str) -> None:
         self._host = b"".join((_PROVIDER, *_sized(provider.encode())))
 
-    def own(self, machine: Machine) -> bytes:
+    def own(self, machine: MachineRecord) -> bytes:
         # Put together by hand, in the order of the field numbers: a million records are made at a start, and building a
         # message for each takes most of it. A property test holds the bytes to those of the library.
         parts = [_ID, *_sized(machine.id.encode()), _STATE, _SMALL[machine.state]]
@@ -54,9 +54,9 @@ class RecordCodec:
     def shape(self, shape: Shape) -> bytes:
         return encode_shape(shape)
 
-    def machine(self, own: bytes, shape: Shape) -> Machine:
+    def machine(self, own: bytes, shape: Shape) -> MachineRecord:
         record = pb.Machine.FromString(own)
-        return Machine(
+        return MachineRecord(
             id=record.id,
             state=MachineState(record.state),
             shape=shape,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState, Shape
-from bigfleet.provider.kit.core.changes import Change, Drop, Mark, Put
+from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachine, StateChange
 from bigfleet.provider.kit.encoding import decode_shape, encode_shape, id_of
 
 VERSION = 1
@@ -34,24 +34,24 @@ class UnreadableEntryError(BigFleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class SnapshotHeader:
     """What a store begins with: whose operations these are, and how far the revisions had come."""
 
     incarnation: str
     head: int
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(header: SnapshotHeader) -> bytes:
     """Return the first entry of a snapshot."""
     text = header.incarnation.encode()
     return _HEADER + _HEAD.pack(VERSION, header.head, len(text)) + text
 
 
-def encode(changes: Iterable[Change]) -> bytes:
+def encode(changes: Iterable[StateChange]) -> bytes:
     """Return changes that belong together as one entry, shapes in full."""
     out: list[bytes] = []
     for change in changes:
-        if isinstance(change, Put):
+        if isinstance(change, PutMachine):
             shown = encode_shape(change.shape)
             if change.offer == change.shape:
                 out += (_PUT, _fixed(change), _NUMBERS.pack(len(shown), _SAME), change.own, shown)
@@ -63,13 +63,13 @@ def encode(changes: Iterable[Change]) -> bytes:
     return b"".join(out)
 
 
-def encode_snapshot(header: Header, changes: Iterable[Change]) -> Iterator[bytes]:
+def encode_snapshot(header: SnapshotHeader, changes: Iterable[StateChange]) -> Iterator[bytes]:
     """Yield entries of about a megabyte that hold everything; each shape is written once and then named by number."""
     numbers: dict[Shape, int] = {}
     out: list[bytes] = [encode_header(header)]
     size = len(out[0])
     for change in changes:
-        if isinstance(change, Put):
+        if isinstance(change, PutMachine):
             shown = _number(change.shape, numbers, out)
             offer = _number(change.offer, numbers, out)
             out += (_ROW, _fixed(change), _NUMBERS.pack(shown, offer), change.own)
@@ -93,12 +93,12 @@ def _number(shape: Shape, numbers: dict[Shape, int], out: list[bytes]) -> int:
     return number
 
 
-def _fixed(put: Put) -> bytes:
+def _fixed(put: PutMachine) -> bytes:
     return _FIXED.pack(put.state, put.revision, *put.operations, put.gone_at_s, len(put.own))
 
 
-def _encode_small(change: Mark | Drop) -> bytes:
-    if isinstance(change, Drop):
+def _encode_small(change: FenceMark | DropMachine) -> bytes:
+    if isinstance(change, DropMachine):
         text = change.id.encode()
         return _DROP + _LENGTH.pack(len(text)) + text
     shard, machine = change.shard_id.encode(), change.machine_id.encode()
@@ -111,7 +111,7 @@ class Decoder:
     def __init__(self) -> None:
         self._numbered: list[Shape] = []
         self._shapes: dict[bytes, Shape] = {}
-        self._readers: dict[int, Callable[[bytes, int], tuple[Change | Header | None, int]]] = {
+        self._readers: dict[int, Callable[[bytes, int], tuple[StateChange | SnapshotHeader | None, int]]] = {
             _HEADER[0]: self._header,
             _PUT[0]: self._put,
             _ROW[0]: self._row,
@@ -120,9 +120,9 @@ class Decoder:
             _DROP[0]: self._drop,
         }
 
-    def decode(self, entry: bytes) -> Sequence[Change | Header]:
+    def decode(self, entry: bytes) -> Sequence[StateChange | SnapshotHeader]:
         """Return what one entry says."""
-        found: list[Change | Header] = []
+        found: list[StateChange | SnapshotHeader] = []
         at = 0
         while at < len(entry):
             reader = self._readers.get(entry[at])
@@ -135,7 +135,7 @@ class Decoder:
                 found.append(change)
         return found
 
-    def _header(self, entry: bytes, at: int) -> tuple[Header, int]:
+    def _header(self, entry: bytes, at: int) -> tuple[SnapshotHeader, int]:
         version, head, length = _HEAD.unpack_from(entry, at)
         if version != VERSION:
             raise UnreadableEntryError(
@@ -144,7 +144,7 @@ class Decoder:
         at += _HEAD.size
         # Another file begins, and with it another numbering.
         self._numbered.clear()
-        return Header(entry[at : at + length].decode(), head), at + length
+        return SnapshotHeader(entry[at : at + length].decode(), head), at + length
 
     def _numbered_shape(self, entry: bytes, at: int) -> tuple[None, int]:
         (length,) = _LENGTH.unpack_from(entry, at)
@@ -152,7 +152,7 @@ class Decoder:
         self._numbered.append(self._shape(entry[at : at + length]))
         return None, at + length
 
-    def _row(self, entry: bytes, at: int) -> tuple[Put, int]:
+    def _row(self, entry: bytes, at: int) -> tuple[PutMachine, int]:
         fixed = _FIXED.unpack_from(entry, at)
         at += _FIXED.size
         shown, offer = _NUMBERS.unpack_from(entry, at)
@@ -160,7 +160,7 @@ class Decoder:
         own = entry[at : at + fixed[7]]
         return _made(fixed, own, self._numbered[shown], self._numbered[offer]), at + fixed[7]
 
-    def _put(self, entry: bytes, at: int) -> tuple[Put, int]:
+    def _put(self, entry: bytes, at: int) -> tuple[PutMachine, int]:
         fixed = _FIXED.unpack_from(entry, at)
         at += _FIXED.size
         shown_bytes, offer_bytes = _NUMBERS.unpack_from(entry, at)
@@ -173,17 +173,17 @@ class Decoder:
             return _made(fixed, own, shown, shown), at
         return _made(fixed, own, shown, self._shape(entry[at : at + offer_bytes])), at + offer_bytes
 
-    def _mark(self, entry: bytes, at: int) -> tuple[Mark, int]:
+    def _mark(self, entry: bytes, at: int) -> tuple[FenceMark, int]:
         shard_bytes, machine_bytes, epoch, sequence = _MARKED.unpack_from(entry, at)
         at += _MARKED.size
         middle = at + shard_bytes
         end = middle + machine_bytes
-        return Mark(entry[at:middle].decode(), entry[middle:end].decode(), epoch, sequence), end
+        return FenceMark(entry[at:middle].decode(), entry[middle:end].decode(), epoch, sequence), end
 
-    def _drop(self, entry: bytes, at: int) -> tuple[Drop, int]:
+    def _drop(self, entry: bytes, at: int) -> tuple[DropMachine, int]:
         (length,) = _LENGTH.unpack_from(entry, at)
         at += _LENGTH.size
-        return Drop(entry[at : at + length].decode()), at + length
+        return DropMachine(entry[at : at + length].decode()), at + length
 
     def _shape(self, data: bytes) -> Shape:
         shape = self._shapes.get(data)
@@ -192,7 +192,7 @@ class Decoder:
         return shape
 
 
-def _made(fixed: tuple[int, ...], own: bytes, shown: Shape, offer: Shape) -> Put:
+def _made(fixed: tuple[int, ...], own: bytes, shown: Shape, offer: Shape) -> PutMachine:
     state, revision, create, configure, drain, delete, gone_at_s, _ = fixed
     operations = (create, configure, drain, delete)
-    return Put(id_of(own), MachineState(state), own, shown, offer, operations, revision, gone_at_s)
+    return PutMachine(id_of(own), MachineState(state), own, shown, offer, operations, revision, gone_at_s)

@@ -35,7 +35,7 @@ class DamagedStoreError(BigFleetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Title:
+class FileHeader:
     """The first bytes of a file: what it is, which in line, how much of its predecessor was durable."""
 
     kind: bytes
@@ -48,7 +48,7 @@ class Title:
         return data + _CRC.pack(zlib.crc32(data))
 
     @classmethod
-    def read(cls, file: File, kind: bytes) -> "Title | None":
+    def read(cls, file: File, kind: bytes) -> "FileHeader | None":
         """Return the title, None for a file that ends within it: it was made and never used."""
         data = file.pread(0, TITLE_BYTES)
         if file.size() <= TITLE_BYTES and (len(data) < TITLE_BYTES or not _is_title(data, kind)):
@@ -74,7 +74,7 @@ def _check(entry: bytes, salt: int, offset: int, synced: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class JournalFrame:
     """One frame that is whole."""
 
     entry: bytes
@@ -82,7 +82,7 @@ class Frame:
     end: int
 
 
-def read(file: File, offset: int, salt: int) -> Frame | None:
+def read(file: File, offset: int, salt: int) -> JournalFrame | None:
     """Return the frame at an offset, None when there is no whole one."""
     head = file.pread(offset, FRAME_BYTES)
     if len(head) < FRAME_BYTES:
@@ -93,10 +93,10 @@ def read(file: File, offset: int, salt: int) -> Frame | None:
     entry = file.pread(offset + FRAME_BYTES, length)
     if len(entry) < length or _check(entry, salt, offset, synced) != check:
         return None
-    return Frame(entry, synced, offset + FRAME_BYTES + length)
+    return JournalFrame(entry, synced, offset + FRAME_BYTES + length)
 
 
-def read_all(file: File, salt: int, certain: int) -> Iterator[Frame]:
+def read_all(file: File, salt: int, certain: int) -> Iterator[JournalFrame]:
     """Yield the frames of a journal up to a torn tail; the last one's `end` is where it must be cut.
 
     `certain` bytes are known to have been durable from elsewhere. Raises `DamagedStoreError` for anything but a tail.

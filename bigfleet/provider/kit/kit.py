@@ -28,21 +28,22 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
 from bigfleet.provider.errors import OutOfPositionError, ProviderError
 from bigfleet.provider.kit.admin import AdminSocket
-from bigfleet.provider.kit.audit import Audit, LogAudit
-from bigfleet.provider.kit.backend import Backend, Deletes, Event, KnowsReadiness
-from bigfleet.provider.kit.core.book import Book, Entry
-from bigfleet.provider.kit.core.calls import Rules
-from bigfleet.provider.kit.core.changes import Put
+from bigfleet.provider.kit.audit import RepairAudit, RepairAuditLog
+from bigfleet.provider.kit.backend import Backend, Deletes, KnowsReadiness, SubstrateEvent
+from bigfleet.provider.kit.core.calls import CallRules
+from bigfleet.provider.kit.core.changes import PutMachine
+from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.transitions import repair
-from bigfleet.provider.kit.core.values import Machine, Moment
+from bigfleet.provider.kit.core.values import MachineRecord, Timestamp
 from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.observe import Observations
+from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.refresh import Refreshed
-from bigfleet.provider.kit.running import Running, Surroundings
-from bigfleet.provider.kit.service import PROVIDER, ProviderService
-from bigfleet.provider.kit.state import read_book
-from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.running import KitDependencies, RunningProvider
+from bigfleet.provider.kit.service import ProviderService
+from bigfleet.provider.kit.state_files import read_state
+from bigfleet.provider.kit.store import StateStore
+from bigfleet.provider.methods import PROVIDER
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.http import serve_http
 from bigfleet.transport.tls import TlsFiles, TlsStore
@@ -65,7 +66,7 @@ class ProviderKit:
         self,
         backend: Backend,
         *,
-        store: Store,
+        store: StateStore,
         name: str,
         limits: Limits | None = None,
         clock: Clock | None = None,
@@ -74,7 +75,7 @@ class ProviderKit:
         net: Net | None = None,
         metrics: Metrics | None = None,
         log: FilteringBoundLogger | None = None,
-        audit: Audit | None = None,
+        audit: RepairAudit | None = None,
         synchronous: bool = False,
         offer_delete: bool = True,
         require_fencing: bool = False,
@@ -91,33 +92,33 @@ class ProviderKit:
         self.clock = clock or SystemClock()
         self.log: FilteringBoundLogger = log or structlog.get_logger("bigfleet.provider")
         self._store, self._ids, self._net = store, ids or SystemIds(), net
-        self._audit = audit or LogAudit(self.log)
+        self._audit = audit or RepairAuditLog(self.log)
         self._metrics = metrics or _private_metrics()
         self._wall = SteadyWall(self.clock)
-        self._around = Surroundings(
+        self._dependencies = KitDependencies(
             backend=backend,
             store=store,
             limits=self.limits,
             clock=self.clock,
             rng=rng or SystemRng(),
             log=self.log,
-            observations=Observations(self._metrics, self.log),
-            rules=Rules(offer_delete and isinstance(backend, Deletes), require_fencing),
+            observer=ProviderObserver(self._metrics, self.log),
+            rules=CallRules(offer_delete and isinstance(backend, Deletes), require_fencing),
             now=self.now,
             synchronous=synchronous,
             require_shard_san=require_shard_san,
         )
         self._servers: list[Server] = []
-        self._running: Running | None = None
+        self._running: RunningProvider | None = None
 
     # Life.
 
     async def start(self) -> None:
         """Read the state, check and take in what the backend describes, begin to work; afterwards calls are answered."""
         try:
-            book, found = await read_book(self._store, RecordCodec(self.name), self._ids, self.clock)
-            self._store.observe_syncs(self._around.observations.synced)
-            running = Running(self._around, book)
+            state, found = await read_state(self._store, RecordCodec(self.name), self._ids, self.clock)
+            self._store.observe_syncs(self._dependencies.observer.synced)
+            running = RunningProvider(self._dependencies, state)
             await running.settle(found=found)
         except BaseException:
             await self._store.close()
@@ -127,7 +128,7 @@ class ProviderKit:
         if not isinstance(self.backend, KnowsReadiness):
             why = "the backend has no node_ready, so the end of configure counts as Ready"
             self.log.warning("readiness_not_checked", provider=self.name, why=why)
-        self.log.info("provider_started", provider=self.name, machines=len(book.table), revision=book.head)
+        self.log.info("provider_started", provider=self.name, machines=len(state.table), revision=state.head)
 
     async def listen(self, address: str, *, service: object | None = None, net: Net | None = None) -> Server:
         """Serve the six calls on an address, health and reflection included; `service` stands in for the honest one."""
@@ -200,13 +201,13 @@ class ProviderKit:
         )
 
     @property
-    def book(self) -> Book:
+    def state(self) -> ProviderState:
         """The records, to be read only."""
-        return self._work().book
+        return self._work().state
 
-    def machine(self, machine_id: str) -> Machine | None:
+    def machine(self, machine_id: str) -> MachineRecord | None:
         """Return one record, None when nobody knows it."""
-        entry = self.book.entry(machine_id)
+        entry = self.state.entry(machine_id)
         return entry.machine if entry else None
 
     @property
@@ -220,9 +221,9 @@ class ProviderKit:
         """Look at the substrate now."""
         return await self._work().refresh()
 
-    async def happened(self, event: Event) -> bool:
+    async def report_event(self, event: SubstrateEvent) -> bool:
         """Take news of one machine, a loss or a price; False if they change nothing or cannot be true."""
-        return await self._work().happened(event)
+        return await self._work().report_event(event)
 
     async def repair(self, machine_id: str, to: MachineState, who: str) -> None:
         """Bring a Failed machine back by a person's word, written down before and after; the only way out of Failed."""
@@ -230,8 +231,8 @@ class ProviderKit:
         await self._audit.record({"time": self.now().text, **line, "outcome": "asked"})
         running = self._work()
 
-        def decide(entry: Entry) -> Put:
-            answer = repair(running.book, entry, to)
+        def decide(entry: MachineEntry) -> PutMachine:
+            answer = repair(running.state, entry, to)
             if isinstance(answer, str):
                 raise OutOfPositionError("repair", machine_id, answer)
             return answer
@@ -243,19 +244,19 @@ class ProviderKit:
             raise
         await self._audit.record({"time": self.now().text, **line, "outcome": "done"})
 
-    def now(self) -> Moment:
+    def now(self) -> Timestamp:
         """Return the time as tombstones and audit lines have it."""
         seconds = self._wall.now_ns() // NANOSECONDS
-        return Moment(seconds, datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"))
+        return Timestamp(seconds, datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"))
 
-    def _work(self) -> Running:
+    def _work(self) -> RunningProvider:
         if self._running is None:
             raise NotStartedError
         return self._running
 
     def _secured_net(self, tls: TlsFiles | None) -> GrpcNet:
         if tls is None:
-            if self._around.require_shard_san:
+            if self._dependencies.require_shard_san:
                 raise InvalidFieldError(
                     "require_shard_san", True, "off without TLS, as there is no certificate"
                 )

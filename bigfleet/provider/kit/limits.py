@@ -10,7 +10,7 @@ from bigfleet.aio.backoff import BackoffPolicy
 from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 
 
 def minutes(count: float) -> float:
@@ -28,11 +28,11 @@ class Timeouts:
     delete: float = minutes(5)
 
     def __post_init__(self) -> None:
-        for kind in Kind:
+        for kind in OperationKind:
             if not self.of(kind) > 0:
                 raise InvalidFieldError(kind.value, self.of(kind), "a number of seconds above 0")
 
-    def of(self, kind: Kind) -> float:
+    def of(self, kind: OperationKind) -> float:
         """Return the timeout of a kind, without the grace of a drain."""
         seconds: float = getattr(self, kind.value)
         return seconds
@@ -70,6 +70,6 @@ class Limits(Timeouts):
         if self.refresh < 0:
             raise InvalidFieldError("refresh", self.refresh, "0 or more seconds")
 
-    def timeout(self, kind: Kind, instance_type: str) -> float:
+    def timeout(self, kind: OperationKind, instance_type: str) -> float:
         """Return how long an operation on such a machine may take, without the grace of a drain."""
         return self.by_instance_type.get(instance_type, self).of(kind)

@@ -13,13 +13,19 @@ from functools import partial
 from bigfleet.aio.clock import Clock
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.kit.backend import Backend
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.changes import Change
-from bigfleet.provider.kit.core.transitions import admit, bury, forget, may_bury, offer_anew
-from bigfleet.provider.kit.core.validation import Fault, Validator
-from bigfleet.provider.kit.core.values import Moment, Slot
-from bigfleet.provider.kit.desk import Desk
+from bigfleet.provider.kit.core.changes import StateChange
+from bigfleet.provider.kit.core.state import ProviderState
+from bigfleet.provider.kit.core.transitions import (
+    admit,
+    forget,
+    make_tombstone,
+    may_make_tombstone,
+    update_offer,
+)
+from bigfleet.provider.kit.core.validation import RecordFault, RecordValidator
+from bigfleet.provider.kit.core.values import DescribedMachine, Timestamp
 from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.state_writer import StateWriter
 
 _TOLD = 50
 _BREATHE_EVERY = 1024  # slots; a million of them must not hold up the calls meanwhile
@@ -29,7 +35,7 @@ _TOGETHER = 256
 class InvalidInventoryError(BigFleetError):
     """The backend describes machines that nobody could vouch for; all faults are told, the first ones in the text."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[RecordFault]) -> None:
         self.faults = tuple(faults)
         told = "; ".join(map(str, self.faults[:_TOLD]))
         more = f"; and {len(faults) - _TOLD} more" if len(faults) > _TOLD else ""
@@ -42,7 +48,7 @@ class Refreshed:
 
     added: int = 0
     changed: int = 0
-    buried: int = 0
+    tombstones: int = 0
     invalid: int = 0
 
 
@@ -52,32 +58,32 @@ class Refresher:
     def __init__(
         self,
         backend: Backend,
-        desk: Desk,
+        writer: StateWriter,
         *,
         limits: Limits,
         clock: Clock,
-        now: Callable[[], Moment],
-        on_invalid: Callable[[Sequence[Fault]], None],
+        now: Callable[[], Timestamp],
+        on_invalid: Callable[[Sequence[RecordFault]], None],
     ) -> None:
-        self._backend, self._desk, self._limits = backend, desk, limits
+        self._backend, self._writer, self._limits = backend, writer, limits
         self._clock, self._now, self._on_invalid = clock, now, on_invalid
         self._missing: dict[str, int] = {}
 
-    async def seed(self, book: Book) -> None:
+    async def seed(self, state: ProviderState) -> None:
         """Fill an empty book that nobody has seen; any fault is fatal."""
-        faults: list[Fault] = []
+        faults: list[RecordFault] = []
         async for slot, found in self._described():
             faults += found
             if not faults:
-                book.load(admit(book, slot))
+                state.load(admit(state, slot))
         if faults:
             raise InvalidInventoryError(faults)
 
     async def refresh(self, *, fatal: bool = False) -> Refreshed:
         """Look once. An answer that breaks off raises what the backend raised, and counts as none."""
         seen: set[str] = set()
-        waiting: list[Slot] = []
-        faults: list[Fault] = []
+        waiting: list[DescribedMachine] = []
+        faults: list[RecordFault] = []
         added = changed = invalid = 0
         async for slot, found in self._described():
             seen.add(slot.id)
@@ -86,36 +92,36 @@ class Refresher:
                 invalid += 1
                 if not fatal:
                     self._on_invalid(found)
-            elif self._is_news(slot):
+            elif self._differs(slot):
                 waiting.append(slot)
         if faults:
             raise InvalidInventoryError(faults)
         for start in range(0, len(waiting), _TOGETHER):
             together = waiting[start : start + _TOGETHER]
-            known = sum(self._desk.book.table.row(slot.id) is not None for slot in together)
+            known = sum(self._writer.state.table.row(slot.id) is not None for slot in together)
             changed, added = changed + known, added + len(together) - known
-            await self._desk.commit_many([slot.id for slot in together], partial(self._take, together))
-        buried = await self._bury_missing(seen)
-        return Refreshed(added, changed, buried, invalid)
+            await self._writer.commit_many([slot.id for slot in together], partial(self._take, together))
+        tombstones = await self._mark_missing(seen)
+        return Refreshed(added, changed, tombstones, invalid)
 
     async def forget_tombstones(self) -> int:
         """Drop the tombstones whose time is over; return how many."""
-        book, now_s = self._desk.book, self._now().seconds
-        ids = [book.table.id(row) for row in book.table.tombstones()]
+        state, now_s = self._writer.state, self._now().seconds
+        ids = [state.table.id(row) for row in state.table.tombstones()]
         dropped = 0
         for machine_id in ids:
 
-            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[Change]]:
-                entry = book.entry(machine_id)
+            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[StateChange]]:
+                entry = state.entry(machine_id)
                 retention_s = round(self._limits.tombstone_retention)
                 drop = forget(entry, now_s, retention_s) if entry is not None else None
                 return drop is not None, () if drop is None else (drop,)
 
-            dropped += await self._desk.decide(machine_id, decide)
+            dropped += await self._writer.decide(machine_id, decide)
         return dropped
 
-    async def _described(self) -> AsyncIterator[tuple[Slot, Sequence[Fault]]]:
-        validator = Validator()
+    async def _described(self) -> AsyncIterator[tuple[DescribedMachine, Sequence[RecordFault]]]:
+        validator = RecordValidator()
         met: set[str] = set()
         count = 0
         async for slot in self._backend.describe():
@@ -124,43 +130,43 @@ class Refresher:
                 await self._clock.sleep(0)
             faults = validator.faults(slot)
             if slot.id in met:
-                faults = (*faults, Fault(slot.id, "duplicate", "id: described twice in one answer"))
+                faults = (*faults, RecordFault(slot.id, "duplicate", "id: described twice in one answer"))
             met.add(slot.id)
             yield slot, faults
 
-    def _is_news(self, slot: Slot) -> bool:
-        table = self._desk.book.table
+    def _differs(self, slot: DescribedMachine) -> bool:
+        table = self._writer.state.table
         row = table.row(slot.id)
         return row is None or slot.shape != table.offer(row)
 
-    def _take(self, slots: Sequence[Slot]) -> Sequence[Change]:
-        book = self._desk.book
-        changes: list[Change] = []
+    def _take(self, slots: Sequence[DescribedMachine]) -> Sequence[StateChange]:
+        state = self._writer.state
+        changes: list[StateChange] = []
         for slot in slots:
-            entry = book.entry(slot.id)
-            change = admit(book, slot) if entry is None else offer_anew(book, entry, slot.shape)
+            entry = state.entry(slot.id)
+            change = admit(state, slot) if entry is None else update_offer(state, entry, slot.shape)
             if change is not None:
                 changes.append(change)
         return changes
 
-    async def _bury_missing(self, seen: set[str]) -> int:
-        book = self._desk.book
+    async def _mark_missing(self, seen: set[str]) -> int:
+        state = self._writer.state
         missing = {
             machine_id: self._missing.get(machine_id, 0) + 1
-            for machine_id in book.table.ids()
+            for machine_id in state.table.ids()
             if machine_id not in seen
         }
         self._missing = missing
         due = [machine_id for machine_id, count in missing.items() if count >= self._limits.missing_answers]
-        buried = 0
+        tombstones = 0
         for machine_id in due:
 
-            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[Change]]:
-                entry = book.entry(machine_id)
-                if entry is None or not may_bury(entry.machine.state):
+            def decide(machine_id: str = machine_id) -> tuple[bool, Sequence[StateChange]]:
+                entry = state.entry(machine_id)
+                if entry is None or not may_make_tombstone(entry.machine.state):
                     return False, ()
-                put = bury(book, entry, "the substrate no longer has it", self._now())
+                put = make_tombstone(state, entry, "the substrate no longer has it", self._now())
                 return put is not None, () if put is None else (put,)
 
-            buried += await self._desk.decide(machine_id, decide)
-        return buried
+            tombstones += await self._writer.decide(machine_id, decide)
+        return tombstones

@@ -18,105 +18,107 @@ from bigfleet.aio.rng import Rng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.errors import NoSuchMachineError
-from bigfleet.provider.kit.backend import Backend, Event, Resumes, Watches
-from bigfleet.provider.kit.core.book import Book, Entry
-from bigfleet.provider.kit.core.calls import Rules
-from bigfleet.provider.kit.core.changes import Change, Put
+from bigfleet.provider.kit.backend import Backend, Resumes, SubstrateEvent, Watches
+from bigfleet.provider.kit.core.calls import CallRules
+from bigfleet.provider.kit.core.changes import PutMachine, StateChange
+from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.texts import one_line
 from bigfleet.provider.kit.core.transitions import Lost, interrupt, lose, reprice
-from bigfleet.provider.kit.core.validation import Validator
-from bigfleet.provider.kit.core.values import Moment, Slot
-from bigfleet.provider.kit.desk import Decided, Desk
+from bigfleet.provider.kit.core.validation import RecordValidator
+from bigfleet.provider.kit.core.values import DescribedMachine, Timestamp
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.observe import Observations
+from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.refresh import Refreshed, Refresher
 from bigfleet.provider.kit.service import ProviderService, ShardOnlyService
-from bigfleet.provider.kit.state import write_snapshot
-from bigfleet.provider.kit.store import Store
-from bigfleet.provider.kit.workers import Work, Workers
+from bigfleet.provider.kit.state_files import write_snapshot
+from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
+from bigfleet.provider.kit.store import StateStore
+from bigfleet.provider.kit.workers import AcceptedOperation, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class KitDependencies:
     """What a running provider needs from outside."""
 
     backend: Backend
-    store: Store
+    store: StateStore
     limits: Limits
     clock: Clock
     rng: Rng
     log: FilteringBoundLogger
-    observations: Observations
-    rules: Rules
-    now: Callable[[], Moment]
+    observer: ProviderObserver
+    rules: CallRules
+    now: Callable[[], Timestamp]
     synchronous: bool
     require_shard_san: bool
 
 
-class Running:
+class RunningProvider:
     """Everything of one provider between start and stop."""
 
-    def __init__(self, around: Surroundings, book: Book) -> None:
-        self._around = around
-        self._log, self._clock, self._limits = around.log, around.clock, around.limits
-        self.desk = Desk(
-            book, around.store, lambda changes, before: around.observations.applied(book, changes, before)
+    def __init__(self, dependencies: KitDependencies, state: ProviderState) -> None:
+        self._dependencies = dependencies
+        self._log, self._clock, self._limits = dependencies.log, dependencies.clock, dependencies.limits
+        self.writer = StateWriter(
+            state,
+            dependencies.store,
+            lambda changes, before: dependencies.observer.applied(state, changes, before),
         )
         self.workers = Workers(
-            around.backend,
-            self.desk,
-            limits=around.limits,
-            clock=around.clock,
-            jitter=around.rng.stream("provider/retry"),
-            log=around.log,
-            on_ended=around.observations.ended,
+            dependencies.backend,
+            self.writer,
+            limits=dependencies.limits,
+            clock=dependencies.clock,
+            jitter=dependencies.rng.stream("provider/retry"),
+            log=dependencies.log,
+            on_ended=dependencies.observer.ended,
         )
-        self.service = (ShardOnlyService if around.require_shard_san else ProviderService)(
-            self.desk,
-            rules=around.rules,
+        self.service = (ShardOnlyService if dependencies.require_shard_san else ProviderService)(
+            self.writer,
+            rules=dependencies.rules,
             begin=self.workers.begin,
-            clock=around.clock,
-            observer=around.observations,
-            max_message_bytes=around.limits.max_message_bytes,
-            synchronous=around.synchronous,
+            clock=dependencies.clock,
+            observer=dependencies.observer,
+            max_message_bytes=dependencies.limits.max_message_bytes,
+            synchronous=dependencies.synchronous,
         )
         self._refresher = Refresher(
-            around.backend,
-            self.desk,
-            limits=around.limits,
-            clock=around.clock,
-            now=around.now,
-            on_invalid=around.observations.invalid,
+            dependencies.backend,
+            self.writer,
+            limits=dependencies.limits,
+            clock=dependencies.clock,
+            now=dependencies.now,
+            on_invalid=dependencies.observer.invalid,
         )
         self._loops: dict[asyncio.Task[None], None] = {}  # a set in the order of arrival
         self._looking = asyncio.Lock()
 
     @property
-    def book(self) -> Book:
-        return self.desk.book
+    def state(self) -> ProviderState:
+        return self.writer.state
 
     async def settle(self, *, found: bool) -> None:
         """Bring the state up to date before anybody sees it: what the end of the last process cut off, then the substrate."""
         if not found:
-            await self._refresher.seed(self.book)
-            self.book.opened(self.book.head)
-            await write_snapshot(self._around.store, self.book)
+            await self._refresher.seed(self.state)
+            self.state.opened(self.state.head)
+            await write_snapshot(self._dependencies.store, self.state)
         else:
-            cut_off = self.book.transitional()
-            if cut_off and not isinstance(self._around.backend, Resumes):
-                await self.desk.commit_many(cut_off, lambda: _interrupted(self.book, cut_off))
+            cut_off = self.state.transitional()
+            if cut_off and not isinstance(self._dependencies.backend, Resumes):
+                await self.writer.commit_many(cut_off, lambda: _interrupted(self.state, cut_off))
             await self._refresher.refresh(fatal=True)
-        self._around.observations.counted(self.book)
+        self._dependencies.observer.counted(self.state)
 
     def begin(self) -> None:
         """Take up what was under way, and look after the provider from now on."""
-        for machine_id in self.book.transitional():
+        for machine_id in self.state.transitional():
             self._resume(machine_id)
         if self._limits.refresh:
             self._loop(self._keep_refreshed(), "refresh")
         self._loop(self._keep_house(), "housekeeping")
-        if isinstance(self._around.backend, Watches):
-            self._loop(self._keep_watching(self._around.backend), "watch")
+        if isinstance(self._dependencies.backend, Watches):
+            self._loop(self._keep_watching(self._dependencies.backend), "watch")
 
     async def stop(self, grace_s: float) -> None:
         """End the loops and the work."""
@@ -136,20 +138,20 @@ class Running:
                 "refreshed",
                 added=refreshed.added,
                 changed=refreshed.changed,
-                buried=refreshed.buried,
+                tombstones=refreshed.tombstones,
                 invalid=refreshed.invalid,
             )
         return refreshed
 
-    async def happened(self, event: Event) -> bool:
+    async def report_event(self, event: SubstrateEvent) -> bool:
         """Take news of the substrate about one machine; False if they change nothing or cannot be true."""
 
-        def decide(entry: Entry) -> Put | None:
+        def decide(entry: MachineEntry) -> PutMachine | None:
             if isinstance(event, Lost):
-                return lose(self.book, entry, event, self._around.now())
-            put = reprice(self.book, entry, event)
-            faults = Validator().faults(Slot(put.id, put.offer)) if put else ()
-            self._around.observations.invalid(faults)
+                return lose(self.state, entry, event, self._dependencies.now())
+            put = reprice(self.state, entry, event)
+            faults = RecordValidator().faults(DescribedMachine(put.id, put.offer)) if put else ()
+            self._dependencies.observer.invalid(faults)
             return None if faults else put
 
         try:
@@ -158,25 +160,27 @@ class Running:
             self._log.warning("event_for_unknown_machine", machine=event.machine_id)
             return False
 
-    async def change(self, machine_id: str, decide: Callable[[Entry], Put | None]) -> bool:
+    async def change(self, machine_id: str, decide: Callable[[MachineEntry], PutMachine | None]) -> bool:
         """Decide about one known machine and carry it out; False if nothing changed."""
 
-        def decided() -> Decided[bool]:
-            entry = self.book.entry(machine_id)
+        def decided() -> DecidedChanges[bool]:
+            entry = self.state.entry(machine_id)
             if entry is None:
                 raise NoSuchMachineError("change", machine_id, "this provider knows no such machine")
             put = decide(entry)
             return put is not None, () if put is None else (put,)
 
-        return await self.desk.decide(machine_id, decided)
+        return await self.writer.decide(machine_id, decided)
 
     def _resume(self, machine_id: str) -> None:
-        entry = self.book.entry(machine_id)
+        entry = self.state.entry(machine_id)
         if entry is None or entry.machine.state not in KIND_OF_TRANSITIONAL:
             return
         kind = KIND_OF_TRANSITIONAL[entry.machine.state]
         number = entry.operation(kind)
-        self.workers.begin(Work(entry.machine, kind, number, self.book.operation_id(number), resumed=True))
+        self.workers.begin(
+            AcceptedOperation(entry.machine, kind, number, self.state.operation_id(number), resumed=True)
+        )
 
     def _loop(self, forever: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(forever, name=f"provider {name}")
@@ -197,16 +201,18 @@ class Running:
         while True:
             await self._clock.sleep(self._limits.housekeeping)
             await self._attempt("tombstones_kept", self._refresher.forget_tombstones)
-            if self._around.store.wants_snapshot:
-                await self._attempt("snapshot_failed", lambda: write_snapshot(self._around.store, self.book))
+            if self._dependencies.store.wants_snapshot:
+                await self._attempt(
+                    "snapshot_failed", lambda: write_snapshot(self._dependencies.store, self.state)
+                )
 
     async def _keep_watching(self, backend: Watches) -> None:
-        backoff = Backoff(self._around.rng.stream("provider/watch"), self._limits.retry)
+        backoff = Backoff(self._dependencies.rng.stream("provider/watch"), self._limits.retry)
         while True:
             try:
                 async for event in backend.events():
                     backoff.reset()
-                    await self.happened(event)
+                    await self.report_event(event)
             except Exception as problem:  # author code; whatever it is, the next watch may do better
                 wait_s = backoff.next_s()
                 self._log.warning("watch_broke", why=_spell(problem), wait_s=round(wait_s, 3))
@@ -222,9 +228,9 @@ class Running:
             self._log.warning(event, why=_spell(problem))
 
 
-def _interrupted(book: Book, machine_ids: Sequence[str]) -> Sequence[Change]:
-    entries = (book.entry(machine_id) for machine_id in machine_ids)
-    puts = (interrupt(book, entry) for entry in entries if entry is not None)
+def _interrupted(state: ProviderState, machine_ids: Sequence[str]) -> Sequence[StateChange]:
+    entries = (state.entry(machine_id) for machine_id in machine_ids)
+    puts = (interrupt(state, entry) for entry in entries if entry is not None)
     return [put for put in puts if put is not None]
 
 

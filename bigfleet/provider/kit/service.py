@@ -12,9 +12,8 @@ from typing import Final, Protocol
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Call, Code, RefusedError
-from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.contract import STATES, Kind
+from bigfleet.provider.contract import STATES, OperationKind
 from bigfleet.provider.errors import (
     BadArgumentError,
     FencedError,
@@ -24,22 +23,20 @@ from bigfleet.provider.errors import (
     OutOfPositionError,
     ProviderError,
 )
-from bigfleet.provider.kit.core.calls import MutatingCall, Refusal, Rules, Verdict, decide
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.desk import Decided, Desk
+from bigfleet.provider.kit.core.calls import CallDecision, CallRefusal, CallRules, MutatingCall, decide
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
-from bigfleet.provider.kit.workers import Work
+from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
+from bigfleet.provider.kit.workers import AcceptedOperation
 from bigfleet.transport.gates import allow_exact
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
-PROVIDER: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["CapacityProvider"])
-
-_ERRORS: Final[dict[Refusal, type[ProviderError]]] = {
-    Refusal.BAD_ARGUMENT: BadArgumentError,
-    Refusal.NOT_OFFERED: NotOfferedError,
-    Refusal.FENCED: FencedError,
-    Refusal.UNKNOWN: NoSuchMachineError,
-    Refusal.OUT_OF_POSITION: OutOfPositionError,
+_ERRORS: Final[dict[CallRefusal, type[ProviderError]]] = {
+    CallRefusal.BAD_ARGUMENT: BadArgumentError,
+    CallRefusal.NOT_OFFERED: NotOfferedError,
+    CallRefusal.FENCED: FencedError,
+    CallRefusal.UNKNOWN: NoSuchMachineError,
+    CallRefusal.OUT_OF_POSITION: OutOfPositionError,
 }
 
 Answer = bytes
@@ -60,26 +57,26 @@ class ProviderService:
 
     def __init__(
         self,
-        desk: Desk,
+        writer: StateWriter,
         *,
-        rules: Rules,
-        begin: Callable[[Work], "asyncio.Task[None]"],
+        rules: CallRules,
+        begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
         clock: Clock,
         observer: Observer,
         max_message_bytes: int,
         synchronous: bool = False,
     ) -> None:
-        self._desk, self._rules, self._begin = desk, rules, begin
+        self._writer, self._rules, self._begin = writer, rules, begin
         self._clock, self._observer = clock, observer
         self._max_message_bytes, self._synchronous = max_message_bytes, synchronous
 
     async def create(self, request: pb.CreateRequest, _call: Call) -> Answer:
-        call = MutatingCall(Kind.CREATE, request.machine_id, _token(request))
+        call = MutatingCall(OperationKind.CREATE, request.machine_id, _token(request))
         return await self._timed("Create", self._mutate(call))
 
     async def configure(self, request: pb.ConfigureRequest, _call: Call) -> Answer:
         call = MutatingCall(
-            Kind.CONFIGURE,
+            OperationKind.CONFIGURE,
             request.machine_id,
             _token(request),
             cluster=request.cluster_id,
@@ -90,12 +87,12 @@ class ProviderService:
 
     async def drain(self, request: pb.DrainRequest, _call: Call) -> Answer:
         call = MutatingCall(
-            Kind.DRAIN, request.machine_id, _token(request), grace_s=request.grace_period_seconds
+            OperationKind.DRAIN, request.machine_id, _token(request), grace_s=request.grace_period_seconds
         )
         return await self._timed("Drain", self._mutate(call))
 
     async def delete(self, request: pb.DeleteRequest, _call: Call) -> Answer:
-        call = MutatingCall(Kind.DELETE, request.machine_id, _token(request))
+        call = MutatingCall(OperationKind.DELETE, request.machine_id, _token(request))
         return await self._timed("Delete", self._mutate(call))
 
     async def get(self, request: pb.MachineRef, _call: Call) -> Answer:
@@ -105,15 +102,15 @@ class ProviderService:
         return await self._timed("List", self._list(request))
 
     async def _mutate(self, call: MutatingCall, blob: bytes = b"") -> Answer:
-        book = self._desk.book
+        state = self._writer.state
         working: asyncio.Task[None] | None = None
         answer = b""
 
-        def decided() -> Decided[Verdict]:
-            verdict = decide(book, call, self._rules)
+        def decided() -> DecidedChanges[CallDecision]:
+            verdict = decide(state, call, self._rules)
             return verdict, verdict.changes
 
-        def take_effect(verdict: Verdict) -> None:
+        def take_effect(verdict: CallDecision) -> None:
             nonlocal working, answer
             if verdict.refusal is not None:
                 return
@@ -121,9 +118,9 @@ class ProviderService:
             if verdict.begins:
                 working = self._begin(self._work(call, verdict, blob))
 
-        verdict = await self._desk.decide(call.machine_id, decided, take_effect)
+        verdict = await self._writer.decide(call.machine_id, decided, take_effect)
         if verdict.refusal is not None:
-            if verdict.refusal is Refusal.FENCED:
+            if verdict.refusal is CallRefusal.FENCED:
                 self._observer.fenced()
             raise _ERRORS[verdict.refusal](call.kind.call, call.machine_id, verdict.detail)
         if call.token.is_empty:
@@ -133,31 +130,31 @@ class ProviderService:
             answer = self._ack(call.machine_id, verdict.operation)
         return answer
 
-    def _work(self, call: MutatingCall, verdict: Verdict, blob: bytes) -> Work:
-        book = self._desk.book
-        entry = book.entry(call.machine_id)
+    def _work(self, call: MutatingCall, verdict: CallDecision, blob: bytes) -> AcceptedOperation:
+        state = self._writer.state
+        entry = state.entry(call.machine_id)
         if entry is None:
             raise NoSuchMachineError(call.kind.call, call.machine_id, "vanished as it was accepted")
-        return Work(
+        return AcceptedOperation(
             machine=entry.machine,
             kind=call.kind,
             number=verdict.operation,
-            operation_id=book.operation_id(verdict.operation),
+            operation_id=state.operation_id(verdict.operation),
             blob=blob,
             grace_s=call.grace_s,
         )
 
     def _ack(self, machine_id: str, operation: int) -> Answer:
-        book = self._desk.book
-        row = book.table.row(machine_id)
+        state = self._writer.state
+        row = state.table.row(machine_id)
         if row is None:
             raise NoSuchMachineError("ack", machine_id, "dropped while its call was answered")
-        return ack(book.operation_id(operation), *book.table.record_bytes(row))
+        return ack(state.operation_id(operation), *state.table.record_bytes(row))
 
     async def _get(self, request: pb.MachineRef) -> Answer:
         if not request.id:
             raise BadArgumentError("Get", "", "id: found '', allowed is an id")
-        table = self._desk.book.table
+        table = self._writer.state.table
         row = table.row(request.id)
         if row is None:
             raise NoSuchMachineError("Get", request.id, "this provider knows no such machine")
@@ -169,9 +166,9 @@ class ProviderService:
             raise BadArgumentError(
                 "List", "", f"max_results: found {request.max_results}, allowed is 0 or more"
             )
-        book = self._desk.book
-        rows = book.select(_states(request), request.since_revision, request.max_results)
-        pieces, revision = book.table.pieces(rows), book.revision()
+        state = self._writer.state
+        rows = state.select(_states(request), request.since_revision, request.max_results)
+        pieces, revision = state.table.pieces(rows), state.revision()
         size = listing_bytes(pieces, revision)
         if size > self._max_message_bytes:
             raise ListTooLargeError(size, self._max_message_bytes)
@@ -203,8 +200,10 @@ class ShardOnlyService(ProviderService):
     delete = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.delete)
 
 
-def _token(request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest) -> Token:
-    return Token(request.shard_id, request.shard_epoch, request.sequence_number)
+def _token(
+    request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest,
+) -> FencingToken:
+    return FencingToken(request.shard_id, request.shard_epoch, request.sequence_number)
 
 
 def _states(request: pb.ListFilter) -> tuple[MachineState, ...]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from bigfleet.aio.disk import Disk, DiskError, File, OpenMode
-from bigfleet.provider.kit.frames import TITLE_BYTES, DamagedStoreError, Title, pack, read, read_all
+from bigfleet.provider.kit.frames import TITLE_BYTES, DamagedStoreError, FileHeader, pack, read, read_all
 
 _SNAPSHOT = "snapshot"
 _TEMPORARY = ".snapshot.tmp"
@@ -27,7 +27,7 @@ class OpenJournal:
     """The journal that is written to: its file, its title, and how much of it is whole and durable."""
 
     file: File
-    title: Title
+    title: FileHeader
     length: int
 
 
@@ -64,7 +64,7 @@ class StateDirectory:
     def begin_journal(self, synced_before: int, salt: int) -> OpenJournal:
         """Make the next journal, durable with its name, and write to it from now on."""
         generation = self.journal.title.generation + 1 if self.journal is not None else 1
-        title = Title(_JOURNAL_KIND, generation, synced_before, salt)
+        title = FileHeader(_JOURNAL_KIND, generation, synced_before, salt)
         path = self._journal_file(generation)
         if self._disk.exists(path):  # of an attempt that failed half way; nothing was ever written to it
             self._disk.remove(path)
@@ -91,7 +91,7 @@ class StateDirectory:
         with suppress(DiskError):  # what a failed attempt may have left
             self._disk.remove(self._file(_TEMPORARY))
         file = self._disk.open(self._file(_TEMPORARY), OpenMode.CREATE)
-        return SnapshotWriter(file, Title(_SNAPSHOT_KIND, generation, 0, salt), self._publish)
+        return SnapshotWriter(file, FileHeader(_SNAPSHOT_KIND, generation, 0, salt), self._publish)
 
     def _publish(self, size: int) -> None:
         self._disk.rename(self._file(_TEMPORARY), self._file(_SNAPSHOT))
@@ -101,7 +101,7 @@ class StateDirectory:
     def _read_snapshot(self) -> Generator[bytes, None, int]:
         """Yield the entries of the snapshot and return its generation, by which the journals are chosen."""
         with self._disk.open(self._file(_SNAPSHOT), OpenMode.READ) as file:
-            title = Title.read(file, _SNAPSHOT_KIND)
+            title = FileHeader.read(file, _SNAPSHOT_KIND)
             if title is None:
                 raise DamagedStoreError(file.path, "it is cut off")
             self.snapshot_bytes, offset = file.size(), TITLE_BYTES
@@ -131,7 +131,9 @@ class StateDirectory:
             certain = following.before_bytes if following else 0
             yield from self._read_journal(path, title, certain, has_snapshot)
 
-    def _read_journal(self, path: str, title: Title, certain: int, has_snapshot: bool) -> Iterator[bytes]:
+    def _read_journal(
+        self, path: str, title: FileHeader, certain: int, has_snapshot: bool
+    ) -> Iterator[bytes]:
         file = self._disk.open(path, OpenMode.UPDATE)
         end = TITLE_BYTES
         try:
@@ -150,9 +152,9 @@ class StateDirectory:
             raise
         self._use(OpenJournal(file, title, end))
 
-    def _title(self, generation: int) -> Title | None:
+    def _title(self, generation: int) -> FileHeader | None:
         with self._disk.open(self._journal_file(generation), OpenMode.READ) as file:
-            title = Title.read(file, _JOURNAL_KIND)
+            title = FileHeader.read(file, _JOURNAL_KIND)
             if title is not None and title.generation != generation:
                 raise DamagedStoreError(file.path, f"it says it is journal {title.generation}")
             return title
@@ -172,7 +174,7 @@ class StateDirectory:
 class SnapshotWriter:
     """A snapshot under way; it takes its place only when it is whole and synced."""
 
-    def __init__(self, file: File, title: Title, publish: Callable[[int], None]) -> None:
+    def __init__(self, file: File, title: FileHeader, publish: Callable[[int], None]) -> None:
         self._file, self._salt, self._publish = file, title.salt, publish
         self._waiting = title.pack()
         self._offset = 0

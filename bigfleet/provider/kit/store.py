@@ -15,7 +15,7 @@ Written = Callable[[BigFleetError | None], None]
 """Called once the entry is durable, with None, or once it is certain that it is not, with the reason."""
 
 
-class Store(Protocol):
+class StateStore(Protocol):
     """One provider's state on some medium; entries are opaque bytes."""
 
     def open(self) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.backoff import Backoff
 from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s
 from bigfleet.aio.rng import RandomStream
-from bigfleet.provider.contract import STOCKOUT_PREFIX, Kind
+from bigfleet.provider.contract import STOCKOUT_PREFIX, OperationKind
 from bigfleet.provider.errors import StoreUnavailableError
 from bigfleet.provider.kit.backend import (
     Backend,
@@ -31,25 +31,25 @@ from bigfleet.provider.kit.backend import (
     StockOut,
     Transient,
 )
-from bigfleet.provider.kit.core.book import Book
-from bigfleet.provider.kit.core.changes import Put
+from bigfleet.provider.kit.core.changes import PutMachine
+from bigfleet.provider.kit.core.state import ProviderState
 from bigfleet.provider.kit.core.texts import one_line, without_secret
 from bigfleet.provider.kit.core.transitions import fail, succeed
 from bigfleet.provider.kit.core.validation import host_error
-from bigfleet.provider.kit.core.values import Host, Machine, with_host
-from bigfleet.provider.kit.desk import Decided, Desk
+from bigfleet.provider.kit.core.values import CreatedHost, MachineRecord, with_host
 from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
 
 _STORE_RETRY_S = 1.0
 _LEAST_GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class AcceptedOperation:
     """One accepted operation; the blob lives here and nowhere else."""
 
-    machine: Machine
-    kind: Kind
+    machine: MachineRecord
+    kind: OperationKind
     number: int
     operation_id: str
     blob: bytes = field(default=b"", repr=False)
@@ -58,10 +58,10 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class OperationResult:
     """How an operation ended, for metrics and log."""
 
-    work: Work
+    work: AcceptedOperation
     outcome: str
     seconds: float
     error: str = ""
@@ -73,15 +73,15 @@ class Workers:
     def __init__(
         self,
         backend: Backend,
-        desk: Desk,
+        writer: StateWriter,
         *,
         limits: Limits,
         clock: Clock,
         jitter: RandomStream,
         log: FilteringBoundLogger,
-        on_ended: Callable[[Ended], None],
+        on_ended: Callable[[OperationResult], None],
     ) -> None:
-        self._backend, self._desk, self._limits = backend, desk, limits
+        self._backend, self._writer, self._limits = backend, writer, limits
         self._clock, self._jitter, self._log, self._on_ended = clock, jitter, log, on_ended
         self._places = asyncio.Semaphore(limits.workers)
         self._tasks: dict[asyncio.Task[Any], None] = {}  # Any: of every result; a set in the order of arrival
@@ -91,7 +91,7 @@ class Workers:
         """How many tasks there are, late ones included."""
         return len(self._tasks)
 
-    def begin(self, work: Work) -> "asyncio.Task[None]":
+    def begin(self, work: AcceptedOperation) -> "asyncio.Task[None]":
         """Start an operation in the background; the task ends once the machine is settled."""
         return self._spawn(self._run(work), f"{work.kind} {work.machine.id}")
 
@@ -106,35 +106,35 @@ class Workers:
         if tasks:
             await asyncio.wait(tasks, timeout=max(grace_s, _LEAST_GRACE_S))
 
-    async def _run(self, work: Work) -> None:
+    async def _run(self, work: AcceptedOperation) -> None:
         accepted_s = monotonic_s(self._clock)
         async with self._places:
             host, error = await self._outcome(work)
         outcome = "failed" if error else "done"
 
-        def decide(book: Book = self._desk.book) -> Decided[bool]:
-            entry = book.entry(work.machine.id)
-            put: Put | None = None
+        def decide(state: ProviderState = self._writer.state) -> DecidedChanges[bool]:
+            entry = state.entry(work.machine.id)
+            put: PutMachine | None = None
             if entry is not None and error:
-                put = fail(book, entry, work.kind, work.number, error)
+                put = fail(state, entry, work.kind, work.number, error)
             elif entry is not None:
-                put = succeed(book, entry, work.kind, work.number, host)
+                put = succeed(state, entry, work.kind, work.number, host)
             return put is not None, () if put is None else (put,)
 
         while True:
             try:
-                counted = await self._desk.decide(work.machine.id, decide)
+                counted = await self._writer.decide(work.machine.id, decide)
                 break
             except StoreUnavailableError as problem:
                 # The machine stays on its way until the disk takes the news; it must not be forgotten.
                 self._log.error("result_not_stored", machine=work.machine.id, problem=str(problem))
-                if not self._desk.can_write:
+                if not self._writer.can_write:
                     return  # the process has to end; the next one settles the machine
                 await self._clock.sleep(_STORE_RETRY_S)
         seconds = monotonic_s(self._clock) - accepted_s
-        self._on_ended(Ended(work, outcome if counted else "discarded", seconds, error))
+        self._on_ended(OperationResult(work, outcome if counted else "discarded", seconds, error))
 
-    async def _outcome(self, work: Work) -> tuple[Host | None, str]:
+    async def _outcome(self, work: AcceptedOperation) -> tuple[CreatedHost | None, str]:
         """Let the author do it, within the time there is; return the host of a Create, or why it failed."""
         timeout_s = self._limits.timeout(work.kind, work.machine.instance_type) + work.grace_s
         deadline_s = monotonic_s(self._clock) + timeout_s
@@ -153,7 +153,9 @@ class Workers:
             return None, f"{work.kind} timed out after {timeout_s:g} s"
         return self._read(work, author)
 
-    async def _attempts(self, work: Work, timeout_s: float, deadline_s: float) -> Host | None:
+    async def _attempts(
+        self, work: AcceptedOperation, timeout_s: float, deadline_s: float
+    ) -> CreatedHost | None:
         """Do the step, again after each transient failure, then wait for the node."""
         backoff = Backoff(self._jitter, self._limits.retry)
         wall_ns = self._clock.wall_ns() + round(timeout_s * NANOSECONDS)
@@ -174,28 +176,28 @@ class Workers:
                 why = one_line(without_secret(str(problem), work.blob))
                 log.warning("operation_retried", attempt=attempt, wait_s=round(wait_s, 3), why=why)
                 await self._clock.sleep(wait_s)
-        if work.kind is Kind.CONFIGURE and isinstance(self._backend, KnowsReadiness):
+        if work.kind is OperationKind.CONFIGURE and isinstance(self._backend, KnowsReadiness):
             await self._until_ready(self._backend, work, op)
         return host
 
-    async def _step(self, work: Work, op: Op) -> Host | None:
+    async def _step(self, work: AcceptedOperation, op: Op) -> CreatedHost | None:
         backend, machine = self._backend, work.machine
         if work.resumed and isinstance(backend, Resumes):
             return (await backend.resume(machine, op)).host
         match work.kind:
-            case Kind.CREATE:
+            case OperationKind.CREATE:
                 return await backend.create(machine, op)
-            case Kind.CONFIGURE:
+            case OperationKind.CONFIGURE:
                 await backend.configure(machine, machine.cluster, work.blob, op)
-            case Kind.DRAIN:
+            case OperationKind.DRAIN:
                 await backend.drain(machine, timedelta(seconds=work.grace_s), op)
-            case Kind.DELETE if isinstance(backend, Deletes):
+            case OperationKind.DELETE if isinstance(backend, Deletes):
                 await backend.delete(machine, op)
             case _:
                 raise NotOffered("this backend cannot delete")
         return None
 
-    async def _until_ready(self, backend: KnowsReadiness, work: Work, op: Op) -> None:
+    async def _until_ready(self, backend: KnowsReadiness, work: AcceptedOperation, op: Op) -> None:
         while True:
             try:
                 if await backend.node_ready(work.machine, work.machine.cluster, op):
@@ -204,21 +206,23 @@ class Workers:
                 op.log.warning("readiness_unknown", why=one_line(without_secret(str(problem), work.blob)))
             await self._clock.sleep(self._limits.ready_poll)
 
-    def _read(self, work: Work, author: "asyncio.Task[Host | None]") -> tuple[Host | None, str]:
+    def _read(
+        self, work: AcceptedOperation, author: "asyncio.Task[CreatedHost | None]"
+    ) -> tuple[CreatedHost | None, str]:
         if author.cancelled():
             return None, f"{work.kind} was cancelled by the backend"
         problem = author.exception()
         if problem is not None:
             return None, one_line(without_secret(self._spell(work, problem), work.blob))
         host = author.result()
-        if work.kind is not Kind.CREATE:
+        if work.kind is not OperationKind.CREATE:
             return None, ""
-        if not isinstance(host, Host) or not host.ref:
+        if not isinstance(host, CreatedHost) or not host.ref:
             return None, "create failed: the backend returned no host"
         flaw = host_error(with_host(work.machine.shape, host))
         return (host, "") if flaw is None else (None, one_line(f"create failed: {flaw}"))
 
-    def _spell(self, work: Work, problem: BaseException) -> str:
+    def _spell(self, work: AcceptedOperation, problem: BaseException) -> str:
         match problem:
             case StockOut():
                 return f"{STOCKOUT_PREFIX} {problem}"
@@ -235,7 +239,7 @@ class Workers:
                 )
                 return f"{work.kind} failed: {type(problem).__name__}: {problem}"
 
-    def _discard(self, work: Work, late: "asyncio.Task[Host | None]") -> None:
+    def _discard(self, work: AcceptedOperation, late: "asyncio.Task[CreatedHost | None]") -> None:
         ended = "cancelled" if late.cancelled() else "failed" if late.exception() else "succeeded"
         self._log.warning("late_result_discarded", machine=work.machine.id, kind=work.kind.value, ended=ended)
 

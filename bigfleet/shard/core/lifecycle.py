@@ -17,7 +17,7 @@ from bigfleet.model.buckets import upper_bound
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, Machine, MachineState, NeedRef
 from bigfleet.model.need import Need
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
 
 S = MachineState
@@ -119,7 +119,7 @@ class RequestBlob(ExecutionEffect):
 class CallProvider(ExecutionEffect):
     """Call the provider."""
 
-    kind: Kind
+    kind: OperationKind
     machine: Machine
 
 
@@ -183,7 +183,7 @@ class Execution:
         self._before = machine
         stamp = Assignment(fingerprint=need.profile.fingerprint, group=need.group, cluster=need.cluster)
         creating = replace(machine, state=S.CREATING, assigned=stamp)
-        return WriteMachine(creating), CallProvider(Kind.CREATE, creating)
+        return WriteMachine(creating), CallProvider(OperationKind.CREATE, creating)
 
     def _bootstrap(self, machine: Machine) -> Effects:
         need = self.pending.need
@@ -212,14 +212,14 @@ class Execution:
             if need is None
             else NeedRef(need.cluster, need.profile.fingerprint, need.group),
         )
-        return InstructOperator(machine), WriteMachine(draining), CallProvider(Kind.DRAIN, draining)
+        return InstructOperator(machine), WriteMachine(draining), CallProvider(OperationKind.DRAIN, draining)
 
     def _delete(self, machine: Machine) -> Effects:
         if machine.state is not S.IDLE:
             return (EndExecution(ActionOutcome.SUCCESS),)
         self._before = machine
         deleting = replace(machine, state=S.DELETING, idle_since=None)
-        return WriteMachine(deleting), CallProvider(Kind.DELETE, deleting)
+        return WriteMachine(deleting), CallProvider(OperationKind.DELETE, deleting)
 
     # Results of calls
 
@@ -237,7 +237,7 @@ class Execution:
         return self._failed(machine, f"create: ack rejected: {event.text}")
 
     def _blob_arrived(self, machine: Machine, _event: BlobArrived) -> Effects:
-        return (CallProvider(Kind.CONFIGURE, machine),)
+        return (CallProvider(OperationKind.CONFIGURE, machine),)
 
     def _blob_failed(self, machine: Machine, event: BlobFailed) -> Effects:
         # The provider has not been called yet, so there is nothing to undo there.
@@ -346,18 +346,18 @@ _BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Effects]] = {
 
 # `Any`: the key pins the event's type.
 TRANSITIONS: Mapping[tuple[str, type[ExecutionEvent]], Callable[[Execution, Machine, Any], Effects]] = {
-    (Kind.CREATE, CallAcked): Execution._created,
-    (Kind.CREATE, CallAckUnreadable): Execution._create_ack_unreadable,
+    (OperationKind.CREATE, CallAcked): Execution._created,
+    (OperationKind.CREATE, CallAckUnreadable): Execution._create_ack_unreadable,
     (_BLOB, BlobArrived): Execution._blob_arrived,
     (_BLOB, BlobFailed): Execution._blob_failed,
-    (Kind.CONFIGURE, CallAcked): Execution._configured,
-    (Kind.CONFIGURE, CallAckUnreadable): Execution._ack_unreadable,
-    (Kind.DRAIN, CallAcked): Execution._drained,
-    (Kind.DRAIN, CallAckUnreadable): Execution._ack_unreadable,
-    (Kind.DELETE, CallAcked): Execution._deleted,
-    (Kind.DELETE, CallAckUnreadable): Execution._ack_unreadable,
-    **{(kind, CallRefused): Execution._refused for kind in Kind},
-    **{(kind, CallNeverSent): Execution._never_sent for kind in Kind},
-    **{(kind, CallUnanswered): Execution._unanswered for kind in Kind},
+    (OperationKind.CONFIGURE, CallAcked): Execution._configured,
+    (OperationKind.CONFIGURE, CallAckUnreadable): Execution._ack_unreadable,
+    (OperationKind.DRAIN, CallAcked): Execution._drained,
+    (OperationKind.DRAIN, CallAckUnreadable): Execution._ack_unreadable,
+    (OperationKind.DELETE, CallAcked): Execution._deleted,
+    (OperationKind.DELETE, CallAckUnreadable): Execution._ack_unreadable,
+    **{(kind, CallRefused): Execution._refused for kind in OperationKind},
+    **{(kind, CallNeverSent): Execution._never_sent for kind in OperationKind},
+    **{(kind, CallUnanswered): Execution._unanswered for kind in OperationKind},
 }
 """The method for an event, by what the execution waits for: a blob, or the answer to a call."""

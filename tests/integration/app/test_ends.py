@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 from bigfleet.app import (
-    all_in_one_serve,
     bigfleet,
-    cluster_sim_serve,
     fake_provider,
     fault_provider,
     hook_provider,
     operator,
     parts,
-    shard_serve,
     unschedulable_pod_controller,
 )
+from bigfleet.app.all_in_one import serve as all_in_one_serve
+from bigfleet.app.cluster_sim import serve as cluster_sim_serve
+from bigfleet.app.shard import serve as shard_serve
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bigfleet.app import bigfleet, bigfleetctl
-from bigfleet.cli.completion import bash_script, fish_script, zsh_script
-from bigfleet.cli.tree import Program
+from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.verbs.completion import bash_script, fish_script, zsh_script
 
 pytestmark = pytest.mark.integration
 

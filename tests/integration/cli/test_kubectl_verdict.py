@@ -9,11 +9,11 @@ import pytest
 
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.app.kubectl_bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.errors import CommandError
-from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.cli.kubectl_verdict import READ, verdicts
-from bigfleet.cli.settings import TlsFlags
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import CommandError
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.settings import TlsFlags
+from bigfleet.cli.kubectl.verdict import READ, verdicts
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import capacity_pb2, shardread_pb2
 

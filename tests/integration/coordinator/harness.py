@@ -15,8 +15,8 @@ from urllib.request import urlopen
 from bigfleet.aio.net import Net
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.app.bigfleetctl import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.transport.coordinator import REPORT_SHARD
 from bigfleet.transport.leader import LeaderClient
 from bigfleet.transport.resolve import system_resolve

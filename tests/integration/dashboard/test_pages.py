@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.dashboard.pages.book import PAGES
 from bigfleet.dashboard.scraper import Endpoint
 from bigfleet.model.machine import MachineState as S

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bigfleet.aio.net import Code
-from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,7 +32,7 @@ class Program:
     ports: dict[str, int]
     log: list[str]
     reading: "asyncio.Task[None]"
-    client: ProviderClient
+    client: RawProviderClient
 
     async def end(self, number: signal.Signals) -> int:
         if self.process.returncode is None:
@@ -93,7 +93,7 @@ async def start(program: str, *flags: str) -> Program:
         log.extend([more.decode() async for more in stream])
 
     reading = asyncio.get_running_loop().create_task(read())
-    client = ProviderClient(GrpcNet().dial(f"127.0.0.1:{ports['port']}"))
+    client = RawProviderClient(GrpcNet().dial(f"127.0.0.1:{ports['port']}"))
     return Program(process, ports, log, reading, client)
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import EDGES, Kind
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.contract import EDGES, OperationKind
+from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.integration.provider.programs import (
     CALLERS,
@@ -26,22 +26,26 @@ from tests.integration.provider.programs import (
 pytestmark = pytest.mark.integration
 
 
-NEXT = {S.SPECULATIVE: Kind.CREATE, S.IDLE: Kind.CONFIGURE, S.CONFIGURED: Kind.DRAIN}
+NEXT = {
+    S.SPECULATIVE: OperationKind.CREATE,
+    S.IDLE: OperationKind.CONFIGURE,
+    S.CONFIGURED: OperationKind.DRAIN,
+}
 
 
 @dataclass
 class Memory:
     """What callers know of one machine: what was acknowledged, and what was asked for without an answer."""
 
-    acked: Kind | None = None
+    acked: OperationKind | None = None
     operation: str = ""
-    token: Token = field(default_factory=Token)
-    asked: Kind | None = None
+    token: FencingToken = field(default_factory=FencingToken)
+    asked: OperationKind | None = None
     cluster: str = ""
 
 
 async def work(
-    client: ProviderClient,
+    client: RawProviderClient,
     ids: list[str],
     known: dict[str, Memory],
     sequence: list[int],
@@ -57,11 +61,11 @@ async def work(
                     continue
                 memory = known[machine_id]
                 sequence[0] += 1
-                token = Token("load", 1, sequence[0])
+                token = FencingToken("load", 1, sequence[0])
                 memory.asked = kind
-                if kind is Kind.CREATE:
+                if kind is OperationKind.CREATE:
                     ack = await client.create(machine_id, token)
-                elif kind is Kind.CONFIGURE:
+                elif kind is OperationKind.CONFIGURE:
                     memory.cluster = f"c-{sequence[0]}"
                     ack = await client.configure(
                         machine_id, memory.cluster, token, metadata={"n": str(sequence[0])}
@@ -178,7 +182,7 @@ async def repair(program: Program, known: dict[str, Memory]) -> int:
     for machine in (await program.client.list()).machines:
         # What is true now is where the next round begins; the token stays, as marks never end.
         memory = known[machine.id]
-        by_target = {EDGES[kind].target: kind for kind in (Kind.CREATE, Kind.CONFIGURE)}
+        by_target = {EDGES[kind].target: kind for kind in (OperationKind.CREATE, OperationKind.CONFIGURE)}
         memory.acked, memory.asked = by_target.get(S(machine.state)), None
     return len(failed)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import EDGES, Kind
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.contract import EDGES, OperationKind
+from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.integration.provider.programs import (
     CALLERS,
@@ -33,14 +33,14 @@ async def test_thirty_two_callers_walk_their_machines_without_getting_in_each_ot
         sequence = iter(range(1, 10**6))  # one counter of one shard, as its workers share it
 
         async def walk(number: int) -> None:
-            client = ProviderClient(GrpcNet().dial(f"127.0.0.1:{program.ports['port']}"))
+            client = RawProviderClient(GrpcNet().dial(f"127.0.0.1:{program.ports['port']}"))
             for machine_id in (f"m-{number}", f"m-{number + CALLERS}"):
                 for kind, call in (
-                    (Kind.CREATE, client.create),
-                    (Kind.CONFIGURE, lambda m, t: client.configure(m, "prod", t, blob=b"x" * 1000)),
-                    (Kind.DRAIN, client.drain),
+                    (OperationKind.CREATE, client.create),
+                    (OperationKind.CONFIGURE, lambda m, t: client.configure(m, "prod", t, blob=b"x" * 1000)),
+                    (OperationKind.DRAIN, client.drain),
                 ):
-                    ack = await call(machine_id, Token("shard", 1, next(sequence)))
+                    ack = await call(machine_id, FencingToken("shard", 1, next(sequence)))
                     assert ack.operation_id
 
                     async def there(machine_id: str = machine_id, due: S = EDGES[kind].target) -> bool:

@@ -16,7 +16,7 @@ from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.provider.fake.seeding import CatalogueSeed
 from bigfleet.provider.fake.selector import Selector
-from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 
 pytestmark = pytest.mark.integration
@@ -42,7 +42,7 @@ async def test_twenty_thousand_machines_are_listed_changed_and_told_by_delta() -
     seed = fleet(20_000)
     async with FakeProvider(FakeOptions(sync=True), seed.slots) as fake:
         server = await fake.listen("127.0.0.1:0")
-        client = ProviderClient(GrpcNet().dial(f"127.0.0.1:{server.port}", LARGE))
+        client = RawProviderClient(GrpcNet().dial(f"127.0.0.1:{server.port}", LARGE))
         full = await client.list()
         assert (
             len(full.machines)
@@ -50,7 +50,7 @@ async def test_twenty_thousand_machines_are_listed_changed_and_told_by_delta() -
             == sum(1 for _ in seed.slots())
         )
         states = Counter(S(machine.state) for machine in full.machines)
-        assert states == {state: count for state, count in fake.kit.book.table.counts.items() if count}
+        assert states == {state: count for state, count in fake.kit.state.table.counts.items() if count}
         assert states[S.CONFIGURED] == 12 * 326
         slots = [machine.id for machine in full.machines if S(machine.state) is S.SPECULATIVE][:1000]
         await asyncio.gather(*map(client.create, slots))
@@ -68,7 +68,7 @@ async def test_a_listing_that_does_not_fit_is_refused_with_both_numbers() -> Non
     limit = 1 << 20
     async with FakeProvider(FakeOptions(max_message_bytes=limit), fleet(20_000).slots) as fake:
         server = await fake.listen("127.0.0.1:0")
-        client = ProviderClient(GrpcNet().dial(f"127.0.0.1:{server.port}", LARGE))
+        client = RawProviderClient(GrpcNet().dial(f"127.0.0.1:{server.port}", LARGE))
         with pytest.raises(RpcError) as refused:
             await client.list()
         assert refused.value.code is Code.RESOURCE_EXHAUSTED

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.provider.hook.processes import Command, Ended, SpawnError, SystemProcesses
+from bigfleet.provider.hook.processes import CommandResult, HookCommand, SpawnError, SystemProcesses
 
 pytestmark = pytest.mark.integration
 
@@ -26,13 +26,15 @@ class Scripts:
         self.lines: list[str] = []
         self.processes = SystemProcesses(CLOCK, kill_after_s=0.5)
 
-    def command(self, body: str, *arguments: str, stdin: bytes = b"", keep_bytes: int = 1000) -> Command:
+    def command(self, body: str, *arguments: str, stdin: bytes = b"", keep_bytes: int = 1000) -> HookCommand:
         path = self.folder / "hook"
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
-        return Command(str(path), arguments, stdin, ENVIRONMENT, keep_bytes)
+        return HookCommand(str(path), arguments, stdin, ENVIRONMENT, keep_bytes)
 
-    async def run(self, body: str, *arguments: str, stdin: bytes = b"", keep_bytes: int = 1000) -> Ended:
+    async def run(
+        self, body: str, *arguments: str, stdin: bytes = b"", keep_bytes: int = 1000
+    ) -> CommandResult:
         command = self.command(body, *arguments, stdin=stdin, keep_bytes=keep_bytes)
         async with asyncio.timeout(DEADLINE_S):
             return await self.processes.run(command, self.lines.append)
@@ -206,7 +208,7 @@ def test_what_cannot_be_started_is_named(scripts: Scripts, fault: str) -> None:
     if fault != "missing":
         path.write_bytes(b"\x00\x01")
         path.chmod(0o644 if fault == "not executable" else 0o755)
-    command = Command(str(path), (), b"", ENVIRONMENT)
+    command = HookCommand(str(path), (), b"", ENVIRONMENT)
     with pytest.raises(SpawnError, match=str(path)):
         asyncio.run(scripts.processes.run(command, scripts.lines.append))
 

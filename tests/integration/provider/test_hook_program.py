@@ -15,7 +15,7 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.app import hook_provider
-from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
@@ -95,7 +95,7 @@ class Running:
                 assert self.process.poll() is None, self._site.log.read_text()
                 await CLOCK.sleep(0.02)
 
-    async def settled(self, client: ProviderClient, machine_id: str) -> pb.Machine:
+    async def settled(self, client: RawProviderClient, machine_id: str) -> pb.Machine:
         stable = (pb.MACHINE_STATE_IDLE, pb.MACHINE_STATE_CONFIGURED, pb.MACHINE_STATE_FAILED)
         async with asyncio.timeout(DEADLINE_S):
             while True:
@@ -118,7 +118,7 @@ def test_a_process_serves_reloads_on_sighup_keeps_its_bindings_and_ends_with_0(s
         with site.running() as running:
             ports = await running.event("listening")
             channel = GrpcNet().dial(f"127.0.0.1:{ports['port']}")
-            client = ProviderClient(channel)
+            client = RawProviderClient(channel)
             try:
                 await client.configure("m-1", "prod", blob=b"join", metadata={"k": "v"})
                 assert (await running.settled(client, "m-1")).state == pb.MACHINE_STATE_CONFIGURED
@@ -147,7 +147,7 @@ def test_a_process_serves_reloads_on_sighup_keeps_its_bindings_and_ends_with_0(s
         with site.running() as running:
             ports = await running.event("listening")
             channel = GrpcNet().dial(f"127.0.0.1:{ports['port']}")
-            client = ProviderClient(channel)
+            client = RawProviderClient(channel)
             try:
                 bound = await client.get("m-1")
                 assert (bound.state, bound.cluster, dict(bound.shard_metadata)) == (
@@ -188,7 +188,7 @@ def test_a_relative_state_directory_does_not_lead_a_hook_astray(tmp_path: Path) 
     async def scenario() -> None:
         with site.running(state=relative) as process:
             listening = await process.event("listening")
-            client = ProviderClient(GrpcNet().dial(f"127.0.0.1:{listening['port']}"))
+            client = RawProviderClient(GrpcNet().dial(f"127.0.0.1:{listening['port']}"))
             await client.configure("m-1", "prod", blob=b"join here")
             machine = await process.settled(client, "m-1")
             assert (machine.state, machine.last_error) == (pb.MACHINE_STATE_CONFIGURED, "")

@@ -20,13 +20,13 @@ from bigfleet.obs.logs import build_logger
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.hook.bundled import BUNDLED
 from bigfleet.provider.hook.core.inventory import HookKind
-from bigfleet.provider.hook.core.protocol import Subject, Words
+from bigfleet.provider.hook.core.protocol import HookMachine, HookRequest
 from bigfleet.provider.hook.processes import SystemProcesses
 from bigfleet.provider.hook.provider import HookProvider
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import Volatile
 from bigfleet.transport.grpc_net import GrpcNet
 
@@ -50,8 +50,8 @@ def run(
     variables: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one hook of a set as the provider would."""
-    subject = Subject(id="m-1", ref=ref, shape=Shape(), vars=FrozenMap(variables or {}))
-    words = Words(
+    subject = HookMachine(id="m-1", ref=ref, shape=Shape(), vars=FrozenMap(variables or {}))
+    words = HookRequest(
         kind=kind, operation_id=operation_id, subject=subject, grace_seconds=grace_s, attempt=attempt
     )
     return subprocess.run(
@@ -129,7 +129,7 @@ class Laptop:
             limits=Limits(ready_poll=0.1, configure=20, refresh=0),
         )
 
-    async def settled(self, machine_id: str) -> Machine:
+    async def settled(self, machine_id: str) -> MachineRecord:
         async with asyncio.timeout(DEADLINE_S):
             while True:
                 machine = self.provider.kit.machine(machine_id)
@@ -147,7 +147,7 @@ def test_the_process_set_walks_a_machine_from_slot_to_ready_and_back(tmp_path: P
         await laptop.provider.start()
         server = await laptop.provider.kit.listen("127.0.0.1:0")
         channel = GrpcNet().dial(f"127.0.0.1:{server.port}")
-        client = ProviderClient(channel)
+        client = RawProviderClient(channel)
         try:
             await client.create("p/1")
             created = await laptop.settled("p/1")

@@ -18,9 +18,9 @@ from threading import Timer
 import pytest
 
 from bigfleet.app import bigfleet, bigfleetctl
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
-from bigfleet.cli.exit_codes import ExitCode
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.cli.framework.exit_codes import ExitCode
 from tests.docs.shell_blocks import DOCS
 from tests.support.coordinator.processes import settled_port
 

@@ -26,7 +26,7 @@ from typing import IO
 PROGRAM = "bigfleet.app.bigfleet"
 _MODULES = (
     PROGRAM,
-    "bigfleet.app.coordinator_serve",
+    "bigfleet.app.coordinator.serve",
     "tests.support.coordinator.ack_writer",
     "tests.support.coordinator.history_client",
 )

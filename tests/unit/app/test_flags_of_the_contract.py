@@ -11,13 +11,13 @@ from typing import Final
 import pytest
 import yaml
 
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
-from bigfleet.cli.load import load
-from bigfleet.cli.options import Option
-from bigfleet.cli.settings import ProcessFlags
-from bigfleet.cli.surface import Entry, entries
-from bigfleet.cli.tree import Program
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.cli.framework.load import load
+from bigfleet.cli.framework.options import Option
+from bigfleet.cli.framework.settings import ProcessFlags
+from bigfleet.cli.framework.surface import Entry, entries
+from bigfleet.cli.framework.tree import Program
 from bigfleet.transport.address import ListenAddress
 
 ROOT = Path(__file__).resolve().parents[3]

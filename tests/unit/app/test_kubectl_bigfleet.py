@@ -1,9 +1,9 @@
 """The table of the kubectl plugin: every verb is described, and flags may stand before the verb, as kubectl's do."""
 
 from bigfleet.app.kubectl_bigfleet import PROGRAM
-from bigfleet.cli.kube_flags import KubeFlags
-from bigfleet.cli.options import options_of
-from bigfleet.cli.surface import entries
+from bigfleet.cli.framework.options import options_of
+from bigfleet.cli.framework.surface import entries
+from bigfleet.cli.kubectl.flags import KubeFlags
 
 
 def test_every_verb_has_help_examples_and_described_flags() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from bigfleet.app import bigfleet, bigfleetctl
-from bigfleet.cli.ctl_settings import CtlFlags
-from bigfleet.cli.options import options_of
-from bigfleet.cli.settings import Flags, OutputFlags
-from bigfleet.cli.surface import entries
-from bigfleet.cli.tree import Program
+from bigfleet.cli.bigfleetctl.settings import CtlFlags
+from bigfleet.cli.framework.options import options_of
+from bigfleet.cli.framework.settings import Flags, OutputFlags
+from bigfleet.cli.framework.surface import entries
+from bigfleet.cli.framework.tree import Program
 
 PROGRAMS = [bigfleet.PROGRAM, bigfleetctl.PROGRAM]
 

@@ -11,14 +11,14 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from bigfleet.cli.command import Command
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
-from bigfleet.cli.exit_codes import ExitCode
-from bigfleet.cli.kinds import ByteSize, Cli, Dial, Duration, HttpListen, Listen
-from bigfleet.cli.output import Record, write
-from bigfleet.cli.settings import Flags, OutputFlags, ProcessFlags, TlsFlags
-from bigfleet.cli.tree import Program, Row
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.kinds import ByteSize, Cli, Dial, Duration, HttpListen, Listen
+from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.settings import Flags, OutputFlags, ProcessFlags, TlsFlags
+from bigfleet.cli.framework.tree import Program, Row
 from bigfleet.transport.address import ListenAddress
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)

@@ -9,11 +9,11 @@ from bigfleet.aio.net import Code
 from bigfleet.demo.session_peer import SessionPeer
 from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST
 from bigfleet.model.machine import MachineState
-from bigfleet.provider.fake.conditions import How
+from bigfleet.provider.fake.injected_faults import FailureMode
 from bigfleet.provider.fake.lies.registry import LIES
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.selector import Selector
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.testing.loop import run_virtual
 from bigfleet.wire import metadata
 from tests.support.builders import need
@@ -506,7 +506,7 @@ def test_an_operation_accepted_and_failed_later_is_told_and_another_machine_take
 
 def test_an_operation_that_finishes_after_its_timeout_comes_back_as_a_repair_would() -> None:
     async def story(world: ObservedFleet) -> None:
-        world.fake.fail_next(kind="create", how=How.LATE)
+        world.fake.fail_next(kind="create", how=FailureMode.LATE)
         operator = await world.operator()
         await operator.demand(need(cpu=4))
         await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["m-1"], within_s=900)
@@ -604,7 +604,7 @@ def test_two_shards_on_one_machine_have_marks_of_their_own() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
-        code, _ = await world.fake.call("Drain", machine_id, Token("shard-9", 1, 1))
+        code, _ = await world.fake.call("Drain", machine_id, FencingToken("shard-9", 1, 1))
         assert code is Code.OK
         await world.until(lambda: world.state(machine_id) is not S.CONFIGURED)
         await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1)

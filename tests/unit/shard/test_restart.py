@@ -7,7 +7,7 @@ from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import Operator, Profile, Requirement
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.shard.epoch import EpochError, open_data_directory
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
@@ -99,7 +99,7 @@ def test_two_processes_of_one_identity_the_older_epoch_is_fenced_and_stops_itsel
             await operator.demand(need(cpu=16))
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 4)
             for machine_id in operator.in_state(S.CONFIGURED):
-                await world.fake.call("Drain", machine_id, Token("shard-0", 9, 1))
+                await world.fake.call("Drain", machine_id, FencingToken("shard-0", 9, 1))
             await world.until(lambda: world.shard.actuation.self_paused)
             assert world.shard.not_ready()
 

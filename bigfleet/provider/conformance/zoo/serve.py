@@ -13,9 +13,9 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import Net, Server
-from bigfleet.provider.conformance.caller import PROVIDER
 from bigfleet.provider.conformance.zoo.model import Model
 from bigfleet.provider.conformance.zoo.values import ModelOptions, Store
+from bigfleet.provider.methods import PROVIDER
 
 _LOOPBACK: Final = "127.0.0.1"
 

@@ -8,129 +8,129 @@ from typing import Final
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import EDGES, Kind
-from bigfleet.provider.fake.lies.lie import Asked, Lie, Truth, fenced
+from bigfleet.provider.contract import EDGES, OperationKind
+from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie, fenced
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 
-class AckEarly(Lie):
+class AckEarlyLie(Lie):
     """The answer to Configure says Configured, while Get still says Configuring."""
 
     name, on_acks = "ack-early", True
 
-    def ack(self, asked: Asked, ack: pb.TransitionAck, /) -> None:
-        if asked.rpc == "Configure" and self.hits():
+    def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
+        if intercepted.rpc == "Configure" and self.hits():
             ack.machine.state = pb.MachineState.ValueType(int(S.CONFIGURED))
 
 
-class AcceptStale(Lie):
+class AcceptStaleLie(Lie):
     """No token is too old."""
 
     name = "accept-stale"
 
-    def before(self, asked: Asked, /) -> None:
-        if asked.mutating and self.hits():
-            asked.without_token()
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if intercepted.mutating and self.hits():
+            intercepted.without_token()
 
 
-class FencePerShard(Lie):
+class FencePerShardLie(Lie):
     """One mark per shard: parallel calls of one shard for different machines fence each other."""
 
     name = "fence-per-shard"
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._marks: dict[str, tuple[int, int]] = {}
 
-    def before(self, asked: Asked, /) -> None:
-        if not asked.mutating or not asked.request.shard_id:
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if not intercepted.mutating or not intercepted.request.shard_id:
             return
-        position = (asked.request.shard_epoch, asked.request.sequence_number)
-        mark = self._marks.get(asked.request.shard_id)
+        position = (intercepted.request.shard_epoch, intercepted.request.sequence_number)
+        mark = self._marks.get(intercepted.request.shard_id)
         if mark is not None and position <= mark:
-            raise fenced(asked)
-        self._marks[asked.request.shard_id] = position
-        asked.without_token()
+            raise fenced(intercepted)
+        self._marks[intercepted.request.shard_id] = position
+        intercepted.without_token()
 
 
-class FenceAll(Lie):
+class FenceAllLie(Lie):
     """Every mutating call is fenced."""
 
     name = "fence-all"
 
-    def before(self, asked: Asked, /) -> None:
-        if asked.mutating and self.hits():
-            raise fenced(asked)
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if intercepted.mutating and self.hits():
+            raise fenced(intercepted)
 
 
-class FenceReads(Lie):
+class FenceReadsLie(Lie):
     """Reads are fenced, although they carry no token."""
 
     name = "fence-reads"
 
-    def before(self, asked: Asked, /) -> None:
-        if not asked.mutating and self.hits():
-            raise fenced(asked)
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if not intercepted.mutating and self.hits():
+            raise fenced(intercepted)
 
 
-class FpForPosition(Lie):
+class FpForPositionLie(Lie):
     """A call at the wrong moment of a machine's life is answered as if it were fenced."""
 
     name = "fp-for-position"
 
-    async def refused(self, asked: Asked, refusal: RefusedError, /) -> RefusedError | None:
-        if asked.mutating and refusal.code is Code.INTERNAL:
+    async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+        if intercepted.mutating and refusal.code is Code.INTERNAL:
             return RefusedError(Code.FAILED_PRECONDITION, refusal.detail)
         return refusal
 
 
-class NewIdEachTime(Lie):
+class NewIdEachTimeLie(Lie):
     """A repeated call gets an operation id of its own."""
 
     name, on_acks = "new-id-each-time", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._given = 0
 
-    def ack(self, _asked: Asked, ack: pb.TransitionAck, /) -> None:
+    def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
         self._given += 1
         ack.operation_id = f"{ack.operation_id}-again-{self._given}"
 
 
-class ReuseId(Lie):
+class ReuseIdLie(Lie):
     """After a restart operation ids begin anew, so that two operations share one."""
 
     name, on_acks = "reuse-id", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
-        self._life = truth.life()
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
+        self._starts = provider.starts()
         self._given: dict[str, str] = {}
 
-    def ack(self, _asked: Asked, ack: pb.TransitionAck, /) -> None:
-        if self._life != self._truth.life():
-            self._life, self._given = self._truth.life(), {}
+    def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
+        if self._starts != self._provider.starts():
+            self._starts, self._given = self._provider.starts(), {}
         ack.operation_id = self._given.setdefault(ack.operation_id, f"op-{len(self._given) + 1}")
 
 
-class EarlyConfigured(Lie):
+class EarlyConfiguredLie(Lie):
     """Configured is said as soon as Configure has ended, whether or not the node is Ready; the backend asks for it."""
 
     name = "early-configured"
 
 
-class DrainReverts(Lie):
+class DrainRevertsLie(Lie):
     """A machine that was asked to drain is Configured again."""
 
     name, on_acks, on_records = "drain-reverts", True, True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._reverted: dict[str, pb.Machine] = {}
 
-    def ack(self, asked: Asked, ack: pb.TransitionAck, /) -> None:
-        if asked.rpc == "Drain" and int(ack.machine.state) == S.DRAINING and self.hits():
+    def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
+        if intercepted.rpc == "Drain" and int(ack.machine.state) == S.DRAINING and self.hits():
             _freeze(self._reverted, ack.machine, S.CONFIGURED)
 
     def record(self, machine: pb.Machine, /) -> None:
@@ -138,17 +138,17 @@ class DrainReverts(Lie):
             machine.CopyFrom(self._reverted[machine.id])
 
 
-class Stuck(Lie):
+class StuckLie(Lie):
     """What is accepted never ends: the machine is on its way for ever."""
 
     name, on_acks, on_records = "stuck", True, True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._stuck: dict[str, pb.Machine] = {}
 
-    def ack(self, asked: Asked, ack: pb.TransitionAck, /) -> None:
-        during = EDGES[Kind(asked.rpc.lower())].during
+    def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
+        during = EDGES[OperationKind(intercepted.rpc.lower())].during
         if int(ack.machine.state) == during and self.hits():
             _freeze(self._stuck, ack.machine, during)
 
@@ -157,15 +157,15 @@ class Stuck(Lie):
             machine.CopyFrom(self._stuck[machine.id])
 
 
-class ImplicitCreate(Lie):
+class ImplicitCreateLie(Lie):
     """A call for a machine that nobody knows makes one."""
 
     name = "implicit-create"
 
-    async def refused(self, asked: Asked, refusal: RefusedError, /) -> RefusedError | None:
-        if asked.mutating and refusal.code is Code.NOT_FOUND:
-            await self._truth.admit(asked.machine_id)
-            asked.without_token()  # the honest provider has seen it once
+    async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
+        if intercepted.mutating and refusal.code is Code.NOT_FOUND:
+            await self._provider.admit(intercepted.machine_id)
+            intercepted.without_token()  # the honest provider has seen it once
             return None
         return refusal
 
@@ -178,16 +178,16 @@ def _freeze(frozen: dict[str, pb.Machine], machine: pb.Machine, state: S) -> Non
 
 
 CALL_LIES: Final[tuple[type[Lie], ...]] = (
-    AckEarly,
-    AcceptStale,
-    FencePerShard,
-    FenceAll,
-    FenceReads,
-    FpForPosition,
-    NewIdEachTime,
-    ReuseId,
-    EarlyConfigured,
-    DrainReverts,
-    Stuck,
-    ImplicitCreate,
+    AckEarlyLie,
+    AcceptStaleLie,
+    FencePerShardLie,
+    FenceAllLie,
+    FenceReadsLie,
+    FpForPositionLie,
+    NewIdEachTimeLie,
+    ReuseIdLie,
+    EarlyConfiguredLie,
+    DrainRevertsLie,
+    StuckLie,
+    ImplicitCreateLie,
 )

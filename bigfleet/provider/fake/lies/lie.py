@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Final
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.aio.rng import RandomStream
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
-MUTATING: Final = tuple(kind.call for kind in Kind)
+MUTATING: Final = tuple(kind.call for kind in OperationKind)
 
 
 @dataclass(slots=True)
-class Asked:
+class InterceptedCall:
     """One call on its way; a lie may put another request in its place."""
 
     rpc: str
@@ -46,7 +46,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class HonestProvider:
     """What a lie may know of the honest provider."""
 
     now_s: Callable[[], float]
@@ -56,7 +56,7 @@ class Truth:
     """A full listing."""
     admit: Callable[[str], Awaitable[None]]
     """Make a slot of this id, which nobody knew."""
-    life: Callable[[], int]
+    starts: Callable[[], int]
     """How often the provider was started; changes with every restart."""
 
 
@@ -72,27 +72,27 @@ class Lie:
     """Whether `record` wants to see the machine of acks and Gets and every machine of a listing."""
     on_lists: ClassVar[bool] = False
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        self.share, self._stream, self._truth = share, stream, truth
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        self.share, self._stream, self._provider = share, stream, provider
 
     def hits(self) -> bool:
         """Draw whether the lie is told this time."""
         return self.share >= 1 or self._stream.random() < self.share
 
-    def before(self, asked: Asked, /) -> None:
+    def before(self, intercepted: InterceptedCall, /) -> None:
         """See a call before the honest provider does; may change it, or raise a refusal."""
 
-    async def refused(self, _asked: Asked, refusal: RefusedError, /) -> RefusedError | None:
+    async def refused(self, _asked: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
         """See a refusal; return the one to give, None to ask the honest provider once more."""
         return refusal
 
-    def ack(self, asked: Asked, ack: pb.TransitionAck, /) -> None:
+    def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
         """Change the answer to a mutating call."""
 
     def record(self, machine: pb.Machine, /) -> None:
         """Change a record wherever it is shown."""
 
-    def listing(self, asked: Asked, listing: pb.MachineList, /) -> None:
+    def listing(self, intercepted: InterceptedCall, listing: pb.MachineList, /) -> None:
         """Change a listing."""
 
     def revision(self, revision: bytes, /) -> bytes:
@@ -109,7 +109,7 @@ def checked_share(lie: type[Lie], share: float | None) -> float:
     return share
 
 
-def fenced(asked: Asked) -> RefusedError:
+def fenced(intercepted: InterceptedCall) -> RefusedError:
     """Return the refusal that means "fenced" and nothing else."""
-    where = f"{asked.rpc} {asked.machine_id}".strip()
+    where = f"{intercepted.rpc} {intercepted.machine_id}".strip()
     return RefusedError(Code.FAILED_PRECONDITION, f"{where}: the token is not newer than one already seen")

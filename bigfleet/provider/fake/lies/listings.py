@@ -7,109 +7,109 @@ from collections import deque
 from typing import Final
 
 from bigfleet.aio.rng import RandomStream
-from bigfleet.provider.fake.lies.lie import Asked, Lie, Truth
+from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 _KEPT_LISTINGS: Final = 16
 _BUMPS: Final = 1_000_000
 
 
-class DropList(Lie):
+class DropListLie(Lie):
     """Listings omit a share of the machines, another one each time."""
 
     name, usual, on_lists = "drop-list", 0.1, True
 
-    def listing(self, _asked: Asked, listing: pb.MachineList, /) -> None:
+    def listing(self, _asked: InterceptedCall, listing: pb.MachineList, /) -> None:
         _keep(listing, [machine for machine in listing.machines if not self.hits()])
 
 
-class DupList(Lie):
+class DupListLie(Lie):
     """Listings show a share of the machines twice."""
 
     name, usual, on_lists = "dup-list", 0.1, True
 
-    def listing(self, _asked: Asked, listing: pb.MachineList, /) -> None:
+    def listing(self, _asked: InterceptedCall, listing: pb.MachineList, /) -> None:
         listing.machines.extend([machine for machine in listing.machines if self.hits()])
 
 
-class EmptyList(Lie):
+class EmptyListLie(Lie):
     """Listings show nothing at all."""
 
     name, on_lists = "empty-list", True
 
-    def listing(self, _asked: Asked, listing: pb.MachineList, /) -> None:
+    def listing(self, _asked: InterceptedCall, listing: pb.MachineList, /) -> None:
         if self.hits():
             del listing.machines[:]
 
 
-class StaleList(Lie):
+class StaleListLie(Lie):
     """Listings show how things were so many seconds ago, or when the lie began."""
 
     name, usual, limit, on_lists = "stale-list", 30.0, 86_400.0, True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._seen: deque[tuple[float, bytes]] = deque(maxlen=_KEPT_LISTINGS)
         self._look()
 
-    def listing(self, asked: Asked, listing: pb.MachineList, /) -> None:
+    def listing(self, intercepted: InterceptedCall, listing: pb.MachineList, /) -> None:
         self._look()
-        due_s = self._truth.now_s() - self.share
+        due_s = self._provider.now_s() - self.share
         while len(self._seen) > 1 and self._seen[1][0] <= due_s:
             self._seen.popleft()
         old = pb.MachineList.FromString(self._seen[0][1])
-        wanted = set(asked.request.states)
+        wanted = set(intercepted.request.states)
         _keep(listing, [machine for machine in old.machines if not wanted or machine.state in wanted])
         listing.revision = old.revision
 
     def _look(self) -> None:
-        self._seen.append((self._truth.now_s(), self._truth.everything()))
+        self._seen.append((self._provider.now_s(), self._provider.everything()))
 
 
-class DeltaMisses(Lie):
+class DeltaMissesLie(Lie):
     """Deltas omit a share of what changed."""
 
     name, usual, on_lists = "delta-misses", 0.5, True
 
-    def listing(self, asked: Asked, listing: pb.MachineList, /) -> None:
-        if asked.request.since_revision:
+    def listing(self, intercepted: InterceptedCall, listing: pb.MachineList, /) -> None:
+        if intercepted.request.since_revision:
             _keep(listing, [machine for machine in listing.machines if not self.hits()])
 
 
-class RevisionBackwards(Lie):
+class RevisionBackwardsLie(Lie):
     """Each listing has a lower revision than the one before."""
 
     name = "revision-backwards"
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
-        self._last = truth.head()
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
+        self._last = provider.head()
 
     def revision(self, _revision: bytes, /) -> bytes:
         self._last = max(self._last - 1, 0)
         return b"%d" % self._last
 
 
-class IdleBump(Lie):
+class IdleBumpLie(Lie):
     """The revision moves although nothing has happened, and quiet machines show up as changed."""
 
     name, on_lists = "idle-bump", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._bumps = 0
 
-    def before(self, asked: Asked, /) -> None:
+    def before(self, intercepted: InterceptedCall, /) -> None:
         # The honest provider must understand what it seems to have said.
-        if asked.rpc == "List" and asked.request.since_revision.isdigit():
+        if intercepted.rpc == "List" and intercepted.request.since_revision.isdigit():
             bare = pb.ListFilter()
-            bare.CopyFrom(asked.request)
+            bare.CopyFrom(intercepted.request)
             bare.since_revision = b"%d" % (int(bare.since_revision) // _BUMPS)
-            asked.request = bare
+            intercepted.request = bare
 
-    def listing(self, asked: Asked, listing: pb.MachineList, /) -> None:
-        if asked.request.since_revision and not listing.machines:
-            everything = pb.MachineList.FromString(self._truth.everything())
+    def listing(self, intercepted: InterceptedCall, listing: pb.MachineList, /) -> None:
+        if intercepted.request.since_revision and not listing.machines:
+            everything = pb.MachineList.FromString(self._provider.everything())
             listing.machines.extend(everything.machines[:1])
 
     def revision(self, revision: bytes, /) -> bytes:
@@ -130,11 +130,11 @@ def _copy(machine: pb.Machine) -> pb.Machine:
 
 
 LISTING_LIES: Final[tuple[type[Lie], ...]] = (
-    DropList,
-    DupList,
-    EmptyList,
-    StaleList,
-    DeltaMisses,
-    RevisionBackwards,
-    IdleBump,
+    DropListLie,
+    DupListLie,
+    EmptyListLie,
+    StaleListLie,
+    DeltaMissesLie,
+    RevisionBackwardsLie,
+    IdleBumpLie,
 )

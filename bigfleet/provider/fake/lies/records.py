@@ -9,7 +9,7 @@ from typing import Final
 from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import BOUND_STATES
-from bigfleet.provider.fake.lies.lie import Asked, Lie, Truth
+from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 ALIEN: Final = 42
@@ -17,7 +17,7 @@ SHARED_HOST: Final = "host-shared-by-all"
 LEAK_LABEL: Final = "fake.bigfleet/blob"
 
 
-class NanPrice(Lie):
+class NanPriceLie(Lie):
     """Prices are no number."""
 
     name, on_records = "nan-price", True
@@ -26,7 +26,7 @@ class NanPrice(Lie):
         machine.price_per_hour = math.nan
 
 
-class BadProbability(Lie):
+class BadProbabilityLie(Lie):
     """Interruption probabilities are above one."""
 
     name, on_records = "bad-probability", True
@@ -35,7 +35,7 @@ class BadProbability(Lie):
         machine.interruption_probability = 1.5
 
 
-class BoundWithoutCluster(Lie):
+class BoundWithoutClusterLie(Lie):
     """Bound machines name no cluster."""
 
     name, on_records = "bound-without-cluster", True
@@ -45,7 +45,7 @@ class BoundWithoutCluster(Lie):
             machine.cluster = ""
 
 
-class ForgetMetadata(Lie):
+class ForgetMetadataLie(Lie):
     """The shard's map is forgotten."""
 
     name, on_records = "forget-metadata", True
@@ -54,7 +54,7 @@ class ForgetMetadata(Lie):
         machine.shard_metadata.clear()
 
 
-class MangleMetadata(Lie):
+class MangleMetadataLie(Lie):
     """The values of the shard's map come back changed."""
 
     name, on_records = "mangle-metadata", True
@@ -64,7 +64,7 @@ class MangleMetadata(Lie):
             machine.shard_metadata[key] = f"{machine.shard_metadata[key][::-1]}?"
 
 
-class AlienState(Lie):
+class AlienStateLie(Lie):
     """Machines are in a state that does not exist."""
 
     name, on_records = "alien-state", True
@@ -73,7 +73,7 @@ class AlienState(Lie):
         machine.state = pb.MachineState.ValueType(ALIEN)
 
 
-class TwoHosts(Lie):
+class TwoHostsLie(Lie):
     """All machines claim the same host."""
 
     name, on_records = "two-hosts", True
@@ -83,7 +83,7 @@ class TwoHosts(Lie):
             machine.host.ref = SHARED_HOST
 
 
-class HostEarly(Lie):
+class HostEarlyLie(Lie):
     """A machine that is only being created has a host."""
 
     name, on_records = "host-early", True
@@ -93,7 +93,7 @@ class HostEarly(Lie):
             machine.host.provider, machine.host.ref = "fake", f"host-{machine.id}-too-early"
 
 
-class LateCluster(Lie):
+class LateClusterLie(Lie):
     """The binding shows only at Configured, not while Configuring."""
 
     name, on_records = "late-cluster", True
@@ -104,18 +104,20 @@ class LateCluster(Lie):
             machine.shard_metadata.clear()
 
 
-class LeakBlob(Lie):
+class LeakBlobLie(Lie):
     """The bootstrap blob is shown as a label, for everybody to read."""
 
     name, on_records = "leak-blob", True
 
-    def __init__(self, share: float, stream: RandomStream, truth: Truth) -> None:
-        super().__init__(share, stream, truth)
+    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
+        super().__init__(share, stream, provider)
         self._blobs: dict[str, str] = {}
 
-    def before(self, asked: Asked, /) -> None:
-        if asked.rpc == "Configure":
-            self._blobs[asked.machine_id] = asked.request.bootstrap_blob.decode("utf-8", "replace")
+    def before(self, intercepted: InterceptedCall, /) -> None:
+        if intercepted.rpc == "Configure":
+            self._blobs[intercepted.machine_id] = intercepted.request.bootstrap_blob.decode(
+                "utf-8", "replace"
+            )
 
     def record(self, machine: pb.Machine, /) -> None:
         if machine.id in self._blobs:
@@ -123,14 +125,14 @@ class LeakBlob(Lie):
 
 
 RECORD_LIES: Final[tuple[type[Lie], ...]] = (
-    NanPrice,
-    BadProbability,
-    BoundWithoutCluster,
-    ForgetMetadata,
-    MangleMetadata,
-    AlienState,
-    TwoHosts,
-    HostEarly,
-    LateCluster,
-    LeakBlob,
+    NanPriceLie,
+    BadProbabilityLie,
+    BoundWithoutClusterLie,
+    ForgetMetadataLie,
+    MangleMetadataLie,
+    AlienStateLie,
+    TwoHostsLie,
+    HostEarlyLie,
+    LateClusterLie,
+    LeakBlobLie,
 )

@@ -18,11 +18,17 @@ import yaml
 from bigfleet.model.machine import Shape
 from bigfleet.provider.hook.core import fields
 from bigfleet.provider.hook.core.errors import InventoryError
-from bigfleet.provider.hook.core.fields import Faults
-from bigfleet.provider.hook.core.inventory import DEFAULT_NAME, Entry, HookKind, Inventory, faults_of
+from bigfleet.provider.hook.core.fields import FaultList
+from bigfleet.provider.hook.core.inventory import (
+    DEFAULT_NAME,
+    HookInventory,
+    HookKind,
+    InventoryEntry,
+    faults_of,
+)
 
 ENDINGS = (".yaml", ".yml", ".json", ".csv")
-Sets = Mapping[str, Mapping[HookKind, str]]
+HookSets = Mapping[str, Mapping[HookKind, str]]
 """The bundled hook sets: by name, the path of each hook."""
 
 _KEYS = ("name", "clusters", "hook_set", "hooks", "pass_env", "resume", "machines")
@@ -36,22 +42,22 @@ class _Draft:
 
     values: dict[str, Any] = field(default_factory=dict)
     said_by: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, InventoryEntry] = field(default_factory=dict)
     shapes: dict[Shape, Shape] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
 
-def read_inventory(files: Iterable[tuple[str, bytes]], sets: Sets) -> Inventory:
+def read_inventory(files: Iterable[tuple[str, bytes]], sets: HookSets) -> HookInventory:
     """Read all files, given as path and content, into one inventory; `InventoryError` with every fault otherwise."""
     draft = _Draft()
     for path, content in files:
-        faults = Faults(path)
+        faults = FaultList(path)
         document = _parsed(path, content, faults)
         if document is not None:
             _take(draft, document, path, faults, sets)
         draft.faults += faults.texts
     values = draft.values
-    inventory = Inventory(
+    inventory = HookInventory(
         name=values.get("name", DEFAULT_NAME),
         clusters=values.get("clusters", {}),
         hooks={**values.get("hook_set", {}), **values.get("hooks", {})},
@@ -65,9 +71,9 @@ def read_inventory(files: Iterable[tuple[str, bytes]], sets: Sets) -> Inventory:
     return inventory
 
 
-def read_discovered(output: bytes, where: str) -> dict[str, Entry]:
+def read_discovered(output: bytes, where: str) -> dict[str, InventoryEntry]:
     """Read what a discover hook printed: one JSON object with `machines`."""
-    faults, entries = Faults(where), dict[str, Entry]()
+    faults, entries = FaultList(where), dict[str, InventoryEntry]()
     document = _parsed(f"{where}.json", output, faults)
     if document is not None:
         faults.unknown(document, "", ("machines",))
@@ -77,7 +83,7 @@ def read_discovered(output: bytes, where: str) -> dict[str, Entry]:
     return entries
 
 
-def _take(draft: _Draft, document: dict[str, Any], path: str, faults: Faults, sets: Sets) -> None:
+def _take(draft: _Draft, document: dict[str, Any], path: str, faults: FaultList, sets: HookSets) -> None:
     faults.unknown(document, "", _KEYS)
     base = posixpath.dirname(path)
     readers: dict[str, Callable[[], object]] = {
@@ -100,7 +106,9 @@ def _take(draft: _Draft, document: dict[str, Any], path: str, faults: Faults, se
         _machines(document["machines"], draft.entries, draft.shapes, faults)
 
 
-def _machines(value: object, entries: dict[str, Entry], shapes: dict[Shape, Shape], faults: Faults) -> None:
+def _machines(
+    value: object, entries: dict[str, InventoryEntry], shapes: dict[Shape, Shape], faults: FaultList
+) -> None:
     if not isinstance(value, list):
         faults.add("machines", value, "a list")
         return
@@ -114,7 +122,7 @@ def _machines(value: object, entries: dict[str, Entry], shapes: dict[Shape, Shap
         entries[entry.id] = entry
 
 
-def _hooks(value: object, base: str, faults: Faults) -> dict[HookKind, str]:
+def _hooks(value: object, base: str, faults: FaultList) -> dict[HookKind, str]:
     if not isinstance(value, dict):
         faults.add("hooks", value, "a mapping from kind to path")
         return {}
@@ -130,7 +138,7 @@ def _hooks(value: object, base: str, faults: Faults) -> dict[HookKind, str]:
     return found
 
 
-def _hook_set(value: object, sets: Sets, faults: Faults) -> dict[HookKind, str]:
+def _hook_set(value: object, sets: HookSets, faults: FaultList) -> dict[HookKind, str]:
     names: Sequence[object] = value if isinstance(value, list) else [value]
     found: dict[HookKind, str] = {}
     for name in names:
@@ -141,7 +149,7 @@ def _hook_set(value: object, sets: Sets, faults: Faults) -> dict[HookKind, str]:
     return found
 
 
-def _clusters(value: object, base: str, faults: Faults) -> dict[str, str]:
+def _clusters(value: object, base: str, faults: FaultList) -> dict[str, str]:
     if not isinstance(value, dict):
         faults.add("clusters", value, "a mapping from cluster to {kubeconfig: path}")
         return {}
@@ -155,7 +163,7 @@ def _clusters(value: object, base: str, faults: Faults) -> dict[str, str]:
     return found
 
 
-def _pass_env(value: object, faults: Faults) -> tuple[str, ...]:
+def _pass_env(value: object, faults: FaultList) -> tuple[str, ...]:
     if not isinstance(value, list):
         faults.add("pass_env", value, "a list of variable names")
         return ()
@@ -165,14 +173,14 @@ def _pass_env(value: object, faults: Faults) -> tuple[str, ...]:
     return tuple(map(str, value))
 
 
-def _boolean(value: object, path: str, faults: Faults) -> bool:
+def _boolean(value: object, path: str, faults: FaultList) -> bool:
     if isinstance(value, bool):
         return value
     faults.add(path, value, "true or false")
     return False
 
 
-def _no_name(faults: Faults) -> str:
+def _no_name(faults: FaultList) -> str:
     faults.add("name", "", "a text that is not empty")
     return DEFAULT_NAME
 
@@ -180,7 +188,7 @@ def _no_name(faults: Faults) -> str:
 # From bytes to a plain document.
 
 
-def _parsed(path: str, content: bytes, faults: Faults) -> dict[str, Any] | None:
+def _parsed(path: str, content: bytes, faults: FaultList) -> dict[str, Any] | None:
     try:
         text = content.decode()
         if path.endswith(".csv"):

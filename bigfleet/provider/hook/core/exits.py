@@ -19,7 +19,7 @@ NOT_YET = 100
 WAITING_KINDS = frozenset({HookKind.READY, HookKind.PROBE})
 
 
-class Verdict(Enum):
+class HookOutcome(Enum):
     """How a hook ended."""
 
     DONE = "done"
@@ -32,23 +32,23 @@ class Verdict(Enum):
 
 
 _BY_CODE = {
-    DONE: Verdict.DONE,
-    TRY_AGAIN: Verdict.AGAIN,
-    STOCK_OUT: Verdict.STOCK_OUT,
-    BAD_CONFIGURATION: Verdict.MISCONFIGURED,
+    DONE: HookOutcome.DONE,
+    TRY_AGAIN: HookOutcome.AGAIN,
+    STOCK_OUT: HookOutcome.STOCK_OUT,
+    BAD_CONFIGURATION: HookOutcome.MISCONFIGURED,
 }
 
 
-def verdict(kind: HookKind, code: int) -> Verdict:
+def outcome_of(kind: HookKind, code: int) -> HookOutcome:
     """Return what an exit code says; death by a signal is a negative one."""
     if code < 0:
-        return Verdict.KILLED
+        return HookOutcome.KILLED
     if code == NOT_YET and kind in WAITING_KINDS:
-        return Verdict.NOT_YET
-    return _BY_CODE.get(code, Verdict.FAILED)
+        return HookOutcome.NOT_YET
+    return _BY_CODE.get(code, HookOutcome.FAILED)
 
 
-def told(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Return the end of a hook in words, for where it said nothing itself."""
     if code >= 0:
         return f"exit code {code}"

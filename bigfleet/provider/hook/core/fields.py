@@ -10,7 +10,7 @@ from typing import Any
 
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import CapacityType, Shape
-from bigfleet.provider.hook.core.inventory import Entry
+from bigfleet.provider.hook.core.inventory import InventoryEntry
 
 CAPACITY_TYPES = {
     "bare-metal": CapacityType.BARE_METAL,
@@ -33,7 +33,7 @@ _MACHINE_KEYS = (
 )
 
 
-class Faults:
+class FaultList:
     """What was found wrong so far, each with the path to it."""
 
     def __init__(self, where: str) -> None:
@@ -60,7 +60,7 @@ class Faults:
                 self.tell(f"{path}{key}: unknown key, allowed is one of {', '.join(known)}")
 
 
-def machine(value: object, path: str, faults: Faults, shapes: dict[Shape, Shape]) -> Entry | None:
+def machine(value: object, path: str, faults: FaultList, shapes: dict[Shape, Shape]) -> InventoryEntry | None:
     """Read one machine; None if it has no id. Equal shapes become one object, as fleets have few kinds."""
     if not isinstance(value, dict):
         faults.add(path, value, "a mapping")
@@ -84,10 +84,12 @@ def machine(value: object, path: str, faults: Faults, shapes: dict[Shape, Shape]
         labels=texts(value, "labels", path, faults),
     )
     ref = text(value, "ref", path, faults)
-    return Entry(machine_id, ref, shapes.setdefault(shape, shape), texts(value, "vars", path, faults))
+    return InventoryEntry(
+        machine_id, ref, shapes.setdefault(shape, shape), texts(value, "vars", path, faults)
+    )
 
 
-def text(document: Mapping[str, object], key: str, path: str, faults: Faults) -> str:
+def text(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> str:
     """Return a text, empty where there is none."""
     value = document.get(key, "")
     where = f"{path}.{key}" if path else key
@@ -97,7 +99,7 @@ def text(document: Mapping[str, object], key: str, path: str, faults: Faults) ->
     return value if _is_sendable(value, where, faults) else ""
 
 
-def texts(document: Mapping[str, object], key: str, path: str, faults: Faults) -> FrozenMap[str]:
+def texts(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> FrozenMap[str]:
     """Return a map of texts; whole numbers count as the text they are written as."""
     value = document.get(key)
     if value is None:
@@ -118,7 +120,7 @@ def texts(document: Mapping[str, object], key: str, path: str, faults: Faults) -
     return FrozenMap(found)
 
 
-def _is_sendable(value: str, where: str, faults: Faults) -> bool:
+def _is_sendable(value: str, where: str, faults: FaultList) -> bool:
     """Tell whether a text can be sent; JSON can write half a character, which nobody can encode."""
     try:
         value.encode()
@@ -128,7 +130,7 @@ def _is_sendable(value: str, where: str, faults: Faults) -> bool:
     return True
 
 
-def _capacity_type(document: Mapping[str, object], path: str, faults: Faults) -> CapacityType:
+def _capacity_type(document: Mapping[str, object], path: str, faults: FaultList) -> CapacityType:
     value = document.get("capacity_type")
     allowed = f"one of {', '.join(CAPACITY_TYPES)}"
     if value is None:
@@ -142,7 +144,7 @@ def _capacity_type(document: Mapping[str, object], path: str, faults: Faults) ->
     return found
 
 
-def _number(document: Mapping[str, object], key: str, path: str, faults: Faults) -> float:
+def _number(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> float:
     value = document.get(key, 0)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)

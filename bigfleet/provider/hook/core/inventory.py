@@ -11,8 +11,8 @@ from enum import Enum, StrEnum
 
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import CapacityType, Shape
-from bigfleet.provider.kit.core.validation import Validator
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.validation import RecordValidator
+from bigfleet.provider.kit.core.values import DescribedMachine
 
 DEFAULT_NAME = "hook"
 
@@ -32,7 +32,7 @@ class HookKind(StrEnum):
 REQUIRED_HOOKS = (HookKind.CONFIGURE, HookKind.DRAIN)
 
 
-class Mode(Enum):
+class InventoryMode(Enum):
     """Where machines begin."""
 
     FREE_POOL = "free-pool"
@@ -42,7 +42,7 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InventoryEntry:
     """One machine as the inventory has it; `vars` is for its hooks alone."""
 
     id: str
@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class HookInventory:
     """All files together."""
 
     name: str = DEFAULT_NAME
@@ -61,27 +61,29 @@ class Inventory:
     hooks: Mapping[HookKind, str] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
     resume: bool = False
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, InventoryEntry] = field(default_factory=dict)
 
     @property
-    def mode(self) -> Mode:
-        return Mode.POWER_MANAGED if HookKind.CREATE in self.hooks else Mode.FREE_POOL
+    def mode(self) -> InventoryMode:
+        return InventoryMode.POWER_MANAGED if HookKind.CREATE in self.hooks else InventoryMode.FREE_POOL
 
     @property
     def discovers(self) -> bool:
         """Whether machines come from a hook besides those of the files."""
         return HookKind.DISCOVER in self.hooks
 
-    def slot(self, entry: Entry) -> Slot:
+    def slot(self, entry: InventoryEntry) -> DescribedMachine:
         """Return what the kit is told of a machine."""
-        return Slot(entry.id, entry.shape, entry.ref if self.mode is Mode.FREE_POOL else "")
+        return DescribedMachine(
+            entry.id, entry.shape, entry.ref if self.mode is InventoryMode.FREE_POOL else ""
+        )
 
-    def with_machines(self, found: Mapping[str, Entry]) -> "Inventory":
+    def with_machines(self, found: Mapping[str, InventoryEntry]) -> "HookInventory":
         """Return the inventory with machines that a discover hook found besides its own."""
         return replace(self, entries={**self.entries, **found})
 
 
-def faults_of(inventory: Inventory) -> list[str]:
+def faults_of(inventory: HookInventory) -> list[str]:
     """Return every rule that the parts break only together."""
     faults = [
         f"hooks.{kind}: missing, allowed is the path of an executable file"
@@ -95,20 +97,20 @@ def faults_of(inventory: Inventory) -> list[str]:
     return [*faults, *machine_faults(inventory, inventory.entries)]
 
 
-def machine_faults(inventory: Inventory, entries: Mapping[str, Entry]) -> list[str]:
+def machine_faults(inventory: HookInventory, entries: Mapping[str, InventoryEntry]) -> list[str]:
     """Return every rule of the contract that machines break, by id."""
-    validator = Validator()
+    validator = RecordValidator()
     faults: list[str] = []
     for entry in entries.values():
         faults += [f"machine {fault}" for fault in validator.faults(inventory.slot(entry))]
-        if inventory.mode is Mode.FREE_POOL and not entry.ref:
+        if inventory.mode is InventoryMode.FREE_POOL and not entry.ref:
             faults.append(
                 f"machine {entry.id}: ref: missing, allowed is a host where there is no create hook"
             )
     return faults
 
 
-def changes_refused(before: Inventory, after: Inventory) -> list[str]:
+def changes_refused(before: HookInventory, after: HookInventory) -> list[str]:
     """Return what a reload may not change, as it is part of records that exist."""
     pairs = (
         ("name", before.name, after.name),
@@ -122,7 +124,7 @@ def changes_refused(before: Inventory, after: Inventory) -> list[str]:
     ]
 
 
-def warnings_of(inventory: Inventory) -> list[str]:
+def warnings_of(inventory: HookInventory) -> list[str]:
     """Return what is allowed and yet probably not meant."""
     warnings = []
     owned = sorted(
@@ -130,7 +132,7 @@ def warnings_of(inventory: Inventory) -> list[str]:
         for entry in inventory.entries.values()
         if entry.shape.capacity_type in (CapacityType.BARE_METAL, CapacityType.RESERVED)
     )
-    if inventory.mode is Mode.POWER_MANAGED and owned:
+    if inventory.mode is InventoryMode.POWER_MANAGED and owned:
         warnings.append(
             f"{len(owned)} machines are bare-metal or reserved (first {owned[0]}); a shard never gives those back, "
             "so they stay powered once created; declare them on-demand"

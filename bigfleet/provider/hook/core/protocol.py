@@ -16,7 +16,7 @@ from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import Shape
 from bigfleet.provider.hook.core import fields
 from bigfleet.provider.hook.core.errors import HookOutputError
-from bigfleet.provider.hook.core.fields import CAPACITY_TYPES, Faults
+from bigfleet.provider.hook.core.fields import CAPACITY_TYPES, FaultList
 from bigfleet.provider.hook.core.inventory import HookKind
 
 VERSION: Final = 1
@@ -29,7 +29,7 @@ _CAPACITY_NAMES: Final = {value: name for name, value in CAPACITY_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class HookMachine:
     """The machine of a call, as the hook sees it."""
 
     id: str
@@ -39,12 +39,12 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class HookRequest:
     """One call of a hook."""
 
     kind: HookKind
     operation_id: str = ""
-    subject: Subject | None = None
+    subject: HookMachine | None = None
     cluster: str = ""
     grace_seconds: int = 0
     deadline_seconds: int = 0
@@ -71,7 +71,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class HookOutput:
     """What the last line of output said; what it did not say is None or empty."""
 
     ref: str = ""
@@ -81,10 +81,10 @@ class Output:
     message: str = ""
 
 
-NO_OUTPUT: Final = Output()
+NO_OUTPUT: Final = HookOutput()
 
 
-def read_output(output: bytes) -> Output:
+def read_output(output: bytes) -> HookOutput:
     """Read the last line if it is a JSON object; any other last line is the hook's own business."""
     lines = output.decode(errors="replace").strip().splitlines()
     last = lines[-1].strip() if lines else ""
@@ -94,9 +94,9 @@ def read_output(output: bytes) -> Output:
         document = json.loads(last)
     except (ValueError, RecursionError):
         return NO_OUTPUT
-    faults = Faults("the last line of output")
+    faults = FaultList("the last line of output")
     faults.unknown(document, "", _OUTPUT_KEYS)
-    read = Output(
+    read = HookOutput(
         ref=fields.text(document, "ref", "", faults),
         resources=fields.texts(document, "resources", "", faults) if "resources" in document else None,
         allocatable=fields.texts(document, "allocatable", "", faults) if "allocatable" in document else None,
@@ -108,7 +108,7 @@ def read_output(output: bytes) -> Output:
     return read
 
 
-def _machine(subject: Subject) -> dict[str, object]:
+def _machine(subject: HookMachine) -> dict[str, object]:
     shape = subject.shape
     return {
         "id": subject.id,

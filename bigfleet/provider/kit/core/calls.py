@@ -19,20 +19,20 @@ from bigfleet.provider.contract import (
     MAX_GRACE_S,
     MAX_ID_BYTES,
     MAX_METADATA_BYTES,
-    Kind,
+    OperationKind,
 )
-from bigfleet.provider.kit.core.book import Book, Entry
-from bigfleet.provider.kit.core.changes import Change, Mark
-from bigfleet.provider.kit.core.fence import NO_TOKEN, Token
+from bigfleet.provider.kit.core.changes import FenceMark, StateChange
+from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
+from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 
 
 @dataclass(frozen=True, slots=True)
 class MutatingCall:
     """One of the four calls; what a kind does not have stays empty."""
 
-    kind: Kind
+    kind: OperationKind
     machine_id: str
-    token: Token = NO_TOKEN
+    token: FencingToken = NO_TOKEN
     cluster: str = ""
     shard_metadata: Mapping[str, str] = NO_TEXTS
     blob_bytes: int = 0
@@ -40,14 +40,14 @@ class MutatingCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class CallRules:
     """What one provider offers and demands."""
 
     delete_offered: bool = True
     require_fencing: bool = False
 
 
-class Refusal(Enum):
+class CallRefusal(Enum):
     """Why a call is not accepted."""
 
     BAD_ARGUMENT = "an argument holds what it may not hold"
@@ -58,11 +58,11 @@ class Refusal(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CallDecision:
     """The answer to a call: refused, answered by an earlier operation, or begun; with what has to be written first."""
 
-    changes: tuple[Change, ...] = ()
-    refusal: Refusal | None = None
+    changes: tuple[StateChange, ...] = ()
+    refusal: CallRefusal | None = None
     detail: str = ""
     operation: int = 0
     begins: bool = False
@@ -71,53 +71,55 @@ class Verdict:
 # States in which a call is answered by the operation on record instead of beginning one, and those in which it needs one
 # there to be: a machine of the free pool is Idle without ever having been created.
 _SAME_TARGET = {
-    Kind.CREATE: (frozenset({S.CREATING}), frozenset({S.IDLE})),
-    Kind.CONFIGURE: (frozenset({S.CONFIGURING, S.CONFIGURED}), frozenset[S]()),
-    Kind.DRAIN: (frozenset({S.DRAINING}), frozenset({S.IDLE})),
-    Kind.DELETE: (frozenset({S.DELETING}), frozenset({S.SPECULATIVE})),
+    OperationKind.CREATE: (frozenset({S.CREATING}), frozenset({S.IDLE})),
+    OperationKind.CONFIGURE: (frozenset({S.CONFIGURING, S.CONFIGURED}), frozenset[S]()),
+    OperationKind.DRAIN: (frozenset({S.DRAINING}), frozenset({S.IDLE})),
+    OperationKind.DELETE: (frozenset({S.DELETING}), frozenset({S.SPECULATIVE})),
 }
 
 
-def decide(book: Book, call: MutatingCall, rules: Rules) -> Verdict:
+def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDecision:
     """Judge a call on the present book; the first check that fails is the one the caller hears of."""
     if not call.machine_id:
-        return Verdict(refusal=Refusal.BAD_ARGUMENT, detail="machine_id: found '', allowed is an id")
-    if call.kind is Kind.DELETE and not rules.delete_offered:
-        return Verdict(refusal=Refusal.NOT_OFFERED, detail="this provider has no Delete")
+        return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail="machine_id: found '', allowed is an id")
+    if call.kind is OperationKind.DELETE and not rules.delete_offered:
+        return CallDecision(refusal=CallRefusal.NOT_OFFERED, detail="this provider has no Delete")
     flaw = _flaw(call, rules)
     if flaw:
-        return Verdict(refusal=Refusal.BAD_ARGUMENT, detail=flaw)
-    row = book.table.row(call.machine_id)
-    marks: tuple[Change, ...] = ()
+        return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail=flaw)
+    row = state.table.row(call.machine_id)
+    marks: tuple[StateChange, ...] = ()
     token = call.token
     if not token.is_empty:
-        if not book.fence.passes(token, call.machine_id, row):
-            return Verdict(refusal=Refusal.FENCED, detail=_fenced(book, call, row))
-        marks = (Mark(token.shard_id, call.machine_id, token.epoch, token.sequence),)
-    entry = book.entry(call.machine_id)
+        if not state.fence.passes(token, call.machine_id, row):
+            return CallDecision(refusal=CallRefusal.FENCED, detail=_fenced(state, call, row))
+        marks = (FenceMark(token.shard_id, call.machine_id, token.epoch, token.sequence),)
+    entry = state.entry(call.machine_id)
     if entry is None:
-        return Verdict(marks, Refusal.UNKNOWN, "this provider knows no such machine")
+        return CallDecision(marks, CallRefusal.UNKNOWN, "this provider knows no such machine")
     recorded = _recorded(call.kind, entry)
     if recorded:
-        return Verdict(marks, operation=recorded)
+        return CallDecision(marks, operation=recorded)
     edge = EDGES[call.kind]
     if entry.machine.state is not edge.source:
         found = entry.machine.state.label
         detail = f"the machine is {found}, {call.kind.call} begins at {edge.source.label}"
-        return Verdict(marks, Refusal.OUT_OF_POSITION, detail)
-    return _accept(book, call, entry, marks)
+        return CallDecision(marks, CallRefusal.OUT_OF_POSITION, detail)
+    return _accept(state, call, entry, marks)
 
 
-def _accept(book: Book, call: MutatingCall, entry: Entry, marks: tuple[Change, ...]) -> Verdict:
+def _accept(
+    state: ProviderState, call: MutatingCall, entry: MachineEntry, marks: tuple[StateChange, ...]
+) -> CallDecision:
     machine = replace(entry.machine, state=EDGES[call.kind].during, last_error="")
-    if call.kind is Kind.CONFIGURE:
+    if call.kind is OperationKind.CONFIGURE:
         # Copied: what the caller does to its map afterwards is none of ours.
         machine = replace(machine, cluster=call.cluster, shard_metadata=FrozenMap(call.shard_metadata))
-    put = book.put(machine, entry.offer, entry.operations, starts=call.kind)
-    return Verdict((*marks, put), operation=put.revision, begins=True)
+    put = state.put(machine, entry.offer, entry.operations, starts=call.kind)
+    return CallDecision((*marks, put), operation=put.revision, begins=True)
 
 
-def _recorded(kind: Kind, entry: Entry) -> int:
+def _recorded(kind: OperationKind, entry: MachineEntry) -> int:
     """Return the number of the operation that answers this call already, zero when none does."""
     under_way, reached = _SAME_TARGET[kind]
     if entry.machine.state in under_way or entry.machine.state in reached:
@@ -125,7 +127,7 @@ def _recorded(kind: Kind, entry: Entry) -> int:
     return 0
 
 
-def _flaw(call: MutatingCall, rules: Rules) -> str:
+def _flaw(call: MutatingCall, rules: CallRules) -> str:
     """Say which argument is wrong; these checks are ours to choose, and stand before the fence."""
     token = call.token
     for field, text in (
@@ -144,7 +146,7 @@ def _flaw(call: MutatingCall, rules: Rules) -> str:
         return "shard_id: found '', allowed here is only a call with a fencing token"
     if not 0 <= call.grace_s <= MAX_GRACE_S:
         return f"grace_period_seconds: found {call.grace_s}, allowed is 0 to {MAX_GRACE_S}"
-    if call.kind is Kind.CONFIGURE and not call.cluster:
+    if call.kind is OperationKind.CONFIGURE and not call.cluster:
         return "cluster_id: found '', allowed is the id of a cluster"
     if call.blob_bytes > MAX_BLOB_BYTES:
         return f"bootstrap_blob: found {call.blob_bytes} bytes, allowed is at most {MAX_BLOB_BYTES}"
@@ -154,6 +156,6 @@ def _flaw(call: MutatingCall, rules: Rules) -> str:
     return ""
 
 
-def _fenced(book: Book, call: MutatingCall, row: int | None) -> str:
-    mark = book.fence.mark(call.token.shard_id, call.machine_id, row)
+def _fenced(state: ProviderState, call: MutatingCall, row: int | None) -> str:
+    mark = state.fence.mark(call.token.shard_id, call.machine_id, row)
     return f"epoch and sequence {call.token.position} of {call.token.shard_id} are not newer than {mark}"

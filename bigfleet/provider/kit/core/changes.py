@@ -17,7 +17,7 @@ Operations = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutMachine:
     """A machine is from now on exactly this.
 
     `own` is the encoded part of the record that no other machine shares; `shape` is what is shown of it and `offer` what
@@ -35,7 +35,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FenceMark:
     """A shard's token for a machine was accepted."""
 
     shard_id: str
@@ -45,10 +45,10 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropMachine:
     """A tombstone's time is over; the machine is gone."""
 
     id: str
 
 
-Change = Put | Mark | Drop
+StateChange = PutMachine | FenceMark | DropMachine

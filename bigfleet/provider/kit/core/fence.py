@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.provider.contract import MAX_FURTHER_MARKS, MAX_UNKNOWN_MARKS
-from bigfleet.provider.kit.core.changes import Mark
+from bigfleet.provider.kit.core.changes import FenceMark
 
 _NOBODY = -1
 _FIRST_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class FencingToken:
     """Who calls, in which life of its process, and with which call of it."""
 
     shard_id: str = ""
@@ -38,7 +38,7 @@ class Token:
         return self.epoch, self.sequence
 
 
-NO_TOKEN = Token()
+NO_TOKEN = FencingToken()
 
 _Position = tuple[int, int]
 _Pair = tuple[str, str]  # shard id, machine id
@@ -64,12 +64,12 @@ class Fence:
         found = (self._column(shard_id, row), self._further.get(pair), self._unknown.get(pair))
         return max((position for position in found if position is not None), default=None)
 
-    def passes(self, token: Token, machine_id: str, row: int | None) -> bool:
+    def passes(self, token: FencingToken, machine_id: str, row: int | None) -> bool:
         """Whether a token that is not empty is newer than everything seen for its shard and this machine."""
         mark = self.mark(token.shard_id, machine_id, row)
         return mark is None or token.position > mark
 
-    def set(self, mark: Mark, row: int | None) -> None:
+    def set(self, mark: FenceMark, row: int | None) -> None:
         """Remember a token that passed; an older one than the mark changes nothing, so marks may be read back twice."""
         pair, position = (mark.shard_id, mark.machine_id), (mark.epoch, mark.sequence)
         known = self.mark(*pair, row)
@@ -94,15 +94,15 @@ class Fence:
             _write(self._unknown, (shard_id, machine_id), (epoch, sequence), self._unknown_kept)
             self._first[row] = _NOBODY
 
-    def marks(self, rows: Iterable[tuple[str, int]]) -> Iterator[Mark]:
+    def marks(self, rows: Iterable[tuple[str, int]]) -> Iterator[FenceMark]:
         """Yield every mark: those of the given machines and rows, then those beside them, the oldest first."""
         for machine_id, row in rows:
             if row < self._first.size and self._first[row] != _NOBODY:
                 epoch, sequence = self._positions[row].tolist()
-                yield Mark(self._shards[int(self._first[row])], machine_id, epoch, sequence)
+                yield FenceMark(self._shards[int(self._first[row])], machine_id, epoch, sequence)
         for pairs in (self._further, self._unknown):
             for (shard_id, machine_id), (epoch, sequence) in list(pairs.items()):
-                yield Mark(shard_id, machine_id, epoch, sequence)
+                yield FenceMark(shard_id, machine_id, epoch, sequence)
 
     def __len__(self) -> int:
         """Return how many marks there are."""

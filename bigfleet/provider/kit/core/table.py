@@ -2,7 +2,7 @@
 
 Why: a million machines as Python objects would take gigabytes and seconds; here a machine is a row of numbers, one bytes
 object for what is its own, and a share in a shape.
-Must never: build a `Machine` unless it is asked for one by id; listings are made from bytes alone.
+Must never: build a `MachineRecord` unless it is asked for one by id; listings are made from bytes alone.
 Rules: providers 1.10, 4.1 (big fleets), 5.5.
 """
 
@@ -14,25 +14,25 @@ from numpy.typing import NDArray
 
 from bigfleet.model.machine import MachineState, Shape
 from bigfleet.provider.contract import STATES
-from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Operations, Put
+from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Operations, PutMachine
 from bigfleet.provider.kit.core.shapes import Shapes
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 
 _FREE = 0  # the state of a row that holds no machine; no record ever has it
 _FIRST_ROWS = 1024
 _BLOCK_ROWS = 1024
 
 
-class Codec(Protocol):
+class TableCodec(Protocol):
     """How records become bytes; the core does not know the format, only that parts can be put together."""
 
-    def own(self, machine: Machine) -> bytes:
+    def own(self, machine: MachineRecord) -> bytes:
         """Encode all of a record but its shape."""
 
     def shape(self, shape: Shape) -> bytes:
         """Encode a shape as part of a record."""
 
-    def machine(self, own: bytes, shape: Shape) -> Machine:
+    def machine(self, own: bytes, shape: Shape) -> MachineRecord:
         """Read a record back."""
 
     def listed(self, own: bytes, shape_bytes: int) -> bytes:
@@ -42,10 +42,10 @@ class Codec(Protocol):
         """Return the own part out of what `listed` made."""
 
 
-class Table:
+class RecordTable:
     """All records; a row's number means its machine until the machine is dropped."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: TableCodec) -> None:
         self._codec = codec
         self._shapes = Shapes(codec.shape)
         self._rows: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Table:
     def gone_at_s(self, row: int) -> int:
         return int(self._gone_at_s[row])
 
-    def machine(self, row: int) -> Machine:
+    def machine(self, row: int) -> MachineRecord:
         """Return the whole record as a value; costs a decoding."""
         return self._codec.machine(self._codec.unlisted(self._listed[row]), self.shape(row))
 
@@ -100,7 +100,7 @@ class Table:
         """Return the encoded part of the record that is its own."""
         return self._codec.unlisted(self._listed[row])
 
-    def put(self, put: Put) -> int:
+    def put(self, put: PutMachine) -> int:
         """Set a record, known or new, and return its row."""
         row = self._rows.get(put.id)
         if put.offer is put.shape:  # nearly always, and a shape takes long to hash
@@ -173,7 +173,7 @@ class Table:
         """Return own part and shape of one record; together they are its message."""
         return self.own(row), self._shapes.pieces[int(self._shown[row])]
 
-    def puts(self) -> Iterator[Put]:
+    def puts(self) -> Iterator[PutMachine]:
         """Yield every record as the change that would make it; one that changes meanwhile is met before or after."""
         start = 0
         while start < len(self._ids):
@@ -181,7 +181,7 @@ class Table:
             yield from self._block(start, min(start + _BLOCK_ROWS, len(self._ids)))
             start += _BLOCK_ROWS
 
-    def _block(self, start: int, end: int) -> list[Put]:
+    def _block(self, start: int, end: int) -> list[PutMachine]:
         cells = zip(
             range(start, end),
             self._states[start:end].tolist(),
@@ -193,7 +193,7 @@ class Table:
             strict=True,
         )
         return [
-            Put(
+            PutMachine(
                 self._ids[row],
                 MachineState(state),
                 self.own(row),

@@ -17,12 +17,20 @@ from bigfleet.provider.contract import (
     KIND_OF_TRANSITIONAL,
     REMOVED_LABEL,
     REMOVED_PREFIX,
-    Kind,
+    OperationKind,
 )
-from bigfleet.provider.kit.core.book import Book, Entry
-from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Drop, Put
+from bigfleet.provider.kit.core.changes import NO_OPERATIONS, DropMachine, PutMachine
+from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.texts import one_line
-from bigfleet.provider.kit.core.values import Host, Machine, Moment, Slot, offered_anew, refreshed, with_host
+from bigfleet.provider.kit.core.values import (
+    CreatedHost,
+    DescribedMachine,
+    MachineRecord,
+    Timestamp,
+    refreshed_offer,
+    shown_after,
+    with_host,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,45 +51,53 @@ class Priced:
     interruption_probability: float | None = None
 
 
-def succeed(book: Book, entry: Entry, kind: Kind, number: int, host: Host | None = None) -> Put | None:
+def succeed(
+    state: ProviderState,
+    entry: MachineEntry,
+    kind: OperationKind,
+    number: int,
+    host: CreatedHost | None = None,
+) -> PutMachine | None:
     """End an operation well; None if the machine has left it meanwhile, as after a timeout."""
     if not _under_way(entry, kind, number):
         return None
     machine = replace(entry.machine, state=EDGES[kind].target, last_error="")
     match kind:
-        case Kind.CREATE if host is not None:
+        case OperationKind.CREATE if host is not None:
             machine = replace(machine, host=host.ref, shape=with_host(entry.offer, host))
-        case Kind.DRAIN:
+        case OperationKind.DRAIN:
             machine = replace(machine, cluster="", shard_metadata=NO_TEXTS)
-        case Kind.DELETE:
+        case OperationKind.DELETE:
             machine = replace(machine, host="", shape=entry.offer)
-    return _put(book, entry, machine)
+    return _put(state, entry, machine)
 
 
-def fail(book: Book, entry: Entry, kind: Kind, number: int, reason: str) -> Put | None:
+def fail(
+    state: ProviderState, entry: MachineEntry, kind: OperationKind, number: int, reason: str
+) -> PutMachine | None:
     """End an operation badly; cluster, map and host stay as they were."""
     if not _under_way(entry, kind, number):
         return None
-    return _put(book, entry, _failed(entry.machine, reason))
+    return _put(state, entry, _failed(entry.machine, reason))
 
 
-def interrupt(book: Book, entry: Entry) -> Put | None:
+def interrupt(state: ProviderState, entry: MachineEntry) -> PutMachine | None:
     """Fail what was under way when the process ended."""
     if entry.machine.state not in KIND_OF_TRANSITIONAL:
         return None
-    return _put(book, entry, _failed(entry.machine, INTERRUPTED))
+    return _put(state, entry, _failed(entry.machine, INTERRUPTED))
 
 
-def lose(book: Book, entry: Entry, event: Lost, now: Moment) -> Put | None:
+def lose(state: ProviderState, entry: MachineEntry, event: Lost, now: Timestamp) -> PutMachine | None:
     """Fail a machine that broke, whatever it was doing; one that failed already keeps its error."""
     if event.gone:
-        return bury(book, entry, event.reason, now)
+        return make_tombstone(state, entry, event.reason, now)
     if entry.machine.state in (S.SPECULATIVE, S.FAILED):
         return None  # there is no host to lose
-    return _put(book, entry, _failed(entry.machine, event.reason))
+    return _put(state, entry, _failed(entry.machine, event.reason))
 
 
-def reprice(book: Book, entry: Entry, event: Priced) -> Put | None:
+def reprice(state: ProviderState, entry: MachineEntry, event: Priced) -> PutMachine | None:
     """Take another price or risk, in the offer and in what is shown."""
     price, risk = event.price_per_hour, event.interruption_probability
     offer = replace(
@@ -89,24 +105,24 @@ def reprice(book: Book, entry: Entry, event: Priced) -> Put | None:
         price_per_hour=entry.offer.price_per_hour if price is None else price,
         interruption_probability=entry.offer.interruption_probability if risk is None else risk,
     )
-    return offer_anew(book, entry, offer)
+    return update_offer(state, entry, offer)
 
 
-def offer_anew(book: Book, entry: Entry, described: Shape) -> Put | None:
+def update_offer(state: ProviderState, entry: MachineEntry, described: Shape) -> PutMachine | None:
     """Take what a refresh may change of a machine; None, and no revision, where that is nothing."""
-    offer = refreshed(entry.offer, described)
+    offer = refreshed_offer(entry.offer, described)
     if offer == entry.offer or entry.gone_at_s:
         return None
-    shown = offered_anew(entry.machine.shape, entry.offer, offer)
-    return book.put(replace(entry.machine, shape=shown), offer, entry.operations)
+    shown = shown_after(entry.machine.shape, entry.offer, offer)
+    return state.put(replace(entry.machine, shape=shown), offer, entry.operations)
 
 
-def admit(book: Book, slot: Slot) -> Put:
+def admit(state: ProviderState, slot: DescribedMachine) -> PutMachine:
     """Take a slot that nobody knew."""
-    state = slot.first_state
-    machine = Machine(
+    first_state = slot.first_state
+    machine = MachineRecord(
         id=slot.id,
-        state=state,
+        state=first_state,
         shape=slot.shape,
         host=slot.host,
         cluster=slot.cluster,
@@ -114,12 +130,17 @@ def admit(book: Book, slot: Slot) -> Put:
         last_error=slot.last_error,
     )
     # A machine that begins Configured was configured by somebody: a repeated Configure must find an operation.
-    return book.put(
-        machine, slot.shape, NO_OPERATIONS, starts=Kind.CONFIGURE if state is S.CONFIGURED else None
+    return state.put(
+        machine,
+        slot.shape,
+        NO_OPERATIONS,
+        starts=OperationKind.CONFIGURE if first_state is S.CONFIGURED else None,
     )
 
 
-def bury(book: Book, entry: Entry, reason: str, now: Moment) -> Put | None:
+def make_tombstone(
+    state: ProviderState, entry: MachineEntry, reason: str, now: Timestamp
+) -> PutMachine | None:
     """Turn a machine that left the substrate into a tombstone; None if it is one."""
     if entry.gone_at_s:
         return None
@@ -127,22 +148,22 @@ def bury(book: Book, entry: Entry, reason: str, now: Moment) -> Put | None:
     machine = replace(
         _failed(entry.machine, f"{REMOVED_PREFIX} {reason}"), shape=entry.machine.shape.with_labels(labels)
     )
-    return book.put(machine, entry.offer, entry.operations, gone_at_s=now.seconds)
+    return state.put(machine, entry.offer, entry.operations, gone_at_s=now.seconds)
 
 
-def may_bury(state: S) -> bool:
+def may_make_tombstone(state: S) -> bool:
     """Whether a machine that refreshes no longer find may become a tombstone: never when bound or on its way."""
     return state not in BOUND_STATES and state not in KIND_OF_TRANSITIONAL
 
 
-def forget(entry: Entry, now_s: int, retention_s: int) -> Drop | None:
+def forget(entry: MachineEntry, now_s: int, retention_s: int) -> DropMachine | None:
     """Drop a tombstone whose time is over."""
     if not entry.gone_at_s or now_s - entry.gone_at_s < retention_s:
         return None
-    return Drop(entry.machine.id)
+    return DropMachine(entry.machine.id)
 
 
-def repair(book: Book, entry: Entry, to: S) -> Put | str:
+def repair(state: ProviderState, entry: MachineEntry, to: S) -> PutMachine | str:
     """Bring a Failed machine back by a person's word; or say why not."""
     machine = entry.machine
     if machine.state is not S.FAILED:
@@ -156,18 +177,18 @@ def repair(book: Book, entry: Entry, to: S) -> Put | str:
         mended = replace(mended, host="", shape=entry.offer)
     else:
         mended = replace(mended, shape=mended.shape.with_labels(entry.offer.labels))
-    return book.put(mended, entry.offer, entry.operations)
+    return state.put(mended, entry.offer, entry.operations)
 
 
-def _under_way(entry: Entry, kind: Kind, number: int) -> bool:
+def _under_way(entry: MachineEntry, kind: OperationKind, number: int) -> bool:
     return entry.machine.state is EDGES[kind].during and entry.operation(kind) == number
 
 
-def _failed(machine: Machine, reason: str) -> Machine:
+def _failed(machine: MachineRecord, reason: str) -> MachineRecord:
     return replace(machine, state=S.FAILED, last_error=one_line(reason) or "failed without a reason")
 
 
-def _put(book: Book, entry: Entry, machine: Machine) -> Put:
+def _put(state: ProviderState, entry: MachineEntry, machine: MachineRecord) -> PutMachine:
     # The backstop: a record that breaks a rule of its state must not be written, whoever made it.
     check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
-    return book.put(machine, entry.offer, entry.operations, gone_at_s=entry.gone_at_s)
+    return state.put(machine, entry.offer, entry.operations, gone_at_s=entry.gone_at_s)

@@ -19,13 +19,13 @@ from bigfleet.model.machine import (
 )
 from bigfleet.model.resources import Resources
 from bigfleet.provider.contract import FORBIDDEN_LABELS, MAX_ID_BYTES, REMOVED_LABEL
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 
 MAX_HOST_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RecordFault:
     """One rule that one slot breaks; the reason is the field, as metrics count it."""
 
     machine_id: str
@@ -36,7 +36,7 @@ class Fault:
         return f"{self.machine_id or '(no id)'}: {self.text}"
 
 
-class Validator:
+class RecordValidator:
     """Judges slots; each shape once, as thousands of slots share one."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Validator:
         # The same by identity, as a shape takes long to hash; the dictionary above keeps each of them alive.
         self._met: dict[int, tuple[tuple[str, str], ...]] = {}
 
-    def faults(self, slot: Slot) -> tuple[Fault, ...]:
+    def faults(self, slot: DescribedMachine) -> tuple[RecordFault, ...]:
         """Return every rule that the slot breaks."""
         found = self._met.get(id(slot.shape))
         if found is None:
@@ -57,10 +57,10 @@ class Validator:
         if not found and not own:
             return ()
         texts = (*((error.field, str(error)) for error in own), *found)
-        return tuple(Fault(slot.id, reason, text) for reason, text in texts)
+        return tuple(RecordFault(slot.id, reason, text) for reason, text in texts)
 
 
-def _slot_errors(slot: Slot) -> list[InvalidFieldError]:
+def _slot_errors(slot: DescribedMachine) -> list[InvalidFieldError]:
     errors: list[InvalidFieldError] = []
     if not slot.id or len(slot.id.encode()) > MAX_ID_BYTES:
         errors.append(InvalidFieldError("id", slot.id[:64], f"1 to {MAX_ID_BYTES} bytes"))

@@ -14,7 +14,7 @@ from bigfleet.model.machine import CapacityType, MachineState, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineRecord:
     """One record of the provider; `host` is the reference of the host, empty where there is none."""
 
     id: str
@@ -43,7 +43,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class CreatedHost:
     """What `create` obtained. Resources given here are those of this host, and win over the slot's while it lives."""
 
     ref: str
@@ -52,7 +52,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class DescribedMachine:
     """One line of `describe`: what the substrate has or could have.
 
     Without a host it is a quota slot and starts Speculative; with one it belongs to the free pool and starts Idle. The
@@ -104,14 +104,14 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Timestamp:
     """A time of day: whole seconds since 1970, and the same as RFC 3339 in UTC."""
 
     seconds: int
     text: str
 
 
-def with_host(offer: Shape, host: Host) -> Shape:
+def with_host(offer: Shape, host: CreatedHost) -> Shape:
     """Return the shape of a machine on this host: what the host says of its size wins over the offer."""
     return replace(
         offer,
@@ -120,7 +120,7 @@ def with_host(offer: Shape, host: Host) -> Shape:
     )
 
 
-def offered_anew(shown: Shape, before: Shape, offer: Shape) -> Shape:
+def shown_after(shown: Shape, before: Shape, offer: Shape) -> Shape:
     """Return what is shown of a machine whose offer changed: all of the offer but what its host said of its size."""
     return replace(
         offer,
@@ -129,7 +129,7 @@ def offered_anew(shown: Shape, before: Shape, offer: Shape) -> Shape:
     )
 
 
-def refreshed(before: Shape, described: Shape) -> Shape:
+def refreshed_offer(before: Shape, described: Shape) -> Shape:
     """Return an offer with what a refresh may change; type, zone and capacity type are the machine's for life."""
     return replace(
         described,

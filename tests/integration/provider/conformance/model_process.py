@@ -14,10 +14,10 @@ from pathlib import Path
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.net import Call
 from bigfleet.aio.proc import SystemProc
-from bigfleet.provider.conformance.caller import PROVIDER
 from bigfleet.provider.conformance.zoo.model import Model
 from bigfleet.provider.conformance.zoo.table import VIOLATIONS
 from bigfleet.provider.conformance.zoo.values import Kind, ModelOptions, Mutation, Record, Store
+from bigfleet.provider.methods import PROVIDER
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import provider_pb2 as pb
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 
 pytestmark = pytest.mark.integration
 

@@ -8,17 +8,17 @@ import pytest_asyncio
 
 from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, Server
 from bigfleet.obs.logs import build_logger
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import Volatile
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.support.builders import shape
 
 ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
-DialKit = Callable[..., ProviderClient]
+DialKit = Callable[..., RawProviderClient]
 
 
 @pytest_asyncio.fixture
@@ -30,7 +30,7 @@ async def serve() -> AsyncGenerator[ServeKit, None]:
         slots: int = 4, *, net: GrpcNet | None = None, host: bool = False, **options: object
     ) -> tuple[ProviderKit, Server]:
         shared = shape()
-        described = [Slot(f"m-{n}", shared, f"h-{n}" if host else "") for n in range(slots)]
+        described = [DescribedMachine(f"m-{n}", shared, f"h-{n}" if host else "") for n in range(slots)]
         given: dict[str, object] = {
             "store": Volatile(),
             "limits": Limits(refresh=0),
@@ -54,12 +54,12 @@ async def dial() -> AsyncGenerator[DialKit, None]:
     """Make clients, each with a connection of its own."""
     channels = []
 
-    def connect(server: Server, net: GrpcNet | None = None) -> ProviderClient:
+    def connect(server: Server, net: GrpcNet | None = None) -> RawProviderClient:
         channel = (net or GrpcNet()).dial(
             f"127.0.0.1:{server.port}", DialOptions(max_message_bytes=PROVIDER_MAX_MESSAGE_BYTES)
         )
         channels.append(channel)
-        return ProviderClient(channel)
+        return RawProviderClient(channel)
 
     yield connect
     for channel in channels:

@@ -14,11 +14,11 @@ import pytest
 from bigfleet.aio.net import ListenError, Server
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.cli.console import Console
-from bigfleet.cli.dispatch import dispatch
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.kit.admin import AdminError, AdminSocket, AdminUnreachableError, ask_repair
-from bigfleet.provider.kit.audit import AuditFile
+from bigfleet.provider.kit.audit import RepairAuditFile
 from bigfleet.provider.kit.core.transitions import Lost
 from bigfleet.provider.kit.kit import ProviderKit
 
@@ -36,7 +36,7 @@ def command(*argv: str | Path) -> tuple[int, str, str]:
 
 async def test_a_person_repairs_a_failed_machine_and_is_written_down(serve: ServeKit, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
-    kit, _ = await serve(host=True, audit=AuditFile(SystemDisk(), audit))
+    kit, _ = await serve(host=True, audit=RepairAuditFile(SystemDisk(), audit))
     path = tmp_path / "admin.sock"
     socket = AdminSocket(kit, path)
     await socket.open()
@@ -45,7 +45,7 @@ async def test_a_person_repairs_a_failed_machine_and_is_written_down(serve: Serv
         code, out, err = await asyncio.to_thread(command, "m-0", "--to", "idle", "--socket", path)
         assert (code, out) == (3, "")
         assert "the machine is Idle, only a Failed one can be repaired" in err
-        await kit.happened(Lost("m-0", "fan broke"))
+        await kit.report_event(Lost("m-0", "fan broke"))
         code, out, err = await asyncio.to_thread(command, "m-0", "--to", "idle", "--socket", path)
         assert (code, out, err) == (0, "m-0 is Idle again\n", "")
         machine = kit.machine("m-0")

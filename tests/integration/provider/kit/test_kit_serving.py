@@ -14,20 +14,20 @@ from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untype
 from bigfleet.aio.net import Code, RpcError, Server
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import SERVICE, Kind
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.contract import SERVICE, OperationKind
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.health import CHECK
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
-DialKit = Callable[..., ProviderClient]
+DialKit = Callable[..., RawProviderClient]
 SOON_S = 30.0
 REFLECTION = ServiceSpec(reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"])
 INFO = REFLECTION.bidi(
@@ -88,13 +88,13 @@ async def test_thirty_two_workers_of_one_shard_are_never_fenced_and_its_old_epoc
         nonlocal sequence
         for _ in range(6):
             number = free.pop(0)  # at most one mutation per machine is in flight
-            for kind in (Kind.CONFIGURE, Kind.DRAIN):
+            for kind in (OperationKind.CONFIGURE, OperationKind.DRAIN):
                 sequence += 1
-                token = Token("shard-0", 2, sequence)
+                token = FencingToken("shard-0", 2, sequence)
                 for _ in range((worker * 7 + number) % 5):
                     await asyncio.sleep(0)
                 client = clients[worker % len(clients)]
-                if kind is Kind.CONFIGURE:
+                if kind is OperationKind.CONFIGURE:
                     await client.configure(f"m-{number}", "c", token)
                 else:
                     await client.drain(f"m-{number}", token)
@@ -107,12 +107,12 @@ async def test_thirty_two_workers_of_one_shard_are_never_fenced_and_its_old_epoc
 
     zombie = dial(server)
     used = [
-        n for n in range(machines) if kit.book.fence.mark("shard-0", f"m-{n}", kit.book.table.row(f"m-{n}"))
+        n for n in range(machines) if kit.state.fence.mark("shard-0", f"m-{n}", kit.state.table.row(f"m-{n}"))
     ]
     assert len(used) == machines
     for number in used:
         with pytest.raises(RpcError) as fenced:
-            await zombie.configure(f"m-{number}", "c", Token("shard-0", 1, 10**9))
+            await zombie.configure(f"m-{number}", "c", FencingToken("shard-0", 1, 10**9))
         assert fenced.value.code is Code.FAILED_PRECONDITION
 
 
@@ -136,7 +136,7 @@ async def test_a_stop_under_load_answers_what_runs_and_the_state_loads(
     await kit.stop(grace_s=SOON_S)
     await asyncio.gather(*loads)
     again, server = await serve(slots=200, store=Journal(tmp_path / "state"))
-    assert again.book.transitional() == []
+    assert again.state.transitional() == []
     client = dial(server)
     for machine_id, operation_id in acked.items():
         machine = again.machine(machine_id)

@@ -10,11 +10,11 @@ import pytest
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.aio.net import Code, RpcError, Server
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.kit import ProviderKit
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import Volatile
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import PartialTlsError, TlsFiles, TlsStore
 from tests.support.certificates import Authority, replace_pair
@@ -22,7 +22,7 @@ from tests.support.certificates import Authority, replace_pair
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 ServeKit = Callable[..., Awaitable[tuple[ProviderKit, Server]]]
-DialKit = Callable[..., ProviderClient]
+DialKit = Callable[..., RawProviderClient]
 
 
 def secured(files: TlsFiles) -> GrpcNet:
@@ -62,8 +62,8 @@ async def test_a_shard_moves_machines_in_its_own_name_only(
     _, server = await serve(net=secured(authority.issue(Identity.shard("provider"))), require_shard_san=True)
     shard = dial(server, secured(authority.issue(Identity.shard("shard-0"))))
     admin = dial(server, secured(authority.issue(ADMIN, name="alice")))
-    await shard.create("m-0", Token("shard-0", 1, 1))
-    for caller, token in ((shard, Token("shard-1", 1, 1)), (admin, Token("shard-0", 1, 2))):
+    await shard.create("m-0", FencingToken("shard-0", 1, 1))
+    for caller, token in ((shard, FencingToken("shard-1", 1, 1)), (admin, FencingToken("shard-0", 1, 2))):
         with pytest.raises(RpcError) as refused:
             await caller.create("m-1", token)
         assert refused.value.code is Code.PERMISSION_DENIED
@@ -74,7 +74,9 @@ async def test_without_the_option_any_certificate_of_the_authority_will_do(
     serve: ServeKit, dial: DialKit, authority: Authority
 ) -> None:
     _, server = await serve(net=secured(authority.issue(Identity.shard("provider"))))
-    await dial(server, secured(authority.issue(ADMIN, name="alice"))).create("m-0", Token("shard-0", 1, 1))
+    await dial(server, secured(authority.issue(ADMIN, name="alice"))).create(
+        "m-0", FencingToken("shard-0", 1, 1)
+    )
 
 
 async def test_a_leaf_swapped_under_load_drops_no_call(
@@ -89,7 +91,7 @@ async def test_a_leaf_swapped_under_load_drops_no_call(
 
     async def call(number: int) -> None:
         nonlocal after
-        await client.create(f"m-{number}", Token("shard-0", 1, number))
+        await client.create(f"m-{number}", FencingToken("shard-0", 1, number))
         # New connections all the while, so that handshakes meet the old leaf and the new one.
         assert len((await dial(server, caller).list(at_most=1)).machines) == 1
         after += swapped.is_set()

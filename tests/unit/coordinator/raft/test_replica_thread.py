@@ -5,7 +5,7 @@ import threading
 from typing import cast
 
 from bigfleet.aio.clock import SystemClock, nanoseconds
-from bigfleet.app.coordinator_serve import WEDGED_S, not_alive
+from bigfleet.app.coordinator.serve import WEDGED_S, not_alive
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
 from bigfleet.coordinator.raft.replica import Listeners, Replica
 from bigfleet.coordinator.raft.replica_thread import ReplicaThread

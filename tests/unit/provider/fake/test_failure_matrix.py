@@ -9,22 +9,20 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.net import Code
-from bigfleet.app.fake_provider_command import FakeProviderSettings
-from bigfleet.app.fake_provider_serve import options_of
-from bigfleet.cli.load import load
-from bigfleet.cli.options import options_of as flags_of
-from bigfleet.cli.parse import parse
+from bigfleet.app.fake_provider.command import FakeProviderSettings
+from bigfleet.app.fake_provider.serve import options_of
+from bigfleet.cli.framework.load import load
+from bigfleet.cli.framework.options import options_of as flags_of
+from bigfleet.cli.framework.parse import parse
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import REMOVED_LABEL
 from bigfleet.provider.fake.control import VERBS
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.script import play, read_script
-from bigfleet.provider.fake.state import KeptState
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.limits import Timeouts
-from bigfleet.provider.kit.testing import MemoryStore
 from bigfleet.testing.loop import run_virtual
-from tests.support.fake_provider import VirtualFake, bound, code_of, pool, spot
+from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool, spot
 
 POOLS = (pool("m", 4), pool("host", 4, state=S.IDLE), bound("bound", 4), spot("spot", 4, state=S.IDLE))
 SHORT_S = 5.0
@@ -178,13 +176,13 @@ async def gone_without_a_trace(world: VirtualFake) -> None:
 
 
 async def restarted_with_state(world: VirtualFake) -> None:
-    assert world.fake.lives == 2
+    assert world.fake.starts == 2
     machine = await world.client.get("m-3")
     assert S(machine.state) is S.IDLE  # created before the restart, by the script or the control
 
 
 async def restarted_without_state(world: VirtualFake) -> None:
-    assert world.fake.lives == 2
+    assert world.fake.starts == 2
     assert S((await world.client.get("m-3")).state) is S.SPECULATIVE
 
 
@@ -192,10 +190,12 @@ async def two_shards(world: VirtualFake) -> None:
     machine = await world.client.get("host-0")
     assert (S(machine.state), machine.cluster) == (S.CONFIGURED, "theirs")
     # Fences are per shard, so ours is let through, and finds what the other one did.
-    ack = await world.client.configure("host-0", "ours", Token("ours", 1, 1))
+    ack = await world.client.configure("host-0", "ours", FencingToken("ours", 1, 1))
     assert ack.machine.cluster == "theirs"
-    assert await code_of(world.client.create("host-0", Token("ours", 1, 2))) is Code.INTERNAL
-    assert await code_of(world.client.drain("host-0", Token("theirs", 1, 1))) is Code.FAILED_PRECONDITION
+    assert await code_of(world.client.create("host-0", FencingToken("ours", 1, 2))) is Code.INTERNAL
+    assert (
+        await code_of(world.client.drain("host-0", FencingToken("theirs", 1, 1))) is Code.FAILED_PRECONDITION
+    )
 
 
 def step(**fields: object) -> str:
@@ -352,7 +352,7 @@ def test_reachable_by_flag(row: Row, tmp_path: Path) -> None:
     settings = load(FakeProviderSettings, parse(flags_of(FakeProviderSettings), argv).texts, {}).settings
 
     async def scene() -> None:
-        state = KeptState(MemoryStore)
+        state = MemoryState()
         async with VirtualFake(POOLS, options_of(settings), state=state) as world:
             playing = asyncio.get_running_loop().create_task(
                 play(read_script(script.read_bytes()), world.fake, world.process.clock)
@@ -367,7 +367,7 @@ def test_reachable_by_flag(row: Row, tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_reachable_by_control(row: Row) -> None:
     async def scene() -> None:
-        state = KeptState(MemoryStore)
+        state = MemoryState()
         async with VirtualFake(POOLS, row.options, state=state) as world:
             for verb, body in row.control:
                 await VERBS[verb](world.fake, body)

@@ -8,8 +8,8 @@ from bigfleet.document.errors import DocumentError
 from bigfleet.model.machine import CapacityType
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.fake.inventory import read_inventory, slots_of
-from bigfleet.provider.kit.core.validation import Validator
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.validation import RecordValidator
+from bigfleet.provider.kit.core.values import DescribedMachine
 
 GOOD = """
 pools:
@@ -31,7 +31,7 @@ pools:
 """
 
 
-def slots(text: str) -> list[Slot]:
+def slots(text: str) -> list[DescribedMachine]:
     return list(slots_of(read_inventory(dedent(text).encode())))
 
 
@@ -60,7 +60,7 @@ def test_pools_become_sound_machines_with_zones_and_racks_in_turn() -> None:
         S.FAILED,
     ]
     assert (made[5].cluster, dict(made[5].shard_metadata), bool(made[5].host)) == ("prod", {"k": "v"}, True)
-    validator = Validator()
+    validator = RecordValidator()
     assert [fault for slot in made for fault in validator.faults(slot)] == []
 
 

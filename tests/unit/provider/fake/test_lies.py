@@ -11,12 +11,10 @@ from bigfleet.provider.fake.lies.records import ALIEN, LEAK_LABEL, SHARED_HOST
 from bigfleet.provider.fake.lies.registry import LIES
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.specs import parse_latencies
-from bigfleet.provider.fake.state import KeptState
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.testing import MemoryStore
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import provider_pb2 as pb
-from tests.support.fake_provider import VirtualFake, bound, code_of, pool
+from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool
 
 POOLS = (pool("m", 20), pool("host", 4, state=S.IDLE), bound("bound", 4))
 SLOW = FakeOptions(
@@ -109,14 +107,14 @@ async def idle_bump(world: VirtualFake) -> bool:
 
 
 async def accept_stale(world: VirtualFake) -> bool:
-    await code_of(world.client.create("m-1", Token("s", 9, 9)))
-    return await code_of(world.client.create("m-1", Token("s", 1, 1))) is Code.OK
+    await code_of(world.client.create("m-1", FencingToken("s", 9, 9)))
+    return await code_of(world.client.create("m-1", FencingToken("s", 1, 1))) is Code.OK
 
 
 async def fence_per_shard(world: VirtualFake) -> bool:
     shard = f"shard-{world.fake.events.called}"  # its marks are its own
-    await code_of(world.client.create("m-2", Token(shard, 1, 100)))
-    return await code_of(world.client.create("m-3", Token(shard, 1, 50))) is Code.FAILED_PRECONDITION
+    await code_of(world.client.create("m-2", FencingToken(shard, 1, 100)))
+    return await code_of(world.client.create("m-3", FencingToken(shard, 1, 50))) is Code.FAILED_PRECONDITION
 
 
 async def fence_all(world: VirtualFake) -> bool:
@@ -191,7 +189,7 @@ async def late_cluster(world: VirtualFake) -> bool:
 
 async def implicit_create(world: VirtualFake) -> bool:
     ghost = f"ghost-{world.fake.events.called}"
-    made = await code_of(world.client.create(ghost, Token("s", 1, 1))) is Code.OK
+    made = await code_of(world.client.create(ghost, FencingToken("s", 1, 1))) is Code.OK
     assert made == (world.fake.kit.machine(ghost) is not None)
     return made
 
@@ -241,7 +239,7 @@ SIGHTS: dict[str, Seen] = {
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_shows_while_it_is_told_and_not_before_or_after(name: str) -> None:
     async def scene() -> None:
-        async with VirtualFake(POOLS, SLOW, state=KeptState(MemoryStore)) as world:
+        async with VirtualFake(POOLS, SLOW, state=MemoryState()) as world:
             assert not await SIGHTS[name](world)
             world.fake.lie(name, 0.5 if name in ("drop-list", "dup-list") else None)
             assert await SIGHTS[name](world)
@@ -257,7 +255,7 @@ def test_a_lie_leaves_the_truth_as_it_is(name: str) -> None:
 
     async def scene() -> None:
         options = FakeOptions(latencies=SLOW.latencies, lies={name: LIES[name].usual})
-        async with VirtualFake(POOLS, options, state=KeptState(MemoryStore)) as world:
+        async with VirtualFake(POOLS, options, state=MemoryState()) as world:
             for call in (
                 world.client.create("m-0"),
                 world.client.configure("host-0", "c", blob=b"b", metadata={"a": "b"}),
@@ -285,7 +283,7 @@ def test_lies_can_be_told_together_and_all_end_at_once() -> None:
             assert all(math.isnan(machine.price_per_hour) for machine in listing.machines)
             assert len(listing.machines) < len(world.fake.machines())
             world.fake.honest()
-            assert not world.fake.liar.told
+            assert not world.fake.active_lies.shares
             assert len((await world.client.list()).machines) == len(world.fake.machines())
 
     run_virtual(scene())

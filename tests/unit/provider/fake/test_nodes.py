@@ -7,10 +7,10 @@ import pytest
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.errors import NoSuchMachineError
 from bigfleet.provider.fake.control import VERBS
-from bigfleet.provider.fake.nodes import Joining
+from bigfleet.provider.fake.nodes import JoiningNode
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.specs import parse_latencies
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.testing.loop import run_virtual
 from tests.support.fake_provider import VirtualFake, bound, pool
 
@@ -124,7 +124,7 @@ def test_a_callable_can_be_the_kubelet() -> None:
     async def scene() -> None:
         asked: list[tuple[str, str, bytes]] = []
 
-        async def joined(joining: Joining) -> bool:
+        async def joined(joining: JoiningNode) -> bool:
             asked.append((joining.machine.id, joining.cluster, joining.blob))
             return len(asked) == 3  # the node is made at the first question and Ready at the third
 
@@ -226,7 +226,7 @@ def test_a_callable_can_say_whether_the_node_is_empty() -> None:
     async def scene() -> None:
         pods = {"bound-0": 3}
 
-        async def empty(machine: Machine) -> bool:
+        async def empty(machine: MachineRecord) -> bool:
             return not pods.get(machine.id)
 
         async with VirtualFake(POOLS, node_empty=empty) as world:

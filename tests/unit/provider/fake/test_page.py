@@ -7,8 +7,8 @@ from textwrap import indent
 
 import pytest
 
-from bigfleet.app.fake_provider_command import FakeProviderSettings
-from bigfleet.cli.options import options_of
+from bigfleet.app.fake_provider.command import FakeProviderSettings
+from bigfleet.cli.framework.options import options_of
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.catalogue_file import read_catalogue
 from bigfleet.provider.fake.control import VERBS
@@ -18,7 +18,7 @@ from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.provider.fake.script import read_script
 from bigfleet.provider.fake.selector import Selector
-from bigfleet.provider.kit.client import ProviderClient
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.testing.loop import run_virtual
 from tests.support.fake_provider import VirtualFake, pool, spot
 
@@ -69,7 +69,7 @@ def test_the_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> Non
     names = {
         "FakeOptions": FakeOptions,
         "FakeProvider": FakeProvider,
-        "ProviderClient": ProviderClient,
+        "RawProviderClient": RawProviderClient,
         "VirtualFake": VirtualFake,
         "slots_of": slots_of,
         "pool": pool,

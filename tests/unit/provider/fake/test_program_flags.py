@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from bigfleet.app import fake_provider, fault_provider
-from bigfleet.app.fake_provider_command import FakeProviderSettings
-from bigfleet.app.fake_provider_serve import options_of, seeds_of
-from bigfleet.cli.load import load
-from bigfleet.cli.options import options_of as flags_of
-from bigfleet.cli.parse import parse
-from bigfleet.cli.surface import entries
-from bigfleet.cli.tree import Program
+from bigfleet.app.fake_provider.command import FakeProviderSettings
+from bigfleet.app.fake_provider.serve import options_of, seeds_of
+from bigfleet.cli.framework.load import load
+from bigfleet.cli.framework.options import options_of as flags_of
+from bigfleet.cli.framework.parse import parse
+from bigfleet.cli.framework.surface import entries
+from bigfleet.cli.framework.tree import Program
 from bigfleet.model.errors import BigFleetError
 
 PROGRAMS = [fake_provider.PROGRAM, fault_provider.PROGRAM]

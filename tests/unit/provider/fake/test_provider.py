@@ -9,19 +9,18 @@ from bigfleet.aio.net import Code
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.errors import OutOfPositionError
-from bigfleet.provider.fake.conditions import How
-from bigfleet.provider.fake.losses import LOST
+from bigfleet.provider.fake.injected_faults import FailureMode
+from bigfleet.provider.fake.machine_losses import LOST
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.fake.specs import parse_failures, parse_latencies
-from bigfleet.provider.fake.state import JournalState, KeptState
-from bigfleet.provider.kit.core.fence import Token
+from bigfleet.provider.fake.state import JournalState
+from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.kit import NotStartedError
 from bigfleet.provider.kit.refresh import InvalidInventoryError
-from bigfleet.provider.kit.testing import MemoryStore
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
-from tests.support.fake_provider import VirtualFake, bound, code_of, pool, spot
+from tests.support.fake_provider import MemoryState, VirtualFake, bound, code_of, pool, spot
 
 POOLS = (pool("m", 6), pool("host", 4, state=S.IDLE), bound("bound", 4))
 
@@ -125,13 +124,13 @@ def test_a_hold_that_is_never_released_ends_at_the_timeout() -> None:
 @pytest.mark.parametrize(
     ("how", "state", "error"),
     [
-        (How.FAIL, S.FAILED, "create failed: boom"),
-        (How.STOCKOUT, S.FAILED, "stockout: boom"),
-        (How.HANG, S.FAILED, "create timed out after 300 s"),
-        (How.TRANSIENT, S.IDLE, ""),
+        (FailureMode.FAIL, S.FAILED, "create failed: boom"),
+        (FailureMode.STOCKOUT, S.FAILED, "stockout: boom"),
+        (FailureMode.HANG, S.FAILED, "create timed out after 300 s"),
+        (FailureMode.TRANSIENT, S.IDLE, ""),
     ],
 )
-def test_the_next_operation_can_go_wrong_in_each_way(how: How, state: S, error: str) -> None:
+def test_the_next_operation_can_go_wrong_in_each_way(how: FailureMode, state: S, error: str) -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS) as world:
             world.fake.fail_next("m-0", "create", message="boom", how=how)
@@ -241,7 +240,7 @@ def test_a_restart_keeps_what_the_state_kept_and_breaks_what_was_under_way() -> 
 def test_a_reset_begins_anew_without_the_faults_that_came_later() -> None:
     async def scene() -> None:
         options = FakeOptions(lies={"nan-price": 1.0}, latencies=parse_latencies(["create=1s"]))
-        async with VirtualFake(POOLS, options, state=KeptState(MemoryStore)) as world:
+        async with VirtualFake(POOLS, options, state=MemoryState()) as world:
             world.fake.honest()
             world.fake.lie("empty-list")
             world.fake.hold(kind="create")
@@ -336,7 +335,7 @@ def test_calls_are_recorded_with_their_tokens_and_without_their_blobs() -> None:
             ]
             assert calls[1].arguments == "cluster=prod blob=10B metadata=1"
             assert world.fake.calls(rpc="Get", last=1) == calls[2:]
-            assert "top-secret" not in world.fake.log() + str([call.told() for call in calls])
+            assert "top-secret" not in world.fake.log() + str([call.as_dict() for call in calls])
 
     run_virtual(scene())
 
@@ -345,7 +344,7 @@ def test_long_texts_of_callers_are_kept_by_their_beginning_only() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS) as world:
             long = "x" * 100_000
-            assert await code_of(world.client.create(long, Token(long, 1, 1))) is Code.INVALID_ARGUMENT
+            assert await code_of(world.client.create(long, FencingToken(long, 1, 1))) is Code.INVALID_ARGUMENT
             assert await code_of(world.client.configure("host-0", long)) is Code.INVALID_ARGUMENT
             assert await code_of(world.client.get(long)) is not Code.OK
             assert len(str(world.fake.calls())) < 5_000
@@ -384,7 +383,7 @@ async def eventful(seed: int) -> str:
         loss_per_hour=2.0,
         lies={"drop-list": 0.2},
     )
-    async with VirtualFake((pool("m", 10), spot("s", 5)), options, state=KeptState(MemoryStore)) as world:
+    async with VirtualFake((pool("m", 10), spot("s", 5)), options, state=MemoryState()) as world:
 
         async def walk(machine_id: str) -> None:
             for call in (

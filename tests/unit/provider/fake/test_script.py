@@ -69,9 +69,9 @@ def test_an_empty_script_does_nothing() -> None:
 
 def test_every_verb_says_what_it_is_for_and_what_it_takes() -> None:
     for verb in VERBS.values():
-        told = verb.told
-        assert told["about"]
-        json.dumps(told)
+        shown = verb.as_dict
+        assert shown["about"]
+        json.dumps(shown)
     wanted = """machines stats calls log fail-next fail hold release latency stockout price add remove shed lie honest
     pause-rpc restart reset"""
     assert set(wanted.split()) <= set(VERBS)

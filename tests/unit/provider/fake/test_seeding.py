@@ -11,7 +11,7 @@ from bigfleet.model.machine import CapacityType
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.fake.catalogue_file import read_catalogue
 from bigfleet.provider.fake.seeding import CatalogueSeed
-from bigfleet.provider.kit.core.validation import Validator
+from bigfleet.provider.kit.core.validation import RecordValidator
 from bigfleet.wire.metadata import OWNER_SHARD, PRIORITY, assignment_from_metadata
 from bigfleet.workload.catalogues import REALISTIC
 
@@ -25,7 +25,7 @@ def test_the_published_counts_hold_tier_by_tier() -> None:
         "spot": 326,
         "conf": 2 * 326,
     }
-    validator = Validator()
+    validator = RecordValidator()
     assert [fault for slot in slots for fault in validator.faults(slot)] == []
     assert len({slot.id for slot in slots}) == len(slots)
 

@@ -5,8 +5,8 @@ import pytest
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.fake.lies.registry import LIES, parse_lies
 from bigfleet.provider.fake.specs import (
-    Failure,
-    StockOut,
+    FailureRate,
+    StockoutWindow,
     parse_failures,
     parse_latencies,
     parse_stockout,
@@ -27,22 +27,22 @@ def test_latencies_survive_being_cut_at_their_commas() -> None:
 def test_a_failure_has_a_share_and_a_text_that_may_have_commas() -> None:
     found = parse_failures(["create=0.5:no luck", " none at all", "drain=1"])
     assert found == {
-        "create": Failure(0.5, "no luck, none at all"),
-        "drain": Failure(1.0, "injected failure"),
+        "create": FailureRate(0.5, "no luck, none at all"),
+        "drain": FailureRate(1.0, "injected failure"),
     }
 
 
 @pytest.mark.parametrize(
     ("text", "stockout"),
     [
-        ("m6i.large", StockOut("m6i.large")),
-        ("*", StockOut()),
-        ("*@zone-a", StockOut("*", "zone-a")),
-        ("m6i.large@zone-a=5m-10m", StockOut("m6i.large", "zone-a", 300.0, 600.0)),
-        ("m6i.large=0-30s", StockOut("m6i.large", "*", 0.0, 30.0)),
+        ("m6i.large", StockoutWindow("m6i.large")),
+        ("*", StockoutWindow()),
+        ("*@zone-a", StockoutWindow("*", "zone-a")),
+        ("m6i.large@zone-a=5m-10m", StockoutWindow("m6i.large", "zone-a", 300.0, 600.0)),
+        ("m6i.large=0-30s", StockoutWindow("m6i.large", "*", 0.0, 30.0)),
     ],
 )
-def test_a_stockout_names_type_zone_and_window(text: str, stockout: StockOut) -> None:
+def test_a_stockout_names_type_zone_and_window(text: str, stockout: StockoutWindow) -> None:
     assert parse_stockout(text) == stockout
 
 
@@ -53,7 +53,7 @@ def test_a_stockout_hits_its_type_zone_and_window_only() -> None:
     assert not row.hits("m6i.large", "zone-a", 10.0)
     assert not row.hits("m6i.large", "zone-b", 6.0)
     assert not row.hits("m6i.xlarge", "zone-a", 6.0)
-    assert StockOut().hits("any", "where", 0.0)
+    assert StockoutWindow().hits("any", "where", 0.0)
 
 
 @pytest.mark.parametrize("text", ["", "@zone-a", "t=5m", "t=10m-5m", "t=5m-5m", "t=x-y"])

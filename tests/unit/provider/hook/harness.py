@@ -15,13 +15,13 @@ from bigfleet.provider.hook.backend import NodeReadiness
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.provider import HookProvider
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.hook.testing import ScriptedProcesses
-from bigfleet.provider.kit.client import ProviderClient
-from bigfleet.provider.kit.core.values import Machine
+from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import MemoryStore
+from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.providerkit.scripted import MemoryStore
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import virtual_process
+from tests.support.scripted_hooks import ScriptedProcesses
 
 FOLDER = "/etc/bf"
 FILE = f"{FOLDER}/inventory.yaml"
@@ -74,7 +74,7 @@ class World:
         self._log = StringIO()
         self._network = Network()
         self.provider = self._made()
-        self.client = ProviderClient(self._network.host("caller").dial("provider:9000"))
+        self.client = RawProviderClient(self._network.host("caller").dial("provider:9000"))
 
     async def __aenter__(self) -> Self:
         await self.provider.start()
@@ -99,19 +99,21 @@ class World:
         with self.disk.open(path, OpenMode.CREATE, permissions=0o644) as file:
             file.pwrite(0, text.encode())
 
-    def machine(self, machine_id: str) -> Machine:
+    def machine(self, machine_id: str) -> MachineRecord:
         """Return a record that must be there."""
         found = self.provider.kit.machine(machine_id)
         assert found is not None
         return found
 
-    async def settled(self, machine_id: str) -> Machine:
+    async def settled(self, machine_id: str) -> MachineRecord:
         """Wait, in virtual time, until the machine is not on its way."""
         while self.machine(machine_id).state in KIND_OF_TRANSITIONAL:
             await self.clock.sleep(0.25)
         return self.machine(machine_id)
 
-    async def configured(self, machine_id: str, cluster: str = "prod", blob: bytes = b"join me") -> Machine:
+    async def configured(
+        self, machine_id: str, cluster: str = "prod", blob: bytes = b"join me"
+    ) -> MachineRecord:
         """Configure a machine and wait."""
         await self.client.configure(machine_id, cluster, blob=blob, metadata={"k": "v"})
         return await self.settled(machine_id)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bigfleet.app.hook_provider_nodes import LIST_EVERY_S, ClusterNodes
+from bigfleet.app.hook_provider.nodes import LIST_EVERY_S, ClusterNodes
 from bigfleet.kube.errors import KubeError
 from bigfleet.kube.link import Link
 from bigfleet.kube.resources import NODES

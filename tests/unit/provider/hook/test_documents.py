@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.provider.hook.core.documents import read_discovered, read_inventory
 from bigfleet.provider.hook.core.errors import HookOutputError, InventoryError
-from bigfleet.provider.hook.core.inventory import HookKind, Inventory, Mode, changes_refused, warnings_of
-from bigfleet.provider.hook.core.protocol import Output, read_output
+from bigfleet.provider.hook.core.inventory import (
+    HookInventory,
+    HookKind,
+    InventoryMode,
+    changes_refused,
+    warnings_of,
+)
+from bigfleet.provider.hook.core.protocol import HookOutput, read_output
 from tests.unit.provider.hook.harness import POWER_MANAGED, inventory, machine_line
 
 SETS = {
@@ -32,7 +38,7 @@ machines:
 """
 
 
-def read(text: str, path: str = "/etc/bf/a.yaml") -> Inventory:
+def read(text: str, path: str = "/etc/bf/a.yaml") -> HookInventory:
     return read_inventory([(path, text.encode())], SETS)
 
 
@@ -47,7 +53,7 @@ def test_the_example_of_the_contract_is_understood() -> None:
     entry = found.entries["r12u07"]
     assert (found.name, found.mode, found.resume, found.pass_env) == (
         "hall-7",
-        Mode.FREE_POOL,
+        InventoryMode.FREE_POOL,
         True,
         ("SSH_AUTH_SOCK",),
     )
@@ -65,7 +71,7 @@ def test_the_example_of_the_contract_is_understood() -> None:
 
 def test_with_create_and_delete_hooks_machines_begin_speculative_and_keep_their_ref_for_the_hook() -> None:
     found = read(inventory(["m-1"], POWER_MANAGED))
-    assert found.mode is Mode.POWER_MANAGED
+    assert found.mode is InventoryMode.POWER_MANAGED
     assert found.slot(found.entries["m-1"]).first_state is MachineState.SPECULATIVE
     assert found.entries["m-1"].ref == "host-m-1"
 
@@ -275,7 +281,7 @@ def test_whatever_a_file_holds_it_is_an_inventory_or_is_refused_with_its_faults(
 @given(st.binary(max_size=60) | VALUES.map(lambda value: json.dumps(value).encode()))
 def test_whatever_a_hook_prints_it_is_read_or_refused(output: bytes) -> None:
     with suppress(HookOutputError):
-        assert isinstance(read_output(output), Output)
+        assert isinstance(read_output(output), HookOutput)
 
 
 def test_a_file_nested_without_end_is_refused() -> None:

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.processes import SpawnError
-from bigfleet.provider.hook.testing import Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import HookReply
 from tests.unit.provider.hook.harness import FILE, FREE_POOL, POWER_MANAGED, World, inventory
 
 PROBED = inventory(["m-1", "m-2"], (*FREE_POOL, "probe"))
-BAD = Reply(1, errors=("no ping",))
+BAD = HookReply(1, errors=("no ping",))
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ def test_three_failures_in_a_row_fail_the_machine_with_the_last_word_of_the_hook
 def test_a_good_answer_begins_the_count_anew_and_not_yet_leaves_it() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"], (*FREE_POOL, "probe"))) as world, probing(world):
-            world.hooks.next(HookKind.PROBE, BAD, BAD, Reply(0), BAD, BAD, Reply(100))
+            world.hooks.next(HookKind.PROBE, BAD, BAD, HookReply(0), BAD, BAD, HookReply(100))
             await world.clock.sleep(6 * 60 + 5)
             assert world.machine("m-1").state is S.IDLE
             world.hooks.next(HookKind.PROBE, BAD)
@@ -76,7 +76,7 @@ def test_a_good_answer_begins_the_count_anew_and_not_yet_leaves_it() -> None:
 def test_a_probe_that_hangs_counts_as_a_failure() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"], (*FREE_POOL, "probe"))) as world, probing(world):
-            world.hooks.always(HookKind.PROBE, Reply(takes_s=1000))
+            world.hooks.always(HookKind.PROBE, HookReply(takes_s=1000))
             await world.clock.sleep(400)
             assert world.machine("m-1").last_error == "probe: no answer within 30 s"
 
@@ -97,7 +97,7 @@ def test_a_probe_hook_that_cannot_be_started_says_nothing_about_the_machines() -
 def test_a_slot_without_a_host_and_a_machine_on_its_way_are_not_probed() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1", "m-2"], (*POWER_MANAGED, "probe"))) as world, probing(world):
-            world.hooks.always(HookKind.CREATE, Reply(takes_s=59))
+            world.hooks.always(HookKind.CREATE, HookReply(takes_s=59))
             await world.clock.sleep(10)
             await world.client.create("m-1")
             await world.clock.sleep(55)
@@ -112,7 +112,7 @@ def test_a_slot_without_a_host_and_a_machine_on_its_way_are_not_probed() -> None
 def test_an_operation_waits_for_a_probe_of_the_same_machine_so_they_never_overlap() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"], (*FREE_POOL, "probe"))) as world, probing(world):
-            world.hooks.always(HookKind.PROBE, Reply(takes_s=20))
+            world.hooks.always(HookKind.PROBE, HookReply(takes_s=20))
             await world.clock.sleep(65)
             await world.client.configure("m-1", "prod")
             assert (await world.settled("m-1")).state is S.CONFIGURED

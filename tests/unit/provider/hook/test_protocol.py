@@ -11,9 +11,9 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.machine import Shape
 from bigfleet.provider.hook.core.errors import HookOutputError
 from bigfleet.provider.hook.core.inventory import HookKind
-from bigfleet.provider.hook.core.protocol import NO_OUTPUT, Subject, Words, read_output
-from bigfleet.provider.hook.testing import HookCall, Reply
+from bigfleet.provider.hook.core.protocol import NO_OUTPUT, HookMachine, HookRequest, read_output
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import HookCall, HookReply
 from tests.unit.provider.hook.harness import BLOBS, POWER_MANAGED, World, inventory, machine_line
 
 BLOB = b"#!/bin/sh\nTOKEN=abcdef.0123456789\nkubeadm join\n"
@@ -56,10 +56,10 @@ def test_the_input_of_a_drain_is_exactly_this() -> None:
 
 def test_a_script_without_a_json_parser_can_pick_values_with_sed() -> None:
     labels = FrozenMap({"ref": "no", "bmc": "no"})
-    subject = Subject(
+    subject = HookMachine(
         id="m-1", ref="10.7.12.7", shape=Shape(labels=labels), vars=FrozenMap({"bmc": "10.8.12.7", "z": ""})
     )
-    stdin = Words(kind=HookKind.PROBE, subject=subject).encode()
+    stdin = HookRequest(kind=HookKind.PROBE, subject=subject).encode()
 
     def sed(script: str) -> str:
         return subprocess.run(
@@ -98,7 +98,7 @@ def test_the_blob_is_a_private_file_for_as_long_as_the_hook_runs_and_nowhere_els
 
             world.hooks.on_call = look
             shout = ("cannot run kubeadm join", "TOKEN=abcdef.0123456789 is wrong")
-            world.hooks.next(HookKind.CONFIGURE, Reply(75, errors=shout), Reply(1, errors=shout))
+            world.hooks.next(HookKind.CONFIGURE, HookReply(75, errors=shout), HookReply(1, errors=shout))
             machine = await world.configured("m-1", blob=BLOB)
             assert found == [(BLOB, 0o600, 0o700)] * 2
             assert world.disk.list_names(BLOBS) == ()
@@ -117,7 +117,7 @@ def _documents(world: World) -> list[Any]:
 def test_a_blob_file_is_removed_when_its_hook_is_ended_and_when_a_killed_process_left_it() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"])) as world:
-            world.hooks.always(HookKind.CONFIGURE, Reply(takes_s=1000))
+            world.hooks.always(HookKind.CONFIGURE, HookReply(takes_s=1000))
             await world.client.configure("m-1", "prod", blob=BLOB)
             await world.clock.sleep(1)
             assert len(world.disk.list_names(BLOBS)) == 1
@@ -141,7 +141,7 @@ def test_what_a_create_hook_says_of_its_host_becomes_part_of_the_record() -> Non
                 "labels": {"topology.bigfleet/rack": "r9"},
                 "message": "booted",
             }
-            world.hooks.next(HookKind.CREATE, Reply(output=f"booting\n{json.dumps(output)}\n"))
+            world.hooks.next(HookKind.CREATE, HookReply(output=f"booting\n{json.dumps(output)}\n"))
             await world.client.create("m-1")
             machine = await world.settled("m-1")
             assert (machine.host, dict(machine.shape.resources)) == ("i-0042", {"cpu": "16"})
@@ -195,7 +195,7 @@ def test_an_output_that_breaks_the_protocol_fails_the_machine(output: str, fault
 
     async def scenario() -> None:
         async with World(inventory(["m-1"], POWER_MANAGED)) as world:
-            world.hooks.next(HookKind.CREATE, Reply(output=output))
+            world.hooks.next(HookKind.CREATE, HookReply(output=output))
             await world.client.create("m-1")
             machine = await world.settled("m-1")
             assert machine.state is S.FAILED
@@ -207,7 +207,7 @@ def test_an_output_that_breaks_the_protocol_fails_the_machine(output: str, fault
 def test_a_host_with_a_size_that_cannot_be_is_refused() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"], POWER_MANAGED)) as world:
-            world.hooks.next(HookKind.CREATE, Reply(output='{"resources": {"cpu": "many"}}'))
+            world.hooks.next(HookKind.CREATE, HookReply(output='{"resources": {"cpu": "many"}}'))
             await world.client.create("m-1")
             assert "resources" in (await world.settled("m-1")).last_error
 

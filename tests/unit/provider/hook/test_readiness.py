@@ -8,8 +8,8 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.core.nodes import is_node_of, is_ready, ready_node
-from bigfleet.provider.hook.testing import Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import HookReply
 from tests.unit.provider.hook.harness import FREE_POOL, World, inventory
 
 WITH_READY = inventory(["m-1"], (*FREE_POOL, "ready"))
@@ -39,7 +39,11 @@ def test_the_ready_hook_is_asked_every_five_seconds_until_it_says_yes() -> None:
                 times.append(world.seconds()) if call.kind is HookKind.READY else None
             )
             world.hooks.next(
-                HookKind.READY, Reply(100), Reply(100), Reply(75, errors=("no route",)), Reply(0)
+                HookKind.READY,
+                HookReply(100),
+                HookReply(100),
+                HookReply(75, errors=("no route",)),
+                HookReply(0),
             )
             await world.client.configure("m-1", "prod")
             await world.clock.sleep(14)
@@ -55,7 +59,7 @@ def test_the_ready_hook_is_asked_every_five_seconds_until_it_says_yes() -> None:
 def test_a_ready_hook_that_never_says_yes_ends_in_failed_at_the_configure_timeout() -> None:
     async def scenario() -> None:
         async with World(WITH_READY) as world:
-            world.hooks.always(HookKind.READY, Reply(100))
+            world.hooks.always(HookKind.READY, HookReply(100))
             machine = await world.configured("m-1")
             assert (machine.state, machine.cluster) == (S.FAILED, "prod")
             assert machine.last_error == "configure timed out after 60 s"
@@ -66,7 +70,7 @@ def test_a_ready_hook_that_never_says_yes_ends_in_failed_at_the_configure_timeou
 def test_a_ready_hook_that_breaks_fails_the_machine() -> None:
     async def scenario() -> None:
         async with World(WITH_READY) as world:
-            world.hooks.always(HookKind.READY, Reply(3, errors=("kubectl: not found",)))
+            world.hooks.always(HookKind.READY, HookReply(3, errors=("kubectl: not found",)))
             assert (await world.configured("m-1")).last_error == "configure failed: kubectl: not found"
 
     run_virtual(scenario())
@@ -75,7 +79,7 @@ def test_a_ready_hook_that_breaks_fails_the_machine() -> None:
 def test_a_ready_hook_that_hangs_is_ended_and_asked_again() -> None:
     async def scenario() -> None:
         async with World(WITH_READY) as world:
-            world.hooks.next(HookKind.READY, Reply(takes_s=1000), Reply(0))
+            world.hooks.next(HookKind.READY, HookReply(takes_s=1000), HookReply(0))
             assert (await world.configured("m-1")).state is S.CONFIGURED
             assert len(world.hooks.ended) == 1
 

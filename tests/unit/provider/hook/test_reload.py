@@ -13,8 +13,8 @@ from bigfleet.provider.contract import INTERRUPTED
 from bigfleet.provider.hook.core.errors import InventoryError
 from bigfleet.provider.hook.core.inventory import HookKind
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.hook.testing import Reply
 from bigfleet.testing.loop import run_virtual
+from tests.support.scripted_hooks import HookReply
 from tests.unit.provider.hook.harness import FILE, FOLDER, FREE_POOL, POWER_MANAGED, World, inventory
 
 
@@ -152,7 +152,7 @@ def test_machines_come_from_a_discover_hook_beside_those_of_the_files() -> None:
         found = {"id": "d-1", "ref": "h", "instance_type": "a", "zone": "z", "capacity_type": "bare-metal"}
         text = inventory(["m-1"], (*FREE_POOL, "discover"))
         world = World(text)
-        world.hooks.always(HookKind.DISCOVER, Reply(output=json.dumps({"machines": [found]})))
+        world.hooks.always(HookKind.DISCOVER, HookReply(output=json.dumps({"machines": [found]})))
         async with world:
             assert (world.machine("m-1").state, world.machine("d-1").state) == (S.IDLE, S.IDLE)
             await world.configured("d-1")
@@ -160,9 +160,9 @@ def test_machines_come_from_a_discover_hook_beside_those_of_the_files() -> None:
             assert (call.machine_id, call.document["machine"]) == ("", None)
             # An answer that is bad, or none, changes nothing.
             for reply in (
-                Reply(output='{"machines": [{}]}'),
-                Reply(1, errors=("no route",)),
-                Reply(takes_s=99),
+                HookReply(output='{"machines": [{}]}'),
+                HookReply(1, errors=("no route",)),
+                HookReply(takes_s=99),
             ):
                 world.hooks.always(HookKind.DISCOVER, reply)
                 for _ in range(5):
@@ -178,7 +178,7 @@ def test_a_discovered_machine_that_a_file_has_too_is_refused() -> None:
     async def scenario() -> None:
         found = {"id": "m-1", "ref": "h", "instance_type": "a", "zone": "z", "capacity_type": "bare-metal"}
         world = World(inventory(["m-1"], (*FREE_POOL, "discover")))
-        world.hooks.always(HookKind.DISCOVER, Reply(output=json.dumps({"machines": [found]})))
+        world.hooks.always(HookKind.DISCOVER, HookReply(output=json.dumps({"machines": [found]})))
         with pytest.raises(InventoryError, match="m-1: found by the hook and in a file"):
             await world.provider.start()
 
@@ -188,7 +188,7 @@ def test_a_discovered_machine_that_a_file_has_too_is_refused() -> None:
 def test_after_a_restart_an_interrupted_operation_fails_unless_resume_is_set() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"])) as world:
-            world.hooks.next(HookKind.CONFIGURE, Reply(takes_s=1000))
+            world.hooks.next(HookKind.CONFIGURE, HookReply(takes_s=1000))
             await world.client.configure("m-1", "prod", blob=b"join me")
             await world.clock.sleep(1)
             await world.restart()
@@ -208,7 +208,7 @@ def test_with_resume_the_hook_is_called_again_with_the_same_operation(kind: str)
                 await world.settled("m-1")
             if kind == "drain":
                 await world.configured("m-1")
-            world.hooks.next(HookKind(kind), Reply(takes_s=1000))
+            world.hooks.next(HookKind(kind), HookReply(takes_s=1000))
             call = getattr(world.client, kind)
             await (call("m-1", "prod", blob=b"join me") if kind == "configure" else call("m-1"))
             await world.clock.sleep(1)

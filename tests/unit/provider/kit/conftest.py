@@ -4,18 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.values import DescribedMachine
 from tests.support.builders import shape
 
-MakeSlots = Callable[..., list[Slot]]
+MakeSlots = Callable[..., list[DescribedMachine]]
 
 
 @pytest.fixture
 def slots() -> MakeSlots:
     """Make quota slots m-0, m-1 and so on, all of one shape."""
 
-    def make(count: int = 3, *, host: bool = False) -> list[Slot]:
+    def make(count: int = 3, *, host: bool = False) -> list[DescribedMachine]:
         shared = shape()
-        return [Slot(f"m-{number}", shared, f"h-{number}" if host else "") for number in range(count)]
+        return [
+            DescribedMachine(f"m-{number}", shared, f"h-{number}" if host else "") for number in range(count)
+        ]
 
     return make

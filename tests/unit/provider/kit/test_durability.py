@@ -14,25 +14,25 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.obs.logs import build_logger
-from bigfleet.provider.contract import Kind
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.contract import OperationKind
+from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.state import write_snapshot
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.provider.kit.state_files import write_snapshot
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
-MakeSlots = Callable[..., list[Slot]]
-Answered = list[tuple[Kind, str, str]]  # kind, machine, operation id
+MakeSlots = Callable[..., list[DescribedMachine]]
+Answered = list[tuple[OperationKind, str, str]]  # kind, machine, operation id
 NOBODY = cast("Call", None)  # the honest service does not look at it
 
 
-def provider(disk: MemoryDisk, slots: list[Slot]) -> ProviderKit:
+def provider(disk: MemoryDisk, slots: list[DescribedMachine]) -> ProviderKit:
     process = virtual_process("provider")
     store = Journal("/state", disk=disk, clock=process.clock, rng=process.rng)
     return ProviderKit(
@@ -50,19 +50,19 @@ def provider(disk: MemoryDisk, slots: list[Slot]) -> ProviderKit:
     )
 
 
-async def call(kit: ProviderKit, kind: Kind, machine_id: str, sequence: int) -> str:
+async def call(kit: ProviderKit, kind: OperationKind, machine_id: str, sequence: int) -> str:
     """Make one call as shard s, in epoch 1, and return its operation id."""
     service = kit.service
     made: bytes
     match kind:
-        case Kind.CREATE:
+        case OperationKind.CREATE:
             made = await service.create(
                 pb.CreateRequest(
                     machine_id=machine_id, shard_id="s", shard_epoch=1, sequence_number=sequence
                 ),
                 NOBODY,
             )
-        case Kind.CONFIGURE:
+        case OperationKind.CONFIGURE:
             request = pb.ConfigureRequest(
                 machine_id=machine_id,
                 shard_id="s",
@@ -72,12 +72,12 @@ async def call(kit: ProviderKit, kind: Kind, machine_id: str, sequence: int) -> 
                 shard_metadata={"k": "\0"},
             )
             made = await service.configure(request, NOBODY)
-        case Kind.DRAIN:
+        case OperationKind.DRAIN:
             made = await service.drain(
                 pb.DrainRequest(machine_id=machine_id, shard_id="s", shard_epoch=1, sequence_number=sequence),
                 NOBODY,
             )
-        case Kind.DELETE:
+        case OperationKind.DELETE:
             made = await service.delete(
                 pb.DeleteRequest(
                     machine_id=machine_id, shard_id="s", shard_epoch=1, sequence_number=sequence
@@ -88,52 +88,52 @@ async def call(kit: ProviderKit, kind: Kind, machine_id: str, sequence: int) -> 
 
 
 STORY = (
-    (Kind.CREATE, "m-0"),
-    (Kind.CONFIGURE, "m-0"),
-    (Kind.CREATE, "m-1"),
-    (Kind.DRAIN, "m-0"),
-    (Kind.DELETE, "m-1"),
-    (Kind.CONFIGURE, "m-0"),
+    (OperationKind.CREATE, "m-0"),
+    (OperationKind.CONFIGURE, "m-0"),
+    (OperationKind.CREATE, "m-1"),
+    (OperationKind.DRAIN, "m-0"),
+    (OperationKind.DELETE, "m-1"),
+    (OperationKind.CONFIGURE, "m-0"),
 )
 
 
-def tell(disk: MemoryDisk, slots: list[Slot], answered: Answered) -> None:
+def tell(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -> None:
     async def run() -> None:
         kit = provider(disk, slots)
         await kit.start()
         for sequence, (kind, machine_id) in enumerate(STORY, start=1):
             if sequence == 4:
-                await write_snapshot(kit._store, kit.book)
+                await write_snapshot(kit._store, kit.state)
             answered.append((kind, machine_id, await call(kit, kind, machine_id, sequence)))
         await kit.stop(0)
 
     run_virtual(run())
 
 
-def check(disk: MemoryDisk, slots: list[Slot], answered: Answered) -> None:
+def check(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -> None:
     """Start on what is left, and hold the provider to everything it had answered."""
 
     async def run() -> None:
         kit = provider(disk, slots)
         await kit.start()
-        assert kit.book.transitional() == []
+        assert kit.state.transitional() == []
         for sequence, (_kind, machine_id, _) in enumerate(answered, start=1):
             with pytest.raises(RefusedError) as fenced:  # no mark is lost
-                await call(kit, Kind.CREATE, machine_id, sequence)
+                await call(kit, OperationKind.CREATE, machine_id, sequence)
             assert fenced.value.code is Code.FAILED_PRECONDITION
         for kind, machine_id, operation in {
             (kind, machine): (kind, machine, op) for kind, machine, op in answered
         }.values():
-            entry = kit.book.entry(machine_id)
+            entry = kit.state.entry(machine_id)
             assert entry is not None
             # The last answered operation of a kind is on record; at most the cut-off call itself came after it.
             later = [op for k, m, op in answered if (k, m) == (kind, machine_id)][-1]
-            recorded = kit.book.operation_id(entry.operation(kind))
+            recorded = kit.state.operation_id(entry.operation(kind))
             assert recorded == later or int(recorded.rsplit("-", 1)[1]) > int(later.rsplit("-", 1)[1]), (
                 operation
             )
-        bound = [machine for kind, machine, _ in answered if kind is Kind.CONFIGURE]
-        drained = [machine for kind, machine, _ in answered if kind is Kind.DRAIN]
+        bound = [machine for kind, machine, _ in answered if kind is OperationKind.CONFIGURE]
+        drained = [machine for kind, machine, _ in answered if kind is OperationKind.DRAIN]
         if len(bound) > len(drained) and len(answered) < len(STORY):
             machine = kit.machine("m-0")
             assert machine is not None
@@ -181,7 +181,7 @@ def test_after_a_restart_the_head_yields_nothing_and_an_older_cursor_everything(
     async def run() -> None:
         kit = provider(MemoryDisk(image), slots(2))
         await kit.start()
-        head = kit.book.head
+        head = kit.state.head
 
         async def listed(cursor: int) -> int:
             answer = await kit.service.list(pb.ListFilter(since_revision=b"%d" % cursor), NOBODY)
@@ -202,10 +202,10 @@ def test_a_snapshot_written_while_calls_go_on_is_whole(slots: MakeSlots) -> None
         kit = provider(MemoryDisk(image), slots(50))
         await kit.start()
         # The snapshot is under way from here on; each call lands before, in the middle of, or behind its row.
-        snapshot = asyncio.ensure_future(write_snapshot(kit._store, kit.book))
+        snapshot = asyncio.ensure_future(write_snapshot(kit._store, kit.state))
         for number in range(50):
-            await call(kit, Kind.CREATE, f"m-{number}", 1)
-            await call(kit, Kind.CONFIGURE, f"m-{number}", 2)
+            await call(kit, OperationKind.CREATE, f"m-{number}", 1)
+            await call(kit, OperationKind.CONFIGURE, f"m-{number}", 2)
         await snapshot
         await kit.stop(0)
 
@@ -214,9 +214,9 @@ def test_a_snapshot_written_while_calls_go_on_is_whole(slots: MakeSlots) -> None
     async def again() -> None:
         kit = provider(MemoryDisk(image), slots(50))
         await kit.start()
-        assert kit.book.table.counts[S.CONFIGURED] == 50
+        assert kit.state.table.counts[S.CONFIGURED] == 50
         with pytest.raises(RefusedError):
-            await call(kit, Kind.DRAIN, "m-7", 2)
+            await call(kit, OperationKind.DRAIN, "m-7", 2)
         await kit.stop(0)
 
     run_virtual(again())

@@ -1,24 +1,24 @@
 import pytest
 
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.kit.kit import NotStartedError, ProviderKit
 from bigfleet.provider.kit.limits import Limits, Timeouts, minutes
 from bigfleet.provider.kit.store import Volatile
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.providerkit.scripted import ScriptedBackend
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
     limits = Limits()
-    assert [limits.timeout(kind, "any") for kind in Kind] == [300, 300, 600, 300]
+    assert [limits.timeout(kind, "any") for kind in OperationKind] == [300, 300, 600, 300]
     assert (limits.workers, limits.refresh, limits.missing_answers) == (64, 120, 3)
     assert (limits.tombstone_retention, limits.max_message_bytes) == (86_400, 2**30)
 
 
 def test_a_type_can_have_timeouts_of_its_own() -> None:
     limits = Limits(create=minutes(1), by_instance_type={"metal": Timeouts(create=minutes(30))})
-    assert limits.timeout(Kind.CREATE, "metal") == 1800
-    assert limits.timeout(Kind.CREATE, "other") == 60
+    assert limits.timeout(OperationKind.CREATE, "metal") == 1800
+    assert limits.timeout(OperationKind.CREATE, "other") == 60
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,22 @@ import pytest
 from bigfleet import providerkit
 from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.aio.net import Code, RpcError
-from bigfleet.provider.kit.client import ProviderClient
 from bigfleet.provider.kit.frames import DamagedStoreError
+from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.providerkit import (
     Backend,
     CapacityType,
+    CreatedHost,
     Deletes,
-    Host,
+    DescribedMachine,
     Journal,
     KnowsReadiness,
     Limits,
-    Machine,
+    MachineRecord,
     MachineState,
     Op,
     ProviderKit,
     Resumes,
-    Slot,
     Watches,
 )
 from bigfleet.providerkit.testing import Network, VirtualProvider, run_virtual
@@ -35,8 +35,8 @@ from bigfleet.testing.process import virtual_process
 class Metal:
     """Four coroutines, and no more."""
 
-    async def describe(self) -> AsyncIterator[Slot]:
-        yield Slot.of(
+    async def describe(self) -> AsyncIterator[DescribedMachine]:
+        yield DescribedMachine.of(
             "r12u07",
             instance_type="gen11-96c",
             zone="hall-7",
@@ -46,13 +46,13 @@ class Metal:
             host="10.7.12.7",
         )
 
-    async def create(self, machine: Machine, op: Op) -> Host:
-        return Host(machine.id)
+    async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
+        return CreatedHost(machine.id)
 
-    async def configure(self, machine: Machine, cluster: str, blob: bytes, op: Op) -> None:
+    async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
         op.log.info("configure", cluster=cluster)
 
-    async def drain(self, machine: Machine, grace: timedelta, op: Op) -> None:
+    async def drain(self, machine: MachineRecord, grace: timedelta, op: Op) -> None:
         op.log.info("drain", grace_s=grace.total_seconds())
 
 
@@ -100,7 +100,7 @@ def test_serve_ends_with_the_error_of_a_store_that_cannot_be_trusted_any_more() 
         serving = asyncio.ensure_future(kit.serve(":9000"))
         await process.clock.sleep(1)
         process.disk.image.inject(DiskFault("fsync", DiskCause.IO))
-        client = ProviderClient(network.host("shard").dial("provider:9000"))
+        client = RawProviderClient(network.host("shard").dial("provider:9000"))
         with pytest.raises(RpcError) as refused:
             await client.configure("r12u07", "prod")
         assert refused.value.code is Code.UNAVAILABLE

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 import pytest
 
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import REMOVED_LABEL, Kind
+from bigfleet.provider.contract import REMOVED_LABEL, OperationKind
 from bigfleet.provider.kit.backend import Op
 from bigfleet.provider.kit.core.transitions import Lost, Priced
-from bigfleet.provider.kit.core.values import Machine, Slot
+from bigfleet.provider.kit.core.values import DescribedMachine, MachineRecord
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.refresh import InvalidInventoryError, Refreshed
-from bigfleet.provider.kit.testing import ScriptedBackend, WatchingBackend
+from bigfleet.providerkit.scripted import ScriptedBackend, WatchingBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.loop import run_virtual
 from tests.support.builders import shape
 
-MakeSlots = Callable[..., list[Slot]]
+MakeSlots = Callable[..., list[DescribedMachine]]
 MINUTE = 60.0
 DAY = 24 * 60 * MINUTE
 
@@ -41,8 +41,8 @@ def test_a_refresh_takes_new_slots_and_changed_prices_each_with_one_revision(slo
         backend = ScriptedBackend(slots())
         async with VirtualProvider(backend) as provider:
             before = (await provider.client.list()).revision
-            backend.slots[1] = Slot("m-1", shape(price=9.0))
-            backend.slots.append(Slot("new", shape(), "h"))
+            backend.slots[1] = DescribedMachine("m-1", shape(price=9.0))
+            backend.slots.append(DescribedMachine("new", shape(), "h"))
             assert await provider.kit.refresh() == Refreshed(added=1, changed=1)
             delta = await provider.client.list(since=before)
             assert sorted(machine.id for machine in delta.machines) == ["m-1", "new"]
@@ -65,7 +65,12 @@ def test_refreshing_can_be_turned_off(slots: MakeSlots) -> None:
 
 def test_at_start_every_fault_is_told_and_fatal(slots: MakeSlots) -> None:
     async def run() -> None:
-        bad = [*slots(), Slot("no-zone", replace(shape(), zone="")), Slot("m-0", shape()), Slot("", shape())]
+        bad = [
+            *slots(),
+            DescribedMachine("no-zone", replace(shape(), zone="")),
+            DescribedMachine("m-0", shape()),
+            DescribedMachine("", shape()),
+        ]
         with pytest.raises(InvalidInventoryError) as refused:
             async with VirtualProvider(ScriptedBackend(bad)):
                 pass
@@ -82,8 +87,8 @@ def test_at_a_refresh_a_bad_record_is_skipped_and_counted(slots: MakeSlots) -> N
     async def run() -> None:
         backend = ScriptedBackend(slots())
         async with VirtualProvider(backend) as provider:
-            backend.slots[0] = Slot("m-0", shape(price=float("nan")))
-            backend.slots.append(Slot("fine", shape()))
+            backend.slots[0] = DescribedMachine("m-0", shape(price=float("nan")))
+            backend.slots.append(DescribedMachine("fine", shape()))
             for _ in range(5):
                 assert (await provider.kit.refresh()).invalid == 1
             # It is still there, as it was: a bad record is no removal.
@@ -108,9 +113,9 @@ def test_a_machine_that_vanished_is_a_tombstone_for_a_day_and_then_absent(slots:
             delta = await provider.client.list(since=revision)
             (record,) = delta.machines
             assert (S(record.state), record.last_error.split(" ")[0]) == (S.FAILED, "removed:")
-            buried = datetime.fromisoformat(record.labels[REMOVED_LABEL])
+            tombstones = datetime.fromisoformat(record.labels[REMOVED_LABEL])
             now = datetime.fromtimestamp(provider.process.clock.wall_ns() / 1e9, UTC)
-            assert 0 <= (now - buried).total_seconds() < 5
+            assert 0 <= (now - tombstones).total_seconds() < 5
             await provider.pass_time(DAY - 5 * MINUTE)
             assert len((await provider.client.list()).machines) == 3
             revision = (await provider.client.list()).revision
@@ -126,7 +131,7 @@ def test_a_tombstone_keeps_its_time_over_a_restart(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots(2, host=True))
         async with VirtualProvider(backend) as provider:
-            await provider.kit.happened(Lost("m-1", "scrapped", gone=True))
+            await provider.kit.report_event(Lost("m-1", "scrapped", gone=True))
             del backend.slots[1]
             await provider.pass_time(DAY / 2)
             await provider.restart()
@@ -182,7 +187,7 @@ def test_a_tombstone_that_is_described_again_stays_one_and_comes_back_new_after_
     async def run() -> None:
         backend = ScriptedBackend(slots(1, host=True))
         async with VirtualProvider(backend) as provider:
-            await provider.kit.happened(Lost("m-0", "pulled out", gone=True))
+            await provider.kit.report_event(Lost("m-0", "pulled out", gone=True))
             await provider.pass_time(10 * MINUTE)
             assert provider.machine("m-0").state is S.FAILED
             await provider.pass_time(DAY)
@@ -238,12 +243,12 @@ def test_a_loss_during_an_operation_settles_it_and_its_result_is_discarded(slots
         backend = ScriptedBackend(slots(1, host=True))
         async with VirtualProvider(backend) as provider:
 
-            async def slow(_machine: Machine, _op: Op) -> None:
+            async def slow(_machine: MachineRecord, _op: Op) -> None:
                 await provider.process.clock.sleep(30)
 
-            backend.always(Kind.CONFIGURE, slow)
+            backend.always(OperationKind.CONFIGURE, slow)
             await provider.client.configure("m-0", "c")
-            await provider.kit.happened(Lost("m-0", "fire"))
+            await provider.kit.report_event(Lost("m-0", "fire"))
             await provider.pass_time(60)
             assert provider.machine("m-0").last_error == "fire"
             ended = list(provider.samples("bigfleet_provider_transition_seconds_count"))

@@ -8,21 +8,21 @@ import pytest
 from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.errors import NoSuchMachineError, OutOfPositionError
-from bigfleet.provider.kit.audit import AuditFile
+from bigfleet.provider.kit.audit import RepairAuditFile
 from bigfleet.provider.kit.backend import Op, Permanent
-from bigfleet.provider.kit.core.values import Machine, Slot
-from bigfleet.provider.kit.testing import ScriptedBackend
+from bigfleet.provider.kit.core.values import DescribedMachine, MachineRecord
+from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.disk.image import DiskFault
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
 
-MakeSlots = Callable[..., list[Slot]]
+MakeSlots = Callable[..., list[DescribedMachine]]
 
 
-async def breaks(_machine: Machine, _op: Op) -> None:
+async def breaks(_machine: MachineRecord, _op: Op) -> None:
     raise Permanent("no route to host")
 
 
@@ -34,8 +34,8 @@ def test_a_repair_is_refused_unless_the_machine_failed_and_always_audited(slots:
     async def run() -> None:
         disk = MemoryDisk()
         backend = ScriptedBackend(slots(2, host=True))
-        backend.next(Kind.CONFIGURE, breaks)
-        async with VirtualProvider(backend, audit=AuditFile(disk, "/audit.jsonl")) as provider:
+        backend.next(OperationKind.CONFIGURE, breaks)
+        async with VirtualProvider(backend, audit=RepairAuditFile(disk, "/audit.jsonl")) as provider:
             with pytest.raises(OutOfPositionError, match="the machine is Idle, only a Failed one"):
                 await provider.kit.repair("m-0", S.IDLE, "uid 7")
             with pytest.raises(NoSuchMachineError):
@@ -70,8 +70,8 @@ def test_a_repair_that_cannot_be_written_down_does_not_happen(slots: MakeSlots) 
     async def run() -> None:
         disk = MemoryDisk()
         backend = ScriptedBackend(slots(1, host=True))
-        backend.next(Kind.CONFIGURE, breaks)
-        async with VirtualProvider(backend, audit=AuditFile(disk, "/audit.jsonl")) as provider:
+        backend.next(OperationKind.CONFIGURE, breaks)
+        async with VirtualProvider(backend, audit=RepairAuditFile(disk, "/audit.jsonl")) as provider:
             await provider.client.configure("m-0", "c")
             await provider.settled("m-0")
             disk.image.inject(DiskFault("write", DiskCause.FULL))
@@ -96,7 +96,7 @@ def test_without_a_file_the_audit_goes_to_the_log(slots: MakeSlots) -> None:
 def test_no_call_leads_out_of_failed(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots(1, host=True))
-        backend.next(Kind.CONFIGURE, breaks)
+        backend.next(OperationKind.CONFIGURE, breaks)
         async with VirtualProvider(backend) as provider:
             client = provider.client
             await client.configure("m-0", "c")

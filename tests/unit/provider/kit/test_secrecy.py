@@ -6,41 +6,41 @@ from collections.abc import Callable
 import pytest
 
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.kit.backend import Op, Permanent, Transient
-from bigfleet.provider.kit.core.values import Machine, Slot
+from bigfleet.provider.kit.core.values import DescribedMachine, MachineRecord
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import Script, ScriptedBackend
-from bigfleet.provider.kit.workers import Work
+from bigfleet.provider.kit.workers import AcceptedOperation
+from bigfleet.providerkit.scripted import Script, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
 from tests.support.builders import shape
 
-MakeSlots = Callable[..., list[Slot]]
+MakeSlots = Callable[..., list[DescribedMachine]]
 MARKER = "join-token-5f1c9d2e77"
 BLOB = f"#!/bin/sh\nexport JOIN={MARKER}\n".encode()
 
 
-async def succeeds(_machine: Machine, op: Op) -> None:
+async def succeeds(_machine: MachineRecord, op: Op) -> None:
     op.log.info("configuring", attempt=op.attempt)
 
 
-async def quotes_it(_machine: Machine, _op: Op) -> None:
+async def quotes_it(_machine: MachineRecord, _op: Op) -> None:
     raise Permanent(f"command failed: {BLOB.decode()}")
 
 
-async def quotes_one_line(_machine: Machine, _op: Op) -> None:
+async def quotes_one_line(_machine: MachineRecord, _op: Op) -> None:
     raise RuntimeError(f"sh: export JOIN={MARKER}: not found")
 
 
-async def quotes_it_and_may_try_again(_machine: Machine, op: Op) -> None:
+async def quotes_it_and_may_try_again(_machine: MachineRecord, op: Op) -> None:
     if op.attempt == 1:
         raise Transient(f"ssh: {BLOB!r}")
 
 
-async def hangs(_machine: Machine, _op: Op) -> None:
+async def hangs(_machine: MachineRecord, _op: Op) -> None:
     await asyncio.get_running_loop().create_future()
 
 
@@ -54,7 +54,7 @@ def test_the_blob_is_in_no_answer_log_metric_or_file(slots: MakeSlots, script: S
         process = virtual_process("provider")
         store = Journal("/state", disk=process.disk, clock=process.clock, rng=process.rng)
         backend = ScriptedBackend(slots(2, host=True))
-        backend.always(Kind.CONFIGURE, script)
+        backend.always(OperationKind.CONFIGURE, script)
         limits = Limits(configure=30, refresh=0)
         async with VirtualProvider(backend, store=store, process=process, limits=limits) as provider:
             ack = await provider.client.configure("m-0", "c", blob=BLOB, metadata={"k": "v"})
@@ -84,5 +84,7 @@ def file_bytes(provider: VirtualProvider) -> bytes:
 
 
 def test_work_does_not_show_its_blob_when_printed() -> None:
-    work = Work(Machine("m", S.CONFIGURING, shape(), "h", "c"), Kind.CONFIGURE, 1, "op", blob=BLOB)
+    work = AcceptedOperation(
+        MachineRecord("m", S.CONFIGURING, shape(), "h", "c"), OperationKind.CONFIGURE, 1, "op", blob=BLOB
+    )
     assert MARKER not in repr(work)

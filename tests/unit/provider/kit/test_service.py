@@ -10,18 +10,18 @@ from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.kit.backend import Op
-from bigfleet.provider.kit.core.fence import Token
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.limits import Limits
-from bigfleet.provider.kit.testing import MemoryStore, ScriptedBackend
+from bigfleet.providerkit.scripted import MemoryStore, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.support.builders import shape
 
-MakeSlots = Callable[..., list[Slot]]
+MakeSlots = Callable[..., list[DescribedMachine]]
 
 
 async def code_of(call: Awaitable[object]) -> Code:
@@ -66,11 +66,11 @@ def test_a_call_is_acknowledged_at_once_while_the_backend_takes_its_time(slots: 
         async with VirtualProvider(backend, limits=Limits(workers=1000)) as provider:
             clock = provider.process.clock
 
-            async def slow(machine: Machine, op: Op) -> Host:
+            async def slow(machine: MachineRecord, op: Op) -> CreatedHost:
                 await clock.sleep(10)
-                return Host("h")
+                return CreatedHost("h")
 
-            backend.always(Kind.CREATE, slow)
+            backend.always(OperationKind.CREATE, slow)
             started = clock.monotonic_ns()
             acks = await asyncio.gather(*(provider.client.create(f"m-{n}") for n in range(200)))
             # Not a nanosecond of virtual time: nothing that the backend does is waited for.
@@ -90,7 +90,7 @@ def test_an_accepted_call_is_answered_only_after_its_entry_is_durable(slots: Mak
         backend = ScriptedBackend(slots())
         async with VirtualProvider(backend, store=store) as provider:
             store.hold()
-            call = asyncio.ensure_future(provider.client.create("m-0", Token("s", 1, 1)))
+            call = asyncio.ensure_future(provider.client.create("m-0", FencingToken("s", 1, 1)))
             await provider.pass_time(5)
             assert (call.done(), store.waiting) == (False, 1)
             # Until then nobody sees it, and nothing is done for it.
@@ -100,7 +100,7 @@ def test_an_accepted_call_is_answered_only_after_its_entry_is_durable(slots: Mak
             assert (len(listed.machines), listed.revision) == (0, b"3")
             store.release()
             assert state_of((await call).machine) is S.CREATING
-            assert [made.kind for made in backend.calls] == [Kind.CREATE]
+            assert [made.kind for made in backend.calls] == [OperationKind.CREATE]
 
     run_virtual(wait())
 
@@ -131,7 +131,7 @@ def test_a_store_that_cannot_be_written_accepts_nothing(slots: MakeSlots) -> Non
         backend = ScriptedBackend(slots())
         async with VirtualProvider(backend, store=store) as provider:
             store.problem = DiskError("write", "/state", DiskCause.FULL)
-            token = Token("s", 1, 1)
+            token = FencingToken("s", 1, 1)
             assert await code_of(provider.client.create("m-0", token)) is Code.UNAVAILABLE
             assert state_of(await provider.client.get("m-0")) is S.SPECULATIVE
             assert backend.calls == []
@@ -192,8 +192,8 @@ def test_reads_never_fence_and_name_what_is_wrong(slots: MakeSlots) -> None:
     async def read() -> None:
         async with VirtualProvider(ScriptedBackend(slots())) as provider:
             client = provider.client
-            await client.create("m-0", Token("s", 9, 9))
-            assert await code_of(client.create("m-0", Token("s", 1, 1))) is Code.FAILED_PRECONDITION
+            await client.create("m-0", FencingToken("s", 9, 9))
+            assert await code_of(client.create("m-0", FencingToken("s", 1, 1))) is Code.FAILED_PRECONDITION
             assert (await client.get("m-0")).id == "m-0"
             assert len((await client.list()).machines) == 3
             assert await code_of(client.get("ghost")) is Code.NOT_FOUND
@@ -218,9 +218,9 @@ def test_a_ghost_is_not_found_fenced_all_the_same_and_never_made(
         async with VirtualProvider(ScriptedBackend(slots())) as provider:
             method = getattr(provider.client, call)
             arguments = ("ghost", "c") if call == "configure" else ("ghost",)
-            assert await code_of(method(*arguments, Token("s", 5, 5))) is code
-            assert await code_of(method(*arguments, Token("s", 1, 1))) is Code.FAILED_PRECONDITION
-            assert await code_of(method(*arguments, Token("s", 9, 9))) is code
+            assert await code_of(method(*arguments, FencingToken("s", 5, 5))) is code
+            assert await code_of(method(*arguments, FencingToken("s", 1, 1))) is Code.FAILED_PRECONDITION
+            assert await code_of(method(*arguments, FencingToken("s", 9, 9))) is code
             assert await code_of(provider.client.get("ghost")) is Code.NOT_FOUND
 
     run_virtual(ask())
@@ -252,7 +252,7 @@ def test_fencing_can_be_required(slots: MakeSlots) -> None:
     async def ask() -> None:
         async with VirtualProvider(ScriptedBackend(slots()), require_fencing=True) as provider:
             assert await code_of(provider.client.create("m-0")) is Code.INVALID_ARGUMENT
-            await provider.client.create("m-0", Token("s", 0, 1))
+            await provider.client.create("m-0", FencingToken("s", 0, 1))
 
     run_virtual(ask())
 
@@ -264,7 +264,9 @@ def test_only_the_shard_of_the_token_may_call_where_that_is_required(slots: Make
             seen: list[object] = []
             for shard_id in ("shard-0", "shard-1", ""):
                 try:
-                    await provider.client.create("m-0", Token(shard_id, 1, 1) if shard_id else Token())
+                    await provider.client.create(
+                        "m-0", FencingToken(shard_id, 1, 1) if shard_id else FencingToken()
+                    )
                     seen.append("accepted")
                 except RpcError as refused:
                     seen.append(refused.code)
@@ -278,7 +280,7 @@ def test_only_the_shard_of_the_token_may_call_where_that_is_required(slots: Make
 
 def test_a_listing_is_a_set_by_states_capped_and_by_cursor(slots: MakeSlots) -> None:
     async def listing() -> None:
-        mixed = [*slots(4), Slot("idle", shape(), "h")]
+        mixed = [*slots(4), DescribedMachine("idle", shape(), "h")]
         async with VirtualProvider(ScriptedBackend(mixed)) as provider:
             client = provider.client
             full = await client.list()
@@ -363,8 +365,11 @@ def test_sixteen_callers_at_once_start_one_operation(slots: MakeSlots) -> None:
 def test_metrics_tell_calls_fences_and_machines(slots: MakeSlots) -> None:
     async def count() -> None:
         async with VirtualProvider(ScriptedBackend(slots())) as provider:
-            await provider.client.create("m-0", Token("s", 2, 2))
-            assert await code_of(provider.client.create("m-0", Token("s", 1, 1))) is Code.FAILED_PRECONDITION
+            await provider.client.create("m-0", FencingToken("s", 2, 2))
+            assert (
+                await code_of(provider.client.create("m-0", FencingToken("s", 1, 1)))
+                is Code.FAILED_PRECONDITION
+            )
             await provider.client.create("m-1")
             await provider.settled("m-0", "m-1")
             calls = {

@@ -10,41 +10,41 @@ import pytest
 from bigfleet.aio.backoff import BackoffPolicy
 from bigfleet.aio.clock import NANOSECONDS
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import EDGES, INTERRUPTED, Kind
-from bigfleet.provider.kit.backend import NotOffered, Op, Outcome, Permanent, StockOut, Transient
-from bigfleet.provider.kit.core.values import Host, Machine, Slot
+from bigfleet.provider.contract import EDGES, INTERRUPTED, OperationKind
+from bigfleet.provider.kit.backend import NotOffered, Op, Permanent, ResumeOutcome, StockOut, Transient
+from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.limits import Limits, Timeouts
-from bigfleet.provider.kit.testing import ReadyBackend, ScriptedBackend
+from bigfleet.providerkit.scripted import ReadyBackend, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.loop import run_virtual
 from tests.support.builders import shape
 
-MakeSlots = Callable[..., list[Slot]]
+MakeSlots = Callable[..., list[DescribedMachine]]
 STEADY = BackoffPolicy(first_s=1.0, ceiling_s=30.0, jitter=0.0)
 LIMITS = Limits(create=60, configure=60, drain=60, delete=60, retry=STEADY, refresh=0)
 
 
-async def walk_to(provider: VirtualProvider, kind: Kind) -> None:
+async def walk_to(provider: VirtualProvider, kind: OperationKind) -> None:
     """Bring m-0 to where a kind begins, then call it."""
     client = provider.client
-    if kind is not Kind.CREATE:
+    if kind is not OperationKind.CREATE:
         await client.create("m-0")
         await provider.settled("m-0")
-    if kind is Kind.DRAIN:
+    if kind is OperationKind.DRAIN:
         await client.configure("m-0", "c", metadata={"k": "v"})
         await provider.settled("m-0")
     match kind:
-        case Kind.CREATE:
+        case OperationKind.CREATE:
             await client.create("m-0")
-        case Kind.CONFIGURE:
+        case OperationKind.CONFIGURE:
             await client.configure("m-0", "c", blob=b"secret blob", metadata={"k": "v"})
-        case Kind.DRAIN:
+        case OperationKind.DRAIN:
             await client.drain("m-0", grace_s=5)
-        case Kind.DELETE:
+        case OperationKind.DELETE:
             await client.delete("m-0")
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(OperationKind))
 @pytest.mark.parametrize(
     ("problem", "told"),
     [
@@ -58,12 +58,12 @@ async def walk_to(provider: VirtualProvider, kind: Kind) -> None:
     ids=lambda part: type(part).__name__ if isinstance(part, BaseException) else "",
 )
 def test_a_backend_that_raises_fails_the_machine_with_one_line(
-    slots: MakeSlots, kind: Kind, problem: BaseException, told: str
+    slots: MakeSlots, kind: OperationKind, problem: BaseException, told: str
 ) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
 
-        async def raises(_machine: Machine, _op: Op) -> Host:
+        async def raises(_machine: MachineRecord, _op: Op) -> CreatedHost:
             raise problem
 
         backend.next(kind, raises)
@@ -72,20 +72,20 @@ def test_a_backend_that_raises_fails_the_machine_with_one_line(
             (machine,) = await provider.settled("m-0")
             assert machine.state is S.FAILED
             assert machine.last_error == told.format(kind=kind)
-            assert machine.cluster == ("c" if kind in (Kind.CONFIGURE, Kind.DRAIN) else "")
+            assert machine.cluster == ("c" if kind in (OperationKind.CONFIGURE, OperationKind.DRAIN) else "")
             await provider.pass_time(1)
             assert provider.kit.tasks == 0
 
     run_virtual(run())
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_backend_that_hangs_is_cancelled_at_the_timeout(slots: MakeSlots, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_a_backend_that_hangs_is_cancelled_at_the_timeout(slots: MakeSlots, kind: OperationKind) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
         cancelled: list[str] = []
 
-        async def hang(machine: Machine, _op: Op) -> None:
+        async def hang(machine: MachineRecord, _op: Op) -> None:
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
@@ -94,7 +94,7 @@ def test_a_backend_that_hangs_is_cancelled_at_the_timeout(slots: MakeSlots, kind
         backend.next(kind, hang)
         async with VirtualProvider(backend, limits=LIMITS) as provider:
             await walk_to(provider, kind)
-            timeout_s = 65 if kind is Kind.DRAIN else 60  # a drain has its grace on top
+            timeout_s = 65 if kind is OperationKind.DRAIN else 60  # a drain has its grace on top
             await provider.pass_time(timeout_s - 0.5)
             assert provider.machine("m-0").state is EDGES[kind].during
             await provider.pass_time(1)
@@ -111,39 +111,39 @@ def test_a_result_after_the_timeout_is_thrown_away(slots: MakeSlots) -> None:
         backend = ScriptedBackend(slots())
         async with VirtualProvider(backend, limits=LIMITS) as provider:
 
-            async def slow_and_stubborn(_machine: Machine, _op: Op) -> Host:
+            async def slow_and_stubborn(_machine: MachineRecord, _op: Op) -> CreatedHost:
                 for _ in range(2):  # the second time undisturbed
                     try:
                         await provider.process.clock.sleep(61)
                     except asyncio.CancelledError:
                         continue
-                return Host("too late")
+                return CreatedHost("too late")
 
-            backend.next(Kind.CREATE, slow_and_stubborn)
-            await walk_to(provider, Kind.CREATE)
+            backend.next(OperationKind.CREATE, slow_and_stubborn)
+            await walk_to(provider, OperationKind.CREATE)
             await provider.pass_time(61)
             assert provider.machine("m-0").state is S.FAILED
-            revision = provider.kit.book.head
+            revision = provider.kit.state.head
             await provider.pass_time(300)
             machine = provider.machine("m-0")
-            assert (machine.state, machine.host, provider.kit.book.head) == (S.FAILED, "", revision)
+            assert (machine.state, machine.host, provider.kit.state.head) == (S.FAILED, "", revision)
             assert provider.kit.tasks == 0
             assert '"late_result_discarded"' in provider.log_text
 
     run_virtual(run())
 
 
-@pytest.mark.parametrize("given", [None, Host(""), Host("h", resources={"cpu": "lots"})])
-def test_a_create_without_a_usable_host_fails(slots: MakeSlots, given: Host | None) -> None:
+@pytest.mark.parametrize("given", [None, CreatedHost(""), CreatedHost("h", resources={"cpu": "lots"})])
+def test_a_create_without_a_usable_host_fails(slots: MakeSlots, given: CreatedHost | None) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
 
-        async def create(_machine: Machine, _op: Op) -> Host | None:
+        async def create(_machine: MachineRecord, _op: Op) -> CreatedHost | None:
             return given
 
-        backend.next(Kind.CREATE, create)
+        backend.next(OperationKind.CREATE, create)
         async with VirtualProvider(backend, limits=LIMITS) as provider:
-            await walk_to(provider, Kind.CREATE)
+            await walk_to(provider, OperationKind.CREATE)
             (machine,) = await provider.settled("m-0")
             assert (machine.state, machine.host) == (S.FAILED, "")
             assert machine.last_error.startswith("create failed: ")
@@ -158,15 +158,15 @@ def test_a_transient_failure_is_repeated_with_growing_waits_under_one_operation_
             clock = provider.process.clock
             tried: list[float] = []
 
-            async def flaky(_machine: Machine, op: Op) -> Host:
+            async def flaky(_machine: MachineRecord, op: Op) -> CreatedHost:
                 tried.append(clock.monotonic_ns() / NANOSECONDS)
                 assert op.deadline > datetime.fromtimestamp(clock.wall_ns() / NANOSECONDS, UTC)
                 if op.attempt < 4:
                     raise Transient("busy")
-                return Host("h")
+                return CreatedHost("h")
 
-            backend.always(Kind.CREATE, flaky)
-            await walk_to(provider, Kind.CREATE)
+            backend.always(OperationKind.CREATE, flaky)
+            await walk_to(provider, OperationKind.CREATE)
             await provider.settled("m-0")
             assert tried == [0, 1, 3, 7]
             assert [call.attempt for call in backend.calls] == [1, 2, 3, 4]
@@ -180,12 +180,12 @@ def test_transient_failures_end_at_the_timeout_with_the_reason(slots: MakeSlots)
     async def run() -> None:
         backend = ScriptedBackend(slots())
 
-        async def busy(_machine: Machine, _op: Op) -> Host:
+        async def busy(_machine: MachineRecord, _op: Op) -> CreatedHost:
             raise Transient("rate limited")
 
-        backend.always(Kind.CREATE, busy)
+        backend.always(OperationKind.CREATE, busy)
         async with VirtualProvider(backend, limits=LIMITS) as provider:
-            await walk_to(provider, Kind.CREATE)
+            await walk_to(provider, OperationKind.CREATE)
             (machine,) = await provider.settled("m-0")
             assert machine.last_error == "create failed: rate limited (gave up after 6 attempts)"
             assert provider.process.clock.monotonic_ns() < 60 * NANOSECONDS
@@ -200,15 +200,15 @@ def test_author_code_runs_in_a_bounded_pool_and_the_timeout_begins_with_the_turn
         async with VirtualProvider(backend, limits=limits) as provider:
             running, most = 0, 0
 
-            async def slow(machine: Machine, _op: Op) -> Host:
+            async def slow(machine: MachineRecord, _op: Op) -> CreatedHost:
                 nonlocal running, most
                 running += 1
                 most = max(most, running)
                 await provider.process.clock.sleep(50)
                 running -= 1
-                return Host(f"h-{machine.id}")
+                return CreatedHost(f"h-{machine.id}")
 
-            backend.always(Kind.CREATE, slow)
+            backend.always(OperationKind.CREATE, slow)
             ids = [f"m-{number}" for number in range(10)]
             for machine_id in ids:
                 await provider.client.create(machine_id)
@@ -222,15 +222,15 @@ def test_author_code_runs_in_a_bounded_pool_and_the_timeout_begins_with_the_turn
 
 def test_a_timeout_can_be_set_per_instance_type() -> None:
     async def run() -> None:
-        backend = ScriptedBackend([Slot("m-0", shape("slow-metal"))])
+        backend = ScriptedBackend([DescribedMachine("m-0", shape("slow-metal"))])
         limits = Limits(create=60, by_instance_type={"slow-metal": Timeouts(create=600)}, refresh=0)
         async with VirtualProvider(backend, limits=limits) as provider:
 
-            async def slow(_machine: Machine, _op: Op) -> Host:
+            async def slow(_machine: MachineRecord, _op: Op) -> CreatedHost:
                 await provider.process.clock.sleep(500)
-                return Host("h")
+                return CreatedHost("h")
 
-            backend.always(Kind.CREATE, slow)
+            backend.always(OperationKind.CREATE, slow)
             await provider.client.create("m-0")
             assert (await provider.settled("m-0"))[0].state is S.IDLE
 
@@ -241,7 +241,7 @@ def test_configured_waits_until_the_node_is_ready(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ReadyBackend(slots())
         async with VirtualProvider(backend, limits=LIMITS) as provider:
-            await walk_to(provider, Kind.CONFIGURE)
+            await walk_to(provider, OperationKind.CONFIGURE)
             await provider.pass_time(22)
             assert provider.machine("m-0").state is S.CONFIGURING
             assert len(backend.asked) == 5  # every five seconds
@@ -256,7 +256,7 @@ def test_configured_waits_until_the_node_is_ready(slots: MakeSlots) -> None:
 def test_a_node_that_never_gets_ready_fails_the_machine_at_the_configure_timeout(slots: MakeSlots) -> None:
     async def run() -> None:
         async with VirtualProvider(ReadyBackend(slots()), limits=LIMITS) as provider:
-            await walk_to(provider, Kind.CONFIGURE)
+            await walk_to(provider, OperationKind.CONFIGURE)
             await provider.pass_time(59)
             assert provider.machine("m-0").state is S.CONFIGURING
             await provider.pass_time(2)
@@ -270,7 +270,7 @@ def test_a_node_that_never_gets_ready_fails_the_machine_at_the_configure_timeout
 def test_a_backend_without_readiness_is_warned_about_once(slots: MakeSlots) -> None:
     async def run() -> None:
         async with VirtualProvider(ScriptedBackend(slots()), limits=LIMITS) as provider:
-            await walk_to(provider, Kind.CONFIGURE)
+            await walk_to(provider, OperationKind.CONFIGURE)
             await provider.settled("m-0")
             lines = [json.loads(line) for line in provider.log_text.splitlines()]
             assert [line["level"] for line in lines if line["event"] == "readiness_not_checked"] == [
@@ -280,12 +280,12 @@ def test_a_backend_without_readiness_is_warned_about_once(slots: MakeSlots) -> N
     run_virtual(run())
 
 
-async def hang(_machine: Machine, _op: Op) -> None:
+async def hang(_machine: MachineRecord, _op: Op) -> None:
     await asyncio.get_running_loop().create_future()
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_what_was_under_way_at_a_restart_is_failed(slots: MakeSlots, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_what_was_under_way_at_a_restart_is_failed(slots: MakeSlots, kind: OperationKind) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
         backend.next(kind, hang)
@@ -293,7 +293,7 @@ def test_what_was_under_way_at_a_restart_is_failed(slots: MakeSlots, kind: Kind)
             await walk_to(provider, kind)
             before = provider.machine("m-0")
             assert before.state is EDGES[kind].during
-            head = provider.kit.book.revision()
+            head = provider.kit.state.revision()
             await provider.restart()
             machine = provider.machine("m-0")
             assert (machine.state, machine.last_error) == (S.FAILED, INTERRUPTED)
@@ -308,17 +308,19 @@ def test_what_was_under_way_at_a_restart_is_failed(slots: MakeSlots, kind: Kind)
 class Resuming(ScriptedBackend):
     """Knows its operations by id, and ends them when asked after a restart."""
 
-    def __init__(self, slots: list[Slot]) -> None:
+    def __init__(self, slots: list[DescribedMachine]) -> None:
         super().__init__(slots)
-        self.resumed: list[tuple[str, Kind, str]] = []
+        self.resumed: list[tuple[str, OperationKind, str]] = []
 
-    async def resume(self, machine: Machine, op: Op) -> Outcome:
+    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:
         self.resumed.append((machine.id, op.kind, op.id))
-        return Outcome(Host("found again") if op.kind is Kind.CREATE else None)
+        return ResumeOutcome(CreatedHost("found again") if op.kind is OperationKind.CREATE else None)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_backend_that_resumes_goes_on_with_the_same_operation(slots: MakeSlots, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_a_backend_that_resumes_goes_on_with_the_same_operation(
+    slots: MakeSlots, kind: OperationKind
+) -> None:
     async def run() -> None:
         backend = Resuming(slots())
         backend.next(kind, hang)
@@ -329,7 +331,7 @@ def test_a_backend_that_resumes_goes_on_with_the_same_operation(slots: MakeSlots
             (machine,) = await provider.settled("m-0")
             assert machine.state is EDGES[kind].target
             assert backend.resumed == [("m-0", kind, operation)]
-            if kind is Kind.CREATE:
+            if kind is OperationKind.CREATE:
                 assert machine.host == "found again"
 
     run_virtual(run())
@@ -351,7 +353,7 @@ def test_operation_ids_survive_a_restart_and_are_not_used_again(slots: MakeSlots
 def test_a_stop_cancels_the_work_and_leaves_nothing_behind(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
-        backend.next(Kind.CREATE, hang)
+        backend.next(OperationKind.CREATE, hang)
         provider = VirtualProvider(backend, limits=LIMITS)
         async with provider:
             await provider.client.create("m-0")

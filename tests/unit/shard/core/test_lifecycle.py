@@ -10,7 +10,7 @@ from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, HostRef, Machine, MachineState, NeedRef
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
-from bigfleet.provider.contract import Kind
+from bigfleet.provider.contract import OperationKind
 from bigfleet.shard.core.lifecycle import (
     TRANSITIONS,
     BlobArrived,
@@ -65,7 +65,7 @@ def test_provision_stamps_the_need_before_it_calls() -> None:
     creating = written(step)[0]
     assert (creating.state, creating.host) == (S.CREATING, NO_HOST)
     assert creating.assigned == Assignment(fingerprint=STAMP.fingerprint, group="gang", cluster="prod")
-    assert step[-1] == CallProvider(Kind.CREATE, creating)
+    assert step[-1] == CallProvider(OperationKind.CREATE, creating)
 
 
 def test_a_machine_created_inside_the_call_goes_on_to_its_blob() -> None:
@@ -114,7 +114,9 @@ def test_without_a_blob_the_machine_is_idle_and_nobodys_again(
 
 def with_blob() -> tuple[Execution, Machine]:
     execution, configuring = started(ActionKind.BOOTSTRAP, S.IDLE)
-    assert execution.handle(configuring, BlobArrived()) == (CallProvider(Kind.CONFIGURE, configuring),)
+    assert execution.handle(configuring, BlobArrived()) == (
+        CallProvider(OperationKind.CONFIGURE, configuring),
+    )
     return execution, configuring
 
 
@@ -150,7 +152,7 @@ def test_a_drain_tells_the_operator_first_and_remembers_whom_it_is_for(kind: Act
     assert draining.state is S.DRAINING
     preempted = NeedRef("prod", NEED.profile.fingerprint, "gang") if kind is ActionKind.PREEMPT else None
     assert draining.draining_for == preempted
-    assert step[-1] == CallProvider(Kind.DRAIN, draining)
+    assert step[-1] == CallProvider(OperationKind.DRAIN, draining)
 
 
 def test_a_drain_that_is_over_frees_the_machine_and_one_under_way_is_left_to_reconcile() -> None:
@@ -174,22 +176,22 @@ def test_a_delete_that_is_over_leaves_a_slot_without_a_host() -> None:
     )
 
 
-STARTS: dict[Kind, Callable[[], tuple[Execution, Machine]]] = {
-    Kind.CREATE: lambda: started(ActionKind.PROVISION, S.SPECULATIVE),
-    Kind.CONFIGURE: with_blob,
-    Kind.DRAIN: lambda: started(ActionKind.RECLAIM, S.CONFIGURED, assigned=STAMP),
-    Kind.DELETE: lambda: started(ActionKind.DELETE, S.IDLE),
+STARTS: dict[OperationKind, Callable[[], tuple[Execution, Machine]]] = {
+    OperationKind.CREATE: lambda: started(ActionKind.PROVISION, S.SPECULATIVE),
+    OperationKind.CONFIGURE: with_blob,
+    OperationKind.DRAIN: lambda: started(ActionKind.RECLAIM, S.CONFIGURED, assigned=STAMP),
+    OperationKind.DELETE: lambda: started(ActionKind.DELETE, S.IDLE),
 }
 BEFORE = {
-    Kind.CREATE: machine("m-1", S.SPECULATIVE),
-    Kind.CONFIGURE: machine("m-1", S.IDLE),
-    Kind.DRAIN: machine("m-1", S.CONFIGURED, assigned=STAMP),
-    Kind.DELETE: machine("m-1", S.IDLE),
+    OperationKind.CREATE: machine("m-1", S.SPECULATIVE),
+    OperationKind.CONFIGURE: machine("m-1", S.IDLE),
+    OperationKind.DRAIN: machine("m-1", S.CONFIGURED, assigned=STAMP),
+    OperationKind.DELETE: machine("m-1", S.IDLE),
 }
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_refusal_fails_the_machine_with_the_providers_words(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_a_refusal_fails_the_machine_with_the_providers_words(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     step = execution.handle(record, CallRefused("no quota"))
     assert ended(step) is ActionOutcome.PROVIDER_ERROR
@@ -198,39 +200,41 @@ def test_a_refusal_fails_the_machine_with_the_providers_words(kind: Kind) -> Non
     assert failed.assigned == UNASSIGNED
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_fenced_call_is_told_apart(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_a_fenced_call_is_told_apart(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     assert ended(execution.handle(record, CallRefused("stale token", fenced=True))) is ActionOutcome.FENCED
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_no_answer_leaves_the_transitional_state_s3(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_no_answer_leaves_the_transitional_state_s3(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     assert execution.handle(record, CallUnanswered()) == (EndExecution(ActionOutcome.CTX_CANCELED),)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_call_never_sent_is_undone_s19(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_a_call_never_sent_is_undone_s19(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     step = execution.handle(record, CallNeverSent())
     assert step[0] == WriteMachine(BEFORE[kind], undo=True)
     assert ended(step) is ActionOutcome.PROVIDER_ERROR
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_an_answer_that_cannot_be_true_fails_a_create_and_leaves_all_else_to_reconcile(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(OperationKind))
+def test_an_answer_that_cannot_be_true_fails_a_create_and_leaves_all_else_to_reconcile(
+    kind: OperationKind,
+) -> None:
     execution, record = STARTS[kind]()
     step = execution.handle(record, CallAckUnreadable("price_per_hour: found nan"))
     assert ended(step) is ActionOutcome.PROVIDER_ERROR
-    if kind is Kind.CREATE:
+    if kind is OperationKind.CREATE:
         assert written(step)[0].last_error == "create: ack rejected: price_per_hour: found nan"
     else:
         assert not written(step)
 
 
-@pytest.mark.parametrize("kind", [Kind.CREATE, Kind.CONFIGURE, Kind.DELETE])
-def test_an_answer_that_says_failed_is_believed(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [OperationKind.CREATE, OperationKind.CONFIGURE, OperationKind.DELETE])
+def test_an_answer_that_says_failed_is_believed(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     step = execution.handle(record, CallAcked(machine("m-1", S.FAILED, last_error="disk broke")))
     assert written(step)[0].last_error == "disk broke"
@@ -275,5 +279,5 @@ def test_every_call_has_an_answer_to_every_event() -> None:
         CallNeverSent,
         CallUnanswered,
     }
-    for kind in Kind:
+    for kind in OperationKind:
         assert {event for waits, event in TRANSITIONS if waits == kind} == calls

@@ -8,31 +8,33 @@ import pytest
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, MachineState, Shape
 from bigfleet.provider.contract import FORBIDDEN_LABELS, REMOVED_LABEL
-from bigfleet.provider.kit.core.validation import Validator, host_error
-from bigfleet.provider.kit.core.values import Slot
+from bigfleet.provider.kit.core.validation import RecordValidator, host_error
+from bigfleet.provider.kit.core.values import DescribedMachine
 from tests.support.builders import shape
 
 GOOD = shape()
 
 
-def reasons(slot: Slot) -> list[str]:
-    return [fault.reason for fault in Validator().faults(slot)]
+def reasons(slot: DescribedMachine) -> list[str]:
+    return [fault.reason for fault in RecordValidator().faults(slot)]
 
 
 @pytest.mark.parametrize(
     "slot",
     [
-        Slot("m", GOOD),
-        Slot("pool/a/0001", GOOD, host="h"),
-        Slot("m", GOOD, host="h", state=MachineState.CONFIGURED, cluster="c", shard_metadata={"k": "v"}),
-        Slot("m", GOOD, state=MachineState.FAILED, last_error="broke"),
-        Slot("m", shape(capacity_type=CapacityType.SPOT, probability=0.05)),
-        Slot("m", shape(price=0.0, capacity_type=CapacityType.BARE_METAL), host="h"),
-        Slot("m", shape(resources={}, labels={"zone-of-comfort": "x"})),
-        Slot("m", shape(allocatable={"cpu": "0"})),
+        DescribedMachine("m", GOOD),
+        DescribedMachine("pool/a/0001", GOOD, host="h"),
+        DescribedMachine(
+            "m", GOOD, host="h", state=MachineState.CONFIGURED, cluster="c", shard_metadata={"k": "v"}
+        ),
+        DescribedMachine("m", GOOD, state=MachineState.FAILED, last_error="broke"),
+        DescribedMachine("m", shape(capacity_type=CapacityType.SPOT, probability=0.05)),
+        DescribedMachine("m", shape(price=0.0, capacity_type=CapacityType.BARE_METAL), host="h"),
+        DescribedMachine("m", shape(resources={}, labels={"zone-of-comfort": "x"})),
+        DescribedMachine("m", shape(allocatable={"cpu": "0"})),
     ],
 )
-def test_a_good_slot_has_no_fault(slot: Slot) -> None:
+def test_a_good_slot_has_no_fault(slot: DescribedMachine) -> None:
     assert reasons(slot) == []
 
 
@@ -56,30 +58,30 @@ def test_a_good_slot_has_no_fault(slot: Slot) -> None:
     ],
 )
 def test_a_bad_shape_is_told_by_its_field(broken: Shape, reason: str) -> None:
-    assert reasons(Slot("m", broken)) == [reason]
+    assert reasons(DescribedMachine("m", broken)) == [reason]
 
 
 @pytest.mark.parametrize(
     ("slot", "reason"),
     [
-        (Slot("", GOOD), "id"),
-        (Slot("m" * 1025, GOOD), "id"),
-        (Slot("m", GOOD, host="h" * 5000), "host"),
-        (Slot("m", GOOD, cluster="c"), "cluster"),
-        (Slot("m", GOOD, host="h", state=MachineState.SPECULATIVE), "host"),
-        (Slot("m", GOOD, state=MachineState.IDLE), "host"),
-        (Slot("m", GOOD, host="h", state=MachineState.CONFIGURED), "cluster"),
-        (Slot("m", GOOD, host="h", state=MachineState.IDLE, cluster="c"), "cluster"),
-        (Slot("m", GOOD, state=MachineState.CREATING), "state"),
-        (Slot("m", GOOD, state=MachineState.FAILED), "last_error"),
+        (DescribedMachine("", GOOD), "id"),
+        (DescribedMachine("m" * 1025, GOOD), "id"),
+        (DescribedMachine("m", GOOD, host="h" * 5000), "host"),
+        (DescribedMachine("m", GOOD, cluster="c"), "cluster"),
+        (DescribedMachine("m", GOOD, host="h", state=MachineState.SPECULATIVE), "host"),
+        (DescribedMachine("m", GOOD, state=MachineState.IDLE), "host"),
+        (DescribedMachine("m", GOOD, host="h", state=MachineState.CONFIGURED), "cluster"),
+        (DescribedMachine("m", GOOD, host="h", state=MachineState.IDLE, cluster="c"), "cluster"),
+        (DescribedMachine("m", GOOD, state=MachineState.CREATING), "state"),
+        (DescribedMachine("m", GOOD, state=MachineState.FAILED), "last_error"),
     ],
 )
-def test_a_bad_slot_is_told_by_its_field(slot: Slot, reason: str) -> None:
+def test_a_bad_slot_is_told_by_its_field(slot: DescribedMachine, reason: str) -> None:
     assert reason in reasons(slot)
 
 
 def test_all_faults_of_a_slot_are_told_with_its_id() -> None:
-    faults = Validator().faults(Slot("m", replace(GOOD, zone="", price_per_hour=-1.0)))
+    faults = RecordValidator().faults(DescribedMachine("m", replace(GOOD, zone="", price_per_hour=-1.0)))
     assert [str(fault).split(":")[0] for fault in faults] == ["m", "m"]
     assert [fault.reason for fault in faults] == ["zone", "price_per_hour"]
 

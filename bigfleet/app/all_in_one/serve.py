@@ -1,0 +1,240 @@
+"""A whole fleet in one process: coordinator, shard, fake provider, simulated clusters, dashboard.
+
+Why: the first five minutes with BigFleet need one command and nothing installed; all parts are those that run in
+production, joined over real sockets on loopback.
+Must never: listen beyond loopback unless told, or leave a directory behind that nobody asked for.
+Rules: packaging 1.6, shard 22.3, decision S9.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+import webbrowser
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.disk import DiskError
+from bigfleet.aio.proc import SystemProc
+from bigfleet.aio.seams import Seams, system_seams
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.all_in_one.command import AllInOneSettings
+from bigfleet.app.all_in_one.story import Storyteller
+from bigfleet.app.coordinator.command import CoordinatorSettings
+from bigfleet.app.coordinator.serve import members_of, run_replica
+from bigfleet.app.parts import Part, logs_of, until_stop
+from bigfleet.app.shard.command import ShardSettings
+from bigfleet.app.shard.serve import run_shard
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
+from bigfleet.clustersim.fleet import SimulatedFleet, first_fleet, read_simulated_fleet
+from bigfleet.clustersim.session import SimulatedCluster
+from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.service import Dashboard, DashboardOptions
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.obs.exposition import metrics_text
+from bigfleet.obs.metric import Component
+from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.fake.inventory import slots_of
+from bigfleet.provider.fake.latency import parse_latency
+from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.provider.fake.provider import FakeProvider
+from bigfleet.provider.fake.state import JournalState, NoState
+from bigfleet.shard.epoch import open_data_directory
+from bigfleet.transport.address import ListenAddress
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.resolve import system_resolve
+from bigfleet.version import __version__
+
+_CONCURRENCY = 16
+_LATENCIES = {"create": "uniform:2s-6s", "configure": "uniform:1s-3s", "drain": "uniform:1s-3s"}
+
+
+def serve(settings: AllInOneSettings, console: Console) -> int:
+    """Serve until a signal comes; return the exit code."""
+    world = _world(settings)
+    if settings.data_dir is not None:
+        return asyncio.run(_serve(settings, console, world, settings.data_dir))
+    with tempfile.TemporaryDirectory(prefix="bigfleet-") as directory:
+        return asyncio.run(_serve(settings, console, world, Path(directory)))
+
+
+def _world(settings: AllInOneSettings) -> SimulatedFleet:
+    if settings.scenario is None:
+        return first_fleet()
+    try:
+        return read_simulated_fleet(SystemDisk().read(settings.scenario))
+    except DiskError as error:
+        raise UsageError(f"--scenario: {error}") from None
+    except InvalidFieldError as error:
+        raise UsageError(f"--scenario: {settings.scenario}: {error}") from None
+
+
+async def _serve(settings: AllInOneSettings, console: Console, world: SimulatedFleet, directory: Path) -> int:
+    proc = SystemProc()
+    # What happens is told on standard output; the log is for what went wrong, unless somebody asks for more.
+    level = "error" if settings.log_level == "info" else settings.log_level
+    with (
+        logs_of(settings, console, "all-in-one", level=level) as log,
+        proc.listen(),
+    ):
+        seams = system_seams(GrpcNet(), proc)
+        async with AsyncExitStack() as stack:
+            fleet = _Fleet(settings, seams, world, directory, log)
+            story = Storyteller(console, seams.clock)
+            parts = await fleet.parts(stack, story)
+            await until_stop(parts, proc, log)
+            console.say("stopped")
+        return proc.exit_code
+
+
+class _Fleet:
+    """Everything that runs, wired together."""
+
+    def __init__(
+        self,
+        settings: AllInOneSettings,
+        seams: Seams,
+        world: SimulatedFleet,
+        directory: Path,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._settings, self._seams, self._world = settings, seams, world
+        self._directory, self._log = directory, log
+        self._shard_metrics = Metrics(
+            Component.SHARD, CollectorRegistry(), version=__version__, commit="unknown"
+        )
+        self._coordinator_metrics = Metrics(
+            Component.COORDINATOR, CollectorRegistry(), version=__version__, commit="unknown"
+        )
+
+    async def parts(self, stack: AsyncExitStack, story: Storyteller) -> dict[str, Part]:
+        """Start what listens, and return what has to run."""
+        fake = self._fake()
+        clusters = [self._cluster(name, story) for name in self._world.clusters]
+        parts: dict[str, Part] = {
+            "coordinator": self._coordinator(),
+            "shard": self._shard(fake),
+            **{f"cluster {cluster.cluster}": cluster.run() for cluster in clusters},
+        }
+        url = ""
+        if self._settings.dashboard_addr is not None:
+            dashboard = self._dashboard(self._settings.dashboard_addr)
+            await dashboard.start()
+            stack.push_async_callback(dashboard.stop)
+            parts["dashboard"] = dashboard.wait_failure()
+            url = f"http://{self._settings.dashboard_addr.host or '127.0.0.1'}:{dashboard.port}/"
+            if self._settings.open:
+                webbrowser.open(url)
+        parts["story"] = story.run(
+            clusters,
+            fake,
+            dashboard=url,
+            shard=str(self._settings.shard_listen),
+            coordinator=str(self._settings.coordinator_listen),
+            program=_program(),
+        )
+        return parts
+
+    def _fake(self) -> FakeProvider:
+        options = FakeOptions(latencies={kind: parse_latency(spec) for kind, spec in _LATENCIES.items()})
+        state = (
+            JournalState(self._directory / "provider", clock=self._seams.clock)
+            if self._settings.data_dir is not None
+            else NoState()
+        )
+        return FakeProvider(
+            options,
+            lambda: slots_of(self._world.pools),
+            state=state,
+            clock=self._seams.clock,
+            ids=self._seams.ids,
+            net=self._seams.net,
+            log=self._log,
+        )
+
+    def _cluster(self, name: str, story: Storyteller) -> SimulatedCluster:
+        return SimulatedCluster(
+            name,
+            str(self._settings.shard_listen),
+            self._world.clusters[name],
+            net=self._seams.net,
+            clock=self._seams.clock,
+            stream=self._seams.rng.stream(f"cluster {name}"),
+            on_event=story.tell,
+        )
+
+    async def _shard(self, fake: FakeProvider) -> int:
+        settings = ShardSettings(
+            listen=self._settings.shard_listen,
+            metrics_addr=self._settings.shard_metrics_addr,
+            id=self._settings.shard_id,
+            data_dir=self._directory / "shard",
+            coordinator_addr=str(self._settings.coordinator_listen),
+            cycle_interval=self._settings.cycle_interval,
+            execute_concurrency=_CONCURRENCY,
+            shutdown_grace=self._settings.shutdown_grace,
+            reflection=self._settings.reflection,
+        )
+        data = open_data_directory(self._seams.disk, settings.data_dir)
+        try:
+            return await run_shard(
+                settings, self._seams, data=data, metrics=self._shard_metrics, log=self._log, fake=fake
+            )
+        finally:
+            data.close()
+
+    async def _coordinator(self) -> int:
+        settings = CoordinatorSettings(
+            id=self._settings.coordinator_id,
+            listen=self._settings.coordinator_listen,
+            raft_bind=self._settings.raft_bind,
+            metrics_addr=self._settings.coordinator_metrics_addr,
+            data_dir=self._directory / "coordinator",
+            bootstrap=True,
+            shutdown_grace=self._settings.shutdown_grace,
+            reflection=self._settings.reflection,
+        )
+        return await run_replica(
+            settings,
+            self._seams,
+            members=members_of(settings),
+            secret=b"",
+            metrics=self._coordinator_metrics,
+            log=self._log,
+            tls=None,
+        )
+
+    def _dashboard(self, address: ListenAddress) -> Dashboard:
+        endpoints = [
+            _endpoint(self._settings.shard_id, self._shard_metrics),
+            _endpoint(self._settings.coordinator_id, self._coordinator_metrics),
+        ]
+        options = DashboardOptions(
+            host=address.host,
+            port=address.port,
+            shards={self._settings.shard_id: str(self._settings.shard_listen)},
+            coordinator=(str(self._settings.coordinator_listen),),
+            endpoints=endpoints,
+        )
+        return Dashboard(options, clock=self._seams.clock, net=self._seams.net, resolve=system_resolve)
+
+
+def _program() -> str:
+    """How to call the program from the same place: by name where the shell finds it, else by where it is."""
+    if shutil.which("bigfleet"):
+        return "bigfleet"
+    return os.path.relpath(sys.argv[0])
+
+
+def _endpoint(pod: str, metrics: Metrics) -> Endpoint:
+    write = metrics_text(metrics.registry)
+
+    async def fetch() -> bytes:
+        return write("")[0]
+
+    return Endpoint(pod, fetch)

@@ -1,0 +1,52 @@
+"""A simulated cluster as a process: from its file to a session that lasts until a signal comes.
+
+Must never: dial before its file was found good.
+Rules: packaging 1.3 and 1.10.
+"""
+
+import asyncio
+
+from bigfleet.aio.disk import DiskError
+from bigfleet.aio.proc import SystemProc
+from bigfleet.aio.seams import system_seams
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.cluster_sim.command import ClusterSimSettings
+from bigfleet.app.parts import logs_of, tls_store, until_stop
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
+from bigfleet.clustersim.core.demand import SimulatedDemand
+from bigfleet.clustersim.fleet import demand_of
+from bigfleet.clustersim.session import SimulatedCluster
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.transport.grpc_net import GrpcNet
+
+
+def serve(settings: ClusterSimSettings, console: Console) -> int:
+    """Run until a signal comes; return the exit code."""
+    try:
+        demand = demand_of(SystemDisk().read(settings.demand), settings.cluster_id)
+    except DiskError as error:
+        raise UsageError(f"--demand: {error}") from None
+    except InvalidFieldError as error:
+        raise UsageError(f"--demand: {settings.demand}: {error}") from None
+    return asyncio.run(_serve(settings, console, demand))
+
+
+async def _serve(settings: ClusterSimSettings, console: Console, demand: SimulatedDemand) -> int:
+    proc = SystemProc()
+    with (
+        logs_of(settings, console, "cluster-sim", cluster=settings.cluster_id) as log,
+        proc.listen(),
+    ):
+        seams = system_seams(GrpcNet(tls_store(settings, log)), proc)
+        cluster = SimulatedCluster(
+            settings.cluster_id,
+            settings.shard_addr,
+            demand,
+            net=seams.net,
+            clock=seams.clock,
+            stream=seams.rng.stream("cluster-sim"),
+            on_event=lambda _kind, words: console.say(words),
+        )
+        await until_stop({"cluster": cluster.run()}, proc, log)
+        return proc.exit_code

@@ -1,0 +1,105 @@
+"""`bigfleet coordinator`: its flags.
+
+Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Rules: coordinator 9.1 and 14, packaging 1.2, 1.3 and 1.5.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+from pydantic import Field, model_validator
+
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.kinds import Cli, Directory, Duration, HttpListen, Listen, OptionalPath
+from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.transport.address import ListenAddress
+
+_LOOPBACK: Final = "127.0.0.1"
+SECRET_BYTES: Final = 32
+
+
+class CoordinatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_COORDINATOR_"):
+    """Flags of `bigfleet coordinator`."""
+
+    id: str = Field(
+        default="node-1",
+        min_length=1,
+        description="name of this replica; with --join-addr it ends in its ordinal",
+    )
+    listen: Listen = Field(default=ListenAddress(_LOOPBACK, 7790), description="gRPC address")
+    raft_bind: Listen = Field(
+        default=ListenAddress(_LOOPBACK, 7791), description="address where replicas talk to each other"
+    )
+    metrics_addr: HttpListen = Field(
+        default=ListenAddress(_LOOPBACK, 8790), description="address of metrics and probes"
+    )
+    dashboard_addr: Annotated[HttpListen, Cli(default="no dashboard")] = Field(
+        default=None, description="HTTP address of a dashboard beside this replica, in a process of its own"
+    )
+    data_dir: Directory = Field(
+        default=Path("coord-data"), description="directory of journal, snapshot and identity; made if absent"
+    )
+    bootstrap: bool = Field(
+        default=False,
+        description="form a new cluster where there is none; with --join-addr only ordinal 0 does; may stay on for life",
+    )
+    bootstrap_without_peers: bool = Field(
+        default=False, description="form or lead a cluster though some peer cannot be asked"
+    )
+    join_addr: Annotated[str, Cli(metavar="ADDRESS")] = Field(
+        default="", description="headless service of all replicas, with their gRPC port"
+    )
+    raft_advertise: Annotated[str, Cli(metavar="ADDRESS")] = Field(
+        default="",
+        description="where peers reach --raft-bind; begins with --id and a dot; derived from --join-addr when empty",
+    )
+    peers: Annotated[str, Cli(metavar="ID@RAFT@GRPC,…")] = Field(
+        default="", description="all replicas, instead of --join-addr, where they are no StatefulSet"
+    )
+    replicas: int = Field(default=1, description="how many replicas there are: 1 or 3")
+    raft_secret_file: OptionalPath = Field(
+        default=None,
+        description="file of at least 32 random bytes, the same on all replicas; required beyond one",
+    )
+    snapshot_export_dir: Annotated[OptionalPath, Cli(metavar="DIR", default="no exports")] = Field(
+        default=None, description="directory into which the leader exports snapshots"
+    )
+    snapshot_export_interval: Duration = Field(
+        default=0.0, description="time between exports; 0 is five minutes"
+    )
+    snapshot_export_keep: int = Field(default=12, ge=1, description="how many exports are kept")
+    shutdown_grace: Duration = Field(
+        default=5.0, description="time that calls in flight get after SIGTERM before they are cut"
+    )
+
+    @model_validator(mode="after")
+    def _secret_beyond_one(self) -> Self:
+        if self.replicas > 1 and self.raft_secret_file is None:
+            raise ValueError(
+                "--raft-secret-file: missing, allowed is a file of at least "
+                f"{SECRET_BYTES} random bytes, as --replicas is {self.replicas}"
+            )
+        return self
+
+
+def _run(settings: CoordinatorSettings, console: Console) -> int:
+    from bigfleet.app.coordinator.serve import serve
+
+    return serve(settings, console)
+
+
+COORDINATOR = Command(
+    CoordinatorSettings,
+    _run,
+    """Run one replica of the coordinator, which records which shard owns what. Three replicas keep each other's word: what was
+    acknowledged survives the loss of any one of them. Shards report to whichever leads, and never wait for it.
+
+    The same flags on every replica form a cluster of three by themselves: ordinal 0 begins, the others learn and then vote.
+    With one replica, --bootstrap begins.""",
+    (
+        "bigfleet coordinator --bootstrap",
+        "bigfleet coordinator --id coordinator-0 --join-addr coordinator.example:7790 --replicas 3 --bootstrap --raft-secret-file secret",
+        "bigfleet coordinator --bootstrap --snapshot-export-dir ./exports --snapshot-export-interval 1m",
+    ),
+)

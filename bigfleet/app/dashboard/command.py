@@ -1,0 +1,126 @@
+"""`bigfleet dashboard`: its flags.
+
+Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Rules: dashboard 2, 11.
+"""
+
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
+from bigfleet.cli.framework.kinds import Cli, Dial, Listen, OptionalPath
+from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.transport.address import ListenAddress
+
+_LOOPBACK: Final = "127.0.0.1"
+_LOCAL: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"):
+    """Flags of `bigfleet dashboard`."""
+
+    listen: Listen = Field(
+        default=ListenAddress(_LOOPBACK, 8760), description="HTTP address of pages and API"
+    )
+    allow_remote: bool = Field(default=False, description="let --listen be an address that others reach")
+    coordinator_addr: tuple[Dial, ...] = Field(
+        default=(),
+        description="coordinator, by a name of all its replicas or by each of them; its shards are found through it; "
+        "repeatable",
+    )
+    shard_addr: tuple[Dial, ...] = Field(default=(), description="shard to read directly; repeatable")
+    scrape: Annotated[tuple[str, ...], Cli(metavar="POD=URL")] = Field(
+        default=(),
+        description="where a shard or coordinator exports its metrics, by the name it appears under; repeatable; "
+        "found by itself if not given: port 8780 of each shard's host, 8790 of the coordinator's",
+    )
+    prometheus_url: Annotated[str, Cli(metavar="URL")] = Field(
+        default="", pattern=r"^(https?://[^\s?#]+)?$", description="Prometheus to ask instead of scraping"
+    )
+    kubeconfig: OptionalPath = Field(
+        default=None, description="file whose contexts are the clusters to read custom resources of"
+    )
+    grafana_url: str = Field(default="", description="address that pages link to")
+    base_path: str = Field(
+        default="/",
+        pattern=r"^/([A-Za-z0-9._~-]+/)*[A-Za-z0-9._~-]*$",
+        description="prefix behind a reverse proxy",
+    )
+    https_cert: OptionalPath = Field(default=None, description="PEM certificate of its own listener")
+    https_key: OptionalPath = Field(default=None, description="PEM key of its own listener")
+    https_client_ca: OptionalPath = Field(
+        default=None,
+        description="PEM certificates of those who sign the certificates of readers; one that they signed lets in",
+    )
+    token_file: OptionalPath = Field(
+        default=None,
+        description="file with the token asked of readers: as bearer token, or as password when a browser asks for one",
+    )
+    trusted_proxy: Annotated[tuple[str, ...], Cli(metavar="NETWORK")] = Field(
+        default=(),
+        description="address or network of reverse proxies that ask readers who they are and name them in "
+        "X-Forwarded-User; only what comes from there with that name is let in; repeatable",
+    )
+
+
+def check(settings: DashboardSettings) -> None:
+    """Refuse flags that contradict each other or would open the fleet to strangers unasked."""
+    if settings.listen.host not in _LOCAL and not settings.allow_remote:
+        raise UsageError(
+            f"--listen: found {settings.listen}, allowed is a loopback address, or any with --allow-remote"
+        )
+    if (settings.https_cert is None) != (settings.https_key is None):
+        raise UsageError("--https-cert, --https-key: found one of them, allowed is both or none")
+    asked = settings.token_file or settings.https_client_ca or settings.trusted_proxy
+    if settings.https_cert is not None and not asked:
+        raise UsageError(
+            "--https-cert: found without a way to know readers, allowed is together with --token-file, "
+            "--https-client-ca or --trusted-proxy"
+        )
+    if settings.https_client_ca is not None and settings.https_cert is None:
+        raise UsageError("--https-client-ca: found without --https-cert, allowed is together with it")
+    trusted_networks(settings)
+    if settings.prometheus_url and settings.scrape:
+        raise UsageError("--prometheus-url, --scrape: found both, allowed is one of them")
+    for given in settings.scrape:
+        pod, equals, url = given.partition("=")
+        if not (pod and equals and url.startswith(("http://", "https://"))):
+            raise UsageError(f"--scrape: found {given!r}, allowed is NAME=http://HOST:PORT/metrics")
+
+
+def trusted_networks(settings: DashboardSettings) -> tuple[IPv4Network | IPv6Network, ...]:
+    """The networks of --trusted-proxy; a host that is given with its network means that network."""
+    found = []
+    for given in settings.trusted_proxy:
+        try:
+            found.append(ip_network(given, strict=False))
+        except ValueError:
+            raise UsageError(
+                f"--trusted-proxy: found {given!r}, allowed is an IP address or a network such as 10.0.0.0/8"
+            ) from None
+    return tuple(found)
+
+
+def _run(settings: DashboardSettings, console: Console) -> int:
+    from bigfleet.app.dashboard.serve import serve
+
+    check(settings)
+    return serve(settings, console)
+
+
+DASHBOARD = Command(
+    DashboardSettings,
+    _run,
+    """Serve read-only pages and an HTTP API over a coordinator, its shards and their metrics. Every source is optional;
+    a page says which one it lacks. Nothing on it can change the fleet.""",
+    (
+        "bigfleet dashboard --shard-addr 127.0.0.1:7780",
+        "bigfleet dashboard --shard-addr 127.0.0.1:7780 --scrape shard-0=http://127.0.0.1:8780/metrics",
+        "bigfleet dashboard --coordinator-addr coordinator:7790 --prometheus-url http://prometheus:9090 --kubeconfig clusters.yaml",
+        "bigfleet dashboard --coordinator-addr coordinator:7790 --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt",
+    ),
+)

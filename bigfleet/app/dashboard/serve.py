@@ -1,0 +1,191 @@
+"""The dashboard as a process of its own.
+
+Why: the real clock, network and certificates of the dashboard meet here and nowhere else.
+Must never: end because a source is away; only bad flags and a part that ended by itself end it.
+Rules: dashboard 2, 11; packaging 1.3.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from functools import partial
+
+import aiohttp
+
+from bigfleet.aio.clock import SystemClock, timeout
+from bigfleet.aio.disk import DiskError
+from bigfleet.aio.proc import SystemProc
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.dashboard.command import DashboardSettings, trusted_networks
+from bigfleet.app.parts import logs_of, run_parts, tls_store
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
+from bigfleet.cli.verbs.version import build_commit
+from bigfleet.dashboard.cluster_reader import KubeClusters
+from bigfleet.dashboard.guard import Admission
+from bigfleet.dashboard.meter import own_metrics
+from bigfleet.dashboard.prometheus import Prometheus
+from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.service import Dashboard, DashboardOptions
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.errors import LoginError
+from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.kubeconfig import Target
+from bigfleet.kube.limiter import RateLimiter
+from bigfleet.kube.login import Login, read_kubeconfig
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.resolve import system_resolve
+
+_SCRAPE_S = 5.0
+_STRANGERS = "Everybody who can reach this dashboard may read it: it asks for no token, certificate or proxy."
+
+
+def serve(settings: DashboardSettings, console: Console) -> int:
+    """Serve until a signal comes; return the exit code."""
+    admission = Admission(
+        _token(settings), trusted_networks(settings), certificates=settings.https_client_ca is not None
+    )
+    tls = _https(settings, admission)
+    return asyncio.run(_serve(settings, console, admission, tls, _contexts(settings)))
+
+
+def _token(settings: DashboardSettings) -> str:
+    if settings.token_file is None:
+        return ""
+    try:
+        token = SystemDisk().read(settings.token_file).decode().strip()
+    except (DiskError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file: {error}") from None
+    if not token:
+        raise UsageError(
+            f"--token-file: {settings.token_file}: found an empty file, allowed is one line of text"
+        )
+    return token
+
+
+def _https(settings: DashboardSettings, admission: Admission) -> ssl.SSLContext | None:
+    if settings.https_cert is None or settings.https_key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.https_cert, settings.https_key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--https-cert, --https-key: {error}") from None
+    if settings.https_client_ca is not None:
+        try:
+            context.load_verify_locations(settings.https_client_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"--https-client-ca: {error}") from None
+        # Where there is another way in, a reader without a certificate gets as far as being asked for it.
+        other = admission.token or admission.proxies
+        context.verify_mode = ssl.CERT_OPTIONAL if other else ssl.CERT_REQUIRED
+    return context
+
+
+def _contexts(settings: DashboardSettings) -> Mapping[str, Target]:
+    """Every context of the kubeconfig, resolved, so that a file that does not fit ends the program now."""
+    if settings.kubeconfig is None:
+        return {}
+    try:
+        config = read_kubeconfig(SystemDisk(), str(settings.kubeconfig))
+        return {name: config.resolve(name) for name in config.contexts}
+    except LoginError as error:
+        raise UsageError(f"--kubeconfig: {error}") from None
+
+
+async def _serve(
+    settings: DashboardSettings,
+    console: Console,
+    admission: Admission,
+    tls: ssl.SSLContext | None,
+    contexts: Mapping[str, Target],
+) -> int:
+    proc, clock = SystemProc(), SystemClock()
+    with (
+        logs_of(settings, console, "dashboard") as log,
+        proc.listen(),
+    ):
+        async with aiohttp.ClientSession() as session:
+            clusters = _clusters(contexts, clock)
+            options = DashboardOptions(
+                host=settings.listen.host,
+                port=settings.listen.port,
+                base=settings.base_path.rstrip("/") + "/",
+                shards={address: address for address in settings.shard_addr},
+                coordinator=settings.coordinator_addr,
+                endpoints=[_endpoint(given, session, clock) for given in settings.scrape],
+                find_endpoint=lambda pod, place: _endpoint(f"{pod}=http://{place}/metrics", session, clock),
+                metrics=_prometheus(settings, session, clock),
+                clusters=clusters,
+                grafana_url=settings.grafana_url,
+                admission=admission,
+                tls=tls,
+                warnings=(_STRANGERS,) if settings.allow_remote and not admission.asked else (),
+            )
+            metrics = own_metrics(build_commit(console.environ))
+            dashboard = Dashboard(
+                options,
+                clock=clock,
+                net=GrpcNet(tls_store(settings, log)),
+                resolve=system_resolve,
+                metrics=metrics,
+            )
+            await dashboard.start()
+            try:
+                scheme = "https" if tls else "http"
+                console.say(
+                    f"dashboard: {scheme}://{settings.listen.host or '127.0.0.1'}:{dashboard.port}{options.base}"
+                )
+                parts = {"dashboard": dashboard.wait_failure()}
+                await run_parts(parts, proc=proc, clock=clock, log=log, metrics=metrics)
+            finally:
+                await dashboard.stop()
+                if clusters is not None:
+                    await clusters.close()
+        return proc.exit_code
+
+
+def _clusters(contexts: Mapping[str, Target], clock: SystemClock) -> KubeClusters | None:
+    if not contexts:
+        return None
+    disk = SystemDisk()
+    return KubeClusters(
+        {
+            name: KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
+            for name, target in contexts.items()
+        },
+        clock,
+    )
+
+
+def _prometheus(
+    settings: DashboardSettings, session: aiohttp.ClientSession, clock: SystemClock
+) -> Prometheus | None:
+    if not settings.prometheus_url:
+        return None
+    base = settings.prometheus_url.rstrip("/")
+
+    async def ask(path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
+        try:
+            async with timeout(clock, timeout_s), session.post(base + path, data=dict(query)) as answer:
+                return await answer.read()
+        except aiohttp.ClientError as error:
+            raise OSError(str(error)) from error
+
+    return Prometheus(ask, lambda: clock.wall_ns() / 1e9)
+
+
+def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> Endpoint:
+    pod, _, url = given.partition("=")
+    return Endpoint(pod, partial(_fetch, url, session, clock))
+
+
+async def _fetch(url: str, session: aiohttp.ClientSession, clock: SystemClock) -> bytes:
+    try:
+        async with timeout(clock, _SCRAPE_S), session.get(url) as answer:
+            if answer.status != 200:
+                raise OSError(f"{url} answered {answer.status}")
+            return await answer.read()
+    except aiohttp.ClientError as error:
+        raise OSError(str(error)) from error

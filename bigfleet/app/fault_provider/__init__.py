@@ -1,0 +1,19 @@
+"""The program `bigfleet-fault-provider`, which has one command.
+
+Must never: import the command here; `--version` has to be quick.
+Rules: packaging 1.1 and 1.2, providers 6.
+"""
+
+from functools import partial
+
+from bigfleet.app.process import run_single_command
+from bigfleet.cli.framework.tree import Program, Row
+
+PROGRAM = Program(
+    name="bigfleet-fault-provider",
+    summary="bigfleet-fault-provider fails on command, for the fault lane of the conformance kit.",
+    rows=(Row("serve", "serve slots that fail on command", "bigfleet.app.fault_provider.command:SERVE"),),
+    examples=("bigfleet-fault-provider --transition-timeout 2s",),
+)
+
+main = partial(run_single_command, PROGRAM)

@@ -1,0 +1,22 @@
+"""The program `bigfleet-hook-provider`, which has one command.
+
+Must never: import the command here; `--version` has to be quick.
+Rules: packaging 1.1 and 1.2, providers 7.
+"""
+
+from functools import partial
+
+from bigfleet.app.process import run_single_command
+from bigfleet.cli.framework.tree import Program, Row
+
+PROGRAM = Program(
+    name="bigfleet-hook-provider",
+    summary="bigfleet-hook-provider serves machines of an inventory file, by commands of their owner.",
+    rows=(Row("serve", "serve the machines of an inventory", "bigfleet.app.hook_provider.command:SERVE"),),
+    examples=(
+        "bigfleet-hook-provider --inventory hall-7.yaml --state /var/lib/bigfleet-hook",
+        "bigfleet-hook-provider --inventory hall-7.yaml --check",
+    ),
+)
+
+main = partial(run_single_command, PROGRAM)

@@ -1,0 +1,107 @@
+"""`bigfleet-hook-provider`: its flags.
+
+Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Rules: providers 7, packaging 1.2 and 1.3.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from bigfleet.app.provider_flags import ProviderFlags
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
+from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, Listen, OptionalPath
+from bigfleet.cli.framework.settings import OutputFlags
+from bigfleet.transport.address import ListenAddress
+
+MEMORY: Final = "memory"
+_LOOPBACK: Final = "127.0.0.1"
+
+
+class HookProviderSettings(ProviderFlags, OutputFlags, env_prefix="BIGFLEET_HOOK_PROVIDER_"):
+    """Flags of `bigfleet-hook-provider`."""
+
+    inventory: tuple[Path, ...] = Field(
+        description="files or directories of YAML, JSON or CSV; read again when they change"
+    )
+    check: bool = Field(
+        default=False, description="validate the inventory, try every hook with BF_DRY_RUN=1, and exit"
+    )
+    addr: Listen = Field(default=ListenAddress(_LOOPBACK, 9000), description="gRPC address")
+    metrics_addr: HttpListen = Field(
+        default=ListenAddress(_LOOPBACK, 9090), description="address of metrics and probes"
+    )
+    state: Annotated[str, Cli(metavar="DIR")] = Field(
+        default="",
+        description="directory that bindings are kept in; the word memory keeps nothing, for trials; needed to serve",
+    )
+    blob_dir: Annotated[OptionalPath, Cli(metavar="DIR", default="blobs in the state directory")] = Field(
+        default=None, description="private directory for bootstrap blobs while a hook runs; best in memory"
+    )
+    admin_socket: Annotated[OptionalPath, Cli(default="admin.sock in the state directory")] = Field(
+        default=None, description="local socket for bigfleet provider-admin"
+    )
+    parallel: int = Field(
+        default=16, ge=1, description="hooks that may run at once; one per machine in any case"
+    )
+    create_timeout: Duration = Field(
+        default=300.0, description="longest time of a create hook, retries included"
+    )
+    configure_timeout: Duration = Field(
+        default=300.0, description="longest time from configure to Ready, retries included"
+    )
+    drain_timeout: Duration = Field(
+        default=600.0, description="longest time of a drain hook on top of the grace, retries included"
+    )
+    delete_timeout: Duration = Field(
+        default=300.0, description="longest time of a delete hook, retries included"
+    )
+    ready_interval: Duration = Field(
+        default=5.0, description="time between two looks for a node that is Ready"
+    )
+    probe_interval: Duration = Field(default=60.0, description="time between two rounds of the probe hook")
+    watch_interval: Duration = Field(default=5.0, description="time between two looks at the inventory files")
+    refresh_interval: Duration = Field(
+        default=120.0, description="time between two comparisons of inventory and records; 0 = only on change"
+    )
+    require_fencing: bool = Field(default=False, description="refuse calls without a fencing token")
+    require_shard_san: bool = Field(
+        default=False, description="let a shard's certificate move machines in that shard's name only"
+    )
+
+
+def _run(settings: HookProviderSettings, console: Console) -> int:
+    from bigfleet.app.hook_provider.serve import check, serve
+
+    if not settings.inventory:
+        raise UsageError(
+            "--inventory: found nothing, allowed is a file or a directory, more than one with commas"
+        )
+    if settings.check:
+        return check(settings, console)
+    if not settings.state:
+        raise UsageError(f"--state: missing, allowed is a directory, or the word {MEMORY} to keep nothing")
+    if settings.require_shard_san and settings.tls_cert is None:
+        raise UsageError(
+            "--require-shard-san: found without the TLS flags, allowed is with all three of them"
+        )
+    return serve(settings, console)
+
+
+SERVE = Command(
+    HookProviderSettings,
+    _run,
+    """Serve the machines of an inventory to shards. What is done to a machine, hooks do: executable files of the machine's
+    owner, called with its record on standard input. Without create and delete hooks the machines are hosts that exist and
+    begin Idle; with both they begin Speculative and are powered on and off.
+
+    The inventory is read again when it changes and on SIGHUP. One that is bad changes nothing and is reported.""",
+    (
+        "bigfleet-hook-provider --inventory hall-7.yaml --check",
+        "bigfleet-hook-provider --inventory hall-7.yaml --state /var/lib/bigfleet-hook",
+        "bigfleet-hook-provider --inventory /etc/bf/inventory.d --state memory --addr :9000",
+    ),
+)

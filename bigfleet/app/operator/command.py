@@ -1,0 +1,95 @@
+"""`bigfleet-operator`: its flags.
+
+Must never: import what works before it is asked to work; `--help` has to be quick.
+Rules: operator 3.1 and 9, packaging 1.2.
+"""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from bigfleet.aio.identity import Identity
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UnreadableValueError, UsageError
+from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, OptionalPath
+from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.values import parse_dial_address
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.transport.address import ListenAddress
+
+DEFAULT_ROLLUP_S: Final = 10.0
+
+
+class OperatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_OPERATOR_"):
+    """Flags of `bigfleet-operator`."""
+
+    cluster_id: Annotated[str, Cli(metavar="ID")] = Field(
+        default="",
+        description="stable id of the cluster; with TLS the one that the certificate names; needed",
+    )
+    shard_addr: Annotated[str, Cli(metavar="ADDRESS")] = Field(
+        default="", description="host:port of the shard that serves the cluster; needed"
+    )
+    kubeconfig: OptionalPath = Field(
+        default=None,
+        description="way into the cluster; without it $KUBECONFIG, the user's own file, or the pod's account",
+    )
+    metrics_addr: HttpListen = Field(
+        default=ListenAddress("127.0.0.1", 8770), description="address of metrics and probes"
+    )
+    qps: float = Field(default=50.0, gt=0, description="calls per second to the API server, on average")
+    burst: int = Field(default=100, ge=1, description="calls that may be made at once after a quiet time")
+    ack_concurrency: int = Field(default=16, ge=1, description="requests that are acknowledged at once")
+    rollup_interval: Annotated[Duration, Cli(default="10s")] = Field(
+        default=0.0, description="time between two roll-ups; 0 is 10s"
+    )
+    bootstrap_template_file: OptionalPath = Field(
+        default=None,
+        description="template of what a machine needs to join; without it a stub that boots nothing",
+    )
+    bootstrap_ttl: int = Field(
+        default=0, ge=0, description="seconds for which what the template renders is good; 0 = not stated"
+    )
+    cache_sync_timeout: Duration = Field(
+        default=600.0, description="how long the first lists of the cluster's objects may take"
+    )
+    orphan_sweep: bool = Field(
+        default=True, description="delete UpcomingNodes of machines that left while nobody listened"
+    )
+    leader_elect: bool = Field(
+        default=False,
+        description="dial and work only while holding the lease of this name in the own namespace",
+    )
+
+
+def _run(settings: OperatorSettings, console: Console) -> int:
+    from bigfleet.app.operator.serve import serve
+
+    if not settings.cluster_id:
+        raise UsageError("--cluster-id: missing, allowed is the stable id of the cluster")
+    if not settings.shard_addr:
+        raise UsageError("--shard-addr: missing, allowed is host:port of the shard")
+    try:
+        Identity.cluster(settings.cluster_id)
+        parse_dial_address(settings.shard_addr)
+    except InvalidFieldError as error:
+        raise UsageError(f"--cluster-id: found {settings.cluster_id!r}, allowed is {error.allowed}") from None
+    except UnreadableValueError as error:
+        raise UsageError(f"--shard-addr: {error}") from None
+    return serve(settings, console)
+
+
+RUN = Command(
+    OperatorSettings,
+    _run,
+    """Speak for one Kubernetes cluster. It adds up the CapacityRequests of the cluster and sends the whole demand to one shard
+    every few seconds, shows machines on their way as UpcomingNodes and hints as AvailableCapacities, renders what a machine
+    needs to join, and empties nodes that are to leave: cordon, then eviction, with respect for disruption budgets.
+
+    It dials out and listens to nobody but for metrics and probes. Run one per cluster.""",
+    (
+        "bigfleet-operator --cluster-id prod-1 --shard-addr shard-0.bigfleet:7780 --metrics-addr :8770",
+        "bigfleet-operator --cluster-id prod-1 --shard-addr shard-0:7780 --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt",
+    ),
+)

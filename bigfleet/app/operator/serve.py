@@ -1,0 +1,162 @@
+"""The operator as a process: its wiring, its signals, its end.
+
+Why: the real clock, disk and connections of the operator meet here and nowhere else.
+Must never: touch a cluster before flags, TLS material and template were found good; work without the lease when one is asked
+for; end with 0 when a part of it ended by itself; log what a template rendered.
+Rules: operator 1 rule 8, 3.1 and 9; packaging 1.3 and 1.11.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from os import fspath
+from typing import Any, Final
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.disk import Disk
+from bigfleet.aio.identity import Role
+from bigfleet.aio.proc import SystemProc
+from bigfleet.aio.rng import SystemRng
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.cluster_access import connect, own_lease
+from bigfleet.app.garbage import hold_collection, release_collection, settle_collection
+from bigfleet.app.operator.command import DEFAULT_ROLLUP_S, OperatorSettings
+from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics, show_certificate, tls_store
+from bigfleet.cli.framework.console import Console
+from bigfleet.kube.kubeconfig import Target
+from bigfleet.kube.lease import Lease
+from bigfleet.kube.login import find_target
+from bigfleet.model.errors import BigFleetError
+from bigfleet.obs.metric import Component
+from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
+from bigfleet.operator.core.template.errors import TemplateError
+from bigfleet.operator.operator import Operator
+from bigfleet.operator.options import OperatorOptions
+from bigfleet.transport.grpc_net import GrpcNet
+
+NAME: Final = "bigfleet-operator"
+
+
+class BadTemplateError(BigFleetError):
+    """The bootstrap template cannot be used; the text has file, line and word."""
+
+
+def serve(settings: OperatorSettings, console: Console) -> int:
+    """Work until a signal comes; return the exit code."""
+    disk = SystemDisk()
+    settings.tls_store(lambda _problem: None)  # certificates that cannot be used end the program now
+    renderer = renderer_of(settings, disk)
+    target = find_target(console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""))
+    return asyncio.run(_serve(settings, console, renderer, target, disk))
+
+
+def renderer_of(settings: OperatorSettings, disk: Disk) -> Renderer:
+    """Return what renders blobs; a template that cannot be read or parsed ends the program."""
+    if settings.bootstrap_template_file is None:
+        return StubRenderer(settings.cluster_id, settings.bootstrap_ttl or STUB_TTL_S)
+    path = fspath(settings.bootstrap_template_file)
+    try:
+        source = disk.read(path).decode()
+    except UnicodeDecodeError:
+        raise BadTemplateError(f"{path}: not readable as text") from None
+    try:
+        return TemplateRenderer(settings.cluster_id, source, settings.bootstrap_ttl)
+    except TemplateError as error:
+        raise BadTemplateError(f"{path}: {error}") from None
+
+
+def options_of(settings: OperatorSettings) -> OperatorOptions:
+    """Return the flags as the operator takes them."""
+    return OperatorOptions(
+        cluster=settings.cluster_id,
+        shard_addr=settings.shard_addr,
+        rollup_interval_s=settings.rollup_interval or DEFAULT_ROLLUP_S,
+        ack_concurrency=settings.ack_concurrency,
+        cache_sync_timeout_s=settings.cache_sync_timeout,
+        orphan_sweep=settings.orphan_sweep,
+        shutdown_grace_s=settings.shutdown_grace,
+    )
+
+
+async def _serve(
+    settings: OperatorSettings,
+    console: Console,
+    renderer: Renderer,
+    target: Target,
+    disk: Disk,
+) -> int:
+    proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
+    with (
+        logs_of(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
+        proc.listen(),
+    ):
+        async with AsyncExitStack() as stack:
+            metrics = process_metrics(Component.OPERATOR, console)
+            client = connect(target, disk, clock, qps=settings.qps, burst=settings.burst)
+            stack.push_async_callback(client.close)
+            host = console.environ.get("HOSTNAME", "")
+            store = tls_store(settings, log)
+            net = GrpcNet(store)
+
+            def make() -> Operator:
+                return Operator(
+                    options_of(settings),
+                    client,
+                    net,
+                    renderer,
+                    clock=clock,
+                    rng=rng,
+                    metrics=metrics,
+                    host=host,
+                    on_synced=settle_collection,
+                )
+
+            candidate = _Candidate(make)
+            metrics_port = await serve_metrics(stack, settings.metrics_addr, metrics, candidate.not_ready)
+            _warn(renderer, log)
+            log.info("listening", server=target.server, metrics_port=metrics_port)
+            lease = own_lease(client, target, NAME, host, clock=clock, rng=rng)
+            working = candidate.lead(lease) if settings.leader_elect else candidate.work()
+            parts: dict[str, Coroutine[Any, Any, object]] = {"operator": working}
+            if store is not None:
+                parts["certificate"] = show_certificate(store, metrics, clock, Role.CLUSTER.value)
+            return await run_parts(parts, proc=proc, clock=clock, log=log, metrics=metrics)
+
+
+class _Candidate:
+    """The operator of this process; with a lease a new one for each time that the lease is held."""
+
+    def __init__(self, make: Callable[[], Operator]) -> None:
+        self._make = make
+        self._operator: Operator | None = None
+
+    async def lead(self, lease: Lease) -> None:
+        """Dial and work whenever the lease is ours."""
+        while not await lease.lead(self.work):
+            pass  # lost: wait for it again
+
+    async def work(self) -> None:
+        """Dial and work until cancelled."""
+        self._operator = self._make()
+        hold_collection()
+        try:
+            await self._operator.run()
+        finally:
+            self._operator = None
+            release_collection()
+
+    def not_ready(self) -> list[str]:
+        """Return why the process is not ready."""
+        return ["the lease is held by another"] if self._operator is None else self._operator.not_ready()
+
+
+def _warn(renderer: Renderer, log: FilteringBoundLogger) -> None:
+    if isinstance(renderer, StubRenderer):
+        log.warning(
+            "bootstrap_stub", why="no --bootstrap-template-file; machines get a blob that boots nothing"
+        )
+    elif isinstance(renderer, TemplateRenderer):
+        for problem in renderer.trial_problems():
+            log.warning("bootstrap_template_trial", problem=problem)

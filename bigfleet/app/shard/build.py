@@ -1,0 +1,157 @@
+"""A shard from its flags and seams: the provider behind it, its audit file, its listeners.
+
+Why: `bigfleet shard`, all-in-one and tests over real sockets start the same shard; only their surroundings differ.
+Must never: listen before everything that can fail at start was found good.
+Rules: shard 3; decisions S14, S24.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.net import Channel, DialOptions, ServeOptions, Server
+from bigfleet.aio.seams import Seams
+from bigfleet.app.parts import naming
+from bigfleet.app.shard.command import ShardSettings
+from bigfleet.app.shard.readers import Readers, readers_of
+from bigfleet.obs.audit import Audit, AuditFile, NoAudit
+from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.client import ProviderClient
+from bigfleet.provider.fake.catalogue_file import read_catalogue
+from bigfleet.provider.fake.latency import fixed
+from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.provider.fake.provider import FakeProvider
+from bigfleet.provider.fake.seeding import CatalogueSeed
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.epoch import DataDirectory
+from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.read.recording_audit import RecordingAudit
+from bigfleet.shard.shard import IN_PROCESS_FAKE, Shard
+from bigfleet.workload.archetype import Catalogue
+from bigfleet.workload.catalogues import CATALOGUES, REALISTIC
+
+
+def options_of(settings: ShardSettings) -> ShardOptions:
+    """The flags as the shard takes them."""
+    defaults = ShardOptions()
+    return ShardOptions(
+        shard_id=settings.id,
+        provider_address=settings.provider_addr,
+        advertise_address=settings.advertise_addr or str(settings.listen),
+        cycle_interval_s=settings.cycle_interval,
+        execute_concurrency=settings.execute_concurrency,
+        max_actions_per_cycle=settings.max_actions_per_cycle,
+        incremental_reconcile=settings.incremental_reconcile,
+        available_capacity_interval_s=settings.available_capacity_interval
+        or defaults.available_capacity_interval_s,
+        metrics_warmup_cycles=settings.metrics_warmup_cycles,
+        phase_attribution_log=settings.phase_attribution_log,
+        actuation_paused=settings.actuation_paused,
+        dry_run=settings.dry_run,
+        reclaim_cap_fraction=settings.reclaim_cap_fraction,
+        empty_rollup_guard=settings.empty_rollup_guard,
+        audit_strict=settings.audit_strict,
+        local_bootstrap=settings.local_bootstrap,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunningShard:
+    """A shard that listens; `shard.run()` is for the caller to run."""
+
+    shard: Shard
+    server: Server
+    readers: Readers
+    """Those who watch the shard and the way to its coordinator; their parts are for the caller to run too."""
+    fake: FakeProvider | None
+    """The provider inside this process, if it is one."""
+
+
+@asynccontextmanager
+async def listening_shard(
+    settings: ShardSettings,
+    seams: Seams,
+    *,
+    data: DataDirectory,
+    metrics: Metrics,
+    log: FilteringBoundLogger,
+    fake: FakeProvider | None = None,
+) -> AsyncIterator[RunningShard]:
+    """Build a shard and let it listen; leaving ends it within the grace of its settings.
+
+    Without a provider to dial, `fake` is the one inside this process; left out, it is made from the seed flags.
+    """
+    async with AsyncExitStack() as stack:
+        if settings.provider_addr:
+            fake = None
+            limit = DialOptions(max_message_bytes=settings.provider_max_message_bytes)
+            channel: Channel = seams.net.dial(settings.provider_addr, limit)
+        else:
+            log.warning("in_process_fake", meaning=IN_PROCESS_FAKE)
+            fake = fake or fake_provider(settings, seams, log)
+            await fake.start()
+            stack.push_async_callback(fake.stop, 0)
+            channel = fake.channel()
+        stack.push_async_callback(channel.close)
+        audit: Audit = NoAudit()
+        if settings.audit_log is not None:
+            with naming("--audit-log"):
+                audit = AuditFile(
+                    seams.disk,
+                    settings.audit_log,
+                    now_ns=seams.clock.wall_ns,
+                    max_bytes=settings.audit_max_bytes,
+                    keep=settings.audit_keep,
+                )
+        decisions = DecisionLog()
+        shard = Shard(
+            options_of(settings),
+            seams,
+            provider=ProviderClient(channel, shard_id=settings.id, epoch=data.epoch),
+            epoch=data.epoch,
+            metrics=metrics,
+            log=log,
+            audit=RecordingAudit(audit, decisions, seams.clock.wall_ns),
+        )
+        readers = readers_of(settings, shard, decisions, seams=seams, metrics=metrics, log=log)
+        # Every service that is served on the session port stands here; read services take the shard as `ShardViews`.
+        services = (*shard.services(), *readers.services())
+        server = await seams.net.serve(
+            str(settings.listen), services, ServeOptions(reflection=settings.reflection)
+        )
+        stack.push_async_callback(server.stop, 0)
+        stack.push_async_callback(shard.stop, settings.shutdown_grace)
+        yield RunningShard(shard, server, readers, fake)
+
+
+def fake_provider(settings: ShardSettings, seams: Seams, log: FilteringBoundLogger) -> FakeProvider:
+    """The provider inside this process, with the machines that the seed flags ask for."""
+    seed = CatalogueSeed(
+        catalogue=_catalogue(settings, seams),
+        idle=settings.seed_machines,
+        speculative=settings.seed_speculative,
+        spot=settings.seed_spot,
+        configured_per_cluster=settings.seed_configured_per_cluster,
+        clusters=settings.seed_cluster_total,
+        density=settings.seed_density_multiplier,
+        ordinal=settings.ordinal if settings.seed_configured_per_cluster and settings.ordinal else 0,
+        shards=max(1, settings.seed_cluster_stride),
+        owner_shard=settings.id,
+    )
+    options = FakeOptions(
+        loss_per_hour=settings.failure_rate_per_sec * 3600,
+        latencies={"create": fixed(settings.fake_create_latency)} if settings.fake_create_latency else {},
+    )
+    return FakeProvider(options, seed.slots, clock=seams.clock, ids=seams.ids, net=seams.net, log=log)
+
+
+def _catalogue(settings: ShardSettings, seams: Seams) -> Catalogue:
+    if not settings.archetypes:
+        return REALISTIC
+    known = {catalogue.name: catalogue for catalogue in CATALOGUES}
+    if settings.archetypes in known:
+        return known[settings.archetypes]
+    return read_catalogue(seams.disk.read(Path(settings.archetypes)))

@@ -1,0 +1,213 @@
+"""`bigfleet shard`: its flags.
+
+Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Rules: shard 22.1, packaging 1.2 to 1.4.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from bigfleet.app.dashboard.beside import check_dashboard
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
+from bigfleet.cli.framework.kinds import (
+    ByteSize,
+    Cli,
+    Directory,
+    Duration,
+    HttpListen,
+    Listen,
+    OptionalDial,
+    OptionalPath,
+)
+from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.shard.options import ShardOptions
+from bigfleet.transport.address import ListenAddress
+
+_LOOPBACK: Final = "127.0.0.1"
+_DEFAULTS: Final = ShardOptions()
+
+_FAKE_ONLY: Final = (
+    "seed_machines",
+    "seed_speculative",
+    "seed_spot",
+    "seed_configured_per_cluster",
+    "seed_cluster_total",
+    "seed_cluster_stride",
+    "seed_density_multiplier",
+    "archetypes",
+    "failure_rate_per_sec",
+    "speculative_shed_at_seconds",
+    "speculative_shed_multiplier",
+    "fake_create_latency",
+)
+"""Flags that speak of the provider inside this process."""
+
+_ORDINAL: Final = re.compile(r".*-([0-9]{1,9})")
+
+
+class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
+    """Flags of `bigfleet shard`."""
+
+    listen: Listen = Field(default=ListenAddress(_LOOPBACK, 7780), description="gRPC address")
+    metrics_addr: HttpListen = Field(
+        default=ListenAddress(_LOOPBACK, 8780), description="address of metrics and probes, 0 for none"
+    )
+    dashboard_addr: Annotated[HttpListen, Cli(default="no dashboard")] = Field(
+        default=None, description="HTTP address of a dashboard beside this shard, in a process of its own"
+    )
+    id: str = Field(
+        default=_DEFAULTS.shard_id, min_length=1, description="shard id, the same over all restarts"
+    )
+    data_dir: Directory = Field(
+        default=Path("./data"), description="directory of the epoch; must outlive the process"
+    )
+    provider_addr: OptionalDial = Field(
+        default="", description="provider to dial; empty runs a fake provider inside this process"
+    )
+    provider_max_message_bytes: ByteSize = Field(
+        default=1 << 30, ge=1, description="largest answer taken from the provider"
+    )
+    coordinator_addr: OptionalDial = Field(
+        default="", description="coordinator to report to; empty reports to nobody"
+    )
+    advertise_addr: OptionalDial = Field(
+        default="", description="address reported to the coordinator; empty reports --listen"
+    )
+    coordinator_heartbeat_interval: Duration = Field(
+        default=10.0, gt=0, description="time between two reports to the coordinator"
+    )
+    cycle_interval: Duration = Field(
+        default=_DEFAULTS.cycle_interval_s, gt=0, description="time between two regular cycles"
+    )
+    max_actions_per_cycle: int = Field(
+        default=_DEFAULTS.max_actions_per_cycle, ge=0, description="actions a cycle may start, 0 for no limit"
+    )
+    execute_concurrency: int = Field(
+        default=_DEFAULTS.execute_concurrency, ge=1, le=10_000, description="actions carried out side by side"
+    )
+    incremental_reconcile: bool = Field(
+        default=_DEFAULTS.incremental_reconcile,
+        description="ask the provider for changes only; a machine it drops then stays until a restart",
+    )
+    available_capacity_interval: Duration = Field(
+        default=0.0, ge=0, description="least time between two hints about a profile, 0 for 5s"
+    )
+    metrics_warmup_cycles: int = Field(
+        default=_DEFAULTS.metrics_warmup_cycles,
+        ge=0,
+        description="cycles at the start that histograms leave out",
+    )
+    phase_attribution_log: Annotated[bool, Cli(variables=("BIGFLEET_PHASEDUMP",))] = Field(
+        default=_DEFAULTS.phase_attribution_log,
+        description="log every 20th cycle what is given up while somebody is short",
+    )
+    actuation_paused: bool = Field(
+        default=_DEFAULTS.actuation_paused, description="kill switch: decide, and carry nothing out"
+    )
+    dry_run: bool = Field(default=_DEFAULTS.dry_run, description="shadow mode: decide and log, touch nothing")
+    reclaim_cap_fraction: float = Field(
+        default=_DEFAULTS.reclaim_cap_fraction,
+        ge=0,
+        le=1,
+        description="share of a cluster's machines that one cycle may release, 0 for no cap",
+    )
+    empty_rollup_guard: bool = Field(
+        default=_DEFAULTS.empty_rollup_guard, description="hold back roll-ups that look like a lost cache"
+    )
+    audit_log: OptionalPath = Field(default=None, description="file of JSON lines, one per action")
+    audit_strict: bool = Field(
+        default=_DEFAULTS.audit_strict, description="carry nothing out while the audit log cannot be written"
+    )
+    audit_max_bytes: ByteSize = Field(
+        default=100 << 20, ge=1, description="size at which the audit log begins anew"
+    )
+    audit_keep: int = Field(default=5, ge=0, description="old audit logs that are kept")
+    local_bootstrap: bool = Field(
+        default=_DEFAULTS.local_bootstrap,
+        description="make stub blobs instead of asking operators; for tests",
+    )
+    seed_machines: int = Field(default=0, ge=0, description="in-process fake: Idle machines")
+    seed_speculative: int = Field(default=0, ge=0, description="in-process fake: on-demand slots")
+    seed_spot: int = Field(default=0, ge=0, description="in-process fake: spot slots")
+    seed_configured_per_cluster: int = Field(
+        default=0, ge=0, description="in-process fake: Configured machines of each cluster of this shard"
+    )
+    seed_cluster_total: int = Field(
+        default=0, ge=0, description="in-process fake: clusters of the whole fleet"
+    )
+    seed_cluster_stride: int = Field(
+        default=0,
+        ge=0,
+        description="in-process fake: shards of the whole fleet; every so many-th cluster is ours",
+    )
+    seed_density_multiplier: int = Field(default=1, ge=1, description="in-process fake: pods per machine")
+    archetypes: Annotated[str, Cli(metavar="NAME|FILE")] = Field(
+        default="", description="in-process fake: workload catalogue, a built-in one or a YAML file"
+    )
+    failure_rate_per_sec: float = Field(
+        default=0.0, ge=0, description="in-process fake: losses per Configured machine and second"
+    )
+    speculative_shed_at_seconds: int = Field(
+        default=0, ge=0, description="in-process fake: when slots are lost, 0 for never"
+    )
+    speculative_shed_multiplier: float = Field(
+        default=1.0, ge=0, le=1, description="in-process fake: share of the slots that is left then"
+    )
+    fake_create_latency: Annotated[Duration, Cli(variables=("BIGFLEET_FAKE_CREATE_LATENCY",))] = Field(
+        default=0.0, ge=0, description="in-process fake: how long a Create takes"
+    )
+
+    @property
+    def ordinal(self) -> int | None:
+        """The number an id such as `shard-3` ends in."""
+        found = _ORDINAL.fullmatch(self.id)
+        return None if found is None else int(found[1])
+
+
+def check(settings: ShardSettings) -> None:
+    """Refuse flags that contradict each other."""
+    check_dashboard(settings.dashboard_addr, settings)
+    if settings.provider_addr:
+        for name in _FAKE_ONLY:
+            if getattr(settings, name) != type(settings).model_fields[name].default:
+                raise UsageError(
+                    f"--{name.replace('_', '-')}: found together with --provider-addr, allowed is with the "
+                    "provider inside this process only"
+                )
+    if settings.seed_configured_per_cluster:
+        if not settings.seed_cluster_total or not settings.seed_cluster_stride:
+            raise UsageError(
+                "--seed-configured-per-cluster: found without --seed-cluster-total and --seed-cluster-stride, "
+                "allowed is with both of them"
+            )
+        if settings.ordinal is None:
+            raise UsageError(
+                f"--id: found {settings.id!r} with --seed-configured-per-cluster, allowed is an id that ends in -N"
+            )
+
+
+def _run(settings: ShardSettings, console: Console) -> int:
+    from bigfleet.app.shard.serve import serve
+
+    check(settings)
+    return serve(settings, console)
+
+
+SHARD = Command(
+    ShardSettings,
+    _run,
+    """Run a shard. It follows the machines of one provider, takes the demand of the operators that dial it, decides every
+    few seconds which machine serves whom, and carries that out. It needs no coordinator, and goes on without one.
+
+    A shard keeps nothing on disk but its epoch: whatever it knows comes back from provider and operators.""",
+    (
+        "bigfleet shard --provider-addr provider:9000 --data-dir /var/lib/bigfleet --listen :7780",
+        "bigfleet shard --seed-machines 100 --archetypes realistic --local-bootstrap",
+        "bigfleet shard --provider-addr provider:9000 --dry-run --audit-log ./decisions.jsonl",
+    ),
+)

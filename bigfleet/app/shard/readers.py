@@ -1,0 +1,108 @@
+"""Those who look at a shard: its read services, what watches it for them, and its client of the coordinator.
+
+Why: the shard knows none of them; this is where they are joined, from flags, in the one room that may know all.
+Must never: hand any of them more of the shard than its views, its term mark, and questions that change nothing.
+Rules: shard 1 (static stability), 17 and 19; dashboard 8; decisions S15 and S18.
+"""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.clock import NANOSECONDS
+from bigfleet.aio.seams import Seams
+from bigfleet.aio.service import BoundService
+from bigfleet.app.shard.command import ShardSettings
+from bigfleet.coordlink.link import CoordinatorLink
+from bigfleet.obs.metrics import Metrics
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus, StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.need_frames import NeedFrames
+from bigfleet.shard.read.read_service import ReadService
+from bigfleet.shard.shard import Shard
+from bigfleet.transport.resolve import system_resolve
+from bigfleet.version import __version__
+
+_PREFIX = "bigfleet_shard_"
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What is served beside the sessions, and what runs beside the shard."""
+
+    read: ReadService
+    insight: InsightService
+    follower: CycleFollower
+    link: CoordinatorLink | None
+
+    def services(self) -> tuple[BoundService, ...]:
+        """The services for the session port."""
+        return (self.read.bound(), self.insight.bound())
+
+    def parts(self) -> dict[str, Coroutine[Any, Any, object]]:
+        """What has to run; none of it ends by itself."""
+        parts: dict[str, Coroutine[Any, Any, object]] = {"watching": self.follower.follow()}
+        if self.link is not None:
+            parts["coordinator client"] = self.link.run()
+        return parts
+
+
+def readers_of(
+    settings: ShardSettings,
+    shard: Shard,
+    decisions: DecisionLog,
+    *,
+    seams: Seams,
+    metrics: Metrics,
+    log: FilteringBoundLogger,
+) -> Readers:
+    """Join the readers to a shard; a term file that cannot be read refuses the start."""
+    link = None
+    if settings.coordinator_addr:
+        link = CoordinatorLink(
+            shard,
+            shard.term,
+            settings.coordinator_addr,
+            data_dir=settings.data_dir,
+            net=seams.net,
+            resolve=system_resolve,
+            clock=seams.clock,
+            disk=seams.disk,
+            metrics=metrics,
+            log=log,
+            interval_s=settings.coordinator_heartbeat_interval,
+        )
+    follower = CycleFollower(shard, decisions, clock=seams.clock, log=log)
+    sources = StatusSources(
+        version=__version__,
+        cycle_interval_s=settings.cycle_interval,
+        actuation_paused=settings.actuation_paused,
+        coordinator=lambda: None if link is None else _link_status(link, shard.term.value),
+        last_reconcile_ns=lambda: round(
+            metrics.value(f"{_PREFIX}last_reconcile_success_timestamp_seconds") * NANOSECONDS
+        ),
+        held_rollups=lambda cluster: int(metrics.value(f"{_PREFIX}rollup_quarantined", cluster=cluster)),
+        is_pending=shard.dispatcher.is_pending,
+        totals=lambda: metrics.totals(_PREFIX),
+    )
+    frames = NeedFrames()
+    return Readers(
+        ReadService(shard, frames), InsightService(shard, follower, sources, frames), follower, link
+    )
+
+
+def _link_status(link: CoordinatorLink, term: int) -> CoordinatorLinkStatus:
+    status = link.status
+    return CoordinatorLinkStatus(
+        address=status.address,
+        last_answer_ns=status.last_answer_ns,
+        failures=status.failures,
+        last_error=status.last_error,
+        term=term,
+        reports=status.reports,
+        restarts=status.restarts,
+    )

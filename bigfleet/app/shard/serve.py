@@ -1,0 +1,154 @@
+"""The shard as a process: logs, data directory, probes, signals, the end.
+
+Why: the real clock, disk and network of a shard meet here and nowhere else.
+Must never: end with 0 when a part of the process ended by itself, or take longer to end than its grace.
+Rules: shard 3 and 20; packaging 1.3 and 1.11; decisions S18, S20, S21.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.identity import Role
+from bigfleet.aio.net import Hooks, Peer
+from bigfleet.aio.proc import SystemProc
+from bigfleet.aio.seams import Seams, system_seams
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.dashboard.beside import dashboard_beside
+from bigfleet.app.garbage import set_aside_what_lives
+from bigfleet.app.parts import (
+    Part,
+    logs_of,
+    naming,
+    process_metrics,
+    serve_metrics,
+    show_certificate,
+    tls_store,
+    until_stop,
+)
+from bigfleet.app.shard.build import RunningShard, listening_shard
+from bigfleet.app.shard.command import ShardSettings
+from bigfleet.app.turns import quick_turns
+from bigfleet.cli.framework.console import Console
+from bigfleet.obs.loop_lag import sample_loop_lag
+from bigfleet.obs.metric import Component
+from bigfleet.obs.metrics import Metrics
+from bigfleet.provider.fake.provider import FakeProvider
+from bigfleet.shard.epoch import DataDirectory, open_data_directory
+from bigfleet.shard.session.service import SHARD
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.tls import TlsStore
+
+_HEALTH_EVERY_S = 1.0
+
+
+def serve(settings: ShardSettings, console: Console) -> int:
+    """Serve until a signal comes; return the exit code."""
+    return asyncio.run(_serve(settings, console))
+
+
+async def _serve(settings: ShardSettings, console: Console) -> int:
+    proc = SystemProc()
+    with naming("--data-dir"):
+        data = open_data_directory(SystemDisk(), settings.data_dir)
+    try:
+        with (
+            logs_of(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
+            proc.listen(),
+            quick_turns(),
+        ):
+            tls = tls_store(settings, log)
+            seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
+            metrics = process_metrics(Component.SHARD, console)
+            tidying = asyncio.ensure_future(set_aside_what_lives(seams.clock))
+            try:
+                return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
+            finally:
+                tidying.cancel()
+    finally:
+        data.close()
+
+
+async def run_shard(
+    settings: ShardSettings,
+    seams: Seams,
+    *,
+    data: DataDirectory,
+    metrics: Metrics,
+    log: FilteringBoundLogger,
+    fake: FakeProvider | None = None,
+    tls: TlsStore | None = None,
+) -> int:
+    """Run a shard until its process is asked to stop; return the exit code.
+
+    `fake` takes the place of the provider that the seed flags would make inside this process.
+    """
+    async with AsyncExitStack() as stack:
+        running = await stack.enter_async_context(
+            listening_shard(settings, seams, data=data, metrics=metrics, log=log, fake=fake)
+        )
+        shard = running.shard
+        metrics_port = await serve_metrics(
+            stack, settings.metrics_addr, metrics, shard.not_ready, shard.remarks
+        )
+        log.info("listening", port=running.server.port, metrics_port=metrics_port)
+        sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]
+        if metrics_port:
+            sources.append(f"--scrape={settings.id}=http://127.0.0.1:{metrics_port}/metrics")
+        await stack.enter_async_context(dashboard_beside(settings.dashboard_addr, log, *sources))
+        parts = _parts(settings, running, seams, metrics)
+        if tls is not None:
+            parts["certificate"] = show_certificate(tls, metrics, seams.clock, Role.SHARD.value)
+        await until_stop(parts, seams.proc, log)
+        # The grace is for calls under way; a second signal forfeits what is left of it.
+        ending = asyncio.ensure_future(stack.aclose())
+        hurry = asyncio.ensure_future(seams.proc.wait_hurry())
+        await asyncio.wait([ending, hurry], return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not ending.done():
+            log.warning("hurried", why="a second signal")
+            seams.proc.exit_now(seams.proc.exit_code)
+        await ending
+    return seams.proc.exit_code
+
+
+def _parts(settings: ShardSettings, running: RunningShard, seams: Seams, metrics: Metrics) -> dict[str, Part]:
+    """What runs side by side; a part that ends by itself ends the process with 1 (decision S18)."""
+    lag = metrics.histogram("bigfleet_event_loop_lag_seconds")
+    parts: dict[str, Part] = {
+        "shard": running.shard.run(),
+        **running.readers.parts(),
+        "loop lag": sample_loop_lag(seams.clock, lag.observe),
+        "health": _tell_health(running, seams),
+    }
+    if running.fake is not None:
+        parts["in-process fake"] = running.fake.wait_failure()
+        if settings.speculative_shed_at_seconds and 0 < settings.speculative_shed_multiplier < 1:
+            parts["in-process shed"] = _shed(settings, running, seams)
+    return parts
+
+
+async def _tell_health(running: RunningShard, seams: Seams) -> None:
+    """Let the gRPC health of the session service say what readiness says (decision S23)."""
+    while True:
+        running.server.health.set_serving(SHARD.name, not running.shard.not_ready())
+        await seams.clock.sleep(_HEALTH_EVERY_S)
+
+
+async def _shed(settings: ShardSettings, running: RunningShard, seams: Seams) -> None:
+    """Lose a share of the slots once, then stay."""
+    await seams.clock.sleep(settings.speculative_shed_at_seconds)
+    if running.fake is not None:
+        await running.fake.shed(1 - settings.speculative_shed_multiplier)
+    await asyncio.get_running_loop().create_future()
+
+
+def _hooks(log: FilteringBoundLogger) -> Hooks:
+    def refused(method: str, peer: Peer, why: str) -> None:
+        log.error("identity_refused", method=method, peer=peer.address, why=why)
+
+    def defect(method: str, error: BaseException) -> None:
+        log.error("handler_defect", method=method, exc_info=error)
+
+    return Hooks(on_identity_refused=refused, on_defect=defect)

@@ -1,0 +1,29 @@
+"""The program `bigfleet-unschedulable-pod-controller`, which has one command.
+
+The name is historical: it keeps a request for every pod, scheduled or not (ADR-0039); charts and scripts know it.
+Must never: import the command here; `--version` has to be quick.
+Rules: packaging 1.1 and 1.2, operator 12.
+"""
+
+from functools import partial
+
+from bigfleet.app.process import run_single_command
+from bigfleet.cli.framework.tree import Program, Row
+
+PROGRAM = Program(
+    name="bigfleet-unschedulable-pod-controller",
+    summary="bigfleet-unschedulable-pod-controller keeps one CapacityRequest for every pod of a cluster.",
+    rows=(
+        Row(
+            "run",
+            "keep one CapacityRequest per pod",
+            "bigfleet.app.unschedulable_pod_controller.command:RUN",
+        ),
+    ),
+    examples=(
+        "bigfleet-unschedulable-pod-controller --metrics-addr :8080",
+        "bigfleet-unschedulable-pod-controller --kubeconfig ~/.kube/config --priority-class-defaults defaults.yaml",
+    ),
+)
+
+main = partial(run_single_command, PROGRAM)

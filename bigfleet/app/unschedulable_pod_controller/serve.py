@@ -1,0 +1,120 @@
+"""The pod controller as a process: its wiring, its signals, its end.
+
+Why: the real clock, disk and connections of the controller meet here and nowhere else.
+Must never: touch a cluster before flags, defaults and the way into it were found good; work without the lease when one is
+asked for; end with 0 when a part of it ended by itself.
+Rules: operator 1 rule 8, 9 and 12; packaging 1.3, 1.8 and 1.11.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from os import fspath
+
+import yaml
+
+from bigfleet.aio.clock import SystemClock, timeout
+from bigfleet.aio.disk import Disk
+from bigfleet.aio.proc import SystemProc
+from bigfleet.aio.rng import SystemRng
+from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.cluster_access import connect, own_lease
+from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics
+from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
+from bigfleet.cli.framework.console import Console
+from bigfleet.kube.kubeconfig import Target
+from bigfleet.kube.lease import Lease
+from bigfleet.kube.login import find_target
+from bigfleet.obs.metric import Component
+from bigfleet.podcontroller.controller import COMPONENT, Options, PodController
+from bigfleet.podcontroller.core.penalties import (
+    NO_DEFAULTS,
+    BadDefaultsError,
+    PenaltyDefaults,
+    read_defaults,
+)
+
+
+def serve(settings: PodControllerSettings, console: Console) -> int:
+    """Work until a signal comes; return the exit code."""
+    disk = SystemDisk()
+    defaults = load_defaults(settings, disk)
+    target = find_target(console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""))
+    return asyncio.run(_serve(settings, console, defaults, target, disk))
+
+
+def load_defaults(settings: PodControllerSettings, disk: Disk) -> PenaltyDefaults:
+    """Read the file of penalty defaults; a file that cannot be used ends the program, naming the class."""
+    if settings.priority_class_defaults is None:
+        return NO_DEFAULTS
+    path = fspath(settings.priority_class_defaults)
+    try:
+        document = yaml.safe_load(disk.read(path).decode())
+    except UnicodeDecodeError:
+        raise BadDefaultsError(f"{path}: not readable as text") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark is not None else ""
+        raise BadDefaultsError(f"{path}: not readable as YAML{line}") from None
+    return read_defaults(document, path)
+
+
+async def _serve(
+    settings: PodControllerSettings,
+    console: Console,
+    defaults: PenaltyDefaults,
+    target: Target,
+    disk: Disk,
+) -> int:
+    proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
+    with (
+        logs_of(settings, console, Component.POD_CONTROLLER.value) as log,
+        proc.listen(),
+    ):
+        async with AsyncExitStack() as stack:
+            metrics = process_metrics(Component.POD_CONTROLLER, console)
+            client = connect(target, disk, clock, qps=settings.qps, burst=settings.burst)
+            stack.push_async_callback(client.close)
+            host = console.environ.get("HOSTNAME", "")
+            controller = PodController(
+                client,
+                clock=clock,
+                rng=rng,
+                metrics=metrics,
+                options=_options(settings),
+                defaults=defaults,
+                host=host,
+            )
+            not_ready = controller.caches.not_ready
+            metrics_port = await serve_metrics(stack, settings.metrics_addr, metrics, not_ready)
+            log.info("listening", server=target.server, metrics_port=metrics_port)
+
+            async def settle() -> None:
+                with suppress(TimeoutError):
+                    async with timeout(clock, settings.shutdown_grace):
+                        await controller.settle()
+
+            lease = own_lease(client, target, COMPONENT, host, clock=clock, rng=rng)
+            working = lead(lease, controller) if settings.leader_elect else controller.work()
+            return await run_parts(
+                {"caches": controller.keep_caches(), "work": working},
+                proc=proc,
+                clock=clock,
+                log=log,
+                metrics=metrics,
+                on_stop=settle,
+            )
+
+
+async def lead(lease: Lease, controller: PodController) -> None:
+    """Work whenever the lease is ours; the caches are kept in any case, so that a standby can begin at once."""
+    while not await lease.lead(controller.work):
+        pass  # lost: wait for it again
+
+
+def _options(settings: PodControllerSettings) -> Options:
+    return Options(
+        concurrency=settings.concurrency,
+        resync_s=settings.resync_interval,
+        exclude_daemonset_pods=settings.exclude_daemonset_pods,
+        pod_events=settings.pod_events,
+    )

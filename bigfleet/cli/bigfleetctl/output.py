@@ -1,0 +1,52 @@
+"""Output of `bigfleetctl`: tables with times and ages for people, wire names and numbers for programs.
+
+Must never: print two objects as JSON, or an age where there was no time.
+Rules: coordinator 15, packaging 1.9.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.output import Column, Listing, Record, write
+from bigfleet.cli.framework.settings import OutputFlags
+
+_MACHINE_FORMS: Final = ("json", "yaml")
+
+
+def for_programs(settings: OutputFlags) -> bool:
+    """Whether a program reads the output."""
+    return settings.output in _MACHINE_FORMS
+
+
+def listing(
+    console: Console,
+    settings: OutputFlags,
+    *,
+    name: str,
+    columns: tuple[Column, ...],
+    wire: Sequence[Mapping[str, object]],
+    shown: Sequence[Mapping[str, object]],
+) -> None:
+    """Print rows: as the wire has them for programs, as `shown` for people."""
+    write(console, settings, Listing(name, columns, wire if for_programs(settings) else shown))
+
+
+def done(console: Console, settings: OutputFlags, text: str, wire: Mapping[str, object]) -> None:
+    """Print what was done: one line for people, one object for programs."""
+    if for_programs(settings):
+        write(console, settings, Record(wire))
+    else:
+        console.print(text)
+
+
+def age(unix_ns: int, now: datetime) -> str | None:
+    """How long ago, in the largest unit that says enough; None for never."""
+    if not unix_ns:
+        return None
+    seconds = max(0, int(now.timestamp() - unix_ns / 1e9))
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,148 @@
+"""`bigfleetctl list-shards` and `remove-shard`: the registry of shards.
+
+Must never: remove a shard that is alive without being told twice (coordinator 8.4).
+Rules: coordinator 15, packaging 1.9.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from pydantic import Field
+
+from bigfleet.cli.bigfleetctl.output import age, done, listing
+from bigfleet.cli.bigfleetctl.settings import CtlFlags
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import CommandError
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.output import Column, time_of
+
+if TYPE_CHECKING:  # gRPC is imported by the verbs as they run, so that --help stays quick
+    from bigfleet.cli.bigfleetctl.client import Ctl
+
+_ALIVE_S: Final = 30.0
+_COLUMNS: Final = (
+    Column("SHARD", "shard"),
+    Column("ADDRESS", "address"),
+    Column("REGISTERED", "registered"),
+    Column("LAST_HEARTBEAT", "heartbeat"),
+    Column("AGE", "age", wide=True),
+)
+
+
+class ListShardsSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
+    """Flags of `bigfleetctl list-shards`."""
+
+
+class RemoveShardSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
+    """Flags of `bigfleetctl remove-shard`."""
+
+    shard: str = Field(min_length=1, description="id of the shard")
+    destroyed: bool = Field(
+        default=False, description="vouch that the shard's process and disk are gone for good"
+    )
+    yes: bool = Field(default=False, description="remove it though it was heard a moment ago")
+
+
+def _list(settings: ListShardsSettings, console: Console) -> int:
+    from bigfleet.cli.bigfleetctl.client import run_with
+    from bigfleet.transport.coordinator import LIST_SHARDS
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
+
+    async def ask(ctl: "Ctl") -> int:
+        shards = (await ctl.call(LIST_SHARDS, pb.ListShardsRequest())).shards
+        listing(
+            console,
+            settings,
+            name="shards",
+            columns=_COLUMNS,
+            wire=[
+                {
+                    "shard_id": shard.shard_id,
+                    "address": shard.address,
+                    "registered_at_unix_ns": shard.registered_at_unix_ns,
+                    "last_heartbeat_unix_ns": shard.last_heartbeat_unix_ns,
+                }
+                for shard in shards
+            ],
+            shown=[
+                {
+                    "shard": shard.shard_id,
+                    "address": shard.address or None,
+                    "registered": time_of(shard.registered_at_unix_ns),
+                    "heartbeat": time_of(shard.last_heartbeat_unix_ns),
+                    "age": age(shard.last_heartbeat_unix_ns, console.now()),
+                }
+                for shard in shards
+            ],
+        )
+        return ExitCode.DONE
+
+    return run_with(settings, console, ask)
+
+
+def _remove(settings: RemoveShardSettings, console: Console) -> int:
+    from bigfleet.cli.bigfleetctl.client import run_with
+    from bigfleet.transport.coordinator import REMOVE_SHARD
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
+
+    async def ask(ctl: "Ctl") -> int:
+        await _look_first(ctl, settings, console)
+        request = pb.RemoveShardRequest(shard_id=settings.shard, destroyed=settings.destroyed)
+        await ctl.call(REMOVE_SHARD, request)
+        wire = {"shard_id": settings.shard, "destroyed": settings.destroyed}
+        done(console, settings, f"removed shard {settings.shard}", wire)
+        return ExitCode.DONE
+
+    return run_with(settings, console, ask)
+
+
+async def _look_first(ctl: "Ctl", settings: RemoveShardSettings, console: Console) -> None:
+    """Refuse where the shard lives and nobody said so; tell what goes with it."""
+    from bigfleet.transport.coordinator import (
+        LIST_DOMAIN_ASSIGNMENTS,
+        LIST_SHARD_REPORTS,
+        LIST_SHARDS,
+    )
+    from bigfleet.v1alpha1 import coordinator_pb2 as pb
+
+    shards = (await ctl.call(LIST_SHARDS, pb.ListShardsRequest())).shards
+    heard_ns = next((row.last_heartbeat_unix_ns for row in shards if row.shard_id == settings.shard), 0)
+    since_s = console.now().timestamp() - heard_ns / 1e9
+    if heard_ns and since_s <= _ALIVE_S and not (settings.yes or settings.destroyed):
+        raise CommandError(
+            f"shard {settings.shard} was heard {max(0, since_s):.0f} s ago and would register again; say --yes to remove it, "
+            "or --destroyed if its process and disk are gone",
+            ExitCode.REFUSED,
+        )
+    assignments = (await ctl.call(LIST_DOMAIN_ASSIGNMENTS, pb.ListDomainAssignmentsRequest())).assignments
+    lost = sum(row.shard_id == settings.shard for row in assignments)
+    if lost:
+        console.stderr.write(f"warning: {lost} domain rows of shard {settings.shard} go with it\n")
+    request = pb.ListShardReportsRequest(shard_id=settings.shard)
+    reports = (await ctl.call(LIST_SHARD_REPORTS, request)).reports
+    if reports and reports[0].summary.partition_key and not settings.destroyed:
+        console.stderr.write(
+            f"warning: shard {settings.shard} shares its provider and leaves a ghost, which keeps domains from moving "
+            "until the shard is back or is removed with --destroyed\n"
+        )
+
+
+LIST = Command(
+    ListShardsSettings,
+    _list,
+    """List the shards that have registered, with their address and when the leader last heard them. A dash under
+    LAST_HEARTBEAT means: not since this leader took over.""",
+    ("bigfleetctl list-shards", "bigfleetctl shards list -o json"),
+)
+REMOVE = Command(
+    RemoveShardSettings,
+    _remove,
+    """Forget a shard with its domains and clusters. A live shard registers again with its next report, which is also the way
+    to teach the coordinator a changed address; its domain rows have to be entered anew.
+
+    --destroyed vouches that process and disk are gone, so that machines it may have held can be given to others.""",
+    (
+        "bigfleetctl remove-shard --shard shard-3 --destroyed",
+        "bigfleetctl shards remove --shard shard-3 --yes",
+    ),
+)

@@ -1,0 +1,139 @@
+"""From arguments to an exit code: find the command, fill its settings, run it, tell how it ended.
+
+Why: every program ends the same way, with one line and one number, and never with a traceback.
+Must never: import pydantic, grpc, numpy or cryptography before a command is chosen; swallow a defect
+without a word; print more than one line for a failure unless `--log-level debug` asks for it.
+Rules: packaging 1.2 and 1.3.
+"""
+
+from collections.abc import Sequence
+
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import CommandError, UsageError
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.help import command_page, group_page
+from bigfleet.cli.framework.tree import Row, flag_name, is_flag, walk
+from bigfleet.model.errors import BigFleetError, InvalidFieldError
+from bigfleet.version import __version__
+
+
+def dispatch(console: Console, argv: Sequence[str]) -> int:
+    """Run what the arguments ask for and return the exit code."""
+    code = _ended(console, argv)
+    try:
+        console.stdout.flush()
+    except OSError as error:
+        _drop_buffered(console)
+        if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
+            console.complain(_told(error))
+            return ExitCode.FAILURE
+    return code
+
+
+def _ended(console: Console, argv: Sequence[str]) -> int:
+    try:
+        return _dispatch(console, argv)
+    except BrokenPipeError:  # the reader has seen enough, as in `bigfleet … | head`
+        return ExitCode.DONE
+    except CommandError as error:
+        console.complain(str(error))
+        return error.code
+    except InvalidFieldError as error:
+        console.complain(str(error))
+        return ExitCode.USAGE
+    except OSError as error:
+        console.complain(_told(error))
+        return ExitCode.FAILURE
+    except BigFleetError as error:
+        console.complain(str(error))
+        return ExitCode.FAILURE
+    except KeyboardInterrupt:
+        # A process that serves ends by its own signal handler, with 0; here a command was cut short.
+        console.complain("interrupted before it was done")
+        return ExitCode.FAILURE
+
+
+def _told(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _dispatch(console: Console, argv: Sequence[str]) -> int:
+    program = console.program
+    found = walk(program, argv)
+    flags = [flag_name(token) for token in _before_double_dash(found.arguments) if is_flag(token)]
+    if "version" in flags:
+        console.print(f"{program.name} {__version__}")
+        return ExitCode.DONE
+    if found.row is not None:
+        return _run(console, found.row, found.arguments)
+    if "h" in flags or "help" in flags:
+        console.stdout.write(group_page(program, found.path))
+        return ExitCode.DONE
+    here = " ".join((program.name, *found.path))
+    names = ", ".join(row.words[-1] for row in program.children(found.path))
+    if flags and not found.path:
+        raise UsageError(f"unknown flag --{flags[0]} before a command; see {here} --help")
+    raise UsageError(f"a command is missing, allowed is one of {names}; see {here} --help")
+
+
+def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
+    # Imported here, once a command is chosen: pydantic alone takes longer than all of --version may.
+    from bigfleet.cli.framework.command import neighbours, resolve
+    from bigfleet.cli.framework.load import load
+    from bigfleet.cli.framework.options import options_of
+    from bigfleet.cli.framework.parse import parse
+
+    command = resolve(row)
+    options = options_of(command.settings)
+    try:
+        parsed = parse(options, arguments)
+        if parsed.help:
+            console.stdout.write(command_page(console.program, row, command, options))
+            return ExitCode.DONE
+        loaded = load(command.settings, parsed.texts, console.environ, lambda: neighbours(console.program))
+    except UsageError as error:
+        raise UsageError(f"{error}; see {console.program.name} {row.name} --help") from None
+    if loaded.settings.print_config:
+        from bigfleet.cli.verbs.print_config import effective
+
+        console.stdout.write(effective(f"{console.program.name} {row.name}", loaded))
+        return ExitCode.DONE
+    debug = loaded.settings.log_level == "debug"
+    try:
+        return command.run(loaded.settings, console)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if debug:
+            _print_traceback(console, error)
+        if isinstance(error, BigFleetError | OSError):
+            raise
+        # A defect of ours. The type is named, as many a message is empty or means nothing without it.
+        hint = "" if debug else "; --log-level debug shows where"
+        raise CommandError(
+            f"internal error: {type(error).__name__}: {' '.join(str(error).split())}{hint}"
+        ) from error
+
+
+def _before_double_dash(arguments: Sequence[str]) -> Sequence[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def _print_traceback(console: Console, error: Exception) -> None:
+    from traceback import format_exception
+
+    console.stderr.write("".join(format_exception(error)))
+
+
+def _drop_buffered(console: Console) -> None:
+    import os
+
+    try:
+        descriptor = console.stdout.fileno()
+    except (OSError, ValueError):  # not a file: nothing is flushed behind our back at exit
+        return
+    # What is still buffered can go nowhere, yet the interpreter tries once more at exit and would complain there.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

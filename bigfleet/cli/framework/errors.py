@@ -1,0 +1,36 @@
+"""Errors that a command ends with: one line for the user, one exit code for the caller.
+
+    BigFleetError
+    ├── CommandError           the command failed; carries its exit code
+    │   └── UsageError         the command was asked wrongly; exit 2
+    └── UnreadableValueError   a text is no value of its kind; the field is named by whoever knows it
+
+Must never: carry a secret in its text, since the text is printed.
+Rules: packaging 1.3.
+"""
+
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.model.errors import BigFleetError
+
+
+class CommandError(BigFleetError):
+    """A command could not do its work."""
+
+    def __init__(self, text: str, code: ExitCode = ExitCode.FAILURE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class UsageError(CommandError):
+    """A command was asked for something it does not offer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, ExitCode.USAGE)
+
+
+class UnreadableValueError(BigFleetError, ValueError):
+    """A text is no value of its kind."""
+
+    def __init__(self, found: str, allowed: str) -> None:
+        super().__init__(f"found {found!r}, allowed is {allowed}")
+        self.found, self.allowed = found, allowed

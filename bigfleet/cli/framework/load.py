@@ -1,0 +1,190 @@
+"""Flag, environment, file, default: the one place that layers them and remembers who won.
+
+Why: three ways to set a thing are only bearable if the order is fixed and the winner can be seen.
+Must never: let a mistyped key pass in silence, show a value that is masked, or read anything but the
+environment and the one file it was given.
+Rules: packaging 1.2, rules 3 to 5.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from bigfleet.cli.framework.errors import UnreadableValueError, UsageError
+from bigfleet.cli.framework.options import Option, options_of
+from bigfleet.cli.framework.settings import KEPT_VARIABLES, Flags
+from bigfleet.cli.framework.tree import near_miss
+from bigfleet.cli.framework.values import parse_boolean
+
+S = TypeVar("S", bound=Flags)
+Neighbours = Callable[[], Iterable[type[Flags]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as some source gave it, and which source that was."""
+
+    value: object
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded(Generic[S]):
+    """Settings with the source of each value, by field; what is not in `sources` is the default."""
+
+    settings: S
+    sources: dict[str, str]
+
+
+def load(
+    settings: type[S],
+    texts: Mapping[str, Sequence[str]],
+    environ: Mapping[str, str],
+    neighbours: Neighbours = tuple,
+) -> Loaded[S]:
+    """Build the settings from parsed flags, environment and config file.
+
+    `neighbours` gives the settings of the program's other commands. It is asked only when a variable under
+    this command's prefix is unknown here, since answering it imports them all.
+    """
+    options = options_of(settings)
+    _refuse_unknown_variables(settings, options, environ, neighbours)
+    layers = [_from_flags(options, texts), _from_environment(options, environ)]
+    config = layers[0].get("config") or layers[1].get("config")
+    if config is not None and config.value:
+        layers.append(_from_file(options, Path(str(config.value))))
+    given = {name: value for layer in reversed(layers) for name, value in layer.items()}
+    # Any: the settings class checks each value against its field.
+    values: dict[str, Any] = {
+        option.field: _prepared(option, given[option.field]) for option in options if option.field in given
+    }
+    try:
+        filled = settings(**values)
+    except ValidationError as error:
+        raise UsageError("; ".join(_told(error, options, given))) from None
+    return Loaded(filled, {name: value.source for name, value in given.items()})
+
+
+def _from_flags(options: Iterable[Option], texts: Mapping[str, Sequence[str]]) -> dict[str, Given]:
+    return {
+        option.field: Given(list(found) if option.many else found[-1], "flag")
+        for option in options
+        if (found := texts.get(option.field))
+    }
+
+
+def _from_environment(options: Iterable[Option], environ: Mapping[str, str]) -> dict[str, Given]:
+    found = {}
+    for option in options:
+        name = next((name for name in option.variables if name in environ), None)
+        if name is not None:
+            found[option.field] = Given(environ[name], f"environment {name}")
+    return found
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML that refuses a key given twice, where plain YAML would let the last one win unseen."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {twice} is given twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep=deep)
+
+
+def _from_file(options: Iterable[Option], path: Path) -> dict[str, Given]:
+    try:
+        document = yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
+    except OSError as error:
+        raise UsageError(f"--config: {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config: {path}: {' '.join(str(error).split())}") from None
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise UsageError(
+            f"--config: {path}: found a {type(document).__name__}, allowed is a mapping keyed by flag name"
+        )
+    known = {option.flag: option for option in options if option.cli.in_file and not option.positional}
+    for key in document:
+        if key not in known:
+            raise UsageError(f"--config: {path}: unknown key {key}{near_miss(str(key), list(known))}")
+    return {known[key].field: Given(value, f"file {path}") for key, value in document.items()}
+
+
+def _refuse_unknown_variables(
+    settings: type[Flags], options: Iterable[Option], environ: Mapping[str, str], neighbours: Neighbours
+) -> None:
+    prefix = settings.model_config.get("env_prefix", "")
+    known = {name for option in options for name in option.variables}
+    unknown = sorted(
+        n for n in environ if prefix and n.startswith(prefix) and n not in known and n not in KEPT_VARIABLES
+    )
+    if not unknown:
+        return
+    others = list(neighbours())
+    # A longer prefix belongs to another command (BIGFLEET_X_ and BIGFLEET_X_Y_); an equal one is shared by
+    # the verbs of a program, and each of them knows only a part of the keys.
+    longer = tuple(
+        p
+        for other in others
+        if (p := other.model_config.get("env_prefix", "")) != prefix and p.startswith(prefix)
+    )
+    shared = {name for other in others for option in options_of(other) for name in option.variables}
+    for name in unknown:
+        if not name.startswith(longer) and name not in shared:
+            raise UsageError(f"unknown environment variable {name}{near_miss(name, sorted(known))}")
+
+
+def _prepared(option: Option, given: Given) -> object:
+    """Bring a raw value into the form a flag would have given it, so that one rule reads all three."""
+    value = given.value
+    if option.many:
+        parts = value if isinstance(value, list) else [value]
+        return tuple(piece for part in parts for piece in str(part).split(",") if piece)
+    if option.optional and value == "":
+        return None
+    if not option.takes_value:
+        if isinstance(value, bool):
+            return value
+        try:
+            return parse_boolean(str(value))
+        except UnreadableValueError:
+            return value  # the settings class refuses it, with every other fault in the same line
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)  # YAML reads 0 and 7780 as numbers; a flag would have been the same text
+    return value
+
+
+def _told(error: ValidationError, options: Iterable[Option], given: Mapping[str, Given]) -> list[str]:
+    by_field = {option.field: option for option in options}
+    lines = []
+    for fault in error.errors(include_url=False, include_input=False):
+        option = by_field.get(str(fault["loc"][0])) if fault["loc"] else None
+        cause = fault.get("ctx", {}).get("error")
+        if option is None:  # a rule about several fields, worded by the settings class
+            lines.append(str(cause))
+            continue
+        if fault["type"] == "missing":
+            lines.append(f"{option.label}: missing, allowed is {option.allowed}{_ways(option)}")
+            continue
+        allowed = cause.allowed if isinstance(cause, UnreadableValueError) else option.allowed
+        lines.append(f"{option.label}: {_found(option, given)}, allowed is {allowed}")
+    return list(dict.fromkeys(lines))
+
+
+def _found(option: Option, given: Mapping[str, Given]) -> str:
+    value = given[option.field]
+    shown = "a value" if option.cli.masked else repr(value.value)
+    return f"found {shown}" + ("" if value.source == "flag" else f" in {value.source}")
+
+
+def _ways(option: Option) -> str:
+    return f" (flag, environment {option.variable}, or file)" if option.variable else ""

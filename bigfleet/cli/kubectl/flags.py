@@ -1,0 +1,85 @@
+"""What the verbs of `kubectl bigfleet` have in common: the way into a cluster, the namespace, and calls as a person.
+
+Why: a plugin is used beside kubectl, so it finds its cluster and names its flags as kubectl does.
+Must never: write to a cluster, or need more than the person's own rights.
+Rules: decision O5; operator 3.1 step 5 (kubeconfig as kubectl finds it).
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from pydantic import Field
+
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import CommandError
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.kinds import Cli, OptionalPath
+from bigfleet.cli.framework.settings import OutputFlags
+
+if TYPE_CHECKING:  # the client library takes longer to import than --help may
+    from bigfleet.kube.client import KubeClient
+    from bigfleet.kube.errors import KubeError
+
+T = TypeVar("T")
+
+
+class KubeFlags(OutputFlags):
+    """Flags of every verb."""
+
+    kubeconfig: OptionalPath = Field(
+        default=None, description="way into the cluster; without it $KUBECONFIG or the user's own file"
+    )
+    context: str = Field(default="", description="context of the kubeconfig; without it the current one")
+    namespace: Annotated[str, Cli(short="n")] = Field(
+        default="", description="namespace to look at; without it the one of the context, else default"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster as one person sees it."""
+
+    client: "KubeClient"
+    namespace: str
+
+
+def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awaitable[T]]) -> T:
+    """Ask a cluster something and return the answer; what the API server refuses becomes an exit code and a line."""
+    import asyncio
+    from os import fspath
+
+    from bigfleet.aio.clock import SystemClock
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.kube.client import KubeClient
+    from bigfleet.kube.errors import KubeError
+    from bigfleet.kube.http_link import HttpLink, run_plugin
+    from bigfleet.kube.limiter import RateLimiter
+    from bigfleet.kube.login import Login, find_target
+
+    clock, disk = SystemClock(), SystemDisk()
+    target = find_target(
+        console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""), context=settings.context
+    )
+
+    async def answer() -> T:
+        client = KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
+        try:
+            return await question(Cluster(client, settings.namespace or target.namespace or "default"))
+        finally:
+            await client.close()
+
+    try:
+        return asyncio.run(answer())
+    except KubeError as error:
+        raise CommandError(str(error), _code(error)) from error
+
+
+def _code(error: "KubeError") -> ExitCode:
+    from bigfleet.kube.errors import ForbiddenError, NotFoundError, UnauthorizedError
+
+    if isinstance(error, ForbiddenError | UnauthorizedError):
+        return ExitCode.PERMISSION
+    if isinstance(error, NotFoundError):
+        return ExitCode.NOT_FOUND
+    return ExitCode.UNAVAILABLE if error.passing else ExitCode.FAILURE

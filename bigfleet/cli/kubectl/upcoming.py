@@ -1,0 +1,94 @@
+"""`kubectl bigfleet upcoming`: the machines of this cluster that come, stay and go.
+
+Must never: ask anybody but the API server.
+Rules: operator 2.2, 13.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.kinds import Cli
+from bigfleet.cli.framework.output import Column, Listing, write
+from bigfleet.cli.kubectl import formatting
+from bigfleet.cli.kubectl.flags import Cluster, KubeFlags, ask
+
+Document = dict[str, Any]
+_COLUMNS: Final = (
+    Column("NAME", "name"),
+    Column("PHASE", "phase"),
+    Column("NODE", "node"),
+    Column("TYPE", "instance_type"),
+    Column("ZONE", "zone"),
+    Column("AGE", "age"),
+    Column("ERROR", "error"),
+    Column("RESOURCES", "resources", wide=True),
+    Column("PROVIDER ID", "provider_id", wide=True),
+)
+
+
+class UpcomingSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
+    """Flags of `kubectl bigfleet upcoming`."""
+
+    every: Annotated[bool, Cli(short="a")] = Field(
+        default=False, description="also show nodes that are Ready; without it only those that come or go"
+    )
+
+
+def upcoming(nodes: Iterable[Document], now: datetime, *, every: bool) -> list[dict[str, object]]:
+    """Return one row per machine, in the order of its life, then by name."""
+    from bigfleet.kube.crds.upcoming_node import PHASES
+    from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+
+    rows = []
+    for node in nodes:
+        spec, status = node.get("spec") or {}, node.get("status") or {}
+        phase = status.get("phase") or PHASES[0]
+        if phase == "Ready" and not every:
+            continue
+        labels = spec.get("labels") or {}
+        rows.append(
+            {
+                "name": node["metadata"]["name"],
+                "phase": phase,
+                "node": (status.get("nodeRef") or {}).get("name"),
+                "instance_type": labels.get(INSTANCE_TYPE_KEY),
+                "zone": labels.get(ZONE_KEY),
+                "age": formatting.age(
+                    status.get("provisioningStartTime") or node["metadata"]["creationTimestamp"], now
+                ),
+                "error": status.get("lastError"),
+                "resources": formatting.amounts(spec.get("resources") or {}),
+                "provider_id": status.get("providerID"),
+            }
+        )
+    return sorted(rows, key=lambda row: (PHASES.index(row["phase"]), row["name"]))
+
+
+def _upcoming(settings: UpcomingSettings, console: Console) -> int:
+    from bigfleet.kube.client import Selection
+    from bigfleet.kube.resources import UPCOMING_NODES
+
+    async def nodes(cluster: Cluster) -> list[Document]:
+        return await cluster.client.list_all(Selection(UPCOMING_NODES))
+
+    rows = upcoming(ask(settings, console, nodes), console.now(), every=settings.every)
+    write(console, settings, Listing("upcoming", _COLUMNS, rows))
+    if not rows:
+        hint = "" if settings.every else "; -a also shows those that are Ready"
+        console.complain(f"no machine is on its way into this cluster or out of it{hint}")
+    return ExitCode.DONE
+
+
+UPCOMING = Command(
+    UpcomingSettings,
+    _upcoming,
+    """List the machines that are on their way into this cluster or out of it, in the order of their life. A machine that is
+    Failed after a reclaim could not be emptied in time: its node is still cordoned, and somebody has to look.""",
+    ("kubectl bigfleet upcoming", "kubectl bigfleet upcoming -a -o wide"),
+)

@@ -1,0 +1,120 @@
+"""The shard's verdict on the need that a request belongs to, in words.
+
+Why: only the shard knows whether a need is covered, and what is missing.
+Must never: show a need that is not like the request: requirements and priority must be equal.
+Rules: decision O5, ADR-0061; wire 5 (ShardRead).
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from bigfleet.aio.net import Code, RpcError
+from bigfleet.aio.service import ServiceSpec
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import CommandError
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.settings import TlsFlags
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.quantity import parse_quantity
+from bigfleet.model.quantity_text import canonical_text
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.v1alpha1 import capacity_pb2, shardread_pb2
+
+Document = dict[str, Any]
+READ: Final = ServiceSpec(shardread_pb2.DESCRIPTOR.services_by_name["ShardRead"])
+INSPECT: Final = READ.server_stream(
+    "InspectNeeds", shardread_pb2.InspectNeedsRequest, shardread_pb2.InspectNeedsResponse
+)
+DEADLINE_S: Final = 30.0
+_WORDS: Final = {"IN": "In", "NOT_IN": "NotIn", "EXISTS": "Exists", "DOES_NOT_EXIST": "DoesNotExist"}
+_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
+_CODES: Final = {
+    Code.PERMISSION_DENIED: ExitCode.PERMISSION,
+    Code.UNAUTHENTICATED: ExitCode.PERMISSION,
+    Code.UNAVAILABLE: ExitCode.UNAVAILABLE,
+    Code.DEADLINE_EXCEEDED: ExitCode.UNAVAILABLE,
+}
+
+
+async def verdicts(
+    tls: TlsFlags, shard: str, cluster: str, request: Document, console: Console
+) -> tuple[str, ...]:
+    """Return what a shard says about the needs that are like a request."""
+    channel = GrpcNet(tls.tls_store(console.complain)).dial(shard)
+    asked = shardread_pb2.InspectNeedsRequest(cluster_id=cluster)
+    frames = []
+    try:
+        async for frame in channel.server_stream(INSPECT, asked, timeout_s=DEADLINE_S):
+            frames.append(frame)  # noqa: PERF401  the stream is read whole before it is judged
+    except RpcError as error:
+        raise CommandError(f"--shard {shard}: {error}", _CODES.get(error.code, ExitCode.FAILURE)) from error
+    finally:
+        await channel.close()
+    return told(frames, request)
+
+
+def told(frames: Iterable[shardread_pb2.InspectNeedsResponse], request: Document) -> tuple[str, ...]:
+    """Return the verdicts in an answer on needs like the request; one line that says so where there are none."""
+    lines: list[str] = []
+    cycle = 0
+    for frame in frames:
+        if frame.HasField("header"):
+            cycle = frame.header.cycle
+        elif _is_like(frame.need.need, request):
+            lines.append(f"cycle {cycle}: {_verdict(frame.need)}")
+    return tuple(lines) or (f"cycle {cycle}: no need like this one is known",)
+
+
+def _is_like(need: capacity_pb2.CapacityNeed, request: Document) -> bool:
+    spec = request["spec"]
+    wanted = sorted(
+        (item["key"], item["operator"], tuple(sorted(item.get("values") or ())))
+        for item in spec.get("requirements") or ()
+    )
+    found = sorted(
+        (item.key, _word(item.operator), tuple(sorted(item.values)))
+        for item in need.requirements
+        if _word(item.operator)
+    )
+    return need.priority == spec.get("priority", 0) and found == wanted
+
+
+def _word(operator: int) -> str:
+    """Return the operator as requests write it; nothing for Same, which no request has."""
+    name = capacity_pb2.NodeSelectorRequirement.Operator.Name(operator)  # type: ignore[arg-type]
+    return next((word for suffix, word in _WORDS.items() if name.removeprefix("OPERATOR_") == suffix), "")
+
+
+def _verdict(view: shardread_pb2.NeedView) -> str:
+    machines = f"{view.claimed_machine_count} machines"
+    if view.satisfied:
+        return f"covered by {machines}"
+    missing = ", ".join(
+        f"{name} {_amount(name, amount)}" for name, amount in sorted(view.residual_deficit.resources.items())
+    )
+    words = [f"short of {missing or 'something'} with {machines}"]
+    reason = shardread_pb2.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_")
+    if view.unmet_reason:
+        words.append(reason.lower().replace("_", " "))
+    supply = view.matching_supply
+    words.append(
+        f"matching machines: {supply.idle} idle, {supply.speculative} that could be bought, {supply.configured} in use"
+        + (" or more" if supply.capped else "")
+    )
+    if view.age_cycles_unmet:
+        words.append(f"short for {view.age_cycles_unmet} cycles")
+    if view.same_domain:
+        words.append(f"gathers in {view.same_domain}")
+    if view.acquisition_parked:
+        words.append("waits, as no domain can hold the whole gang")
+    return "; ".join(words)
+
+
+def _amount(name: str, text: str) -> str:
+    """Return an amount as people write it: bytes in binary units, all else as it came."""
+    if not name.startswith(_BYTES):
+        return text
+    try:
+        return canonical_text(parse_quantity(text), binary=True)
+    except InvalidFieldError:
+        return text

@@ -1,0 +1,253 @@
+"""`bigfleet conformance`: test any provider against the contract, and say what it is certified for.
+
+Why: whoever writes a provider, in whatever language, needs to know before a shard trusts it.
+Must never: change a machine before somebody allowed it.
+Rules: providers 2.3 and 3; exit 0 only for CERTIFIED, 1 otherwise, 2 when the run could not be done.
+"""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.kinds import Cli, Dial, Duration, OptionalPath
+from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table
+from bigfleet.cli.framework.settings import TlsFlags
+
+if TYPE_CHECKING:  # gRPC comes with the kit, and --help must stay quick
+    from bigfleet.provider.conformance.report import Report
+    from bigfleet.provider.conformance.settings import Launcher, Profile, Settings, Survey
+
+
+class ConformanceSettings(TlsFlags, env_prefix="BIGFLEET_CONFORMANCE_"):
+    """Flags of `bigfleet conformance`."""
+
+    target: Annotated[Dial | None, Cli(variables=("BIGFLEET_PROVIDER_TARGET",))] = Field(
+        default=None, description="provider to test; without it the process that --start names"
+    )
+    profile: tuple[str, ...] = Field(
+        default=("core", "cloud", "spot"),
+        description="what the provider claims to be: core, cloud, spot, bare-metal (instead of core), fault, durable, scale",
+    )
+    seed: int = Field(default=1, description="seed of everything that is drawn by lot; same seed, same calls")
+    only: Annotated[tuple[str, ...], Cli(metavar="GLOB")] = Field(
+        default=(), description="run these behaviours alone, such as B303 or 'B3*'; no verdict but INCOMPLETE"
+    )
+    extra: bool = Field(default=False, description="let X01 to X12 count, and run the long ones among them")
+    machines: Annotated[str, Cli(metavar="GLOB")] = Field(
+        default="*", min_length=1, description="ids of the machines that may be touched"
+    )
+    yes: bool = Field(default=False, description="change machines without asking first")
+    no_cleanup: bool = Field(default=False, description="leave machines as each behaviour left them")
+    start: Annotated[str, Cli(metavar="CMD")] = Field(
+        default="",
+        description="command that starts the provider, with {port}, {state} and {seed_count} in it; for durable and scale",
+    )
+    fault_target: Dial | None = Field(
+        default=None, description="endpoint that follows the fault convention; default is the kit's own"
+    )
+    fault_start: Annotated[str, Cli(metavar="CMD")] = Field(
+        default="",
+        description="command that starts such an endpoint with a transition timeout of 30s; for B1006",
+    )
+    substrate: Annotated[str, Cli(metavar="CMD")] = Field(
+        default="",
+        description="command with {verb} (reprice or remove) and {id} that reaches below the provider",
+    )
+    scale_seed: int = Field(default=4000, ge=100, description="machines of the scale behaviours")
+    soak: Duration = Field(default=8.0, description="how long the scale behaviours keep going")
+    list: bool = Field(default=False, description="print every behaviour with its meaning, and exit")
+    show: Annotated[str, Cli(metavar="ID")] = Field(
+        default="", description="print the steps of one behaviour, and exit"
+    )
+    output: Annotated[Literal["table", "json", "junit"], Cli(short="o")] = Field(
+        default="table", description="form of the output"
+    )
+    out: Annotated[OptionalPath, Cli(metavar="DIR")] = Field(
+        default=None, description="directory for report.json, junit.xml, badge.json and report.html"
+    )
+    no_color: bool = Field(
+        default=False, description="never colour; also off with NO_COLOR, and when the output is no terminal"
+    )
+
+
+def _conformance(settings: ConformanceSettings, console: Console) -> int:
+    if settings.list:
+        return _list(settings, console)
+    if settings.show:
+        return _show(settings, console)
+    if settings.target is None and not settings.start:
+        raise UsageError("--target: found nothing, allowed is host:port, or --start with a command")
+    if not settings.yes and not console.stdin.isatty():
+        raise UsageError("--yes: found nothing, and nobody is here to ask whether machines may be changed")
+    return _test(settings, console)
+
+
+def _list(settings: ConformanceSettings, console: Console) -> int:
+    from bigfleet.provider.conformance.catalogue import listing
+
+    rows = list(listing())
+    if settings.output == "json":
+        from json import dumps
+
+        console.print(dumps({"behaviours": rows}, indent=2, ensure_ascii=False))
+        return ExitCode.DONE
+    colour = colour_wanted(console, no_color=settings.no_color)
+    console.stdout.write(table(Listing("behaviours", _COLUMNS, rows), colour=colour))
+    counts = [sum(str(row["id"]).startswith(letter) for row in rows) for letter in "ABX"]
+    console.print(f"\n{counts[0]} baseline + {counts[1]} extension behaviours, and {counts[2]} of our own")
+    return ExitCode.DONE
+
+
+def _show(settings: ConformanceSettings, console: Console) -> int:
+    from bigfleet.provider.conformance.catalogue import find
+
+    behaviour = find(settings.show)
+    needs = "; ".join(need.value for need in behaviour.needs)
+    console.print(f"{behaviour.title} ({behaviour.counts_for}): {behaviour.meaning}\n\n{behaviour.steps}")
+    if needs:
+        console.print(f"\nNeeds {needs}.")
+    if not behaviour.bare_metal:
+        console.print("\nNot applicable to bare metal.")
+    return ExitCode.DONE
+
+
+def _test(settings: ConformanceSettings, console: Console) -> int:
+    import asyncio
+
+    from bigfleet.provider.conformance import render
+    from bigfleet.provider.conformance.errors import ConformanceError
+    from bigfleet.provider.conformance.report import Result, Verdict
+    from bigfleet.provider.conformance.run import run
+
+    def tell(result: Result) -> None:
+        if settings.output == "table":
+            console.print(render.live_line(result))
+            console.stdout.flush()
+
+    with ExitStack() as stack:
+        chosen = _chosen(settings, console, stack)
+        try:
+            report = asyncio.run(run(settings.target or "", chosen, tell))
+        except ConformanceError as error:
+            raise UsageError(str(error)) from error
+    forms = {"table": render.summary, "json": render.as_json, "junit": render.as_junit}
+    console.stdout.write(f"{forms[settings.output](report).rstrip()}\n")
+    if settings.out is not None:
+        _write(settings.out, report)
+    return ExitCode.DONE if report.verdict is Verdict.CERTIFIED else ExitCode.FAILURE
+
+
+def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -> "Settings":
+    from bigfleet.provider.conformance.settings import Sizes, Timings
+    from bigfleet.provider.conformance.system import (
+        CommandLauncher,
+        CommandSubstrate,
+        private_directory,
+        system_settings,
+    )
+
+    base = system_settings(tls=settings.tls_store(console.complain))
+    directory = (
+        Path(stack.enter_context(private_directory())) if settings.start or settings.fault_start else None
+    )
+
+    def launcher(command: str) -> "Launcher | None":
+        if not command or directory is None:
+            return None
+        return CommandLauncher(command, base.net, base.clock, directory)
+
+    return system_settings(
+        net=base.net,
+        profiles=_profiles(settings.profile),
+        seed=settings.seed,
+        only=settings.only,
+        extra=settings.extra,
+        machines=settings.machines,
+        clean_up=not settings.no_cleanup,
+        timings=Timings(soak_s=settings.soak),
+        sizes=Sizes(scale_seed=settings.scale_seed),
+        fault_target=settings.fault_target or "",
+        substrate=CommandSubstrate(settings.substrate) if settings.substrate else None,
+        approve=lambda survey: settings.yes or _ask(console, survey),
+        repeat_flags=_repeat_flags(settings),
+        launcher=launcher(settings.start),
+        fault_launcher=launcher(settings.fault_start),
+    )
+
+
+def _profiles(names: tuple[str, ...]) -> "tuple[Profile, ...]":
+    from bigfleet.provider.conformance.settings import Profile
+
+    try:
+        return tuple(Profile(name) for name in names)
+    except ValueError:
+        found = ",".join(names)
+        raise UsageError(
+            f"--profile: found {found!r}, allowed is one or more of {', '.join(Profile)}"
+        ) from None
+
+
+def _ask(console: Console, survey: "Survey") -> bool:
+    console.stdout.write(
+        f"{survey.target} has {survey.machines} machines; {survey.touchable} of them may be created, bound, drained and "
+        "deleted now. Never do this to a provider that serves a fleet. Go on? [y/N] "
+    )
+    console.stdout.flush()
+    return console.stdin.readline().strip().lower() in (b"y", b"yes")
+
+
+def _repeat_flags(settings: ConformanceSettings) -> tuple[str, ...]:
+    given = {
+        "--start": settings.start,
+        "--fault-target": settings.fault_target,
+        "--fault-start": settings.fault_start,
+        "--substrate": settings.substrate,
+        "--tls-cert": settings.tls_cert,
+        "--tls-key": settings.tls_key,
+        "--tls-ca": settings.tls_ca,
+    }
+    return tuple(word for flag, value in given.items() if value for word in (flag, str(value)))
+
+
+def _write(directory: Path, report: "Report") -> None:
+    from bigfleet.aio.disk import atomic_write, ensure_directory
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.provider.conformance.render import all_files
+
+    disk = SystemDisk()
+    ensure_directory(disk, directory, 0o755)
+    for name, content in all_files(report).items():
+        atomic_write(disk, directory / name, content.encode("utf-8", "replace"), 0o644)
+
+
+_COLUMNS = (
+    Column("ID", "id"),
+    Column("NAME", "name"),
+    Column("COUNTS FOR", "counts_for"),
+    Column("MEANING", "meaning"),
+)
+
+CONFORMANCE = Command(
+    ConformanceSettings,
+    _conformance,
+    """Test a provider, in whatever language it is written, against the contract: 27 baseline and 93 extension behaviours,
+    and 12 of our own. It knows nothing but the wire. Machines are created, bound, drained and deleted, so it asks first;
+    what it used it gives back.
+
+    The verdict is CERTIFIED when every required behaviour passed or does not apply, FAILED when one failed, INCOMPLETE
+    when one could not be tested. Exit code 0 is CERTIFIED, 1 the other two, 2 a run that could not be done. A failure
+    prints the exact calls with tokens, answers and codes, and the command that repeats it.""",
+    (
+        "bigfleet conformance --target 127.0.0.1:9000",
+        "bigfleet conformance --target 127.0.0.1:9000 --profile bare-metal --machines 'test-*' --yes --out ./report",
+        "bigfleet conformance --start 'my-provider --addr 127.0.0.1:{port} --state {state} --seed-count {seed_count}' --profile core,durable,scale --yes",
+        "bigfleet conformance --list",
+        "bigfleet conformance --show B303",
+    ),
+)

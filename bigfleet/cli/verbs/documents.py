@@ -1,0 +1,26 @@
+"""Files that commands are handed: documents and edits, from disk, from standard input, packed or plain.
+
+Must never: interpret what it reads.
+Rules: snapshot section 1.
+"""
+
+import gzip
+import zlib
+from pathlib import Path
+
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import CommandError
+from bigfleet.cli.framework.exit_codes import ExitCode
+
+STDIN = Path("-")
+
+
+def read_file(path: Path, console: Console) -> bytes:
+    """The bytes of a file; `-` is standard input, a name that ends in .gz is decompressed."""
+    data = console.stdin.read() if path == STDIN else path.read_bytes()
+    if path.suffix != ".gz":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        raise CommandError(f"{path}: is no gzip file", ExitCode.USAGE) from None

@@ -1,0 +1,150 @@
+"""Commands that ask a running shard: their flags, the way to it, and what its refusals mean to the person at the keyboard.
+
+Why: every such command dials in the same way and fails in the same words, and each failure says what to do next.
+Must never: change anything; it has reading calls only. Must never print a part of an answer as if it were the whole.
+Rules: wire 7 and 8, packaging 1.3, 1.9 and 1.10.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pydantic import Field
+
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import CommandError, UsageError
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.kinds import Duration
+from bigfleet.cli.framework.output import rfc3339, time_of
+from bigfleet.cli.framework.settings import TlsFlags
+from bigfleet.cli.verbs.documents import read_file
+
+if TYPE_CHECKING:  # gRPC takes longer to load than --help may take
+    from google.protobuf.message import Message
+
+    from bigfleet.aio.net import Channel, RpcError
+    from bigfleet.insight.v1 import insight_pb2
+
+T = TypeVar("T")
+
+
+class ShardFlags(TlsFlags):
+    """How to reach a shard, with the TLS flags as the role readonly or admin; where, each command says with `--shard`."""
+
+    group_title: ClassVar[str] = "Shard flags"
+
+    timeout: Duration = Field(default=60.0, description="how long the shard may take to answer")
+
+
+def ask(
+    settings: ShardFlags, address: str, console: Console, question: "Callable[[Channel], Awaitable[T]]"
+) -> T:
+    """Put a question to the shard at an address; what it refuses ends the command with what to do about it."""
+    import asyncio
+
+    return asyncio.run(_ask(settings, address, console, question))
+
+
+def source(settings: ShardFlags, file: Path | None, address: str | None, console: Console) -> bytes:
+    """The snapshot document to work on: a file, or what a running shard decided on last; exactly one of the two."""
+    if (file is None) == (address is None):
+        found = "neither" if file is None else "both"
+        raise UsageError(f"SNAPSHOT, --shard: found {found}, allowed is one of the two")
+    if file is not None:
+        return read_file(file, console)
+    return ask(settings, address or "", console, lambda channel: snapshot_document(channel, settings.timeout))
+
+
+async def _ask(
+    settings: ShardFlags, address: str, console: Console, question: "Callable[[Channel], Awaitable[T]]"
+) -> T:
+    from bigfleet.aio.net import RpcError
+
+    async with _dialled(settings, console, address) as channel:
+        try:
+            return await question(channel)
+        except RpcError as error:
+            raise told(error, address, secured=settings.tls_cert is not None) from None
+
+
+@asynccontextmanager
+async def _dialled(settings: ShardFlags, console: Console, address: str) -> "AsyncIterator[Channel]":
+    from bigfleet.transport.grpc_net import GrpcNet
+
+    channel = GrpcNet(settings.tls_store(console.complain)).dial(address)
+    try:
+        yield channel
+    finally:
+        await channel.close()
+
+
+async def snapshot_document(channel: "Channel", timeout_s: float) -> bytes:
+    """Return the whole snapshot document; a stream that breaks off raises."""
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import GET_SNAPSHOT
+
+    async with channel.server_stream(GET_SNAPSHOT, pb.GetSnapshotRequest(), timeout_s=timeout_s) as frames:
+        return b"".join([frame.data async for frame in frames])
+
+
+def cycle_line(console: Console, cycle: "insight_pb2.Cycle", *parts: str) -> str:
+    """Return the line that says which cycle an answer is about, and how old that cycle is."""
+    who = f"shard {cycle.shard_id}" if cycle.shard_id else "the shard"
+    if not cycle.number:
+        return f"{who} has completed no cycle yet"
+    computed = time_of(cycle.computed_at_unix_nanos)
+    age = round((console.now() - computed).total_seconds())
+    ago = f" ({age} s ago)" if age >= 0 else ""
+    return ", ".join(
+        [f"{who}, cycle {cycle.number} of {rfc3339(computed.replace(microsecond=0))}{ago}", *parts]
+    )
+
+
+def message_document(message: "Message") -> dict[str, Any]:  # Any: JSON as protobuf makes it
+    """Return a message of the wire as a document with all of its fields, by their wire names."""
+    from google.protobuf.json_format import MessageToDict
+
+    return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+
+
+def told(error: "RpcError", address: str, *, secured: bool) -> CommandError:
+    """What a refusal means, with the exit code of its kind and the next step."""
+    from bigfleet.aio.net import Code
+
+    plain = (
+        "" if secured else "; if it wants TLS, pass --tls-cert, --tls-key and --tls-ca of the role readonly"
+    )
+    meanings: Mapping[Code, tuple[ExitCode, str]] = {
+        Code.UNAVAILABLE: (
+            ExitCode.UNAVAILABLE,
+            f"the shard at {address} cannot be reached: {error.detail}; see that it runs and that --shard is its "
+            f"--listen address{plain}",
+        ),
+        Code.DEADLINE_EXCEEDED: (
+            ExitCode.UNAVAILABLE,
+            f"the shard at {address} did not answer in time; it may be busy: a larger --timeout waits longer{plain}",
+        ),
+        Code.PERMISSION_DENIED: (
+            ExitCode.PERMISSION,
+            f"the shard at {address} does not let this certificate read: {error.detail}; one that may is made by "
+            "bigfleet certs issue DIR --role readonly --name NAME",
+        ),
+        Code.FAILED_PRECONDITION: (
+            ExitCode.REFUSED,
+            f"the shard at {address} cannot answer yet: {error.detail}; its /readyz says what it waits for",
+        ),
+        Code.UNIMPLEMENTED: (
+            ExitCode.REFUSED,
+            f"the process at {address} does not offer this: it is an older shard or something else; "
+            "see that --shard is the gRPC address of a shard",
+        ),
+        Code.NOT_FOUND: (ExitCode.NOT_FOUND, error.detail),
+        Code.INVALID_ARGUMENT: (ExitCode.USAGE, error.detail),
+        Code.RESOURCE_EXHAUSTED: (
+            ExitCode.UNAVAILABLE,
+            f"the shard at {address} is busy: {error.detail}",
+        ),
+    }
+    code, text = meanings.get(error.code, (ExitCode.FAILURE, f"the shard at {address} failed: {error}"))
+    return CommandError(text, code)

@@ -1,0 +1,178 @@
+"""`bigfleet needs`: the demand of a running shard, and how each need fares.
+
+Why: "who is short, since when, and why" without a dashboard.
+Must never: show "no cycle yet" as "no demand".
+Rules: wire 6, shard 19. Works against shards of the original too, which show everything and let us leave out the rest.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import Field
+
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.kinds import Dial
+from bigfleet.cli.framework.output import Column, Listing, table_text, write
+from bigfleet.cli.framework.settings import OutputFlags
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
+
+if TYPE_CHECKING:
+    from bigfleet.aio.net import Channel
+    from bigfleet.insight.v1 import insight_pb2
+    from bigfleet.v1alpha1 import shardread_pb2
+
+
+class NeedsSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_NEEDS_"):
+    """Flags of `bigfleet needs`."""
+
+    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+    cluster: str = Field(default="", description="only needs of this cluster")
+    short: bool = Field(default=False, description="only needs that are not satisfied")
+    limit: int = Field(default=0, ge=0, description="show at most this many; 0 shows all")
+
+
+def _needs(settings: NeedsSettings, console: Console) -> int:
+    answer = ask(settings, settings.shard, console, lambda channel: _asked(channel, settings))
+    if settings.output in ("json", "yaml"):
+        write(console, settings, Listing("needs", (), list(map(message_document, answer.shown))))
+        return ExitCode.DONE
+    _print_tables(settings, console, answer)
+    return ExitCode.DONE
+
+
+class _Answer(NamedTuple):
+    """What a shard told."""
+
+    cycle: "insight_pb2.Cycle"
+    needs: int
+    """Of the cluster that was asked for, or of all."""
+    short: int
+    """Of those; known only where it was asked for."""
+    shown: "list[shardread_pb2.NeedView]"
+
+
+async def _asked(channel: "Channel", settings: NeedsSettings) -> _Answer:
+    from bigfleet.aio.net import Code, RpcError
+
+    if not settings.short:
+        return await _inspected(channel, settings)
+    try:
+        return await _listed(channel, settings)
+    except RpcError as error:
+        if error.code is not Code.UNIMPLEMENTED:
+            raise
+        return await _inspected(channel, settings)
+
+
+async def _listed(channel: "Channel", settings: NeedsSettings) -> _Answer:
+    """Only what is short, left out by the shard itself."""
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import LIST_NEEDS
+
+    clusters = [settings.cluster] if settings.cluster else []
+    everybody = pb.ListNeedsRequest(clusters=clusters, page_size=1)
+    async with channel.server_stream(LIST_NEEDS, everybody, timeout_s=settings.timeout) as frames:
+        counted, *_ = [frame.header async for frame in frames]
+    short = pb.ListNeedsRequest(
+        clusters=clusters, status=pb.ListNeedsRequest.STATUS_SHORT, page_size=settings.limit
+    )
+    async with channel.server_stream(LIST_NEEDS, short, timeout_s=settings.timeout) as frames:
+        first, *rows = [frame async for frame in frames]
+    cycle = first.header.cycle
+    cycle.shard_id = ""  # the line reads the same whoever is asked
+    return _Answer(cycle, counted.total, first.header.total, [frame.need for frame in rows])
+
+
+async def _inspected(channel: "Channel", settings: NeedsSettings) -> _Answer:
+    from bigfleet.insight.v1 import insight_pb2
+    from bigfleet.transport.shard_reading import INSPECT_NEEDS
+    from bigfleet.v1alpha1 import shardread_pb2 as pb
+
+    # The limit is the shard's only where nothing is left out here.
+    limit = 0 if settings.short else settings.limit
+    request = pb.InspectNeedsRequest(cluster_id=settings.cluster, limit=limit)
+    async with channel.server_stream(INSPECT_NEEDS, request, timeout_s=settings.timeout) as frames:
+        first, *rest = [frame async for frame in frames]
+    rows = [frame.need for frame in rest if not (settings.short and frame.need.satisfied)]
+    header = first.header
+    cycle = insight_pb2.Cycle(number=header.cycle, computed_at_unix_nanos=header.computed_at_unix_nanos)
+    return _Answer(cycle, header.total_needs, len(rows), rows[: settings.limit] if settings.limit else rows)
+
+
+def _print_tables(settings: NeedsSettings, console: Console, answer: _Answer) -> None:
+    shown = answer.shown
+    parts = ["1 need" if answer.needs == 1 else f"{answer.needs} needs"]
+    if settings.short:
+        parts.append(f"{answer.short} short")
+    if len(shown) < (answer.short if settings.short else answer.needs):
+        parts.append(f"{len(shown)} shown")
+    console.print(cycle_line(console, answer.cycle, *parts))
+    if shown:
+        listing = Listing("needs", _COLUMNS, list(map(_row, shown)))
+        console.stdout.write("\n" + table_text(console, settings, listing))
+
+
+def _row(view: "shardread_pb2.NeedView") -> dict[str, object]:
+    need, supply = view.need, view.matching_supply
+    return {
+        "cluster": view.cluster_id,
+        "group": need.group or None,
+        "priority": need.priority,
+        "total": _amounts(need.aggregate_resources) or None,
+        "short": _amounts(view.residual_deficit.resources) or None,
+        "machines": view.claimed_machine_count,
+        "new": view.bootstrap_count + view.provision_count or None,
+        "domain": view.same_domain or None,
+        "age": view.age_cycles_unmet or None,
+        "reason": _reason(view) if not view.satisfied else None,
+        "supply": None
+        if view.satisfied
+        else f"idle={supply.idle} speculative={supply.speculative} configured={supply.configured}"
+        + ("+" if supply.capped else ""),
+        "fingerprint": view.profile_fingerprint,
+    }
+
+
+def _amounts(texts: Mapping[str, str]) -> str:
+    from bigfleet.explain.amounts import readable
+
+    return readable(dict(sorted(texts.items())))
+
+
+def _reason(view: "shardread_pb2.NeedView") -> str:
+    from bigfleet.v1alpha1 import shardread_pb2 as pb
+
+    name = pb.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_")
+    return f"{name} (parked {view.parked_age_cycles})" if view.acquisition_parked else name
+
+
+_COLUMNS = (
+    Column("CLUSTER", "cluster"),
+    Column("GROUP", "group"),
+    Column("PRIORITY", "priority"),
+    Column("WANTS", "total"),
+    Column("SHORT", "short"),
+    Column("MACHINES", "machines"),
+    Column("NEW", "new"),
+    Column("DOMAIN", "domain"),
+    Column("CYCLES SHORT", "age"),
+    Column("WHY", "reason"),
+    Column("MATCHING", "supply", wide=True),
+    Column("PROFILE", "fingerprint", wide=True),
+)
+
+NEEDS = Command(
+    NeedsSettings,
+    _needs,
+    """Print the needs of a running shard as its last cycle saw them, in the order of precedence: what each wants, what it
+    lacks, how many machines it holds, and why it is short. bigfleet explain --shard tells more about one of them.
+
+    No cycle yet is told as such and is not the same as no demand.""",
+    (
+        "bigfleet needs --shard shard-0:7780",
+        "bigfleet needs --shard shard-0:7780 --short -o wide",
+        "bigfleet needs --shard shard-0:7780 --cluster train -o json",
+    ),
+)

@@ -1,0 +1,209 @@
+"""`bigfleet status` and `bigfleet watch`: how a running shard stands, once or again after every cycle.
+
+Why: the first question of whoever is on call, answered in a terminal.
+Must never: ask the shard more often than it completes cycles.
+Rules: dashboard 1 and 8; packaging 1.10.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+
+from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.exit_codes import ExitCode
+from bigfleet.cli.framework.kinds import Dial
+from bigfleet.cli.framework.output import Column, Listing, Record, table_text, write, yaml_text
+from bigfleet.cli.framework.settings import OutputFlags
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
+
+if TYPE_CHECKING:
+    from bigfleet.aio.net import Channel
+    from bigfleet.insight.v1 import insight_pb2
+
+_MACHINES: Final = (
+    Column("STATE", "state"),
+    Column("CAPACITY", "capacity_type"),
+    Column("MACHINES", "count"),
+    Column("$/H", "price"),
+)
+_CLUSTERS: Final = (
+    Column("CLUSTER", "cluster"),
+    Column("SESSION", "session"),
+    Column("ROWS", "rows"),
+    Column("MACHINES", "machines"),
+    Column("HELD ROLL-UPS", "held", wide=True),
+)
+_SHORTFALLS: Final = (
+    Column("SHORT", "deficit"),
+    Column("CLUSTERS", "clusters"),
+    Column("PRIORITY", "priority"),
+    Column("WHY", "reason"),
+    Column("CYCLES", "age"),
+)
+_CLEAR: Final = "\x1b[H\x1b[2J"
+_SHOWN: Final = 10
+
+
+class StatusSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_STATUS_"):
+    """Flags of `bigfleet status`."""
+
+    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+
+
+class WatchSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WATCH_"):
+    """Flags of `bigfleet watch`."""
+
+    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+    cycles: int = Field(default=0, ge=0, description="end after this many cycles; 0 goes on until Ctrl-C")
+
+
+def _status(settings: StatusSettings, console: Console) -> int:
+    status, shortfalls = ask(
+        settings, settings.shard, console, lambda channel: _look(channel, settings.timeout)
+    )
+    if settings.output in ("json", "yaml"):
+        write(console, settings, Record(_document(status, shortfalls)))
+    else:
+        console.stdout.write(_text(settings, console, status, shortfalls))
+    return ExitCode.DONE if status.ready else ExitCode.REFUSED
+
+
+def _watch(settings: WatchSettings, console: Console) -> int:
+    with suppress(KeyboardInterrupt):  # the way to end it
+        ask(settings, settings.shard, console, lambda channel: _follow(channel, settings, console))
+    return ExitCode.DONE
+
+
+async def _look(
+    channel: "Channel", timeout_s: float
+) -> "tuple[insight_pb2.GetStatusResponse, insight_pb2.ListShortfallsResponse]":
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import GET_STATUS, LIST_SHORTFALLS
+
+    status = (await channel.unary(GET_STATUS, pb.GetStatusRequest(), timeout_s=timeout_s)).message
+    shortfalls = (
+        await channel.unary(LIST_SHORTFALLS, pb.ListShortfallsRequest(), timeout_s=timeout_s)
+    ).message
+    return status, shortfalls
+
+
+async def _follow(channel: "Channel", settings: WatchSettings, console: Console) -> None:
+    seen = shown = 0
+    async for number in _cycles(channel):
+        if number <= shown:
+            continue  # it completed while the shard was being asked, so the last answer told of it already
+        status, shortfalls = await _look(channel, settings.timeout)
+        shown = status.cycle.number
+        if settings.output == "json":
+            from json import dumps
+
+            console.say(dumps(_document(status, shortfalls), ensure_ascii=False))
+        elif settings.output == "yaml":
+            console.say(f"---\n{yaml_text(_document(status, shortfalls))}".rstrip("\n"))
+        else:
+            clear = _CLEAR if console.stdout.isatty() else ""
+            console.say(f"{clear}{_text(settings, console, status, shortfalls)}")
+        seen += 1
+        if seen == settings.cycles:
+            return
+
+
+async def _cycles(channel: "Channel") -> AsyncIterator[int]:
+    from bigfleet.insight.v1 import insight_pb2 as pb
+    from bigfleet.transport.shard_reading import WATCH_CYCLES
+
+    async with channel.server_stream(WATCH_CYCLES, pb.WatchCyclesRequest(), timeout_s=None) as notices:
+        async for notice in notices:
+            yield notice.cycle.number
+
+
+def _text(
+    settings: OutputFlags,
+    console: Console,
+    status: "insight_pb2.GetStatusResponse",
+    shortfalls: "insight_pb2.ListShortfallsResponse",
+) -> str:
+    parts = [
+        _state(status),
+        f"{status.needs - status.needs_short} of {status.needs} needs covered",
+        f"{status.queue_depth} actions wait, {status.in_flight} under way",
+    ]
+    lines = [cycle_line(console, status.cycle, *parts), *(f"note: {note}" for note in status.notes)]
+    listings = (listing for listing in _listings(status, shortfalls) if listing.rows)
+    tables = (table_text(console, settings, listing) for listing in listings)
+    return "\n".join(["\n".join(lines) + "\n", *tables])
+
+
+def _state(status: "insight_pb2.GetStatusResponse") -> str:
+    if status.self_paused:
+        return "fenced, has stopped itself"
+    if status.actuation_paused:
+        return "paused"
+    if status.dry_run:
+        return "dry run"
+    return "ready" if status.ready else "not ready"
+
+
+def _listings(
+    status: "insight_pb2.GetStatusResponse", shortfalls: "insight_pb2.ListShortfallsResponse"
+) -> Iterator[Listing]:
+    machines = [
+        {
+            "state": row.state,
+            "capacity_type": row.capacity_type,
+            "count": row.count,
+            "price": f"{row.price_per_hour:.2f}",
+        }
+        for row in status.machines
+    ]
+    yield Listing("machines", _MACHINES, machines)
+    clusters = [
+        {
+            "cluster": row.cluster,
+            "session": "connected" if row.connected else "none",
+            "rows": row.rows,
+            "machines": row.machines,
+            "held": row.held_rollups,
+        }
+        for row in status.clusters
+    ]
+    yield Listing("clusters", _CLUSTERS, clusters)
+    yield Listing("shortfalls", _SHORTFALLS, [_shortfall(row) for row in shortfalls.shortfalls[:_SHOWN]])
+
+
+def _shortfall(row: "insight_pb2.ShortfallRow") -> dict[str, object]:
+    from bigfleet.explain.amounts import readable
+
+    return {
+        "deficit": readable(dict(sorted(row.deficit.items()))),
+        "clusters": list(row.clusters),
+        "priority": row.priority,
+        "reason": row.reason.lower().replace("_", " "),
+        "age": row.age_cycles,
+    }
+
+
+def _document(
+    status: "insight_pb2.GetStatusResponse", shortfalls: "insight_pb2.ListShortfallsResponse"
+) -> dict[str, Any]:  # Any: what JSON can say
+    rows = message_document(shortfalls)["shortfalls"]
+    return {**message_document(status), "shortfall_rows": rows}
+
+
+STATUS = Command(
+    StatusSettings,
+    _status,
+    """Tell how a running shard stands: ready or why not, machines by state with their price, clusters with their sessions,
+    and what cannot be served. Ends with exit code 3 when the shard is not ready.""",
+    ("bigfleet status --shard 127.0.0.1:7780", "bigfleet status --shard 127.0.0.1:7780 -o json"),
+)
+WATCH = Command(
+    WatchSettings,
+    _watch,
+    """Show the status of a running shard anew after each of its cycles, until Ctrl-C. For programs: with -o json one line
+    per cycle, with -o yaml one document.""",
+    ("bigfleet watch --shard 127.0.0.1:7780", "bigfleet watch --shard 127.0.0.1:7780 --cycles 1 -o json"),
+)

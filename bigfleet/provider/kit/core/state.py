@@ -1,0 +1,178 @@
+"""The book: everything a provider must remember, changed only by `apply`.
+
+Why: memory holds exactly what is on disk. A decision is made on the book, written down, and only then applied to it, so no
+reader ever sees what a crash could take back.
+Must never: decide, wait, or apply changes in another order than that in which they were written.
+Rules: providers 1.5 (operation ids), 1.7 (revisions), 4.1 (restart).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigfleet.model.machine import MachineState, Shape
+from bigfleet.provider.contract import EDGES, OperationKind
+from bigfleet.provider.kit.core.change_log import ChangeLog, read_cursor
+from bigfleet.provider.kit.core.changes import (
+    NO_OPERATIONS,
+    DropMachine,
+    FenceMark,
+    Operations,
+    PutMachine,
+    StateChange,
+)
+from bigfleet.provider.kit.core.fence import Fence
+from bigfleet.provider.kit.core.table import RecordTable, TableCodec
+from bigfleet.provider.kit.core.values import MachineRecord
+
+KINDS = tuple(OperationKind)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineEntry:
+    """One machine as decisions see it: the record and what the wire does not show of it."""
+
+    machine: MachineRecord
+    offer: Shape
+    operations: Operations = NO_OPERATIONS
+    gone_at_s: int = 0
+
+    def operation(self, kind: OperationKind) -> int:
+        """Return the number of the last operation of a kind, zero for none."""
+        return self.operations[KINDS.index(kind)]
+
+
+class ProviderState:
+    """The state of one provider; its incarnation tells the operations of two stores apart."""
+
+    def __init__(self, codec: TableCodec, incarnation: str = "", fence: Fence | None = None) -> None:
+        self._codec = codec
+        self.incarnation = incarnation
+        self.table = RecordTable(codec)
+        self.fence = fence or Fence()
+        self.head = 0
+        self._reserved = 0
+        self._log = ChangeLog()
+
+    # What decisions need.
+
+    def entry(self, machine_id: str) -> MachineEntry | None:
+        """Return one machine, None when nobody knows it."""
+        row = self.table.row(machine_id)
+        if row is None:
+            return None
+        table = self.table
+        return MachineEntry(table.machine(row), table.offer(row), table.operations(row), table.gone_at_s(row))
+
+    def next_revision(self) -> int:
+        """Return a revision that no change has yet; one that is never written is merely missing."""
+        self._reserved += 1
+        return self._reserved
+
+    def put(
+        self,
+        machine: MachineRecord,
+        offer: Shape,
+        operations: Operations = NO_OPERATIONS,
+        *,
+        gone_at_s: int = 0,
+        starts: OperationKind | None = None,
+    ) -> PutMachine:
+        """Return the change that makes the machine this, with a revision of its own.
+
+        The number of an operation that it starts is that revision: it is unique, and as durable as the change.
+        """
+        revision = self.next_revision()
+        if starts is not None:
+            numbered = list(operations)
+            numbered[KINDS.index(starts)] = revision
+            create, configure, drain, delete = numbered
+            operations = (create, configure, drain, delete)
+        return PutMachine(
+            id=machine.id,
+            state=machine.state,
+            own=self._codec.own(machine),
+            shape=machine.shape,
+            offer=offer,
+            operations=operations,
+            revision=revision,
+            gone_at_s=gone_at_s,
+        )
+
+    def operation_id(self, number: int) -> str:
+        """Return an operation's id: that of the store, then the revision at which it began."""
+        return f"{self.incarnation}-{number}"
+
+    # The only way in.
+
+    def apply(self, changes: Sequence[StateChange]) -> None:
+        """Carry out changes that are durable now."""
+        for change in changes:
+            self._apply(change)
+        self._log.compact(len(self.table), self.table.revisions)
+
+    def load(self, change: StateChange) -> None:
+        """Take a change read back at start, or a seed; nobody has seen the book yet, so nothing is logged."""
+        if isinstance(change, PutMachine):
+            known = self.table.row(change.id)
+            # A snapshot is written while changes go on, so it may be newer than the journal beside it.
+            if known is None or change.revision >= self.table.revisions[known]:
+                self.table.put(change)
+            self._note(change.revision)
+        elif isinstance(change, FenceMark):
+            self.fence.set(change, self.table.row(change.machine_id))
+        else:
+            self._drop(change)
+
+    def opened(self, head: int) -> None:
+        """Begin: every record has the head as its change mark, so an older cursor yields everything."""
+        self._note(head)
+        self.table.settle_revisions(self.head)
+        self._log = ChangeLog(floor=self.head)
+
+    # What readers need.
+
+    def select(self, states: Sequence[MachineState], since: bytes, at_most: int) -> NDArray[np.intp]:
+        """Return the rows of a listing: changed after the cursor if it can be read, in these states, no more than asked."""
+        cursor = read_cursor(since, self.head) if since else None
+        if cursor is None or cursor < self._log.floor:
+            rows = self.table.rows(states)
+        else:
+            rows = self.table.rows_of(self._log.since(cursor, self.table.revisions), states)
+        return rows[:at_most] if at_most else rows
+
+    def revision(self) -> bytes:
+        """Return the head as a cursor."""
+        return b"%d" % self.head
+
+    def transitional(self) -> list[str]:
+        """Return the machines on whose behalf something is under way."""
+        rows = self.table.rows([edge.during for edge in EDGES.values()])
+        return [self.table.id(row) for row in rows.tolist()]
+
+    def everything(self) -> Iterator[StateChange]:
+        """Yield changes that make this book out of an empty one; changes may be applied between two of them."""
+        yield from self.table.puts()
+        pairs = [(machine_id, self.table.row(machine_id)) for machine_id in list(self.table.ids())]
+        yield from self.fence.marks((machine_id, row) for machine_id, row in pairs if row is not None)
+
+    def _apply(self, change: StateChange) -> None:
+        if isinstance(change, PutMachine):
+            row = self.table.put(change)
+            self._note(change.revision)
+            self._log.add(change.revision, row)
+        elif isinstance(change, FenceMark):
+            self.fence.set(change, self.table.row(change.machine_id))
+        else:
+            self._drop(change)
+
+    def _drop(self, drop: DropMachine) -> None:
+        row = self.table.drop(drop.id)
+        if row is not None:
+            self.fence.forget_row(row, drop.id)
+
+    def _note(self, revision: int) -> None:
+        self.head = max(self.head, revision)
+        self._reserved = max(self._reserved, self.head)
