@@ -10,17 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from structlog.typing import FilteringBoundLogger
-
-from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s, timeout
-from bigfleet.aio.host import Host
+from bigfleet.aio.clock import monotonic_s, timeout
 from bigfleet.engine.verdicts import short_places
 from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.errors import BigFleetError
-from bigfleet.shard.core.actuation import Actuation, ActuationMode
+from bigfleet.shard.context import ShardContext
+from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.attribution import attribution_lines
-from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs, admitted_actions
+from bigfleet.shard.core.bootstrap_backoff import admitted_actions
 from bigfleet.shard.core.parking import ParkingLedger
 from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
 from bigfleet.shard.core.rails import cap_actions, cap_reclaims
@@ -28,9 +26,6 @@ from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
 from bigfleet.shard.core.views import CycleFacts, CycleView
 from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, configured_by_cluster
 from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
-from bigfleet.shard.guarded_inventory import GuardedInventory
-from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.sessions import Sessions
@@ -49,27 +44,20 @@ class CycleLoop:
 
     def __init__(
         self,
-        options: ShardOptions,
+        context: ShardContext,
         *,
-        guarded: GuardedInventory,
         intake: RollupIntake,
         sessions: Sessions,
         reconciler: Reconciler,
         dispatcher: ActionDispatcher,
-        actuation: Actuation,
-        backoffs: BootstrapBackoffs,
-        metrics: ShardMetrics,
-        log: FilteringBoundLogger,
-        clock: Clock,
-        steady: SteadyWall,
-        host: Host,
         on_cycle: Callable[[CycleView], None],
     ) -> None:
-        self._options, self._guarded, self._intake, self._sessions = options, guarded, intake, sessions
-        self._reconciler, self._dispatcher, self._actuation = reconciler, dispatcher, actuation
-        self._backoffs, self._metrics, self._log = backoffs, metrics, log
-        self._clock, self._steady, self._host, self._on_cycle = clock, steady, host, on_cycle
-        self._planner = CyclePlanner(clock, options.available_capacity_interval_s)
+        self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
+        self._clock, self._steady, self._host = context.clock, context.steady, context.host
+        self._backoffs, self._metrics, self._log = context.backoffs, context.metrics, context.log
+        self._intake, self._sessions, self._reconciler = intake, sessions, reconciler
+        self._dispatcher, self._on_cycle = dispatcher, on_cycle
+        self._planner = CyclePlanner(context.clock, context.options.available_capacity_interval_s)
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
         self.number = 0

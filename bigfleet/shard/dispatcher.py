@@ -11,18 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from structlog.typing import FilteringBoundLogger
-
-from bigfleet.aio.clock import Clock, timeout
+from bigfleet.aio.clock import timeout
 from bigfleet.aio.disk import DiskError
 from bigfleet.model.action import Action
 from bigfleet.model.machine import STABLE_STATES
 from bigfleet.obs.audit import Audit
-from bigfleet.shard.core.actuation import Actuation, ActuationMode
+from bigfleet.shard.context import ShardContext
+from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.pending_action import ACQUIRES, STARTS_IN, ActionOutcome, PendingAction
 from bigfleet.shard.executor import Executor, WorkerPermit
-from bigfleet.shard.guarded_inventory import GuardedInventory
-from bigfleet.shard.metrics import ShardMetrics
 
 _SLICE = 500  # actions offered between two turns of the event loop
 SUPPRESSED, DRY_RUN = "suppressed", "dryrun"
@@ -42,21 +39,17 @@ class ActionDispatcher:
 
     def __init__(
         self,
+        context: ShardContext,
         executor: Executor,
-        guarded: GuardedInventory,
         *,
-        concurrency: int,
-        actuation: Actuation,
         audit: Audit,
-        metrics: ShardMetrics,
-        log: FilteringBoundLogger,
-        clock: Clock,
         cycle: Callable[[], int],
         wake: Callable[[], None],
     ) -> None:
-        self._executor, self._guarded, self._actuation, self._audit = executor, guarded, actuation, audit
-        self._metrics, self._log, self._clock, self._cycle, self._wake = metrics, log, clock, cycle, wake
-        workers = max(1, concurrency)
+        self._guarded, self._actuation, self._clock = context.guarded, context.actuation, context.clock
+        self._metrics, self._log = context.metrics, context.log
+        self._executor, self._audit, self._cycle, self._wake = executor, audit, cycle, wake
+        workers = max(1, context.options.execute_concurrency)
         self._capacity = 2 * workers
         self._queue: asyncio.Queue[PendingAction] = asyncio.Queue(self._capacity)
         self._permits = asyncio.Semaphore(workers)

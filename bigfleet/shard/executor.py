@@ -9,10 +9,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from structlog.typing import FilteringBoundLogger
-
-from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s, timeout
-from bigfleet.aio.host import Host
+from bigfleet.aio.clock import monotonic_s, timeout
 from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import IllegalTransitionError, UnknownMachineError
 from bigfleet.model.machine import Machine, MachineState
@@ -25,9 +22,8 @@ from bigfleet.provider.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
-from bigfleet.shard.core.actuation import Actuation, ActuationMode
-from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
-from bigfleet.shard.core.latency import FirstSeen
+from bigfleet.shard.context import ShardContext
+from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.lifecycle import (
     BlobArrived,
     BlobFailed,
@@ -48,9 +44,6 @@ from bigfleet.shard.core.lifecycle import (
     WriteMachine,
 )
 from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
-from bigfleet.shard.guarded_inventory import GuardedInventory
-from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.session.operator_session import SessionGoneError
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.machines import rejection_reason
@@ -94,25 +87,17 @@ class Executor:
 
     def __init__(
         self,
-        options: ShardOptions,
+        context: ShardContext,
         *,
-        guarded: GuardedInventory,
         provider: ProviderClient,
         sessions: Sessions,
-        actuation: Actuation,
-        backoffs: BootstrapBackoffs,
-        first_seen: FirstSeen,
-        metrics: ShardMetrics,
-        log: FilteringBoundLogger,
-        clock: Clock,
-        steady: SteadyWall,
-        host: Host,
         stopping: Callable[[], bool],
     ) -> None:
-        self._options, self._guarded, self._provider, self._sessions = options, guarded, provider, sessions
-        self._actuation, self._backoffs, self._first_seen = actuation, backoffs, first_seen
-        self._metrics, self._log, self._clock, self._steady = metrics, log, clock, steady
-        self._host, self._stopping = host, stopping
+        self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
+        self._backoffs, self._first_seen = context.backoffs, context.first_seen
+        self._clock, self._steady, self._host = context.clock, context.steady, context.host
+        self._metrics, self._log = context.metrics, context.log
+        self._provider, self._sessions, self._stopping = provider, sessions, stopping
 
     async def execute(self, pending: PendingAction, permit: WorkerPermit) -> ActionOutcome:
         """Carry out an action and return its outcome; the permit is released while waiting for an operator."""

@@ -11,20 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.clock import Clock, SteadyWall, timeout
+from bigfleet.aio.clock import timeout
 from bigfleet.model.errors import InvalidFieldError, UnknownMachineError
 from bigfleet.model.inventory import Inventory, Rows
 from bigfleet.model.machine import TRANSITIONS, Machine, MachineState
 from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.errors import ListTooLargeError, NoSuchMachineError, ProviderError
+from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.listing_guard import ListingGuard
 from bigfleet.shard.core.reconcile import Disputes, RecordChange, judge, vanished
 from bigfleet.shard.dispatcher import ActionDispatcher
-from bigfleet.shard.guarded_inventory import GuardedInventory
-from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.shard.skipped_metadata import SkippedMetadataLog
 from bigfleet.wire.listing import Listing, ListingReader, RejectedRecord
@@ -50,30 +47,22 @@ class Reconciler:
 
     def __init__(
         self,
-        options: ShardOptions,
+        context: ShardContext,
         *,
-        guarded: GuardedInventory,
         provider: ProviderClient,
         dispatcher: ActionDispatcher,
         sessions: Sessions,
-        metrics: ShardMetrics,
-        log: FilteringBoundLogger,
-        clock: Clock,
-        steady: SteadyWall,
         configured: Callable[[Machine], None],
     ) -> None:
         """`configured` is called for machines that became Configured at an asynchronous provider."""
-        self._options, self._guarded, self._provider, self._dispatcher = (
-            options,
-            guarded,
-            provider,
-            dispatcher,
-        )
-        self._sessions, self._metrics, self._log, self._clock = sessions, metrics, log, clock
-        self._steady, self._configured = steady, configured
-        self._reader = ListingReader(guarded.inventory)
+        self._options, self._guarded = context.options, context.guarded
+        self._clock, self._steady = context.clock, context.steady
+        self._metrics, self._log = context.metrics, context.log
+        self._provider, self._dispatcher, self._sessions = provider, dispatcher, sessions
+        self._configured = configured
+        self._reader = ListingReader(context.guarded.inventory)
         self._disputes, self._guard = Disputes(), ListingGuard()
-        self._metadata = SkippedMetadataLog(metrics, log)
+        self._metadata = SkippedMetadataLog(context.metrics, context.log)
         self._cursor = b""
         self._again: set[str] = set()
         self._fetching: asyncio.Task[_Fetched] | None = None

@@ -20,10 +20,10 @@ from bigfleet.aio.service import BoundService
 from bigfleet.obs.audit import Audit, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
+from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
-from bigfleet.shard.core.rollup_guard import RollupGuard
 from bigfleet.shard.core.views import CycleView, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
@@ -56,93 +56,55 @@ class Shard:
         audit: Audit | None = None,
     ) -> None:
         self.options, self.epoch, self._log = options, epoch, log
-        clock = seams.clock
-        self.steady = steady = SteadyWall(clock)
+        self.steady = steady = SteadyWall(seams.clock)
         self._started_at_ns = steady.now_ns()
         self.term = TermMark()
-        self.metrics = shard_metrics = ShardMetrics(metrics)
-        guarded = GuardedInventory()
-        self.inventory = guarded.inventory
         self._audit = audit or NoAudit()
         self.actuation = Actuation(
             paused=options.actuation_paused, dry_run=options.dry_run, audit_strict=options.audit_strict
         )
-        self._backoffs, first_seen = BootstrapBackoffs(), FirstSeen()
-        self.sessions = Sessions(
-            guarded, clock=clock, metrics=shard_metrics, log=log, acknowledge=self._acknowledge
-        )
-        self.intake = RollupIntake(
-            guard=RollupGuard(enabled=options.empty_rollup_guard),
-            first_seen=first_seen,
-            steady=steady,
-            metrics=shard_metrics,
-            log=log,
-            wake=self.wake,
-        )
-        executor = Executor(
-            options,
-            guarded=guarded,
-            provider=provider,
-            sessions=self.sessions,
-            actuation=self.actuation,
-            backoffs=self._backoffs,
-            first_seen=first_seen,
-            metrics=shard_metrics,
-            log=log,
-            clock=clock,
+        context = ShardContext(
+            options=options,
+            clock=seams.clock,
             steady=steady,
             host=seams.host,
+            ids=seams.ids,
+            guarded=GuardedInventory(),
+            actuation=self.actuation,
+            backoffs=BootstrapBackoffs(),
+            first_seen=FirstSeen(),
+            metrics=ShardMetrics(metrics),
+            log=log,
+        )
+        self.inventory = context.guarded.inventory
+        self.sessions = Sessions(context, self._acknowledge)
+        self.intake = RollupIntake(context, self.wake)
+        executor = Executor(
+            context,
+            provider=provider,
+            sessions=self.sessions,
             stopping=lambda: self.dispatcher.stopping,
         )
         self.dispatcher = ActionDispatcher(
-            executor,
-            guarded,
-            concurrency=options.execute_concurrency,
-            actuation=self.actuation,
-            audit=self._audit,
-            metrics=shard_metrics,
-            log=log,
-            clock=clock,
-            cycle=lambda: self.loop.number,
-            wake=self.wake,
+            context, executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
         )
         self.reconciler = Reconciler(
-            options,
-            guarded=guarded,
+            context,
             provider=provider,
             dispatcher=self.dispatcher,
             sessions=self.sessions,
-            metrics=shard_metrics,
-            log=log,
-            clock=clock,
-            steady=steady,
             configured=executor.configured,
         )
         self.loop = CycleLoop(
-            options,
-            guarded=guarded,
+            context,
             intake=self.intake,
             sessions=self.sessions,
             reconciler=self.reconciler,
             dispatcher=self.dispatcher,
-            actuation=self.actuation,
-            backoffs=self._backoffs,
-            metrics=shard_metrics,
-            log=log,
-            clock=clock,
-            steady=steady,
-            host=seams.host,
             on_cycle=self._completed,
         )
         self._service = SessionService(
-            self.sessions,
-            self.intake,
-            clock=clock,
-            ids=seams.ids,
-            metrics=shard_metrics,
-            log=log,
-            outbox_limit=options.outbox_limit,
-            may_open=lambda: not self.dispatcher.stopping,
+            context, self.sessions, self.intake, may_open=lambda: not self.dispatcher.stopping
         )
         self._last: CycleView | None = None
 

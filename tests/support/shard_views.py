@@ -65,7 +65,7 @@ def cycle_of(situation: Situation, number: int = 1, **given: Any) -> CycleView: 
 
 
 class StaticShard:
-    """A shard that only stands there to be looked at; see `bigfleet.shard.core.views.ShardViews`."""
+    """A shard with fixed views and no process; see `bigfleet.shard.core.views.ShardViews`."""
 
     def __init__(self, shard_id: str = "shard-0", **given: Any) -> None:  # Any: fields of the status
         fields: Mapping[str, Any] = {
@@ -98,7 +98,7 @@ class StaticShard:
         self._cycle = view
 
     def stand(self, **changed: Any) -> None:  # Any: fields of the status
-        """Change how the shard stands."""
+        """Change fields of the status."""
         self._status = replace(self._status, **changed)
 
     def last_cycle(self) -> CycleView | None:

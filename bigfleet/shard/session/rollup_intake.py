@@ -8,33 +8,21 @@ Rules: shard 10.3 and 11; decision S25; ADR-0036, ADR-0046.
 from collections import Counter
 from collections.abc import Callable
 
-from structlog.typing import FilteringBoundLogger
-
-from bigfleet.aio.clock import SteadyWall
 from bigfleet.model.buckets import ALL_BUCKETS, label_of
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.shard.core.latency import FirstSeen
+from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.rollup_guard import RollupGuard, is_drop
-from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.wire.rollups import Rollup
 
 
 class RollupIntake:
     """The demand of all clusters, and the way it is replaced."""
 
-    def __init__(
-        self,
-        *,
-        guard: RollupGuard,
-        first_seen: FirstSeen,
-        steady: SteadyWall,
-        metrics: ShardMetrics,
-        log: FilteringBoundLogger,
-        wake: Callable[[], None],
-    ) -> None:
-        self._guard, self._first_seen, self._steady = guard, first_seen, steady
-        self._metrics, self._log, self._wake = metrics, log, wake
+    def __init__(self, context: ShardContext, wake: Callable[[], None]) -> None:
+        self._guard = RollupGuard(enabled=context.options.empty_rollup_guard)
+        self._first_seen, self._steady = context.first_seen, context.steady
+        self._metrics, self._log, self._wake = context.metrics, context.log, wake
         self.needs = NeedsTable()
         self.reported: set[str] = set()
         """Clusters that sent a valid roll-up, even if empty or held; never cleared."""

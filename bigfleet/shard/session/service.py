@@ -10,15 +10,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from structlog.typing import FilteringBoundLogger
-
-from bigfleet.aio.clock import Clock
 from bigfleet.aio.identity import SCHEME, Role
-from bigfleet.aio.ids import Ids
 from bigfleet.aio.net import Call, Code, IdentityRefusedError, RefusedError, RpcError, ServerStream
 from bigfleet.aio.service import BoundService, ServiceSpec
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.context import ShardContext
 from bigfleet.shard.session.operator_session import OperatorSession
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.sessions import Sessions
@@ -47,19 +43,15 @@ class SessionService:
 
     def __init__(
         self,
+        context: ShardContext,
         sessions: Sessions,
         intake: RollupIntake,
         *,
-        clock: Clock,
-        ids: Ids,
-        metrics: ShardMetrics,
-        log: FilteringBoundLogger,
-        outbox_limit: int,
         may_open: Callable[[], bool],
     ) -> None:
-        self._sessions, self._intake, self._clock, self._ids = sessions, intake, clock, ids
-        self._metrics, self._log, self._outbox_limit = metrics, log, outbox_limit
-        self._may_open = may_open
+        self._clock, self._ids, self._outbox_limit = context.clock, context.ids, context.options.outbox_limit
+        self._metrics, self._log = context.metrics, context.log
+        self._sessions, self._intake, self._may_open = sessions, intake, may_open
 
     def bound(self) -> BoundService:
         """The service to be served; its frames are decoded, except for roll-ups."""

@@ -6,14 +6,10 @@ Rules: shard 9, 10.1 and 10.7; decisions S8 and S10.
 
 from collections.abc import Callable, Iterable
 
-from structlog.typing import FilteringBoundLogger
-
-from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine
-from bigfleet.shard.guarded_inventory import GuardedInventory
-from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.context import ShardContext
 from bigfleet.shard.session.operator_session import OperatorSession
 from bigfleet.wire import session_frames
 
@@ -23,17 +19,10 @@ _SLICE = 200  # node states queued between two turns of the event loop
 class Sessions:
     """Sessions by cluster."""
 
-    def __init__(
-        self,
-        guarded: GuardedInventory,
-        *,
-        clock: Clock,
-        metrics: ShardMetrics,
-        log: FilteringBoundLogger,
-        acknowledge: Callable[[str], bytes],
-    ) -> None:
+    def __init__(self, context: ShardContext, acknowledge: Callable[[str], bytes]) -> None:
         """`acknowledge` makes an acknowledgement that echoes a word, with the shard's epoch and the coordinator's term."""
-        self._guarded, self._clock, self._metrics, self._log = guarded, clock, metrics, log
+        self._guarded, self._clock = context.guarded, context.clock
+        self._metrics, self._log = context.metrics, context.log
         self.acknowledge = acknowledge
         self._open: dict[str, OperatorSession] = {}
         self._left: set[str] = set()

@@ -180,7 +180,7 @@ class NamePut:
 
 @dataclass(frozen=True, slots=True)
 class NameDrop:
-    """A name now stands for nothing."""
+    """A name that was removed."""
 
     directory: DirectoryNode
     name: str

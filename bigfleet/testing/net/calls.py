@@ -266,7 +266,7 @@ class ClientEnd:
         if self._sending_done:
             raise ClosedError("send after done_sending")
         if len(data) > self._limit:
-            self.fail(too_large(len(data), self._limit, "cannot send a"), tell=True)
+            self.fail(too_large(len(data), self._limit, "cannot send a"), inform_peer=True)
         try:
             await asyncio.shield(self._ready)
             await self._window.enter(len(data))
@@ -292,19 +292,19 @@ class ClientEnd:
         return await asyncio.shield(self._finished)
 
     def cancel(self) -> None:
-        self.fail(RpcError(Code.CANCELLED, "the call was given up on this side"), tell=True)
+        self.fail(RpcError(Code.CANCELLED, "the call was given up on this side"), inform_peer=True)
 
-    def fail(self, error: RpcError, *, tell: bool) -> None:
-        """End the call on this side; with `tell` the other side is informed."""
+    def fail(self, error: RpcError, *, inform_peer: bool) -> None:
+        """End the call on this side; `inform_peer` sends the other side a cancellation."""
         if self.ended:
             return
-        if tell and self._connection is not None and self._server is not None:
+        if inform_peer and self._connection is not None and self._server is not None:
             self._connection.up.put(self._server.cancel)
         self._finish(error, error.trailing, drop=True)
 
     def message_came(self, data: bytes) -> None:
         if len(data) > self._limit:
-            self.fail(too_large(len(data), self._limit, "received a"), tell=True)
+            self.fail(too_large(len(data), self._limit, "received a"), inform_peer=True)
         else:
             self._inbox.put(data)
 
@@ -316,10 +316,10 @@ class ClientEnd:
         self._window.give_back(size)
 
     def connection_lost(self, detail: str) -> None:
-        self.fail(RpcError(Code.UNAVAILABLE, detail), tell=False)
+        self.fail(RpcError(Code.UNAVAILABLE, detail), inform_peer=False)
 
     def _expire(self) -> None:
-        self.fail(RpcError(Code.DEADLINE_EXCEEDED, "deadline exceeded"), tell=True)
+        self.fail(RpcError(Code.DEADLINE_EXCEEDED, "deadline exceeded"), inform_peer=True)
 
     def _finish(self, error: RpcError | None, trailing: Metadata, *, drop: bool) -> None:
         self._error = error

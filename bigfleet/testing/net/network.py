@@ -352,7 +352,7 @@ class MemoryChannel:
                 await end.send(request)
                 await end.done_sending()
         except RpcError as error:
-            end.fail(error, tell=False)
+            end.fail(error, inform_peer=False)
 
     async def _connect(self, wait: bool) -> tuple[Connection, MemoryServer]:
         delay_s = _FIRST_RETRY_S

@@ -41,7 +41,7 @@ pools:
 
 @dataclass
 class Process:
-    """A running program, the ports it told of, and its log."""
+    """A running program, its ports, and its log."""
 
     process: asyncio.subprocess.Process
     ports: dict[str, int]

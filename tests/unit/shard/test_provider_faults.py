@@ -90,7 +90,7 @@ def test_a_listing_slower_than_a_cycle_does_not_stop_cycles_and_is_applied_when_
         began = world.shard.loop.number
         await world.until(lambda: len(world.lines("listing_slow")) >= 2)
         assert world.shard.loop.number >= began + 2
-        assert len(world.fake.calls(rpc="List")) == listed + 1  # waited for, not asked for anew
+        assert len(world.fake.calls(rpc="List")) == listed + 1  # waited for, not requested again
         await world.until(lambda: world.state("late-0") is S.IDLE)
 
     play(story)
@@ -182,7 +182,7 @@ def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_onc
         ]
         assert [line["machines"] for line in world.lines("more_metadata_skipped")] == [2]
         await world.cycles(3)
-        await world.fake.fail(Selector(id="odd-6"))  # a record that changed is read anew
+        await world.fake.fail(Selector(id="odd-6"))  # a changed record is read again
         await world.until(lambda: world.state("odd-6") is S.FAILED)
         skipped = world.metric("bigfleet_shard_metadata_skipped_total", key="assigned-priority")
         assert (skipped, len(world.lines("metadata_skipped"))) == (7, 5)

@@ -88,7 +88,7 @@ async def killed_at(point: int, fake: FakeOptions) -> int:
         assert world.shard.epoch == 2
         await world.until(lambda: world.shard.reconciler.done_once)
         for machine_id in sorted(told & bound_for_real(world)):
-            # An assignment that an operator was told of is not forgotten.
+            # An assignment that an operator has received is not lost.
             assert world.machine(machine_id).assigned.fingerprint == need().profile.fingerprint
         again = await world.operator(host="again")
         await again.demand(need(cpu=8))

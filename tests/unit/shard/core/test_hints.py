@@ -1,4 +1,4 @@
-"""What clusters are told could be had (shard 18)."""
+"""Capacity hints for clusters (shard 18)."""
 
 from collections.abc import Sequence
 

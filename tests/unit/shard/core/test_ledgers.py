@@ -131,7 +131,7 @@ def test_the_wait_for_a_machine_is_measured_from_the_first_roll_up_that_asked() 
     seen.reported("prod", ["a", "b"], 20.0)
     assert seen.configured("prod", "a", 25.0) == 15.0
     assert seen.configured("prod", "a", 26.0) is None  # used once
-    seen.reported("prod", ["a"], 30.0)  # starts anew, and b is forgotten
+    seen.reported("prod", ["a"], 30.0)  # starts again, and b is forgotten
     assert seen.configured("prod", "a", 31.0) == 1.0
     assert seen.configured("prod", "b", 31.0) is None
     assert seen.configured("elsewhere", "a", 31.0) is None

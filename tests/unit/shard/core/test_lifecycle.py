@@ -44,7 +44,7 @@ def order(kind: ActionKind, need: Need | None = NEED) -> PendingAction:
 
 
 def started(kind: ActionKind, state: MachineState, **fields: object) -> tuple[Execution, Machine]:
-    """An execution after its first step, and the record as it then stands."""
+    """An execution after its first effects, and the machine's record."""
     execution = Execution(order(kind))
     step = execution.begin(machine("m-1", state, **fields))
     return execution, written(step)[-1]

@@ -54,7 +54,7 @@ SITUATION = Situation(1_700_000_000.0, FLEET, NEEDS, reported_clusters=frozenset
 
 
 class World:
-    """A shard that only stands there, its insight service, and a reader."""
+    """A static shard, its insight service, and a reader."""
 
     def __init__(self, identity: Identity | None = None, standing: StatusSources | None = None) -> None:
         self.shard = StaticShard()

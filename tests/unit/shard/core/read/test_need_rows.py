@@ -68,7 +68,7 @@ def test_the_parked_age_is_shown_for_parked_gangs_only() -> None:
 
 
 def found_in(query: NeedQuery) -> tuple[NeedsFound, list[str]]:
-    """Of five needs: a and b are served, c finds nobody, d and the parked gang e have nothing that fits."""
+    """Of five needs: a and b are served, c finds no victim, d and the parked gang e have nothing that fits."""
     gang = Need("e", GANG, amounts(cpu=64), amounts(cpu=4), group="llm-7")
     needs = (need("a", 9), need("b", 8, group="web"), need("c", 7), need("d", 6, cpu=400), gang)
     fleet = (machine("m-1"), machine("m-2"))
