@@ -1,108 +1,120 @@
 """The program `bigfleet`: its table of commands and its `main`.
 
-Must never: import a command; a row names it, and it is imported when it is asked for.
+Must never: import a command here; `--help` has to be quick.
 Rules: packaging 1.1, 1.2.
 """
 
 from collections.abc import Sequence
 
 from bigfleet.app.process import run_program
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleet",
-    summary="BigFleet decides which machine serves which Kubernetes cluster, acts on it, and says why.",
+    summary="BigFleet decides which machine serves which Kubernetes cluster, executes the decision, and explains it.",
     rows=(
-        Row(
+        CommandRow(
             "all-in-one",
             "run a whole small fleet with dashboard in one process",
             "bigfleet.app.all_in_one.command:ALL_IN_ONE",
         ),
-        Row("bench", "benchmarks of the engine, and their comparison"),
-        Row(
+        CommandRow("bench", "benchmark the engine, and compare results"),
+        CommandRow(
             "bench engine",
-            "measure the engine on a made-up fleet",
+            "measure the engine on a generated fleet",
             "bigfleet.cli.verbs.bench:ENGINE",
         ),
-        Row("bench compare", "compare two measurements of the engine", "bigfleet.cli.verbs.bench:COMPARE"),
-        Row("certs", "development certificates: an authority, certificates for each role, a look inside"),
-        Row("certs init", "make a development certificate authority", "bigfleet.cli.verbs.certs:INIT"),
-        Row(
+        CommandRow(
+            "bench compare", "compare two measurements of the engine", "bigfleet.cli.verbs.bench:COMPARE"
+        ),
+        CommandRow("certs", "development certificates: create an authority, issue and show certificates"),
+        CommandRow(
+            "certs init", "create a development certificate authority", "bigfleet.cli.verbs.certs:INIT"
+        ),
+        CommandRow(
             "certs issue",
             "sign a certificate for a cluster, shard, admin or reader",
             "bigfleet.cli.verbs.certs:ISSUE",
         ),
-        Row(
+        CommandRow(
             "certs show",
-            "tell what a certificate says and what is wrong with it",
+            "show what a certificate contains and what is wrong with it",
             "bigfleet.cli.verbs.certs:SHOW",
         ),
-        Row(
+        CommandRow(
             "cluster-sim",
-            "play a cluster from a file of demand, without Kubernetes",
+            "simulate a cluster from a file of demand, without Kubernetes",
             "bigfleet.app.cluster_sim.command:CLUSTER_SIM",
         ),
-        Row(
+        CommandRow(
             "completion",
             "print a completion script for bash, zsh or fish",
             "bigfleet.cli.verbs.completion:BIGFLEET",
         ),
-        Row(
+        CommandRow(
             "conformance",
             "test any provider against the contract",
             "bigfleet.cli.verbs.conformance:CONFORMANCE",
         ),
-        Row(
+        CommandRow(
             "coordinator",
             "run a replica of the coordinator",
             "bigfleet.app.coordinator.command:COORDINATOR",
         ),
-        Row(
+        CommandRow(
             "dashboard",
             "serve read-only pages over coordinator and shards",
             "bigfleet.app.dashboard.command:DASHBOARD",
         ),
-        Row(
+        CommandRow(
             "decide",
-            "decide on a saved snapshot and print what would be done",
+            "run the engine on a saved snapshot and print its actions",
             "bigfleet.cli.verbs.decide:DECIDE",
         ),
-        Row("demo", "play a short story of a fleet, and tell it", "bigfleet.cli.verbs.demo:DEMO"),
-        Row(
+        CommandRow("demo", "run a short scripted scenario of a fleet", "bigfleet.cli.verbs.demo:DEMO"),
+        CommandRow(
             "doctor",
-            "check a deployment from where it runs, one line each",
+            "check a deployment from inside, one line per check",
             "bigfleet.cli.verbs.doctor.command:DOCTOR",
         ),
-        Row(
+        CommandRow(
             "explain",
             "explain a need or a machine of a saved snapshot or a running shard, and what would change it",
             "bigfleet.cli.verbs.explain:EXPLAIN",
         ),
-        Row("machines", "list the machines of a running shard", "bigfleet.cli.verbs.machines:MACHINES"),
-        Row("needs", "list the needs of a running shard and how they fare", "bigfleet.cli.verbs.needs:NEEDS"),
-        Row(
+        CommandRow(
+            "machines", "list the machines of a running shard", "bigfleet.cli.verbs.machines:MACHINES"
+        ),
+        CommandRow(
+            "needs", "list the needs of a running shard and their status", "bigfleet.cli.verbs.needs:NEEDS"
+        ),
+        CommandRow(
             "new-provider",
-            "write the project of a provider that works, to be filled in",
+            "create the project of a new provider",
             "bigfleet.cli.verbs.new_provider:NEW_PROVIDER",
         ),
-        Row("provider-admin", "what only a person at the provider's own host may do"),
-        Row(
+        CommandRow("provider-admin", "actions that only a person on the provider's host may take"),
+        CommandRow(
             "provider-admin repair",
             "bring a Failed machine back",
             "bigfleet.cli.verbs.provider_admin:REPAIR",
         ),
-        Row("shard", "run a shard: the process that moves machines", "bigfleet.app.shard.command:SHARD"),
-        Row(
+        CommandRow(
+            "shard", "run a shard: the process that moves machines", "bigfleet.app.shard.command:SHARD"
+        ),
+        CommandRow(
             "snapshot",
-            "print what a running shard decided on last, as a document",
+            "print the snapshot of a running shard's last cycle as a document",
             "bigfleet.cli.verbs.snapshot:SNAPSHOT",
         ),
-        Row("status", "tell how a running shard stands", "bigfleet.cli.verbs.status:STATUS"),
-        Row("version", "print version and build", "bigfleet.cli.verbs.version:BIGFLEET"),
-        Row("watch", "show how a running shard stands, cycle after cycle", "bigfleet.cli.verbs.status:WATCH"),
-        Row(
+        CommandRow("status", "show the status of a running shard", "bigfleet.cli.verbs.status:STATUS"),
+        CommandRow("version", "print version and build", "bigfleet.cli.verbs.version:BIGFLEET"),
+        CommandRow(
+            "watch", "show the status of a running shard after every cycle", "bigfleet.cli.verbs.status:WATCH"
+        ),
+        CommandRow(
             "what-if",
-            "decide on a saved snapshot or a running shard's with edits and print the difference",
+            "run the engine on a saved snapshot or a running shard's with edits, and print the difference",
             "bigfleet.cli.verbs.what_if:WHAT_IF",
         ),
     ),

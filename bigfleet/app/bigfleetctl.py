@@ -1,56 +1,70 @@
 """The program `bigfleetctl`: its table of commands and its `main`.
 
-Must never: import a command; a row names it, and it is imported when it is asked for.
-Rules: coordinator 15, packaging 1.9: global flags may stand before or after the verb, and the original's verbs have noun
-forms beside them.
+Must never: import a command here; `--help` has to be quick.
+Rules: coordinator 15, packaging 1.9: global flags may come before or after the verb, and the original's verbs also have noun
+forms.
 """
 
 from collections.abc import Sequence
 
 from bigfleet.app.process import run_program
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleetctl",
     summary="bigfleetctl is the admin tool of a fleet's coordinator.",
     rows=(
-        Row("assign-domain", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
-        Row(
+        CommandRow("assign-domain", "assign a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
+        CommandRow(
             "completion",
             "print a completion script for bash, zsh or fish",
             "bigfleet.cli.verbs.completion:BIGFLEETCTL",
         ),
-        Row("domains", "which shard owns which domain"),
-        Row("domains assign", "give a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
-        Row("domains list", "list which shard owns which domain", "bigfleet.cli.bigfleetctl.domains:LIST"),
-        Row("domains unassign", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"),
-        Row(
+        CommandRow("domains", "which shard owns which domain"),
+        CommandRow("domains assign", "assign a domain to a shard", "bigfleet.cli.bigfleetctl.domains:ASSIGN"),
+        CommandRow(
+            "domains list", "list which shard owns which domain", "bigfleet.cli.bigfleetctl.domains:LIST"
+        ),
+        CommandRow(
+            "domains unassign", "take a domain from its shard", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
+        ),
+        CommandRow(
             "list-domain-assignments",
             "list which shard owns which domain",
             "bigfleet.cli.bigfleetctl.domains:LIST",
         ),
-        Row("list-shards", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
-        Row("remove-shard", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"),
-        Row("reports", "show the last report of each shard", "bigfleet.cli.bigfleetctl.reports:REPORTS"),
-        Row("shards", "the registry of shards"),
-        Row("shards list", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
-        Row("shards remove", "forget a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"),
-        Row("snapshot", "backups of the coordinator's tables"),
-        Row(
+        CommandRow("list-shards", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
+        CommandRow(
+            "remove-shard", "remove a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
+        ),
+        CommandRow(
+            "reports", "show the last report of each shard", "bigfleet.cli.bigfleetctl.reports:REPORTS"
+        ),
+        CommandRow("shards", "the registry of shards"),
+        CommandRow("shards list", "list the registered shards", "bigfleet.cli.bigfleetctl.shards:LIST"),
+        CommandRow(
+            "shards remove", "remove a shard and its domains", "bigfleet.cli.bigfleetctl.shards:REMOVE"
+        ),
+        CommandRow("snapshot", "backups of the coordinator's tables"),
+        CommandRow(
             "snapshot extract",
-            "make an archive from the directory of a stopped replica",
+            "create an archive from the data directory of a stopped replica",
             "bigfleet.cli.bigfleetctl.snapshot:EXTRACT",
         ),
-        Row("snapshot inspect", "show what is in an archive", "bigfleet.cli.bigfleetctl.snapshot:INSPECT"),
-        Row(
+        CommandRow(
+            "snapshot inspect", "show what is in an archive", "bigfleet.cli.bigfleetctl.snapshot:INSPECT"
+        ),
+        CommandRow(
             "snapshot restore",
-            "make a data directory from an archive",
+            "create a data directory from an archive",
             "bigfleet.cli.bigfleetctl.snapshot:RESTORE",
         ),
-        Row("snapshot save", "save a fresh snapshot", "bigfleet.cli.bigfleetctl.snapshot:SAVE"),
-        Row("status", "show how the coordinator stands", "bigfleet.cli.bigfleetctl.status:STATUS"),
-        Row("unassign-domain", "take a domain from its owner", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"),
-        Row("version", "print version and build", "bigfleet.cli.verbs.version:BIGFLEETCTL"),
+        CommandRow("snapshot save", "save a fresh snapshot", "bigfleet.cli.bigfleetctl.snapshot:SAVE"),
+        CommandRow("status", "show the status of the coordinator", "bigfleet.cli.bigfleetctl.status:STATUS"),
+        CommandRow(
+            "unassign-domain", "take a domain from its shard", "bigfleet.cli.bigfleetctl.domains:UNASSIGN"
+        ),
+        CommandRow("version", "print version and build", "bigfleet.cli.verbs.version:BIGFLEETCTL"),
     ),
     examples=(
         "bigfleetctl status",

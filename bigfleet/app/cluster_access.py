@@ -11,7 +11,7 @@ from bigfleet.aio.disk import Disk
 from bigfleet.aio.ids import SystemIds
 from bigfleet.aio.rng import Rng
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.limiter import RateLimiter
@@ -23,8 +23,8 @@ _DEFAULT_NAMESPACE: Final = "default"
 
 def connect(target: Target, disk: Disk, clock: Clock, *, qps: float, burst: int) -> KubeClient:
     """Return a client of the API server that keeps to a rate of calls."""
-    link = HttpLink(Login(target, disk, clock, run_plugin))
-    return KubeClient(link, RateLimiter(clock, qps=qps, burst=burst))
+    transport = HttpTransport(Login(target, disk, clock, run_plugin))
+    return KubeClient(transport, RateLimiter(clock, qps=qps, burst=burst))
 
 
 def own_lease(client: KubeClient, target: Target, name: str, host: str, *, clock: Clock, rng: Rng) -> Lease:

@@ -1,13 +1,12 @@
-"""Garbage collection at chosen moments, so that no full pass over the heap falls into the middle of something.
+"""Garbage collection at chosen times, so that no full collection interrupts the event loop.
 
-Why: a process with thousands of sessions has millions of objects that live for ever, and Python looks at every one of them
-whenever enough new ones have come; that takes a second or more, during which nothing else runs.
-Must never: leave the collector off, or keep garbage for ever: what was set aside is looked at as a whole once an hour.
+Why: a process with thousands of sessions has millions of long-lived objects. A full collection visits them all, which takes
+a second or more and stops everything else.
+How: every second, a collection of the young generations, then `gc.freeze` for the survivors. Reference counting still frees
+frozen objects; unreachable cycles among them wait for the full collection, once an hour. Every second, because thousands of
+sessions renew hundreds of thousands of objects within ten seconds, and one collection of those takes a fifth of a second.
+Must never: leave the collector off, or keep garbage for ever.
 Rules: operator 15.6 and shard 4.4 (nothing holds the loop for long).
-How: objects that are alive are set aside (`gc.freeze`, which costs nothing) after a look at the young ones only. Reference
-counting frees them as before; only unreachable cycles among them wait for the hour. That is done every second, so that it
-is little each time: what thousands of sessions renew within ten seconds is hundreds of thousands of objects, and to look at
-those at once takes a fifth of a second. In between Python looks at the youngest by itself, as ever, but never at all.
 """
 
 import gc
@@ -15,12 +14,12 @@ import gc
 from bigfleet.aio.clock import Clock
 
 EVERY_S = 1.0
-FULL_EVERY = 3600  # of those
-_NEVER = 1_000_000  # looks at the middle-aged before Python looks at all; they are set aside long before
+FULL_EVERY = 3600  # rounds of EVERY_S
+_NEVER = 1_000_000  # threshold of the oldest generation: Python never starts a full collection itself
 
 
-async def set_aside_what_lives(clock: Clock) -> None:
-    """Keep collections short, until cancelled."""
+async def freeze_live_objects(clock: Clock) -> None:
+    """Collect and freeze every second, until cancelled."""
     young, middle, old = gc.get_threshold()
     gc.set_threshold(young, middle, _NEVER)
     try:
@@ -36,18 +35,18 @@ async def set_aside_what_lives(clock: Clock) -> None:
         gc.set_threshold(young, middle, old)
 
 
-def hold_collection() -> None:
-    """Collect nothing while a cache fills; what a reader drops meanwhile goes by its reference count."""
+def pause_collection() -> None:
+    """Turn the collector off while a cache fills; reference counting still frees objects."""
     gc.disable()
 
 
-def settle_collection() -> None:
-    """Collect again, but never look at what is there now: it is the cache, and stays."""
+def freeze_and_resume() -> None:
+    """Freeze all objects, which are the filled cache, and turn the collector on."""
     gc.freeze()
     gc.enable()
 
 
-def release_collection() -> None:
-    """Look at everything again, since what the cache was for has ended."""
+def unfreeze_and_resume() -> None:
+    """Unfreeze all objects, since the cache is no longer needed, and turn the collector on."""
     gc.unfreeze()
     gc.enable()

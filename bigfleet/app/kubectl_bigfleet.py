@@ -1,25 +1,27 @@
 """The program `kubectl-bigfleet`, which kubectl runs as `kubectl bigfleet`: its table of verbs and its `main`.
 
-Must never: import a verb; a row names it, and it is imported when it is asked for.
+Must never: import a verb here; `--help` has to be quick.
 Rules: decision O5, packaging 1.2.
 """
 
 from collections.abc import Sequence
 
 from bigfleet.app.process import run_program
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="kubectl bigfleet",
-    summary="kubectl bigfleet shows what pods of a cluster ask for, what is on its way, and why a pod waits.",
+    summary="kubectl bigfleet shows what the pods of a cluster request, which machines are coming, and why a pod waits.",
     rows=(
-        Row("needs", "list what pods ask for, equal demand in one row", "bigfleet.cli.kubectl.needs:NEEDS"),
-        Row(
+        CommandRow(
+            "needs", "list what pods request, equal demand in one row", "bigfleet.cli.kubectl.needs:NEEDS"
+        ),
+        CommandRow(
             "upcoming",
-            "list the machines that come into this cluster or leave it",
+            "list the machines that join or leave this cluster",
             "bigfleet.cli.kubectl.upcoming:UPCOMING",
         ),
-        Row("why", "tell what is happening for one pod", "bigfleet.cli.kubectl.why:WHY"),
+        CommandRow("why", "explain the state of one pod", "bigfleet.cli.kubectl.why:WHY"),
     ),
     examples=(
         "kubectl bigfleet needs -A",

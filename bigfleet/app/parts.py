@@ -1,6 +1,6 @@
-"""The parts of a process side by side: until a signal comes, or one of them ends by itself.
+"""Runs the parts of a process until a signal comes or a part ends by itself, and builds what every process has.
 
-Why: every program ends in the same way, whatever it is made of: with 0 only for a signal.
+Why: every program ends in the same way, with 0 only for a signal.
 Must never: end with 0 when a part ended by itself (decision S18), or leave a part running.
 Rules: packaging 1.3, decisions S18 and S20.
 """
@@ -44,20 +44,20 @@ async def run_parts(
     metrics: Metrics,
     on_stop: OnStop | None = None,
 ) -> int:
-    """Run until a signal comes, with the lag of the loop measured beside the parts, and return the exit code."""
+    """Run the parts and the measurement of the loop lag until a signal comes; return the exit code."""
     lag = metrics.histogram("bigfleet_event_loop_lag_seconds")
     every = {**parts, "loop lag": sample_loop_lag(clock, lag.observe)}
-    await until_stop(every, proc, log, on_stop=on_stop)
+    await run_until_stop(every, proc, log, on_stop=on_stop)
     return proc.exit_code
 
 
-async def until_stop(
+async def run_until_stop(
     parts: Mapping[str, Part], proc: Proc, log: FilteringBoundLogger, *, on_stop: OnStop | None = None
 ) -> None:
-    """Run the parts until a stop is asked for or one of them ends, which is a failure; the code is then the process's.
+    """Run the parts until a stop is requested or one of them ends, which is a failure and sets the exit code.
 
-    After a signal, `on_stop` may finish what is under way before the parts end. A part that returns an object with an
-    `exit_code` chooses the code of its failure.
+    After a signal, `on_stop` may finish running work before the parts end. A part that returns or raises an object with an
+    `exit_code` sets that code.
     """
     tasks = {asyncio.ensure_future(part): name for name, part in parts.items()}
     stop = asyncio.ensure_future(proc.wait_stop())
@@ -78,7 +78,7 @@ async def until_stop(
         await asyncio.wait([*tasks, stop])
 
 
-def logs_of(
+def process_log(
     settings: ProcessFlags,
     console: Console,
     component: str,
@@ -86,7 +86,7 @@ def logs_of(
     level: Level | None = None,
     **bound: str | int,
 ) -> AbstractContextManager[FilteringBoundLogger]:
-    """Return the log of a process by its flags, with what is bound to every line."""
+    """Return the log of a process; `bound` is added to every line."""
     return process_logs(
         level=level or settings.log_level,
         form=settings.log_format,
@@ -120,12 +120,12 @@ async def serve_metrics(
 
 
 class FlagError(BigFleetError):
-    """What a flag names cannot be had."""
+    """The file or address that a flag names cannot be used."""
 
 
 @contextmanager
-def naming(flag: str) -> Iterator[None]:
-    """Say which flag is to blame when what it names cannot be had."""
+def flag_errors(flag: str) -> Iterator[None]:
+    """Add the name of the flag to errors of the block."""
     try:
         yield
     except BigFleetError as error:
@@ -133,12 +133,12 @@ def naming(flag: str) -> Iterator[None]:
 
 
 def tls_store(settings: TlsFlags, log: FilteringBoundLogger) -> TlsStore | None:
-    """Return the certificates that the flags name, None for plaintext."""
+    """Load the certificates of the TLS flags; None means plaintext. Later problems are logged."""
     return settings.tls_store(lambda problem: log.error("tls_problem", problem=problem))
 
 
 async def show_certificate(store: TlsStore, metrics: Metrics, clock: Clock, role: str) -> NoReturn:
-    """Keep showing when the certificate ends; it may be replaced at any time."""
+    """Export the expiry time of the certificate, again every minute, since it may be replaced."""
     gauge = metrics.gauge("bigfleet_tls_certificate_not_after_timestamp_seconds", role=role)
     while True:
         gauge.set(store.pair().not_after.timestamp())
@@ -146,7 +146,7 @@ async def show_certificate(store: TlsStore, metrics: Metrics, clock: Clock, role
 
 
 def _cause(problem: BaseException | None) -> BaseException | None:
-    """Return the first failure inside a group, as a group's own text says nothing."""
+    """Return the first failure inside an exception group, whose own text is not useful."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     return problem

@@ -1,6 +1,6 @@
-"""The real surroundings of a program: arguments, streams, environment and clock of this process.
+"""Runs a program with the arguments, streams, environment and clock of this process.
 
-Must never: be imported by a test that wants surroundings of its own; those call `bigfleet.cli.framework.dispatch`.
+Tests that need their own call `bigfleet.cli.framework.dispatch` instead.
 """
 
 import io
@@ -12,14 +12,14 @@ from typing import TextIO
 
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 
 
 def whole_writes(stream: TextIO) -> TextIO:
-    """The stream, or one in its place that writes all it is given or fails.
+    """Return a stream that writes everything or fails.
 
-    With PYTHONUNBUFFERED, as images set it, Python writes straight to the file and does not look at how much of it was
-    taken, so that half a document on a full disk would pass for a whole one.
+    With PYTHONUNBUFFERED, which the image sets, Python ignores partial writes, so half a document on a full disk would look
+    like success.
     """
     raw = getattr(stream, "buffer", None)
     if not isinstance(raw, io.RawIOBase):
@@ -28,8 +28,8 @@ def whole_writes(stream: TextIO) -> TextIO:
     return io.TextIOWrapper(buffered, stream.encoding, stream.errors, line_buffering=True)
 
 
-def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
-    """Run a program on this process's own arguments, unless others are given."""
+def run_program(program: CliProgram, argv: Sequence[str] | None = None) -> int:
+    """Run a program with the given arguments, or those of this process, and return the exit code."""
     console = Console(
         program=program,
         stdout=whole_writes(sys.stdout),
@@ -41,7 +41,7 @@ def run_program(program: Program, argv: Sequence[str] | None = None) -> int:
     return dispatch(console, sys.argv[1:] if argv is None else argv)
 
 
-def run_single_command(program: Program, argv: Sequence[str] | None = None) -> int:
+def run_single_command(program: CliProgram, argv: Sequence[str] | None = None) -> int:
     """Run a program that has one command, whose name the caller may leave out."""
     (row,) = program.rows
     given = list(sys.argv[1:] if argv is None else argv)

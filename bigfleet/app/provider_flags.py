@@ -1,6 +1,6 @@
-"""Flags that the fake and the fault provider share.
+"""Flags that the provider programs share.
 
-Must never: import what serves; `--help` has to be quick.
+Must never: import the server code, since `--help` has to be quick.
 Rules: packaging 1.2, providers 1.11.
 """
 
@@ -10,6 +10,6 @@ from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
 
 
 class ProviderFlags(ProcessFlags, TlsFlags):
-    """What both programs understand; the TLS flags are all or none."""
+    """Flags of every provider program."""
 
     reflection: bool = Field(default=True, description="serve gRPC reflection")

@@ -1,6 +1,6 @@
-"""What the fake and the fault provider have in common as processes: logs, probes, TLS, signals, the end.
+"""The common part of the provider processes: logs, probes, TLS, signals, shutdown.
 
-Why: two programs that differ in their backend must not differ in how they start and stop.
+Why: providers with different backends start and stop in the same way.
 Must never: end with 0 when a part of the process ended by itself.
 Rules: packaging 1.2, 1.3 and 1.11; decision S18.
 """
@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
-from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics, tls_store
+from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.metric import Component
@@ -25,7 +25,7 @@ from bigfleet.transport.grpc_net import GrpcNet
 
 @dataclass(slots=True)
 class ProviderProcess:
-    """One provider process; what is pushed on `stack` ends with it, the last first."""
+    """One provider process; callbacks pushed on `stack` run at its end, the last one first."""
 
     proc: SystemProc
     clock: Clock
@@ -37,7 +37,7 @@ class ProviderProcess:
     not_ready: list[str] = field(default_factory=lambda: ["starting"])
 
     async def run(self, ports: Mapping[str, int], parts: Mapping[str, Coroutine[Any, Any, object]]) -> int:
-        """Be ready until a signal comes, or until one of the parts ends by itself, which is a failure."""
+        """Be ready until a signal comes or a part ends by itself, which is a failure; return the exit code."""
         self.not_ready.clear()
         self.log.info("listening", **ports, metrics_port=self.metrics_port)
         code = await run_parts(parts, proc=self.proc, clock=self.clock, log=self.log, metrics=self.metrics)
@@ -49,10 +49,10 @@ class ProviderProcess:
 async def provider_process(
     settings: ProviderFlags, console: Console, metrics_addr: ListenAddress | None
 ) -> AsyncIterator[ProviderProcess]:
-    """Set up logs, signals, metrics and probes; the process is not ready before `run`."""
+    """Set up logs, signals, metrics and probes; the process is not ready until `run`."""
     proc = SystemProc()
     with (
-        logs_of(settings, console, Component.PROVIDER.value) as log,
+        process_log(settings, console, Component.PROVIDER.value) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:

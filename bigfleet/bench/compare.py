@@ -9,15 +9,15 @@ Rules: engine performance 7; scaletest 9 (better, same, worse; a fifth is the no
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bigfleet.bench.report import Report
+from bigfleet.bench.report import BenchReport
 from bigfleet.model.errors import InvalidFieldError
 
 NOISE = 1.2
-"""How far two figures may lie apart and still be the same."""
+"""How far two figures may differ and still count as the same."""
 
 
-class Mark(StrEnum):
-    """What became of a figure."""
+class FigureChange(StrEnum):
+    """How a figure changed."""
 
     BETTER = "better"
     SAME = "same"
@@ -27,7 +27,7 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """One benchmark in both reports; None where one of them lacks it."""
 
     name: str
@@ -44,16 +44,22 @@ class Row:
         return self.after / self.before
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> FigureChange:
         """The figure in one word."""
         ratio = self.ratio
         if ratio is None:
-            return Mark.NEW if self.before is None else Mark.GONE
-        return Mark.WORSE if ratio > NOISE else Mark.BETTER if ratio < 1 / NOISE else Mark.SAME
+            return FigureChange.NEW if self.before is None else FigureChange.GONE
+        return (
+            FigureChange.WORSE
+            if ratio > NOISE
+            else FigureChange.BETTER
+            if ratio < 1 / NOISE
+            else FigureChange.SAME
+        )
 
 
-class Answers(StrEnum):
-    """What is to be said about the decisions behind the figures."""
+class AnswerCheck(StrEnum):
+    """How the decisions behind the figures compare."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -61,18 +67,18 @@ class Answers(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BenchComparison:
     """All figures of two reports, in units, and the bytes per machine."""
 
-    rows: tuple[Row, ...]
-    answers: Answers
+    rows: tuple[FigureRow, ...]
+    answers: AnswerCheck
 
     @property
     def answers_differ(self) -> bool:
         """Whether the two did not do the same work."""
-        return self.answers is Answers.DIFFERENT
+        return self.answers is AnswerCheck.DIFFERENT
 
-    def over(self, limit: float) -> list[Row]:
+    def over(self, limit: float) -> list[FigureRow]:
         """The figures that became larger than the limit allows."""
         return [row for row in self.rows if row.ratio is not None and row.ratio > limit]
 
@@ -80,7 +86,7 @@ class Comparison:
 MEMORY = "bytes_per_machine"
 
 
-def compare(before: Report, after: Report) -> Comparison:
+def compare(before: BenchReport, after: BenchReport) -> BenchComparison:
     """Compare two reports of one world; those of different worlds are refused."""
     for field in ("profile", "seed"):
         wanted, found = getattr(before, field), getattr(after, field)
@@ -89,11 +95,11 @@ def compare(before: Report, after: Report) -> Comparison:
     units_before = {result.name: result.units for result in before.results}
     units_after = {result.name: result.units for result in after.results}
     names = list(units_before) + [name for name in units_after if name not in units_before]
-    rows = [Row(name, units_before.get(name), units_after.get(name)) for name in names]
-    rows.append(Row(MEMORY, before.bytes_per_machine, after.bytes_per_machine))
+    rows = [FigureRow(name, units_before.get(name), units_after.get(name)) for name in names]
+    rows.append(FigureRow(MEMORY, before.bytes_per_machine, after.bytes_per_machine))
     if units_before.keys() != units_after.keys():
-        answers = Answers.UNKNOWN
+        answers = AnswerCheck.UNKNOWN
     else:
         same = before.actions_sha256 == after.actions_sha256
-        answers = Answers.SAME if same else Answers.DIFFERENT
-    return Comparison(tuple(rows), answers)
+        answers = AnswerCheck.SAME if same else AnswerCheck.DIFFERENT
+    return BenchComparison(tuple(rows), answers)

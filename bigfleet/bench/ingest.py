@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from bigfleet.bench.meter import Case
+from bigfleet.bench.meter import BenchCase
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Assignment, Machine, MachineState
 from bigfleet.v1alpha1 import provider_pb2 as pb
-from bigfleet.wire.listing import Listing, ListingReader
+from bigfleet.wire.listing import ListingReader, MachineListing
 from bigfleet.wire.machines import machine_to_proto
 from bigfleet.wire.metadata import assignment_to_metadata
 from bigfleet.workload.worlds import START
@@ -76,20 +76,20 @@ def _encoded(machines: Iterable[Machine]) -> bytes:
     return pb.MachineList(machines=map(machine_to_proto, machines)).SerializeToString()
 
 
-def ingest_cases(listings: Listings) -> Iterator[tuple[str, Case[Listing]]]:
+def ingest_cases(listings: Listings) -> Iterator[tuple[str, BenchCase[MachineListing]]]:
     """The three cases by name; one after the other they share an inventory that has read everything."""
     inventory = Inventory()
     reader = ListingReader(inventory)
     inventory.insert_rows(reader.read(listings.full).new, START)
     reader.read(listings.full)
 
-    def first() -> Listing:
+    def first() -> MachineListing:
         fresh = Inventory()
         listing = ListingReader(fresh).read(listings.full)
         fresh.insert_rows(listing.new, START)
         return listing
 
-    def delta() -> Listing:
+    def delta() -> MachineListing:
         listing = reader.read(listings.delta, full=False)
         inventory.adopt_many(listing.changed, START)
         return listing
@@ -99,16 +99,16 @@ def ingest_cases(listings: Listings) -> Iterator[tuple[str, Case[Listing]]]:
 
     yield (
         "ingest_unchanged",
-        Case(lambda: reader.read(listings.full), check=_expecting("ingest_unchanged", 0)),
+        BenchCase(lambda: reader.read(listings.full), check=_expecting("ingest_unchanged", 0)),
     )
-    yield "ingest_first", Case(first, check=_expecting("ingest_first", listings.size))
-    yield "ingest_delta", Case(delta, take_back, _expecting("ingest_delta", listings.news))
+    yield "ingest_first", BenchCase(first, check=_expecting("ingest_first", listings.size))
+    yield "ingest_delta", BenchCase(delta, take_back, _expecting("ingest_delta", listings.news))
 
 
-def _expecting(name: str, wanted: int) -> Callable[[Listing], None]:
+def _expecting(name: str, wanted: int) -> Callable[[MachineListing], None]:
     """Refuses a listing that says more or less than it should."""
 
-    def check(listing: Listing) -> None:
+    def check(listing: MachineListing) -> None:
         found = len(listing.changed) + len(listing.new) + len(listing.rejected)
         if found != wanted:
             raise WrongReadingError(name, found, wanted)

@@ -1,6 +1,6 @@
 """How much memory the process holds, as the kernel sees it.
 
-Why: what a planner remembers is made of many small objects, whose sizes nobody can add up; the kernel can.
+Why: what a planner keeps is many small objects, whose sizes are hard to add up; the kernel knows the sum.
 Must never: count what the allocator merely keeps in reserve.
 """
 
@@ -14,7 +14,7 @@ _FIGURES = Path("/proc/self/smaps_rollup")
 
 
 class UnknownMemoryError(BigFleetError):
-    """The kernel tells no resident size; only Linux does."""
+    """The kernel reports no resident size; only Linux does."""
 
     def __init__(self) -> None:
         super().__init__(f"{_FIGURES}: no resident size of this process; benchmarks run on Linux only")

@@ -64,7 +64,7 @@ def one_unit() -> None:
 
 
 @dataclass(slots=True)
-class Case(Generic[T]):
+class BenchCase(Generic[T]):
     """One thing to measure: what is timed, what precedes it untimed, and what is said about its result afterwards."""
 
     work: Callable[[], T]
@@ -74,7 +74,7 @@ class Case(Generic[T]):
 
 
 @dataclass(slots=True)
-class Meter:
+class BenchMeter:
     """Takes times."""
 
     repetitions: int = REPETITIONS
@@ -83,7 +83,7 @@ class Meter:
     evicted_bytes: int = EVICTED_BYTES
     _buffer: NDArray[np.uint8] | None = None
 
-    def measure(self, case: Case[T]) -> Timing:
+    def measure(self, case: BenchCase[T]) -> Timing:
         """Run a case as often as the meter repeats."""
         timing = Timing([], [], [])
         for _ in range(self.repetitions):

@@ -33,7 +33,7 @@ _ALL = tuple(BENCHMARKS)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchPlan:
     """A world to measure on, and what is worth measuring there."""
 
     name: str
@@ -44,19 +44,19 @@ class Plan:
 
 
 _5K = profile_named("5k")
-SPECIAL_PLANS: Mapping[str, Plan] = {
+SPECIAL_PLANS: Mapping[str, BenchPlan] = {
     plan.name: plan
     for plan in (
-        Plan("burst", _5K, ("full_pass", "burst_new_needs", "burst_growth", "cold_bring_up")),
-        Plan("preemption-heavy", _5K, ("full_pass", "preemption"), preempting_share=0.5),
-        Plan(
+        BenchPlan("burst", _5K, ("full_pass", "burst_new_needs", "burst_growth", "cold_bring_up")),
+        BenchPlan("preemption-heavy", _5K, ("full_pass", "preemption"), preempting_share=0.5),
+        BenchPlan(
             "unique-label", _5K, ("full_pass", "churn_local", "unique_class_full_pass", "unique_price_churn")
         ),
     )
 }
 
 
-def plan_named(name: str) -> Plan:
+def plan_named(name: str) -> BenchPlan:
     """The plan of that name: a special one, or everything on a profile of scale tests."""
     special = SPECIAL_PLANS.get(name)
     if special is not None:
@@ -65,10 +65,10 @@ def plan_named(name: str) -> Plan:
     if not known:
         allowed = ", ".join((*PROFILES, *SPECIAL_PLANS))
         raise InvalidFieldError("profile", name, f"one of {allowed}")
-    return Plan(known[0].name, known[0])
+    return BenchPlan(known[0].name, known[0])
 
 
-def names_of(plan: Plan, only: Sequence[str]) -> tuple[str, ...]:
+def names_of(plan: BenchPlan, only: Sequence[str]) -> tuple[str, ...]:
     """The benchmarks to run, each once and in their order: those asked for, else all of the plan."""
     unknown = next((name for name in only if name not in BENCHMARKS), None)
     if unknown is not None:

@@ -1,6 +1,6 @@
 """The figures of one run as a document: the public form of `bigfleet bench engine -o json`, written and read back.
 
-Why: figures are kept for years and compared between builds, machines and people; a field that was misread would lie.
+Why: figures are kept for years and compared between builds and machines; a misread field would be a wrong figure.
 Must never: guess. What is missing, misspelt, of another type or another version is refused with its path.
 Rules: engine performance 7.
 """
@@ -42,7 +42,7 @@ _MEMORY = dict.fromkeys(("bytes_per_machine",), REQUIRED)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """A time that was taken several times, in milliseconds."""
 
     median: float
@@ -54,12 +54,12 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BenchResult:
     """What one benchmark cost."""
 
     name: str
-    cpu_ms: Span
-    wall_ms: Span
+    cpu_ms: TimeSpan
+    wall_ms: TimeSpan
     units: float
     repetitions: int
 
@@ -75,7 +75,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """Everything one run measured, and on what."""
 
     profile: str
@@ -83,7 +83,7 @@ class Report:
     python: str
     numpy: str
     unit_ms: float
-    results: tuple[Result, ...]
+    results: tuple[BenchResult, ...]
     bytes_per_machine: float
     actions_sha256: str
     """Of what was decided in the benchmarks that decide, so that a faster wrong answer shows."""
@@ -112,9 +112,9 @@ class Report:
         }
 
 
-def result_of(name: str, timing: Timing) -> Result:
+def result_of(name: str, timing: Timing) -> BenchResult:
     """The figures of one benchmark from the times that were taken."""
-    return Result(
+    return BenchResult(
         name=name,
         cpu_ms=_span(timing.cpu_ms),
         wall_ms=_span(timing.wall_ms),
@@ -123,8 +123,8 @@ def result_of(name: str, timing: Timing) -> Result:
     )
 
 
-def _span(times: list[float]) -> Span:
-    return Span(rounded(statistics.median(times)), rounded(percentile(times, 99)))
+def _span(times: list[float]) -> TimeSpan:
+    return TimeSpan(rounded(statistics.median(times)), rounded(percentile(times, 99)))
 
 
 def rounded(value: float) -> float:
@@ -132,12 +132,12 @@ def rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def write_report(report: Report) -> bytes:
+def write_report(report: BenchReport) -> bytes:
     """The document, one line per result."""
     return many_lines(report.document())
 
 
-def read_report(data: bytes) -> Report:
+def read_report(data: bytes) -> BenchReport:
     """Read a document back, or refuse it with the path of its flaw."""
     try:
         return _report(_strict(parse_json(data), _REPORT))
@@ -145,7 +145,7 @@ def read_report(data: bytes) -> Report:
         raise from_model(error) from None
 
 
-def _report(fields: Fields) -> Report:
+def _report(fields: Fields) -> BenchReport:
     fields.integer("version", (VERSION, VERSION))
     results, _ = fields.items("results", _RESULT, _result)
     names = [result.name for result in results]
@@ -157,7 +157,7 @@ def _report(fields: Fields) -> Report:
     sha256 = fields.text("actions_sha256")
     if not _SHA256.fullmatch(sha256):
         raise DocumentError("actions_sha256", shown(sha256), "64 hexadecimal digits")
-    return Report(
+    return BenchReport(
         profile=fields.name("profile"),
         seed=fields.integer("seed", INT64),
         python=fields.name("python"),
@@ -169,9 +169,9 @@ def _report(fields: Fields) -> Report:
     )
 
 
-def _result(fields: Fields) -> Result:
+def _result(fields: Fields) -> BenchResult:
     _refuse_extras(fields)
-    return Result(
+    return BenchResult(
         name=fields.name("name"),
         cpu_ms=_read_span(fields, "cpu_ms"),
         wall_ms=_read_span(fields, "wall_ms"),
@@ -180,9 +180,9 @@ def _result(fields: Fields) -> Result:
     )
 
 
-def _read_span(fields: Fields, name: str) -> Span:
+def _read_span(fields: Fields, name: str) -> TimeSpan:
     part = _part(fields, name, _SPAN)
-    return Span(_amount(part, "median", name), _amount(part, "p99", name))
+    return TimeSpan(_amount(part, "median", name), _amount(part, "p99", name))
 
 
 def _amount(fields: Fields, name: str, parent: str = "") -> float:
@@ -219,7 +219,7 @@ def _strict(raw: object, form: Mapping[str, object]) -> Fields:
 
 
 def _refuse_extras(fields: Fields) -> None:
-    """Snapshots may carry keys of other people; figures have one form, in which nothing else stands."""
+    """Refuse `x-` keys: snapshots may carry them, figures may not."""
     for names in fields.extras.values():
         for name in names:
             raise DocumentError(name, "an unknown field", "only the fields of the form")

@@ -16,12 +16,12 @@ import numpy as np
 
 from bigfleet.aio.rng import SeededRng
 from bigfleet.bench.cases import CASES
-from bigfleet.bench.ground import Ground
 from bigfleet.bench.ingest import Listings, ingest_cases
+from bigfleet.bench.measured_world import MeasuredWorld
 from bigfleet.bench.memory import resident_bytes
-from bigfleet.bench.meter import Case, Meter, T
-from bigfleet.bench.plans import Plan
-from bigfleet.bench.report import Report, Result, result_of, rounded
+from bigfleet.bench.meter import BenchCase, BenchMeter, T
+from bigfleet.bench.plans import BenchPlan
+from bigfleet.bench.report import BenchReport, BenchResult, result_of, rounded
 from bigfleet.document.canonical import one_line
 from bigfleet.document.decisions import decision_document
 from bigfleet.model.decision import Decision
@@ -29,24 +29,26 @@ from bigfleet.model.situation import Situation
 from bigfleet.workload.fleet import fleet_size, generate_fleet
 from bigfleet.workload.worlds import START, settled_world
 
-Told = Callable[[Result], object]
+ResultDone = Callable[[BenchResult], object]
 
 
-def run(plan: Plan, names: Sequence[str], seed: int, meter: Meter, told: Told | None = None) -> Report:
-    """Run the benchmarks of these names on the plan's world; `told` hears of each as it is done."""
-    return _Run(plan, seed, meter, told).report(names)
+def run(
+    plan: BenchPlan, names: Sequence[str], seed: int, meter: BenchMeter, done: ResultDone | None = None
+) -> BenchReport:
+    """Run the benchmarks of these names on the plan's world; `done` is called with each result."""
+    return _Run(plan, seed, meter, done).report(names)
 
 
 class _Run:
-    def __init__(self, plan: Plan, seed: int, meter: Meter, told: Told | None) -> None:
-        self._plan, self._seed, self._meter, self._told = plan, seed, meter, told
+    def __init__(self, plan: BenchPlan, seed: int, meter: BenchMeter, done: ResultDone | None) -> None:
+        self._plan, self._seed, self._meter, self._done = plan, seed, meter, done
         self._source = SeededRng(seed)
-        self._results: list[Result] = []
+        self._results: list[BenchResult] = []
         self._units_ms: list[float] = []
         self._actions = hashlib.sha256()
 
-    def report(self, names: Sequence[str]) -> Report:
-        settled = Ground(settled_world(self._plan.profile, self._source))
+    def report(self, names: Sequence[str]) -> BenchReport:
+        settled = MeasuredWorld(settled_world(self._plan.profile, self._source))
         machines = len(settled.world.inventory)
         exact = settled.world.inventory.size().bytes_per_machine
         remembered = _memory_of(settled) / machines
@@ -60,7 +62,7 @@ class _Run:
                     del case  # and its world, before the next one is built
         del settled
         self._read(names)
-        return Report(
+        return BenchReport(
             profile=self._plan.name,
             seed=self._seed,
             python=platform.python_version(),
@@ -82,12 +84,12 @@ class _Run:
                     gc.freeze()
                     self._measure(name, case)
 
-    def _measure(self, name: str, case: Case[T]) -> None:
+    def _measure(self, name: str, case: BenchCase[T]) -> None:
         timing = self._meter.measure(case)
         self._units_ms += timing.unit_ms
         self._results.append(result_of(name, timing))
-        if self._told is not None:
-            self._told(self._results[-1])
+        if self._done is not None:
+            self._done(self._results[-1])
 
     def _note(self, name: str) -> Callable[[Decision], None]:
         """Adds what a benchmark decided first to the fingerprint of all answers."""
@@ -99,11 +101,11 @@ class _Run:
         return note
 
 
-def _memory_of(ground: Ground) -> int:
+def _memory_of(measured: MeasuredWorld) -> int:
     """What a planner keeps of its first cycle, in bytes."""
-    ground.full_pass()  # grown and used before the first reading, so that what is counted is memory kept
+    measured.full_pass()  # grown and used before the first reading, so that what is counted is memory kept
     before = resident_bytes()
-    ground.cycle()
+    measured.cycle()
     return max(0, resident_bytes() - before)
 
 

@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import Final
 
 from bigfleet.clustersim.core.demand import SimulatedDemand, read_demand
-from bigfleet.document.edits_text import parse_text
 from bigfleet.document.errors import from_model
 from bigfleet.document.fields import REQUIRED, Fields, Form
+from bigfleet.document.yaml_text import parse_text
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.fake.inventory import POOL, Pool, pool_of
 

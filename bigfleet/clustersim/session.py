@@ -18,7 +18,7 @@ from bigfleet.aio.net import BidiStream, DialOptions, Net
 from bigfleet.aio.rng import RandomStream
 from bigfleet.clustersim.core.demand import SimulatedDemand
 from bigfleet.explain.amounts import readable
-from bigfleet.model.frames import BlobAnswer, BlobRequest, MachineNews, ReclaimAck, ReclaimOrder, ShardAck
+from bigfleet.model.frames import BlobAnswer, BlobRequest, NodeStateUpdate, ReclaimAck, ReclaimOrder, ShardAck
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
 from bigfleet.transport.shard_session import SESSION
@@ -133,10 +133,10 @@ class SimulatedCluster:
                 case BlobRequest():
                     await stream.send(answer_frame(self._blob(frame)))
                 case ReclaimOrder():
-                    names = ", ".join(target.lane for target in frame.targets)
+                    names = ", ".join(target.machine for target in frame.targets)
                     self._on_event("reclaim", f"{self.cluster} is asked to give back {names}")
                     await stream.send(answer_frame(ReclaimAck(frame.instruction_id, len(frame.targets))))
-                case MachineNews():
+                case NodeStateUpdate():
                     self._node_state(frame)
                 case str():
                     self._log.warning("frame_dropped", why=frame)
@@ -145,7 +145,7 @@ class SimulatedCluster:
         text = f"# joins the simulated cluster {self.cluster}\n"
         return BlobAnswer(request.request_id, user_data=text.encode())
 
-    def _node_state(self, update: MachineNews) -> None:
+    def _node_state(self, update: NodeStateUpdate) -> None:
         before = self.state.nodes.get(update.machine_id)
         if update.state in _GONE:
             self.state.nodes.pop(update.machine_id, None)

@@ -1,5 +1,4 @@
 """The coordinator: which shard owns what, replicated on three replicas.
 
-Rules: coordinator.md. `log` is the seam between the state machine with its callers and the replicated log; `raft` is that log
-on pysyncobj with its guards, `local_log` the same for one process and no disk.
+Rules: coordinator.md. `log` separates the state machine and its callers from the replicated log; `raft` is that log on pysyncobj.
 """

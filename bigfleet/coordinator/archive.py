@@ -1,10 +1,9 @@
 """Snapshots as users keep them: metadata and state, as a tar archive or a directory.
 
-Why: a backup must be readable by people and by the original, and must not be restored when a byte of it has changed.
-Must never: take an archive whose checksum, size or order is off; drop a row; block the loop: encoding works in slices, so
-that other threads run between them.
-Rules: coordinator 10.1 and 10.4. Without the object `bigfleet` an archive is the original's: its rows are taken, a cluster id
-is minted by whoever restores, the epoch is its term, and keys that ours never had are ignored.
+Why: people and the original must be able to read a backup, and a changed byte must prevent its restore.
+Must never: accept a wrong checksum, size or order; drop a row; block other threads: encoding works in slices.
+Rules: coordinator 10.1 and 10.4. An archive without the object `bigfleet` comes from the original: its rows are restored under
+a new cluster id, its term becomes the epoch, and unknown keys are ignored.
 """
 
 import hashlib
@@ -29,12 +28,12 @@ _ROWS_PER_SLICE: Final = 2000
 
 
 class CorruptArchiveError(BigFleetError):
-    """An archive is damaged, or was never one."""
+    """A file is no archive, or a damaged one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
-    """What `meta.json` says; `ours` is the object `bigfleet`, None in an archive of the original."""
+class ArchiveMeta:
+    """The content of `meta.json`; `ours` is the object `bigfleet`, None in an archive of the original."""
 
     id: str
     index: int
@@ -43,7 +42,7 @@ class Meta:
     ours: Mapping[str, Any] | None = None  # Any: JSON
 
     def document(self) -> dict[str, Any]:
-        """The metadata as it is written; ours also carries a checksum of itself."""
+        """Return the metadata as JSON; ours includes a checksum of itself."""
         written: dict[str, Any] = {
             "Version": 1,
             "ID": self.id,
@@ -57,7 +56,7 @@ class Meta:
         return written
 
     def text(self) -> bytes:
-        """The content of `meta.json`."""
+        """Return the bytes of `meta.json`."""
         return json.dumps(self.document(), indent=2).encode() + b"\n"
 
 
@@ -65,7 +64,7 @@ class Meta:
 class Archive:
     """A snapshot with its metadata."""
 
-    meta: Meta
+    meta: ArchiveMeta
     state: bytes = field(repr=False)
 
     @property
@@ -75,7 +74,7 @@ class Archive:
 
 
 def make_archive(snapshot: Snapshot, voters: Sequence[str], now_ns: int) -> Archive:
-    """Encode a snapshot; takes a moment for 100,000 domains, so not on the event loop."""
+    """Encode a snapshot; too slow for the event loop with 100,000 domains."""
     state = b"".join(_state(snapshot.tables))
     tables = snapshot.tables
     ours = {
@@ -89,13 +88,13 @@ def make_archive(snapshot: Snapshot, voters: Sequence[str], now_ns: int) -> Arch
         "created_at": rfc3339_of_ns(now_ns),
     }
     snapshot_id = f"{snapshot.term}-{snapshot.index}-{now_ns // 1_000_000}"
-    return Archive(Meta(snapshot_id, snapshot.index, snapshot.term, len(state), ours), state)
+    return Archive(ArchiveMeta(snapshot_id, snapshot.index, snapshot.term, len(state), ours), state)
 
 
 def tables_of(archive: Archive, *, cluster_id: str) -> Tables:
-    """Return the tables a restored coordinator begins with; the cluster id is used where the archive has none.
+    """Return the tables of a restored coordinator, which re-learns what shards hold (10.4).
 
-    It re-learns from shards that share a provider (10.4). Rows that break an invariant make the archive corrupt.
+    `cluster_id` is used if the archive has none. Raises `CorruptArchiveError` on rows that break an invariant.
     """
     ours = archive.meta.ours or {}
     try:
@@ -128,7 +127,7 @@ def pack(archive: Archive) -> bytes:
 
 
 def unpack(packed: bytes) -> Archive:
-    """Read a tar file; `CorruptArchiveError` on anything but metadata and then state, both whole."""
+    """Read a tar file of metadata and then state; raises `CorruptArchiveError`."""
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
             members = tar.getmembers()
@@ -143,7 +142,7 @@ def unpack(packed: bytes) -> Archive:
 
 
 def join_archive(meta: bytes, state: bytes) -> Archive:
-    """Put metadata and state together; `CorruptArchiveError` where they do not belong together."""
+    """Join metadata and state; raises `CorruptArchiveError` if they do not match."""
     archive = Archive(_read_meta(meta), state)
     expected = archive.meta
     if expected.size != len(state):
@@ -162,7 +161,7 @@ def _meta_sha256(document: Mapping[str, Any]) -> str:
 
 
 def _state(tables: Tables) -> Iterator[bytes]:
-    """Write the state in slices, since encoding it in one call would hold up every other thread."""
+    """Encode the state in slices: one call would hold up every other thread."""
     yield b'{"shards":['
     yield from _slices(shard_rows(tables))
     yield b'],"cluster_to_shard":' + _encode(dict(sorted(tables["clusters"].items())))
@@ -200,7 +199,7 @@ def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     return data
 
 
-def _read_meta(text: bytes) -> Meta:
+def _read_meta(text: bytes) -> ArchiveMeta:
     try:
         given = json.loads(text)
         index, term, size = (given[key] for key in ("Index", "Term", "Size"))
@@ -213,5 +212,5 @@ def _read_meta(text: bytes) -> Meta:
     if ours is not None and not isinstance(ours, dict):
         raise CorruptArchiveError(f"{META_NAME}: bigfleet: found {ours!r}, allowed is an object")
     if ours is not None and ours.pop("meta_sha256", None) != _meta_sha256(given):
-        raise CorruptArchiveError(f"{META_NAME}: its checksum does not hold")
-    return Meta(str(given.get("ID", "")), index, term, size, ours)
+        raise CorruptArchiveError(f"{META_NAME}: its checksum does not match")
+    return ArchiveMeta(str(given.get("ID", "")), index, term, size, ours)

@@ -1,7 +1,6 @@
-"""Rows of the tables in the original's spelling, and back.
+"""Rows of the tables in the original's JSON, both ways.
 
-Why: an archive of the original restores into ours and one of ours into the original (coordinator 10.1).
-Must never: order rows by anything but their ids, or read a key that is not its own.
+Why: the original restores our archives, and we restore its (coordinator 10.1). Rows are in the order of their ids.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ NEVER: Final = "0001-01-01T00:00:00Z"
 
 
 def shard_rows(tables: Tables) -> Iterator[Mapping[str, Any]]:
-    """Registered shards, by id."""
+    """Yield the registered shards by id."""
     for shard, row in sorted(tables["shards"].items()):
         address, registered_at_ns = row
         yield {
@@ -29,7 +28,7 @@ def shard_rows(tables: Tables) -> Iterator[Mapping[str, Any]]:
 
 
 def domain_rows(tables: Tables) -> Iterator[Mapping[str, Any]]:
-    """Owned domains, by shard, key and value; sorted shard by shard, so that no single sort holds up other threads."""
+    """Yield the owned domains by shard, key and value; sorted per shard, so that no sort holds up other threads."""
     by_shard: dict[str, list[tuple[str, str]]] = {}
     for key, values in tables["domains"].items():
         for value, shard in values.items():
@@ -40,7 +39,7 @@ def domain_rows(tables: Tables) -> Iterator[Mapping[str, Any]]:
 
 
 def move_rows(tables: Tables) -> Iterator[Mapping[str, Any]]:
-    """Moved machines, by provider and id; the original has none."""
+    """Yield the moved machines by provider and id; the original has none."""
     for provider, rows in sorted(tables["moves"].items()):
         for machine_id, row in sorted(rows.items()):
             yield {
@@ -51,7 +50,7 @@ def move_rows(tables: Tables) -> Iterator[Mapping[str, Any]]:
 
 
 def rows_of_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the rows of a state into the form of the tables; unknown keys are ignored."""
+    """Return the tables of a state; unknown keys are ignored."""
     shards = {
         row["ID"]: ShardRow(row["Address"], ns_of_rfc3339(row["RegisteredAt"], "RegisteredAt"))
         for row in _list(state, "shards")

@@ -1,7 +1,7 @@
-"""All parts of one replica above its log, wired to each other.
+"""Builds the parts of one replica above its log.
 
-Why: the program, the all-in-one process, the simulator and tests build the same thing around different logs and clocks.
-Must never: make a clock, a socket or a file; all of them are handed in.
+Why: the program and the tests build the same thing around different logs and clocks.
+Must never: create a clock, a socket or a file; the caller passes them in.
 """
 
 from collections.abc import Mapping
@@ -9,71 +9,89 @@ from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.clock import Clock
+from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s
 from bigfleet.aio.ids import Ids
 from bigfleet.aio.net import ServeOptions
 from bigfleet.aio.service import BoundService
-from bigfleet.coordinator.core.machine import Machine
-from bigfleet.coordinator.desk import STATUSES, Desk
+from bigfleet.coordinator.core.soft_state import ClockReading
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
+from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.log import ReplicatedLog
+from bigfleet.coordinator.maintenance import LevelsOfVoters, Maintenance
 from bigfleet.coordinator.metrics import StateMetrics
-from bigfleet.coordinator.reign import Throne
-from bigfleet.coordinator.reporting import Reporting
-from bigfleet.coordinator.service import CoordinatorService, Now
-from bigfleet.coordinator.upkeep import LevelsOfVoters, Upkeep
+from bigfleet.coordinator.proposer import STATUSES, Proposer
+from bigfleet.coordinator.report_handler import ReportHandler
+from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.coordinator import COORDINATOR
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
-    """One replica's parts."""
+class CoordinatorParts:
+    """The parts of one replica above its log."""
 
     service: CoordinatorService
-    throne: Throne
-    desk: Desk
-    upkeep: Upkeep
+    leadership: Leadership
+    proposer: Proposer
+    maintenance: Maintenance
     state_metrics: StateMetrics
 
     def bound(self) -> BoundService:
-        """The service, ready to be served."""
+        """Return the service for a server."""
         return COORDINATOR.bind(self.service)
 
 
 def serve_options(*, reflection: bool = False) -> ServeOptions:
-    """What the server of a coordinator needs besides the service."""
+    """Return the server options of a coordinator."""
     return ServeOptions(reflection=reflection, statuses=STATUSES)
 
 
 def assemble(
     log: ReplicatedLog,
-    machine: Machine,
+    state_machine: CoordinatorStateMachine,
     *,
     clock: Clock,
     ids: Ids,
     metrics: Metrics,
     logger: FilteringBoundLogger,
     levels: LevelsOfVoters | None = None,
-) -> Replica:
-    """Build everything above a log; the log is not started here."""
-    now = Now(clock)
-    throne = Throne(log, ids.instruction, now)
-    desk = Desk(log, clock, metrics)
-    reporting = Reporting(throne=throne, machine=machine, desk=desk, metrics=metrics, log=logger)
-    service = CoordinatorService(
-        log=log, machine=machine, throne=throne, desk=desk, reporting=reporting, now=now
+) -> CoordinatorParts:
+    """Build everything above a log; the caller starts the log."""
+    wall = SteadyWall(clock)
+
+    def now() -> ClockReading:
+        return ClockReading(monotonic_s(clock), wall.now_ns())
+
+    leadership = Leadership(log, ids.instruction)
+    proposer = Proposer(log, clock, metrics)
+    reports = ReportHandler(
+        leadership=leadership, state_machine=state_machine, proposer=proposer, metrics=metrics, log=logger
     )
-    upkeep = Upkeep(
+    service = CoordinatorService(
         log=log,
-        machine=machine,
-        throne=throne,
-        desk=desk,
+        state_machine=state_machine,
+        leadership=leadership,
+        proposer=proposer,
+        reports=reports,
+        now=now,
+    )
+    maintenance = Maintenance(
+        log=log,
+        state_machine=state_machine,
+        leadership=leadership,
+        proposer=proposer,
         clock=clock,
         logger=logger,
-        levels=levels or _nobody,
+        levels=levels or _no_levels,
     )
-    return Replica(service, throne, desk, upkeep, StateMetrics(metrics, log, machine, throne, clock))
+    return CoordinatorParts(
+        service,
+        leadership,
+        proposer,
+        maintenance,
+        StateMetrics(metrics, log, state_machine, leadership, clock),
+    )
 
 
-async def _nobody() -> Mapping[str, int]:
+async def _no_levels() -> Mapping[str, int]:
     return {}

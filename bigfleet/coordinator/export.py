@@ -1,7 +1,7 @@
-"""The export loop: a snapshot of the leader's tables every few minutes into a directory, `latest` always a complete one.
+"""The export loop: the leader writes a snapshot into a directory every few minutes; `latest` always names a complete one.
 
-Why: losing all disks costs one interval of writes and no more, and a backup that is half written is worse than none.
-Must never: move `latest` before what it names is durable, remove what it names, or end the process over a full disk.
+Why: losing all disks then costs at most one interval of writes.
+Must never: move `latest` before its target is durable, remove that target, or end the process over a full disk.
 Rules: coordinator 10.3.
 """
 
@@ -15,9 +15,8 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.disk import AnyPath, Disk, DiskError, OpenMode, ensure_directory
 from bigfleet.coordinator.archive import META_NAME, STATE_NAME, Archive, make_archive
-from bigfleet.coordinator.desk import Desk
+from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.log import LogError, ReplicatedLog
-from bigfleet.coordinator.reign import Throne
 from bigfleet.model.times import rfc3339_of_ns
 from bigfleet.obs.metrics import Metrics
 
@@ -31,13 +30,13 @@ _FILE_MODE: Final = 0o644
 
 
 class ExportDirectory:
-    """Where exports lie; all its calls block, so none belongs on the event loop."""
+    """The directory of exports; every call blocks, so none belongs on the event loop."""
 
     def __init__(self, disk: Disk, path: AnyPath, keep: int) -> None:
         self._disk, self._path, self._keep = disk, str(path), keep
 
     def add(self, archive: Archive, name: str) -> None:
-        """Write one export, let `latest` name it, and remove the oldest beyond those kept."""
+        """Write one export, point `latest` at it, and remove the oldest ones beyond `keep`."""
         ensure_directory(self._disk, self._path, _DIRECTORY_MODE)
         self._clear_leftovers()
         temporary, final = self._at(f"{_TEMPORARY}{name}"), self._at(name)
@@ -57,7 +56,7 @@ class ExportDirectory:
 
     def _prune(self, newest: str) -> None:
         exports = [name for name in self._disk.list_names(self._path) if _is_export(name) and name != newest]
-        # Names begin with their time, so the last in order are the newest; the one just written stays in any case.
+        # Names begin with their time, so the newest sort last; the one just written always stays.
         for name in exports[: max(0, len(exports) - (self._keep - 1))]:
             self._remove(name)
 
@@ -78,7 +77,7 @@ class ExportDirectory:
 
 
 class ExportLoop:
-    """Exports while this replica serves."""
+    """Exports while this replica is the serving leader."""
 
     def __init__(
         self,
@@ -86,8 +85,7 @@ class ExportLoop:
         directory: ExportDirectory,
         interval_s: float,
         log: ReplicatedLog,
-        throne: Throne,
-        desk: Desk,
+        leadership: Leadership,
         clock: Clock,
         metrics: Metrics,
         logger: FilteringBoundLogger,
@@ -95,20 +93,20 @@ class ExportLoop:
     ) -> None:
         self._on_exported = on_exported
         self._directory, self._interval_s = directory, interval_s or DEFAULT_INTERVAL_S
-        self._log, self._throne, self._desk = log, throne, desk
+        self._log, self._leadership = log, leadership
         self._clock, self._metrics, self._logger = clock, metrics, logger
 
     async def run(self) -> None:
         """Export once per interval until cancelled."""
         while True:
             await self._clock.sleep(self._interval_s)
-            if self._throne.reign is not None:
+            if self._leadership.current is not None:
                 await self.export()
 
     async def export(self) -> bool:
-        """Export once; a failure is told, counted, and tried again at the next tick."""
+        """Export once; a failure is logged and counted, and the next interval tries again."""
         try:
-            snapshot = await self._desk.snapshot()
+            snapshot = await self._log.snapshot()
             now_ns = self._clock.wall_ns()
             voters = self._log.status().voters
             archive = await asyncio.to_thread(make_archive, snapshot, voters, now_ns)
@@ -131,7 +129,7 @@ class ExportLoop:
 
 
 def _stamp(now_ns: int) -> str:
-    """Write a time as YYYYMMDD-HHMMSS in UTC."""
+    """Return a time as YYYYMMDD-HHMMSS in UTC."""
     return rfc3339_of_ns(now_ns)[:19].replace("-", "").replace(":", "").replace("T", "-")
 
 

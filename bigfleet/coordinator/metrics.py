@@ -1,7 +1,7 @@
-"""The series of the coordinator that describe a state: brought up to date at every scrape.
+"""The gauges of the coordinator, refreshed at every scrape.
 
-Why: the original sets some of them only while it serves a report, so that they lie in between; here each scrape looks.
-Must never: keep a series of a shard or provider that is gone, or say anything of shards on a replica that does not serve.
+Why: the original sets some of them only while it handles a report, so they are wrong in between.
+Must never: keep a series of a removed shard or provider, or show shards on a replica that does not serve.
 Rules: coordinator 13.
 """
 
@@ -9,10 +9,10 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.coordinator.core.commands import KNOWN_LEVEL
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import MoveState, Tables
+from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.log import Membership, RaftState, ReplicatedLog
-from bigfleet.coordinator.reign import Throne
 from bigfleet.obs.metrics import Metrics
 
 _PREFIX: Final = "bigfleet_coordinator_"
@@ -20,19 +20,24 @@ _LEADS: Final = (RaftState.LEADER, RaftState.SERVING)
 
 
 class StateMetrics:
-    """Writes gauges from the log, the tables and the reign."""
+    """Sets gauges from the log, the tables and the leader's memory."""
 
     def __init__(
-        self, metrics: Metrics, log: ReplicatedLog, machine: Machine, throne: Throne, clock: Clock
+        self,
+        metrics: Metrics,
+        log: ReplicatedLog,
+        state_machine: CoordinatorStateMachine,
+        leadership: Leadership,
+        clock: Clock,
     ) -> None:
-        self._metrics, self._log, self._machine = metrics, log, machine
-        self._throne, self._clock = throne, clock
+        self._metrics, self._log, self._state_machine = metrics, log, state_machine
+        self._leadership, self._clock = leadership, clock
 
     def refresh(self) -> None:
         """Bring every series up to date."""
         self._replica()
         self._tables()
-        self._reign()
+        self._leader()
 
     def _replica(self) -> None:
         status = self._log.status()
@@ -61,27 +66,24 @@ class StateMetrics:
                     phases[row.phase] += 1
             return tables.level, len(tables.ghosts), phases
 
-        level, ghosts, phases = self._machine.read(look)
+        level, ghosts, phases = self._state_machine.read(look)
         for which, value in (("raised", level), ("known", KNOWN_LEVEL)):
             self._metrics.gauge(f"{_PREFIX}command_level", which=which).set(value)
         self._metrics.gauge(f"{_PREFIX}ghosts").set(ghosts)
         for phase, count in phases.items():
             self._metrics.gauge(f"{_PREFIX}moves", phase=phase).set(count)
 
-    def _reign(self) -> None:
+    def _leader(self) -> None:
         for name in ("pending_instructions", "provider_conflict", "partition_blocked_by"):
             self._metrics.clear(f"{_PREFIX}{name}")
-        reign = self._throne.reign
-        if reign is None:
+        leader = self._leadership.current
+        if leader is None:
             self._metrics.clear(f"{_PREFIX}shard_address_mismatch")
             return
-        for shard in reign.soft.heard():
-            pending = len(reign.queue.pending(shard))
+        for shard in leader.soft.shard_ids():
+            pending = len(leader.queue.pending(shard))
             self._metrics.gauge(f"{_PREFIX}pending_instructions", shard=shard).set(pending)
-        for provider, shards in reign.soft.conflicts(monotonic_s(self._clock)).items():
+        for provider, shards in leader.soft.conflicts(monotonic_s(self._clock)).items():
             self._metrics.gauge(f"{_PREFIX}provider_conflict", provider=provider).set(len(shards))
-        shards_, ghosts, relearn = self._machine.read(
-            lambda tables: (list(tables.shards), list(tables.ghosts), tables.relearn)
-        )
-        for blocker in reign.blockers(shards_, ghosts, relearn=relearn):
+        for blocker in self._state_machine.read(leader.blockers):
             self._metrics.gauge(f"{_PREFIX}partition_blocked_by", shard=blocker).set(1)

@@ -1,8 +1,8 @@
-"""Restore into, and extract from, the data directory of a replica that does not run.
+"""Restore and extract: work on the data directory of a replica that does not run.
 
-Why: the two disasters that need a person (coordinator 10.5) must work without any coordinator at all.
-Must never: touch a directory whose lock is held, make a directory that was not there in order to read it, or trust code in a
-log: entries are read without being able to name anything.
+Why: both must work without any running coordinator (coordinator 10.5).
+Must never: touch a locked directory, create a directory in order to read it, or run code from a log: unpickling refuses every
+class and function.
 Rules: coordinator 10.4 and 10.5.
 """
 
@@ -23,16 +23,16 @@ from bigfleet.coordinator.archive import (
     tables_of,
     unpack,
 )
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import DamagedDirectoryError, Snapshot
-from bigfleet.coordinator.raft.directory import DataDirectory
-from bigfleet.coordinator.raft.identity import Identity
+from bigfleet.coordinator.raft.directory import ReplicaDirectory
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, new_cluster_id
 
-_REGULAR: Final = 0  # the library's mark of an entry that calls the replicated method
+_REGULAR: Final = 0  # the library's prefix of an entry that calls the replicated method
 
 
 def read_archive(disk: Disk, path: AnyPath) -> Archive:
-    """Read an archive from a tar file or an exported directory; `CorruptArchiveError` names the path."""
+    """Read an archive from a tar file or an exported directory; raises `CorruptArchiveError`, which names the path."""
     place = fspath(path)
     try:
         if disk.stat(place).is_directory:
@@ -44,10 +44,10 @@ def read_archive(disk: Disk, path: AnyPath) -> Archive:
 
 def restore(
     disk: Disk, archive: Archive, data_dir: AnyPath, *, node_id: str, ids: Ids, force: bool
-) -> Identity:
-    """Make a data directory that starts as a single voter at the archive's snapshot."""
-    tables = tables_of(archive, cluster_id=fresh_cluster_id(ids))
-    with DataDirectory(disk, fspath(data_dir)) as directory:
+) -> ReplicaIdentity:
+    """Write a data directory that starts as a single voter at the archive's snapshot."""
+    tables = tables_of(archive, cluster_id=new_cluster_id(ids))
+    with ReplicaDirectory(disk, fspath(data_dir)) as directory:
         return directory.restore(
             node_id=node_id,
             cluster_id=tables["cluster_id"],
@@ -60,50 +60,44 @@ def restore(
 
 
 def extract(disk: Disk, data_dir: AnyPath, now_ns: int) -> Archive:
-    """Make an archive of all that a stopped replica holds.
+    """Return an archive of everything a stopped replica holds.
 
-    Its last entries are taken in though they may not have been committed: of a majority that is gone nobody can say what it
-    had acknowledged, and one write too many is the smaller harm.
+    It includes the last entries, which may not be committed: a lost majority may have acknowledged them, and one write too many
+    does less harm than a lost one.
     """
     place = fspath(data_dir)
     if not disk.exists(place):
         raise DiskError("open", place, DiskCause.MISSING)
-    with DataDirectory(disk, place) as directory:
+    with ReplicaDirectory(disk, place) as directory:
         identity = directory.identity()
         found = directory.examine()
         if identity is None or not found.entries:
-            raise DamagedDirectoryError(place, "no replica has kept anything here")
-        machine = Machine()
+            raise DamagedDirectoryError(place, "the directory holds no log of a replica")
+        state_machine = CoordinatorStateMachine()
         start = 0
         if found.dump is not None:
-            machine.load(found.dump.tables)
+            state_machine.load(found.dump.tables)
             start = found.dump.last.index
         for entry in found.entries:
             if entry.index > start:
-                _replay(machine, entry.command)
+                _replay(state_machine, entry.command)
         last = found.entries[-1]
     tables = {
-        **machine.dump(),
+        **state_machine.dump(),
         "cluster_id": identity.cluster_id,
         "incarnation": max(1, identity.incarnation),
     }
     return make_archive(Snapshot(tables, last.index, last.term), identity.voters, now_ns)
 
 
-def fresh_cluster_id(ids: Ids) -> str:
-    """Return a random UUID, for an archive that names no cluster."""
-    one, two = ids.operation(), ids.operation()
-    return f"{one[:8]}-{one[8:12]}-4{one[13:]}-8{two[1:4]}-{two[4:]}"
-
-
 class _NothingNamed(pickle.Unpickler):
-    """Reads texts, numbers and tuples; whatever names a class or function is refused."""
+    """Reads texts, numbers and tuples; refuses every class and function."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"an entry names {module}.{name}")
 
 
-def _replay(machine: Machine, command: bytes) -> None:
+def _replay(state_machine: CoordinatorStateMachine, command: bytes) -> None:
     if not command or command[0] != _REGULAR:
         return  # an entry that only marks a term
     try:
@@ -111,4 +105,4 @@ def _replay(machine: Machine, command: bytes) -> None:
         batch = called[1][0]
     except (pickle.UnpicklingError, ValueError, EOFError, IndexError, TypeError, AttributeError) as error:
         raise DamagedDirectoryError("journal", f"an entry cannot be read: {error}") from error
-    machine.apply(batch)
+    state_machine.apply(batch)

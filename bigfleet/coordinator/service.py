@@ -1,6 +1,5 @@
-"""The nine calls of the coordinator, each in the order of its checks.
+"""The nine gRPC calls of the coordinator: leader check, identity, arguments, then the work.
 
-Why: this is the contract with shards, admins, dashboards and peers.
 Must never: answer from a replica that does not serve, or read before a barrier that began after the request arrived.
 Rules: coordinator 4, wire 5, 7 and 8.
 """
@@ -9,20 +8,18 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s
 from bigfleet.aio.identity import ADMIN, READONLY, Role
 from bigfleet.aio.net import Call, Code, Metadata, RefusedError
-from bigfleet.coordinator.answering import answers, facts_about, leader_only
 from bigfleet.coordinator.archive import make_archive
 from bigfleet.coordinator.core import commands
-from bigfleet.coordinator.core.machine import Machine
-from bigfleet.coordinator.core.results import Refusal
-from bigfleet.coordinator.core.soft_state import Moment
-from bigfleet.coordinator.core.tables import Tables
-from bigfleet.coordinator.desk import Desk
+from bigfleet.coordinator.core.results import RefusalCode
+from bigfleet.coordinator.core.soft_state import ClockReading
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
+from bigfleet.coordinator.leader_check import Leadership, leader_only
 from bigfleet.coordinator.log import LogStatus, ReplicatedLog, Result
-from bigfleet.coordinator.reign import Throne
-from bigfleet.coordinator.reporting import Reporting
+from bigfleet.coordinator.proposer import Proposer
+from bigfleet.coordinator.reply_facts import facts_about
+from bigfleet.coordinator.report_handler import ReportHandler
 from bigfleet.model.instruction import Domain
 from bigfleet.transport.coordinator import BLOCKED_BY, LAST_EXPORT, LIST_SHARDS
 from bigfleet.transport.gates import allow, allow_exact
@@ -37,43 +34,33 @@ from bigfleet.wire.shard_reports import (
 CHUNK_BYTES: Final = 1024 * 1024
 
 _CODES: Final = {
-    Refusal.SHARD_NOT_FOUND.value: Code.NOT_FOUND,
-    Refusal.DOMAIN_ALREADY_ASSIGNED.value: Code.ALREADY_EXISTS,
-    Refusal.INVALID.value: Code.INVALID_ARGUMENT,
+    RefusalCode.SHARD_NOT_FOUND.value: Code.NOT_FOUND,
+    RefusalCode.DOMAIN_ALREADY_ASSIGNED.value: Code.ALREADY_EXISTS,
+    RefusalCode.INVALID.value: Code.INVALID_ARGUMENT,
 }
 
 
-class Now:
-    """The moment by this host's clock, whose wall time does not jump."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._wall = clock, SteadyWall(clock)
-
-    def __call__(self) -> Moment:
-        return Moment(monotonic_s(self._clock), self._wall.now_ns())
-
-
 class CoordinatorService:
-    """Answers the nine calls on one replica."""
+    """The gRPC service of one replica."""
 
     def __init__(
         self,
         *,
         log: ReplicatedLog,
-        machine: Machine,
-        throne: Throne,
-        desk: Desk,
-        reporting: Reporting,
-        now: Callable[[], Moment],
+        state_machine: CoordinatorStateMachine,
+        leadership: Leadership,
+        proposer: Proposer,
+        reports: ReportHandler,
+        now: Callable[[], ClockReading],
     ) -> None:
-        self._log, self._machine, self.throne = log, machine, throne
-        self._desk, self._reporting, self._now = desk, reporting, now
+        self._log, self._state_machine, self.leadership = log, state_machine, leadership
+        self._proposer, self._reports, self._now = proposer, reports, now
         self._last_export_ns = 0
         self._facts: tuple[LogStatus | None, int, Metadata] = None, 0, ()
 
     def facts(self, call: Call) -> Metadata:
-        """Return what this replica says about itself with every answer; the listing of shards adds who blocks."""
-        status, level = self._log.status(), self._machine.level
+        """Return the facts that go with an answer; those of ListShards add blockers and the last export."""
+        status, level = self._log.status(), self._state_machine.level
         if status is not self._facts[0] or level != self._facts[1]:
             self._facts = status, level, facts_about(status, level)
         facts = self._facts[2]
@@ -84,11 +71,10 @@ class CoordinatorService:
             facts = (*facts, (BLOCKED_BY, ",".join(blockers)))
         return (*facts, (LAST_EXPORT, str(self._last_export_ns))) if self._last_export_ns else facts
 
-    def note_export(self, now_ns: int) -> None:
-        """Remember when this replica last exported a snapshot, for whoever asks how things stand."""
+    def record_export(self, now_ns: int) -> None:
+        """Record when this replica last exported a snapshot."""
         self._last_export_ns = now_ns
 
-    @answers
     @leader_only
     async def report_shard(self, request: pb.ShardReport, call: Call) -> pb.ReportAck:
         _require(request, "shard_id")
@@ -97,18 +83,16 @@ class CoordinatorService:
     @allow_exact(Role.SHARD, lambda request: request.shard_id)
     async def _report(self, request: pb.ShardReport, call: Call) -> pb.ReportAck:
         arrived = self._now()
-        return answer_to_proto(await self._reporting.report(report_from_proto(request), call, arrived))
+        return answer_to_proto(await self._reports.report(report_from_proto(request), call, arrived))
 
-    @answers
     @leader_only
     @allow(ADMIN)
     async def assign_domain(self, request: pb.AssignDomainRequest, call: Call) -> pb.AssignDomainResponse:
         _require(request, "topology_key", "topology_value", "shard_id")
         command = commands.assign_domain(request.topology_key, request.topology_value, request.shard_id)
-        _accepted(await self._desk.propose(command, call))
+        _accepted(await self._proposer.propose(command, call))
         return pb.AssignDomainResponse()
 
-    @answers
     @leader_only
     @allow(ADMIN)
     async def unassign_domain(
@@ -116,71 +100,67 @@ class CoordinatorService:
     ) -> pb.UnassignDomainResponse:
         _require(request, "topology_key", "topology_value")
         key, value = request.topology_key, request.topology_value
-        owner = self._machine.read(lambda tables: tables.owner_of(key, value))
-        _accepted(await self._desk.propose(commands.unassign_domain(key, value), call))
-        reign = self.throne.reign
-        if owner and reign is not None:
-            reign.delivery.taken(owner, Domain(key, value))
+        owner = self._state_machine.read(lambda tables: tables.owner_of(key, value))
+        _accepted(await self._proposer.propose(commands.unassign_domain(key, value), call))
+        leader = self.leadership.current
+        if owner and leader is not None:
+            leader.delivery.taken(owner, Domain(key, value))
         return pb.UnassignDomainResponse()
 
-    @answers
     @leader_only
     @allow(ADMIN)
     async def remove_shard(self, request: pb.RemoveShardRequest, call: Call) -> pb.RemoveShardResponse:
         _require(request, "shard_id")
-        reign = self.throne.require()
+        leader = self.leadership.require()
         command = commands.remove_shard(
             request.shard_id,
             destroyed=request.destroyed,
-            partitioned=reign.soft.is_partitioned(request.shard_id),
+            partitioned=leader.soft.is_partitioned(request.shard_id),
         )
-        _accepted(await self._desk.propose(command, call))
-        self._reporting.forget(reign, request.shard_id)
+        _accepted(await self._proposer.propose(command, call))
+        self._reports.forget(leader, request.shard_id)
         return pb.RemoveShardResponse()
 
-    @answers
     @leader_only
     @allow(READONLY, ADMIN)
     async def list_shards(self, _request: pb.ListShardsRequest, call: Call) -> pb.ListShardsResponse:
-        reign = self.throne.require()
-        await self._desk.barrier(call)
-        self.throne.require(reign)
+        leader = self.leadership.require()
+        await self._proposer.barrier(call)
+        self.leadership.require(leader)
 
-        shards = self._machine.read(lambda tables: dict(tables.shards))
+        shards = self._state_machine.read(lambda tables: dict(tables.shards))
         return pb.ListShardsResponse(
             shards=[
                 pb.ShardRegistryEntry(
                     shard_id=shard,
                     address=address,
                     registered_at_unix_ns=registered_at_ns,
-                    last_heartbeat_unix_ns=reign.soft.heartbeat_ns(shard),
+                    last_heartbeat_unix_ns=leader.soft.heartbeat_ns(shard),
                 )
                 for shard, (address, registered_at_ns) in sorted(shards.items())
             ]
         )
 
-    @answers
     @leader_only
     @allow(READONLY, ADMIN)
     async def list_domain_assignments(self, _request: pb.ListDomainAssignmentsRequest, call: Call) -> bytes:
-        await self._desk.barrier(call)
-        owned = self._machine.read(
+        await self._proposer.barrier(call)
+        owned = self._state_machine.read(
             lambda tables: {shard: list(pairs) for shard, pairs in tables.domains_of_shard.items()}
         )
-        # Beside the loop: 100,000 rows take a moment, and reports must not wait for a listing.
+        # In a thread, so that reports do not wait for a listing of 100,000 rows.
         return await asyncio.to_thread(_encode_assignments, owned)
 
-    @answers
     @leader_only
     @allow(READONLY, ADMIN)
     async def list_shard_reports(
         self, request: pb.ListShardReportsRequest, call: Call
     ) -> pb.ListShardReportsResponse:
-        reign = self.throne.require()
-        await self._desk.barrier(call)
-        self.throne.require(reign)
+        leader = self.leadership.require()
+        await self._proposer.barrier(call)
+        self.leadership.require(leader)
         reports = []
-        for shard, state in reign.soft.reported(request.shard_id):
+        for shard, state in leader.soft.reported(request.shard_id):
             entry = pb.ShardReportSnapshot(
                 shard_id=shard,
                 cycle=state.cycle,
@@ -192,7 +172,6 @@ class CoordinatorService:
             reports.append(entry)
         return pb.ListShardReportsResponse(reports=reports)
 
-    @answers
     @leader_only
     @allow(ADMIN)
     async def join_raft_cluster(
@@ -202,13 +181,12 @@ class CoordinatorService:
         await self._log.admit(request.node_id, request.raft_address)
         return pb.JoinRaftClusterResponse()
 
-    @answers
     @leader_only
     @allow(ADMIN)
     async def snapshot_save(
         self, _request: pb.SnapshotSaveRequest, _call: Call
     ) -> AsyncIterator[pb.SnapshotSaveChunk]:
-        snapshot = await self._desk.snapshot()
+        snapshot = await self._log.snapshot()
         voters = self._log.status().voters
         archive = await asyncio.to_thread(make_archive, snapshot, voters, self._now().wall_ns)
         yield pb.SnapshotSaveChunk(meta_json=archive.meta.text())
@@ -216,15 +194,8 @@ class CoordinatorService:
             yield pb.SnapshotSaveChunk(data=archive.state[offset : offset + CHUNK_BYTES])
 
     def _blockers(self) -> list[str]:
-        reign = self.throne.reign
-        if reign is None:
-            return []
-
-        def look(tables: Tables) -> tuple[list[str], list[str], bool]:
-            return list(tables.shards), list(tables.ghosts), tables.relearn
-
-        shards, ghosts, relearn = self._machine.read(look)
-        return reign.blockers(shards, ghosts, relearn=relearn)
+        leader = self.leadership.current
+        return [] if leader is None else self._state_machine.read(leader.blockers)
 
 
 def _encode_assignments(owned: dict[str, list[tuple[str, str]]]) -> bytes:

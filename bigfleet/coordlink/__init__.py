@@ -1,5 +1,5 @@
-"""A shard's client of the coordinator: it reports, fences, obeys or refuses, and answers.
+"""A shard's client of the coordinator: it reports, and carries out or refuses instructions. Start reading at `link`.
 
-Why a room of its own: the shard must not know it. It sees the shard through `bigfleet.shard.core.views` and nothing else,
-so that a coordinator that is away, wrong or old can never be waited for by a cycle. Start reading at `link`.
+Why a room of its own: no cycle may wait for a coordinator. So the shard does not import this room, and this room sees the shard
+through `bigfleet.shard.core.views` only.
 """

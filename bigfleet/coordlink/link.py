@@ -1,9 +1,8 @@
-"""The way from a shard to its coordinator: report, take instructions home, answer for them with the next report.
+"""The loop from a shard to its coordinator: report, handle the instructions of the answer, acknowledge with the next report.
 
-Why: a coordinator sees the fleet as a whole, and a shard must be able to live without it for ever. This loop is the only
-code that knows both, and nothing waits for it.
-Must never: end, except by cancellation: a defect of its own is logged, counted, and the loop begun anew (decision S18).
-Must never have two calls under way, process an answer past its deadline, or obey a term before it is durable.
+Why: a shard must be able to run without a coordinator for ever, so nothing waits for this loop.
+Must never: end, except by cancellation: after a defect of its own it starts again (decision S18).
+Must never have two calls under way, process an answer past its deadline, or use a term before it is durable.
 Rules: shard 17, coordinator 5.2 and 6, decisions S15 and S18, C9.
 """
 
@@ -19,7 +18,7 @@ from bigfleet.aio.disk import Disk
 from bigfleet.aio.net import Net
 from bigfleet.coordlink.core.acks import AckQueue
 from bigfleet.coordlink.core.domains import AssignedDomains
-from bigfleet.coordlink.core.obedience import Handled, Obedience
+from bigfleet.coordlink.core.instruction_handling import HandledInstruction, InstructionHandler
 from bigfleet.coordlink.core.reporting import report_of
 from bigfleet.coordlink.term_file import TermFile
 from bigfleet.model.errors import BigFleetError
@@ -36,7 +35,7 @@ REPORT_INTERVAL_S: Final = 10.0
 
 
 class LateAnswerError(BigFleetError):
-    """An answer came after its deadline, as happens to a process that was stopped for a while."""
+    """An answer came after its deadline, for example because the process was stopped for a while."""
 
     def __init__(self, took_s: float) -> None:
         super().__init__(f"the answer came after {took_s:.1f} s, allowed is {CALL_DEADLINE_S:.0f} s")
@@ -44,7 +43,7 @@ class LateAnswerError(BigFleetError):
 
 
 class NotAcknowledgedError(BigFleetError):
-    """The coordinator answered, and said that it did not take the report."""
+    """The coordinator answered that it did not accept the report."""
 
     def __init__(self) -> None:
         super().__init__("the coordinator did not acknowledge the report")
@@ -52,7 +51,7 @@ class NotAcknowledgedError(BigFleetError):
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """How the way to the coordinator is at this moment."""
+    """The state of the link to the coordinator."""
 
     address: str
     last_answer_ns: int = 0
@@ -64,7 +63,7 @@ class LinkStatus:
 
 
 class CoordinatorLink:
-    """One shard's client; `run` is its task."""
+    """A shard's client of the coordinator; `run` is its task."""
 
     def __init__(
         self,
@@ -81,13 +80,13 @@ class CoordinatorLink:
         log: FilteringBoundLogger,
         interval_s: float = REPORT_INTERVAL_S,
     ) -> None:
-        """Read the term of the last life; a file that holds none refuses the start."""
+        """Read the term that an earlier process stored; raises on an unreadable file."""
         self._views, self._mark, self._interval_s = views, mark, interval_s
         self._address, self._net, self._resolve = address, net, resolve
         self._clock, self._metrics, self._log = clock, metrics, log
         self._term_file = TermFile(disk, data_dir)
         self._domains = AssignedDomains()
-        self._obedience = Obedience(self._domains)
+        self._instructions = InstructionHandler(self._domains)
         self._acks = AckQueue()
         self._status = LinkStatus(address)
         self._raise_mark(self._term_file.load())
@@ -104,19 +103,19 @@ class CoordinatorLink:
         """Report at once and then at every interval, until cancelled."""
         while True:
             try:
-                await self._report_for_ever()
-            except Exception as error:  # whatever it died of: this part alone is started anew
+                await self._report_forever()
+            except Exception as error:  # any defect: only this loop starts again
                 self._status = replace(self._status, restarts=self._status.restarts + 1)
                 self._metrics.counter("bigfleet_shard_coordinator_client_restarts_total").inc()
                 self._log.error("coordinator_client_died", exc_info=error, restarts=self._status.restarts)
             await self._clock.sleep(self._interval_s)
 
-    async def _report_for_ever(self) -> NoReturn:
+    async def _report_forever(self) -> NoReturn:
         async with LeaderClient(self._net, _addresses(self._address), resolve=self._resolve) as leader:
             due_s = monotonic_s(self._clock)
             while True:
                 await self._attempt(leader)
-                # From begin to begin; an attempt that took longer is followed by the next at once.
+                # Measured from start to start; after a longer attempt the next one follows at once.
                 due_s = max(due_s + self._interval_s, monotonic_s(self._clock))
                 await self._clock.sleep(due_s - monotonic_s(self._clock))
 
@@ -124,17 +123,17 @@ class CoordinatorLink:
         acks = self._acks.take()
         try:
             answer = await self._report(leader, acks)
-            self._take(answer)
+            self._handle_answer(answer)
         except BigFleetError as error:
             self._acks.put_back(acks)
-            self._note_failure(error)
+            self._record_failure(error)
         except BaseException:
             self._acks.put_back(acks)
             raise
 
     async def _report(self, leader: LeaderClient, acks: tuple[Ack, ...]) -> ReportAnswer:
         self._status = replace(self._status, reports=self._status.reports + 1)
-        message = await asyncio.to_thread(self._built, self._status.reports, acks)
+        message = await asyncio.to_thread(self._build_report, self._status.reports, acks)
         began_s = monotonic_s(self._clock)
         reply = await leader.unary(REPORT_SHARD, message, timeout_s=CALL_DEADLINE_S)
         took_s = monotonic_s(self._clock) - began_s
@@ -145,30 +144,30 @@ class CoordinatorLink:
             raise NotAcknowledgedError
         return answer
 
-    def _built(self, number: int, acks: tuple[Ack, ...]) -> coordinator_pb2.ShardReport:
+    def _build_report(self, number: int, acks: tuple[Ack, ...]) -> coordinator_pb2.ShardReport:
         status, view = self._views.status(), self._views.last_cycle()
         return report_to_proto(
             report_of(status, view, number=number, now_ns=self._clock.wall_ns(), acks=acks)
         )
 
-    def _take(self, answer: ReportAnswer) -> None:
-        """Obey an answer; what it delivered is delivered, whatever becomes of its instructions."""
-        term = self._obedience.highest(answer, self._mark.value)
+    def _handle_answer(self, answer: ReportAnswer) -> None:
+        """Handle an answer; the acks of its report are delivered, whatever the instructions do."""
+        term = self._instructions.term_after(answer, self._mark.value)
         if term is None:
             self._log.warning("coordinator_term_stale", term=answer.term, highest=self._mark.value)
-            self._note_answer("stale")
+            self._record_answer("stale")
             return
         try:
             self._raise_mark(term)
         except BigFleetError as error:
-            # Obeyed now and forgotten in a crash, the term would let an older leader in; all of it comes again.
+            # If a crash forgot the term, an older leader could get in; the leader sends all of it again.
             self._log.error("coordinator_term_not_stored", term=term, error=str(error))
-            self._note_answer("answered")
+            self._record_answer("answered")
             return
-        for handled in self._obedience.respond(answer, term).handled:
+        for handled in self._instructions.handle(answer, term):
             self._acks.add(handled.ack)
-            self._note_instruction(handled)
-        self._note_answer("answered")
+            self._record_instruction(handled)
+        self._record_answer("answered")
 
     def _raise_mark(self, term: int) -> None:
         if term > self._mark.value:
@@ -178,7 +177,7 @@ class CoordinatorLink:
             self._log.info("coordinator_term", term=term)
         self._metrics.gauge("bigfleet_shard_coordinator_term").set(self._mark.value)
 
-    def _note_answer(self, outcome: str) -> None:
+    def _record_answer(self, outcome: str) -> None:
         now_ns = self._clock.wall_ns()
         if self._status.failures:
             self._log.info("coordinator_back", failures=self._status.failures)
@@ -186,7 +185,7 @@ class CoordinatorLink:
         self._metrics.counter("bigfleet_shard_coordinator_reports_total", outcome=outcome).inc()
         self._metrics.gauge("bigfleet_shard_coordinator_last_answer_timestamp_seconds").set(now_ns / 1e9)
 
-    def _note_failure(self, error: BigFleetError) -> None:
+    def _record_failure(self, error: BigFleetError) -> None:
         failures = self._status.failures + 1
         self._status = replace(self._status, failures=failures, last_error=str(error))
         self._metrics.counter("bigfleet_shard_coordinator_reports_total", outcome="failed").inc()
@@ -194,7 +193,7 @@ class CoordinatorLink:
             "coordinator_report_failed", error=str(error), failures=failures, acks_waiting=len(self._acks)
         )
 
-    def _note_instruction(self, handled: Handled) -> None:
+    def _record_instruction(self, handled: HandledInstruction) -> None:
         ack = handled.ack
         outcome = "repeated" if handled.repeated else ack.outcome.name.lower()
         self._metrics.counter(
@@ -213,5 +212,5 @@ class CoordinatorLink:
 
 
 def _addresses(text: str) -> tuple[str, ...]:
-    """One address, or several with commas between them."""
+    """Split one or more addresses at commas."""
     return tuple(part for part in text.split(",") if part)

@@ -1,7 +1,7 @@
-"""The highest coordinator term seen, kept in the data directory.
+"""The file with the highest coordinator term seen.
 
-Why: a shard that forgot it at a restart would obey a leader that was replaced while the shard was down.
-Must never: start from a file it cannot read; a mark of 0 in its place would be such a forgetting.
+Why: without it a restarted shard would follow a leader that was replaced while the shard was down.
+Must never: treat an unreadable file as 0.
 Rules: coordinator 5.2, decision S15.
 """
 
@@ -16,7 +16,7 @@ _DIGITS: Final = 19
 
 
 class TermFileError(BigFleetError):
-    """The file of the term cannot be read as one."""
+    """The file holds no term."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
@@ -33,7 +33,7 @@ class TermFile:
         self._disk, self._path = disk, data_dir / NAME
 
     def load(self) -> int:
-        """The term on disk; 0 when none was ever seen."""
+        """Return the stored term; 0 if there is no file."""
         try:
             text = self._disk.read(self._path)
         except DiskError as error:

@@ -22,20 +22,22 @@ _TABLE_ROWS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One line of a chart; None where nothing was measured, which leaves a gap."""
 
     name: str
     values: Sequence[float | None]
 
 
-def line_chart(title: str, caption: str, times: Sequence[str], lines: Sequence[Line], unit: str = "") -> Html:
+def line_chart(
+    title: str, caption: str, times: Sequence[str], lines: Sequence[ChartLine], unit: str = ""
+) -> Html:
     """Return lines over time, with their names beside the marks that tell them apart.
 
     Time before the first value is left out: a young fleet would be a few dots at the edge otherwise.
     """
     begin = min(_begin(lines), max(len(times) - _LEAST_POINTS, 0))
-    times, lines = times[begin:], [Line(line.name, line.values[begin:]) for line in lines]
+    times, lines = times[begin:], [ChartLine(line.name, line.values[begin:]) for line in lines]
     top = _round_up(max((value for line in lines for value in line.values if value is not None), default=0.0))
     body = [
         *_axes(times, top, unit),
@@ -64,7 +66,7 @@ def line_chart(title: str, caption: str, times: Sequence[str], lines: Sequence[L
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChartPart:
     """One part of a bar."""
 
     name: str
@@ -72,7 +74,7 @@ class Part:
     href: str = ""
 
 
-def bar(title: str, parts: Sequence[Part], unit: str = "") -> Html:
+def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
     """Return one bar cut into parts, with a list that names each part and its number."""
     whole = sum(part.value for part in parts)
     shown = [part for part in parts if part.value > 0]
@@ -169,7 +171,7 @@ def _y(value: float, top: float) -> str:
     return f"{HEIGHT - _BOTTOM - value / top * (HEIGHT - _BOTTOM - _TOP):.1f}"
 
 
-def _begin(lines: Sequence[Line]) -> int:
+def _begin(lines: Sequence[ChartLine]) -> int:
     """The first place at which any line has a value."""
     places = (next((at for at, value in enumerate(line.values) if value is not None), None) for line in lines)
     return min((place for place in places if place is not None), default=0)
@@ -187,7 +189,7 @@ def _runs(values: Sequence[float | None], top: float) -> list[list[str]]:
     return [run for run in runs if run]
 
 
-def _line_table(times: Sequence[str], lines: Sequence[Line], unit: str) -> Html:
+def _line_table(times: Sequence[str], lines: Sequence[ChartLine], unit: str) -> Html:
     stride = max(1, len(times) // _TABLE_ROWS)
     places = range(len(times) - 1, -1, -stride)
     head = el("tr", el("th", "time", scope="col"), (el("th", line.name, scope="col") for line in lines))

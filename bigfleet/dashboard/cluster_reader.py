@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock, timeout
-from bigfleet.dashboard.sources import SourceError, Trouble
+from bigfleet.dashboard.sources import SourceError, SourceProblem
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import KubeError, LoginError
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES, Resource
@@ -18,7 +18,7 @@ from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPC
 AT_ONCE: Final = 5
 EACH_S: Final = 30.0
 ALL_S: Final = 60.0
-Row = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # what JSON can say
 
 
 class KubeClusters:
@@ -28,20 +28,20 @@ class KubeClusters:
         self._clients, self._clock = dict(sorted(clients.items())), clock
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    async def clusters(self) -> list[Row]:
+    async def clusters(self) -> list[TableRow]:
         return await self._all(
             self._cluster_row, {"capacityRequests": 0, "capacityRequestsPending": 0, "upcomingNodes": 0}
         )
 
-    async def cluster(self, cluster: str) -> Row:
+    async def cluster(self, cluster: str) -> TableRow:
         if cluster not in self._clients:
             known = ", ".join(self._clients) or "none"
-            raise SourceError(Trouble.NOT_FOUND, f"no context is called {cluster}; known are: {known}")
+            raise SourceError(SourceProblem.NOT_FOUND, f"no context is called {cluster}; known are: {known}")
         try:
             async with timeout(self._clock, EACH_S):
                 requests, nodes = await self._phases(cluster)
         except (KubeError, LoginError, TimeoutError) as error:
-            raise SourceError(Trouble.FAILED, f"cluster {cluster}: {_words(error)}") from error
+            raise SourceError(SourceProblem.FAILED, f"cluster {cluster}: {_words(error)}") from error
         return {
             "id": cluster,
             "capacityRequestsTotal": requests.total(),
@@ -50,7 +50,7 @@ class KubeClusters:
             "upcomingNodesByPhase": dict(sorted(nodes.items())),
         }
 
-    async def available_capacity(self) -> list[Row]:
+    async def available_capacity(self) -> list[TableRow]:
         return await self._all(self._hints_row, {"items": []})
 
     async def close(self) -> None:
@@ -58,10 +58,10 @@ class KubeClusters:
         for client in self._clients.values():
             await client.close()
 
-    async def _all(self, ask: Callable[[str], Awaitable[Row]], nothing: Row) -> list[Row]:
+    async def _all(self, ask: Callable[[str], Awaitable[TableRow]], nothing: TableRow) -> list[TableRow]:
         """Ask every cluster; one that fails or has no time left is a row that says so."""
 
-        async def one(name: str) -> Row:
+        async def one(name: str) -> TableRow:
             try:
                 async with self._places, timeout(self._clock, EACH_S):
                     return await ask(name)
@@ -79,7 +79,7 @@ class KubeClusters:
         late = {**nothing, "error": _words(TimeoutError())}
         return [{"id": name, **late} if task.cancelled() else task.result() for name, task in tasks.items()]
 
-    async def _cluster_row(self, name: str) -> Row:
+    async def _cluster_row(self, name: str) -> TableRow:
         requests, nodes = await self._phases(name)
         return {
             "id": name,
@@ -88,7 +88,7 @@ class KubeClusters:
             "upcomingNodes": nodes.total(),
         }
 
-    async def _hints_row(self, name: str) -> Row:
+    async def _hints_row(self, name: str) -> TableRow:
         return {"id": name, "items": [_hint(item) for item in await self._list(name, AVAILABLE_CAPACITIES)]}
 
     async def _phases(self, name: str) -> tuple[Counter[str], Counter[str]]:
@@ -99,15 +99,15 @@ class KubeClusters:
             Counter(_phase(item, "Provisioning") for item in nodes),
         )
 
-    async def _list(self, name: str, resource: Resource) -> Sequence[Row]:
+    async def _list(self, name: str, resource: Resource) -> Sequence[TableRow]:
         return await self._clients[name].list_all(Selection(resource))
 
 
-def _phase(item: Row, absent: str) -> str:
+def _phase(item: TableRow, absent: str) -> str:
     return str((item.get("status") or {}).get("phase") or absent)
 
 
-def _hint(item: Row) -> Row:
+def _hint(item: TableRow) -> TableRow:
     spec = item.get("spec") or {}
     return {
         "name": item["metadata"]["name"],

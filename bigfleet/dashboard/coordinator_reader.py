@@ -7,8 +7,14 @@ Rules: dashboard 3 (a follower's answer leads to the hinted leader), coordinator
 from typing import Final
 
 from bigfleet.aio.net import RpcError
-from bigfleet.dashboard.core.seen import CoordinatorSeen, DomainRow, RegisteredShard, ReplicaSeen, ReportSeen
-from bigfleet.dashboard.sources import SourceError, Trouble, failed
+from bigfleet.dashboard.core.observed import (
+    DomainRow,
+    ObservedCoordinator,
+    ObservedReplica,
+    ObservedReport,
+    RegisteredShard,
+)
+from bigfleet.dashboard.sources import SourceError, SourceProblem, failed
 from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, LIST_SHARD_REPORTS, LIST_SHARDS, facts_of
 from bigfleet.transport.leader import LeaderClient, NoLeaderError
 from bigfleet.v1alpha1 import capacity_pb2
@@ -23,7 +29,7 @@ class CoordinatorReader:
     def __init__(self, client: LeaderClient) -> None:
         self._client = client
 
-    async def read(self) -> CoordinatorSeen:
+    async def read(self) -> ObservedCoordinator:
         """Return all that the coordinator tells; raises `SourceError`."""
         try:
             shards = (
@@ -40,10 +46,12 @@ class CoordinatorReader:
                 )
             ).message
         except NoLeaderError as error:
-            raise SourceError(Trouble.NO_LEADER, "no replica of the coordinator leads at present") from error
+            raise SourceError(
+                SourceProblem.NO_LEADER, "no replica of the coordinator leads at present"
+            ) from error
         except RpcError as error:
             raise failed("the coordinator", error) from error
-        return CoordinatorSeen(
+        return ObservedCoordinator(
             tuple(_registered(row) for row in shards.shards),
             tuple(
                 DomainRow(row.topology_key, row.topology_value, row.shard_id) for row in domains.assignments
@@ -56,7 +64,7 @@ class CoordinatorReader:
         """Give the connections back."""
         await self._client.close()
 
-    async def _replicas(self) -> tuple[ReplicaSeen, ...]:
+    async def _replicas(self) -> tuple[ObservedReplica, ...]:
         found = []
         for target in await self._client.targets():
             answer = await self._client.ask_one(
@@ -67,7 +75,7 @@ class CoordinatorReader:
                 failed("it", answer).text if isinstance(answer, RpcError) and not facts.raft_state else ""
             )
             found.append(
-                ReplicaSeen(
+                ObservedReplica(
                     target[0],
                     facts.raft_state,
                     facts.membership,
@@ -85,9 +93,9 @@ def _registered(row: pb.ShardRegistryEntry) -> RegisteredShard:
     )
 
 
-def _report(row: pb.ShardReportSnapshot) -> ReportSeen:
+def _report(row: pb.ShardReportSnapshot) -> ObservedReport:
     summary = row.summary
-    return ReportSeen(
+    return ObservedReport(
         row.shard_id,
         row.cycle,
         row.received_at_unix_ns,

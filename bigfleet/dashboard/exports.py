@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-Row = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # what JSON can say
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "needs": (
@@ -51,7 +51,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def as_csv(table: str, rows: Sequence[Row]) -> str:
+def as_csv(table: str, rows: Sequence[TableRow]) -> str:
     """Return rows as CSV with a header."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -60,7 +60,7 @@ def as_csv(table: str, rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def as_json(table: str, rows: Sequence[Row]) -> str:
+def as_json(table: str, rows: Sequence[TableRow]) -> str:
     """Return rows as one JSON object, with the columns of the CSV."""
     return json.dumps(
         {table: [{name: row[name] for name in TABLES[table]} for row in rows]}, ensure_ascii=False

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.dashboard.core.series import SeriesStore
-from bigfleet.dashboard.sources import Trouble
+from bigfleet.dashboard.sources import SourceProblem
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
@@ -59,7 +59,7 @@ class Meter:
         outcome = "answered" if answered else "silent"
         self._metrics.counter("bigfleet_dashboard_looks_total", source=source, outcome=outcome).inc()
 
-    def failed(self, trouble: Trouble) -> None:
+    def failed(self, trouble: SourceProblem) -> None:
         """Count a request that a source could not answer."""
         self._metrics.counter("bigfleet_dashboard_source_errors_total", trouble=trouble.name.lower()).inc()
 

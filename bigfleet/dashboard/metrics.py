@@ -60,10 +60,10 @@ class MetricReader(Protocol):
         """Quantiles at each step of a time that ends now."""
 
 
-class HourInMemory:
+class MemoryMetrics:
     """Reads what the built-in scraper recorded."""
 
-    def __init__(self, store: SeriesStore, now: "Now") -> None:
+    def __init__(self, store: SeriesStore, now: "CurrentValue") -> None:
         self._store, self._now = store, now
 
     async def sums(self, name: str, by: Sequence[str], **only: str) -> Mapping[Labels, float]:
@@ -94,7 +94,7 @@ class HourInMemory:
         return _trend(times, found)
 
 
-class Now(Protocol):
+class CurrentValue(Protocol):
     """Tells the time in seconds since 1970."""
 
     def __call__(self) -> float: ...

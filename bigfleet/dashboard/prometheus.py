@@ -11,8 +11,8 @@ from math import isnan
 from typing import Any, Final
 
 from bigfleet.dashboard.core.series import Labels
-from bigfleet.dashboard.metrics import RATE_WINDOW_S, WINDOW_S, Now, Trend, steps
-from bigfleet.dashboard.sources import SourceError, Trouble
+from bigfleet.dashboard.metrics import RATE_WINDOW_S, WINDOW_S, CurrentValue, Trend, steps
+from bigfleet.dashboard.sources import SourceError, SourceProblem
 
 INSTANT_S: Final = 5.0
 RANGE_S: Final = 10.0
@@ -24,7 +24,7 @@ Ask = Callable[[str, Mapping[str, str], float], Awaitable[bytes]]
 class Prometheus:
     """A Prometheus that scrapes the fleet, with the label `pod` on every series."""
 
-    def __init__(self, ask: Ask, now: Now) -> None:
+    def __init__(self, ask: Ask, now: CurrentValue) -> None:
         self._ask, self._now = ask, now
 
     async def sums(self, name: str, by: Sequence[str], **only: str) -> Mapping[Labels, float]:
@@ -73,22 +73,24 @@ class Prometheus:
         try:
             told = json.loads(await self._ask(path, query, timeout_s))
         except TimeoutError as error:
-            raise SourceError(Trouble.FAILED, "the Prometheus did not answer in time") from error
+            raise SourceError(SourceProblem.FAILED, "the Prometheus did not answer in time") from error
         except OSError as error:
-            raise SourceError(Trouble.FAILED, f"the Prometheus does not answer: {error}") from error
+            raise SourceError(SourceProblem.FAILED, f"the Prometheus does not answer: {error}") from error
         except ValueError as error:
-            raise SourceError(Trouble.FAILED, "the Prometheus answered something that is no JSON") from error
+            raise SourceError(
+                SourceProblem.FAILED, "the Prometheus answered something that is no JSON"
+            ) from error
         if not isinstance(told, dict) or told.get("status") != "success":
             why = (
                 told.get("error", "it does not say why")
                 if isinstance(told, dict)
                 else "its answer is no object"
             )
-            raise SourceError(Trouble.FAILED, f"the Prometheus refused the query: {why}")
+            raise SourceError(SourceProblem.FAILED, f"the Prometheus refused the query: {why}")
         try:
             rows: Sequence[Any] = told["data"]["result"]
         except (KeyError, TypeError) as error:
-            raise SourceError(Trouble.FAILED, "the Prometheus answered in an unknown form") from error
+            raise SourceError(SourceProblem.FAILED, "the Prometheus answered in an unknown form") from error
         return rows
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from bigfleet.dashboard.written import Written, write
+from bigfleet.dashboard.json_text import JsonText, write
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.v1alpha1 import shardread_pb2 as read
@@ -31,10 +31,10 @@ _BUCKETS: Final = {
 _REASONS: Final = {
     value.number: value.name.removeprefix("UNMET_REASON_") for value in read.UnmetReason.DESCRIPTOR.values
 }
-Row = dict[str, Any]  # what JSON can say
+TableRow = dict[str, Any]  # what JSON can say
 
 
-def need_row(view: read.NeedView) -> Row:
+def need_row(view: read.NeedView) -> TableRow:
     """Return a need as the original's page reads it.
 
     Two thousand of them are one answer: a part of the message is looked into once, and not at all where it is empty.
@@ -77,17 +77,17 @@ def need_row(view: read.NeedView) -> Row:
     }
 
 
-def _requirement(row: capacity.NodeSelectorRequirement) -> Row:
+def _requirement(row: capacity.NodeSelectorRequirement) -> TableRow:
     operator = _OPERATORS.get(row.operator, "Unspecified")
     return {"key": row.key, "operator": operator, "values": list(row.values)}
 
 
-def _spread(row: capacity.TopologySpread) -> Row:
+def _spread(row: capacity.TopologySpread) -> TableRow:
     when = _WHENS.get(row.when_unsatisfiable, "Unspecified")
     return {"topologyKey": row.topology_key, "maxSkew": row.max_skew, "whenUnsatisfiable": when}
 
 
-def _candidate(row: read.DomainCoverage) -> Row:
+def _candidate(row: read.DomainCoverage) -> TableRow:
     return {
         "domain": row.domain,
         "coveragePerMille": row.coverage_per_mille,
@@ -99,7 +99,7 @@ LEAST_NEED_BYTES: Final = 550
 """No need takes less of JSON: the names of its keys alone are most of that."""
 
 
-def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> Written:
+def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> JsonText:
     """Return the head of some rows that fits into so many bytes, as the JSON that was written to find out."""
     left, kept = most_bytes, list[str]()
     for row in rows:
@@ -108,10 +108,10 @@ def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> Written:
         if left < 0:
             break
         kept.append(text)
-    return Written(f"[{','.join(kept)}]")
+    return JsonText(f"[{','.join(kept)}]")
 
 
-def machine_row(row: pb.MachineRow) -> Row:
+def machine_row(row: pb.MachineRow) -> TableRow:
     """Return a machine."""
     assigned = row.assigned
     return {
@@ -146,7 +146,7 @@ def machine_row(row: pb.MachineRow) -> Row:
     }
 
 
-def decision_row(shard_id: str, row: pb.ListDecisionsResponse) -> Row:
+def decision_row(shard_id: str, row: pb.ListDecisionsResponse) -> TableRow:
     """Return an action and what became of it."""
     return {
         "shardId": shard_id,
@@ -162,7 +162,7 @@ def decision_row(shard_id: str, row: pb.ListDecisionsResponse) -> Row:
     }
 
 
-def transition_row(row: pb.Transition) -> Row:
+def transition_row(row: pb.Transition) -> TableRow:
     """Return a change of a machine's state."""
     return {"atUnixNanos": row.at_unix_nanos, "before": row.before, "after": row.after, "cause": row.cause}
 
@@ -172,7 +172,7 @@ def dollars(value: float) -> float | str:
     return value if isfinite(value) else "pinned"
 
 
-def _need_key(key: pb.NeedKey) -> Row:
+def _need_key(key: pb.NeedKey) -> TableRow:
     return {"cluster": key.cluster, "fingerprint": key.fingerprint, "group": key.group}
 
 

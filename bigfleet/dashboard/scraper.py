@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.aio.clock import Clock
 from bigfleet.dashboard import metrics as names
-from bigfleet.dashboard.core.series import Sample, SeriesStore
+from bigfleet.dashboard.core.series import MetricSample, SeriesStore
 
 EVERY_S: Final = 10.0
 _KEPT_S: Final = 3_600.0
@@ -40,7 +40,7 @@ Fetch = Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ScrapeTarget:
     """Where one process exports its metrics, and under which name it appears."""
 
     pod: str
@@ -50,7 +50,9 @@ class Endpoint:
 class Scraper:
     """Records what every endpoint exports, round after round."""
 
-    def __init__(self, store: SeriesStore, clock: Clock, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
+    def __init__(
+        self, store: SeriesStore, clock: Clock, endpoints: Callable[[], Sequence[ScrapeTarget]]
+    ) -> None:
         self._store, self._clock, self._endpoints = store, clock, endpoints
         self._log = structlog.get_logger("bigfleet.dashboard")
         self.problems: Mapping[str, str] = {}
@@ -69,7 +71,7 @@ class Scraper:
         self.problems = {end.pod: problem for end, problem in zip(endpoints, results, strict=True) if problem}
         self._store.forget(self._clock.wall_ns() / 1e9 - _KEPT_S)
 
-    async def _scrape(self, endpoint: Endpoint) -> str:
+    async def _scrape(self, endpoint: ScrapeTarget) -> str:
         try:
             text = await endpoint.fetch()
             samples = list(samples_of(text))
@@ -79,12 +81,12 @@ class Scraper:
         return ""
 
 
-def samples_of(text: bytes) -> Iterator[Sample]:
+def samples_of(text: bytes) -> Iterator[MetricSample]:
     """Return the samples that pages read; raises ValueError for text in another form."""
     wanted = [line for line in text.split(b"\n") if line.startswith(_PREFIXES) or _declares(line)]
     for family in text_string_to_metric_families(b"\n".join(wanted).decode() + "\n"):
         for sample in family.samples:
-            yield Sample(sample.name, sample.labels, sample.value)
+            yield MetricSample(sample.name, sample.labels, sample.value)
 
 
 def _declares(line: bytes) -> bool:

@@ -19,32 +19,32 @@ from bigfleet.dashboard.api import compat, own
 from bigfleet.dashboard.api.routes import COMPATIBLE, OWN, Route
 from bigfleet.dashboard.assets import read_assets, read_contract
 from bigfleet.dashboard.exports import TABLES, as_csv, as_json
-from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.guard import Admission, guard
+from bigfleet.dashboard.json_text import write_answer
 from bigfleet.dashboard.meter import Meter
-from bigfleet.dashboard.pages.book import PAGES, Book, PageNotFoundError
 from bigfleet.dashboard.pages.frame import Frame
 from bigfleet.dashboard.pages.needs import query_of
+from bigfleet.dashboard.pages.pages import PAGES, PageNotFoundError, Pages
 from bigfleet.dashboard.parameters import ParameterError, Parameters
-from bigfleet.dashboard.questions import Questions
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.dashboard.what_if import WhatIf
-from bigfleet.dashboard.written import write_answer
+from bigfleet.dashboard.what_if_requests import WhatIfRequests
 
 MAX_BODY: Final = 1024 * 1024
 _NEED_FILTERS: Final = ("shard", "cluster", "status", "reason", "q")
 
 
-class Server:
+class DashboardServer:
     """All that answers HTTP."""
 
     def __init__(
-        self, fleet: Fleet, frame: Frame, what_if: WhatIf, admission: Admission, meter: Meter
+        self, fleet: FleetSources, frame: Frame, what_if: WhatIf, admission: Admission, meter: Meter
     ) -> None:
-        self._fleet, self._questions = fleet, Questions(fleet, what_if)
+        self._fleet, self._questions = fleet, WhatIfRequests(fleet, what_if)
         self._assets, self._openapi = read_assets(), read_contract()
         self._frame = Frame(frame.base, f"static/{self._assets.digest}", frame.warnings)
-        self._book = Book(fleet, self._frame)
+        self._book = Pages(fleet, self._frame)
         self._log = structlog.get_logger("bigfleet.dashboard")
         self.app = web.Application(
             middlewares=[meter.measured(frame.base), guard(admission, frame.base), self._explain_failures],

@@ -1,4 +1,4 @@
-"""The dashboard as one thing to run: watcher, scraper and server around one `Fleet`.
+"""The dashboard as one thing to run: watcher, scraper and server around one `FleetSources`.
 
 Must never: end because a source is away.
 Rules: dashboard 2, 3.
@@ -14,16 +14,16 @@ from aiohttp import web
 
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import ListenError, Net
-from bigfleet.dashboard.answers import Answers
+from bigfleet.dashboard.answer_cache import AnswerCache
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.series import SeriesStore
-from bigfleet.dashboard.fleet import ClusterReader, Fleet, Wiring
+from bigfleet.dashboard.fleet_sources import ClusterReader, FleetSources, Wiring
 from bigfleet.dashboard.guard import Admission
 from bigfleet.dashboard.meter import Meter, own_metrics
-from bigfleet.dashboard.metrics import HourInMemory, MetricReader
+from bigfleet.dashboard.metrics import MemoryMetrics, MetricReader
 from bigfleet.dashboard.pages.frame import Frame
-from bigfleet.dashboard.scraper import Endpoint, Scraper
-from bigfleet.dashboard.server import Server
+from bigfleet.dashboard.scraper import Scraper, ScrapeTarget
+from bigfleet.dashboard.server import DashboardServer
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.watcher import Watcher
 from bigfleet.dashboard.what_if import WhatIf
@@ -48,8 +48,8 @@ class DashboardOptions:
     """Shard id to address."""
     coordinator: Sequence[str] = ()
     """Addresses of replicas, or a name of them all."""
-    endpoints: Sequence[Endpoint] = ()
-    find_endpoint: Callable[[str, str], Endpoint] | None = None
+    endpoints: Sequence[ScrapeTarget] = ()
+    find_endpoint: Callable[[str, str], ScrapeTarget] | None = None
     """Makes an endpoint of a pod's name and an address; used on what the fleet tells where no endpoint was named."""
     metrics: MetricReader | None = None
     """In place of the built-in scraper: a Prometheus."""
@@ -88,10 +88,10 @@ class Dashboard:
         self._watcher.on_look = meter.looked
         self._scraper = Scraper(store, clock, self._endpoints)
         scraped = bool(options.endpoints) or options.find_endpoint is not None
-        figures = options.metrics or (HourInMemory(store, self._now) if scraped else None)
-        answers = Answers(clock)
+        figures = options.metrics or (MemoryMetrics(store, self._now) if scraped else None)
+        answers = AnswerCache(clock)
         self._watcher.on_news = answers.forget
-        self.fleet = Fleet(
+        self.fleet = FleetSources(
             wiring=_wiring(options, figures is not None),
             now=self._now,
             watcher=self._watcher,
@@ -101,7 +101,7 @@ class Dashboard:
             scrape_problems=lambda: self._scraper.problems,
         )
         frame = Frame(options.base, "", options.warnings)
-        self._server = Server(self.fleet, frame, WhatIf(clock), options.admission, meter)
+        self._server = DashboardServer(self.fleet, frame, WhatIf(clock), options.admission, meter)
         self._runner: web.AppRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0
@@ -138,7 +138,7 @@ class Dashboard:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def _endpoints(self) -> Sequence[Endpoint]:
+    def _endpoints(self) -> Sequence[ScrapeTarget]:
         """Where metrics are: as named, else at the usual port of every process the fleet tells of."""
         find, picture = self._options.find_endpoint, self._watcher.picture
         if self._options.endpoints or self._options.metrics is not None or find is None:

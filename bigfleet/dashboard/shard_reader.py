@@ -11,14 +11,14 @@ from typing import Any, Final, TypeVar
 
 from bigfleet.aio.net import Channel, Code, Net, RpcError
 from bigfleet.aio.service import UnaryMethod
-from bigfleet.dashboard.core.need_list import NeedGroup, NeedList, NeedQuery, listed
-from bigfleet.dashboard.core.seen import (
-    ClusterSeen,
-    CoordinatorLink,
+from bigfleet.dashboard.core.need_list import NeedList, NeedListGroup, NeedListQuery, listed
+from bigfleet.dashboard.core.observed import (
+    CoordinatorLinkState,
     MachineCount,
+    ObservedCluster,
+    ObservedShard,
+    ObservedShortfall,
     ShardPlace,
-    ShardSeen,
-    ShortfallSeen,
 )
 from bigfleet.dashboard.rows import decision_row, machine_row, need_row
 from bigfleet.dashboard.sources import SourceError, failed
@@ -36,7 +36,7 @@ _STATUSES: Final = {
     "satisfied": pb.ListNeedsRequest.STATUS_SATISFIED,
     "parked": pb.ListNeedsRequest.STATUS_PARKED,
 }
-Row = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # what JSON can say
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
@@ -52,7 +52,7 @@ class ShardReader:
         """Give the connection back."""
         await self._channel.close()
 
-    async def status(self) -> ShardSeen:
+    async def status(self) -> ObservedShard:
         """Return how the shard stands; of a shard without insight only what its needs tell."""
         try:
             answer = (
@@ -64,11 +64,11 @@ class ShardReader:
             raise failed(self._name, error) from error
         return _seen(answer)
 
-    async def shortfalls(self) -> tuple[ShortfallSeen, ...]:
+    async def shortfalls(self) -> tuple[ObservedShortfall, ...]:
         """Return the shard's ledger, worst first."""
         answer = await self._unary(calls.LIST_SHORTFALLS, pb.ListShortfallsRequest(), TIMEOUT_S)
         return tuple(
-            ShortfallSeen(
+            ObservedShortfall(
                 self.shard_id,
                 row.fingerprint,
                 row.priority,
@@ -84,7 +84,7 @@ class ShardReader:
 
     async def needs(self, cluster: str = "", limit: int = 0) -> dict[str, Any]:
         """Return the needs of the last cycle in the form of `/needs`, at most so many; 0 is all."""
-        header, rows = read.InspectNeedsHeader(), list[Row]()
+        header, rows = read.InspectNeedsHeader(), list[TableRow]()
         async for frame in self._inspect(cluster, limit):
             if frame.WhichOneof("frame") == "header":
                 header = frame.header
@@ -98,7 +98,7 @@ class ShardReader:
             "needs": rows,
         }
 
-    async def need_list(self, query: NeedQuery) -> NeedList:
+    async def need_list(self, query: NeedListQuery) -> NeedList:
         """Return one page of needs, filtered and counted by the shard, or here for a shard that does not offer that."""
         try:
             return await self._need_list(query)
@@ -109,7 +109,7 @@ class ShardReader:
         cycle, at_ns = told["cycle"], told["computedAtUnixNanos"]
         return await asyncio.to_thread(listed, told["needs"], query, cycle, at_ns)
 
-    async def _need_list(self, query: NeedQuery) -> NeedList:
+    async def _need_list(self, query: NeedListQuery) -> NeedList:
         request = pb.ListNeedsRequest(
             clusters=[query.cluster] if query.cluster else (),
             status=_STATUSES[query.status],
@@ -120,7 +120,7 @@ class ShardReader:
             batched=True,
             grouped=query.grouped,
         )
-        header, rows = pb.ListNeedsHeader(), list[Row]()
+        header, rows = pb.ListNeedsHeader(), list[TableRow]()
         async with self._channel.server_stream(calls.LIST_NEEDS, request, timeout_s=SLOW_TIMEOUT_S) as frames:
             async for frame in frames:
                 match frame.WhichOneof("frame"):
@@ -140,7 +140,7 @@ class ShardReader:
             before_first_short=header.before_first_short,
             rows=rows,
             groups=[
-                NeedGroup(row.fingerprint, row.first, row.needs, row.short, row.before_first_short)
+                NeedListGroup(row.fingerprint, row.first, row.needs, row.short, row.before_first_short)
                 for row in header.groups
             ],
         )
@@ -180,7 +180,7 @@ class ShardReader:
             "rows": rows,
         }
 
-    async def decisions(self, query: pb.ListDecisionsRequest) -> list[Row]:
+    async def decisions(self, query: pb.ListDecisionsRequest) -> list[TableRow]:
         """Return what became of recent actions, newest first."""
         try:
             async with self._channel.server_stream(
@@ -250,14 +250,14 @@ class ShardReader:
         except RpcError as error:
             raise failed(self._name, error) from error
 
-    async def _plain_status(self) -> ShardSeen:
+    async def _plain_status(self) -> ObservedShard:
         header, short = read.InspectNeedsHeader(), 0
         async for frame in self._inspect("", 0):
             if frame.WhichOneof("frame") == "header":
                 header = frame.header
             else:
                 short += not frame.need.satisfied
-        return ShardSeen(
+        return ObservedShard(
             self.shard_id,
             header.cycle,
             header.computed_at_unix_nanos / 1e9,
@@ -268,7 +268,7 @@ class ShardReader:
         )
 
 
-def _rows_of(batch: pb.NeedBatch) -> list[Row]:
+def _rows_of(batch: pb.NeedBatch) -> list[TableRow]:
     return [need_row(need) for need in batch.needs]
 
 
@@ -285,9 +285,9 @@ async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> Sh
     return ShardPlace(seen.shard_id or reader.shard_id, reader.address, now, now, "", seen, shortfalls)
 
 
-def _seen(answer: pb.GetStatusResponse) -> ShardSeen:
+def _seen(answer: pb.GetStatusResponse) -> ObservedShard:
     link = answer.coordinator if answer.HasField("coordinator") else None
-    return ShardSeen(
+    return ObservedShard(
         shard_id=answer.cycle.shard_id,
         cycle=answer.cycle.number,
         computed_at=answer.cycle.computed_at_unix_nanos / 1e9,
@@ -302,7 +302,7 @@ def _seen(answer: pb.GetStatusResponse) -> ShardSeen:
         provider_address=answer.provider_address,
         last_reconcile=answer.last_reconcile_unix_nanos / 1e9,
         coordinator=link
-        and CoordinatorLink(
+        and CoordinatorLinkState(
             link.address, link.last_answer_unix_nanos / 1e9, link.failures, link.last_error, link.term
         ),
         machines=tuple(
@@ -317,7 +317,7 @@ def _seen(answer: pb.GetStatusResponse) -> ShardSeen:
             for row in answer.machines
         ),
         clusters=tuple(
-            ClusterSeen(
+            ObservedCluster(
                 row.cluster,
                 row.connected,
                 row.rollup_unix_nanos / 1e9,

@@ -10,7 +10,7 @@ from bigfleet.aio.net import Code, RpcError
 from bigfleet.model.errors import BigFleetError
 
 
-class Trouble(enum.Enum):
+class SourceProblem(enum.Enum):
     """What is wrong with a source."""
 
     NOT_WIRED = 503
@@ -27,7 +27,7 @@ class Trouble(enum.Enum):
 class SourceError(BigFleetError):
     """A source could not answer."""
 
-    def __init__(self, trouble: Trouble, text: str, flag: str = "") -> None:
+    def __init__(self, trouble: SourceProblem, text: str, flag: str = "") -> None:
         super().__init__(f"{text}; pass {flag}" if flag else text)
         self.trouble, self.text, self.flag = trouble, text, flag
 
@@ -37,12 +37,12 @@ class SourceError(BigFleetError):
         return _STATUSES.get(self.trouble, self.trouble.value)
 
 
-_STATUSES = {Trouble.NO_LEADER: 503, Trouble.NOT_OFFERED: 502}
+_STATUSES = {SourceProblem.NO_LEADER: 503, SourceProblem.NOT_OFFERED: 502}
 
 
 def not_wired(what: str, flag: str) -> SourceError:
     """Return the error of a source nobody configured, which names the flag that would."""
-    return SourceError(Trouble.NOT_WIRED, f"{what} is not configured", flag)
+    return SourceError(SourceProblem.NOT_WIRED, f"{what} is not configured", flag)
 
 
 _WORDS = {
@@ -52,16 +52,16 @@ _WORDS = {
     Code.UNIMPLEMENTED: "does not offer this",
 }
 _TROUBLES = {
-    Code.NOT_FOUND: Trouble.NOT_FOUND,
-    Code.RESOURCE_EXHAUSTED: Trouble.BUSY,
-    Code.UNIMPLEMENTED: Trouble.NOT_OFFERED,
-    Code.INVALID_ARGUMENT: Trouble.REFUSED,
+    Code.NOT_FOUND: SourceProblem.NOT_FOUND,
+    Code.RESOURCE_EXHAUSTED: SourceProblem.BUSY,
+    Code.UNIMPLEMENTED: SourceProblem.NOT_OFFERED,
+    Code.INVALID_ARGUMENT: SourceProblem.REFUSED,
 }
 
 
 def failed(who: str, error: RpcError) -> SourceError:
     """Return what a failed call means for a reader."""
-    trouble = _TROUBLES.get(error.code, Trouble.FAILED)
+    trouble = _TROUBLES.get(error.code, SourceProblem.FAILED)
     return SourceError(
         trouble, f"{who} {_WORDS.get(error.code, f'answered {error.code.name}: {error.detail}')}"
     )

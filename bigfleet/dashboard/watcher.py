@@ -16,10 +16,10 @@ import structlog
 from bigfleet.aio.clock import Clock, timeout
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.cost_trend import CostTrend
-from bigfleet.dashboard.core.happenings import Happenings
-from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ShardPlace
+from bigfleet.dashboard.core.fleet_events import FleetEvents
+from bigfleet.dashboard.core.observed import CoordinatorPlace, FleetPicture, ShardPlace
 from bigfleet.dashboard.shard_reader import ShardReader, look
-from bigfleet.dashboard.sources import SourceError, Trouble
+from bigfleet.dashboard.sources import SourceError, SourceProblem
 
 EVERY_S: Final = 10.0
 LEAST_S: Final = 2.0
@@ -56,12 +56,12 @@ class Watcher:
         """Shards that have ended a cycle of which nobody has been told."""
         self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # a set in the order of arrival
         self._log = structlog.get_logger("bigfleet.dashboard")
-        self.happenings, self.costs = Happenings(), CostTrend()
+        self.events, self.costs = FleetEvents(), CostTrend()
         self.on_look: Callable[[str, bool], object] = _nothing
         """Told of every look at a source, and whether it answered."""
         self.on_news: Callable[[], object] = _nothing
         """Called before anybody is told that something is new: answers kept until then are of the past."""
-        self.picture = Picture(0.0, shards_wired=bool(shards) or coordinator is not None)
+        self.picture = FleetPicture(0.0, shards_wired=bool(shards) or coordinator is not None)
 
     async def run(self) -> None:
         """Look for ever: every ten seconds, and soon after a cycle ended."""
@@ -87,7 +87,7 @@ class Watcher:
         )
         before, self.picture = (
             self.picture,
-            Picture(
+            FleetPicture(
                 self._now(),
                 tuple(sorted(places, key=lambda place: place.shard_id)),
                 coordinator,
@@ -99,7 +99,7 @@ class Watcher:
         moved, self._moved = sorted(self._moved), set()
         for shard_id in moved:
             self._tell("cycle", shard_id)
-        if before.at and self.happenings.note(before, self.picture):
+        if before.at and self.events.note(before, self.picture):
             self._tell("event", "")
         if coordinator is not None and coordinator.error == "":
             self._tell("report", "")
@@ -133,7 +133,7 @@ class Watcher:
         except SourceError as error:
             answered, kept = (before.answered_at, before.seen) if before else (None, None)
             self.on_look("coordinator", False)
-            leaderless = error.trouble is Trouble.NO_LEADER
+            leaderless = error.trouble is SourceProblem.NO_LEADER
             return CoordinatorPlace(address, now, answered, error.text, kept, leaderless)
         self.on_look("coordinator", True)
         return CoordinatorPlace(address, now, now, "", seen)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock, timeout
-from bigfleet.dashboard.sources import SourceError, Trouble
+from bigfleet.dashboard.sources import SourceError, SourceProblem
 
 LIMIT_S: Final = 30.0
 MEMORY_BYTES: Final = 2 * 1024**3
@@ -31,7 +31,7 @@ class WhatIf:
     async def ask(self, packed: bytes, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer to a question about a snapshot that zlib has packed; raises `SourceError`."""
         if self._asked >= _WAITING:
-            raise SourceError(Trouble.BUSY, "too many questions wait already; ask again in a moment")
+            raise SourceError(SourceProblem.BUSY, "too many questions wait already; ask again in a moment")
         self._asked += 1
         try:
             async with self._one:
@@ -54,7 +54,7 @@ class WhatIf:
                 output, _ = await process.communicate(json.dumps(question).encode() + b"\n" + packed)
         except TimeoutError as error:
             raise SourceError(
-                Trouble.FAILED, f"the question took longer than {self._limit_s:g} s and was given up"
+                SourceProblem.FAILED, f"the question took longer than {self._limit_s:g} s and was given up"
             ) from error
         finally:
             if process.returncode is None:
@@ -62,11 +62,11 @@ class WhatIf:
                 await process.wait()
         if not output:
             raise SourceError(
-                Trouble.FAILED,
+                SourceProblem.FAILED,
                 f"the question needed more than {self._memory // 1024**2} MiB and was given up",
             )
         told = json.loads(output)
         if "error" in told:
-            raise SourceError(Trouble.REFUSED, told["error"])
+            raise SourceError(SourceProblem.REFUSED, told["error"])
         answer: Mapping[str, Any] = told["answer"]
         return answer

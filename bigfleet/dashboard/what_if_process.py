@@ -16,19 +16,19 @@ from bigfleet.dashboard.core.difference import shown
 from bigfleet.document.edits import edits_of
 from bigfleet.document.snapshot import read_situation
 from bigfleet.explain.horizon import Horizon
-from bigfleet.explain.question import ask, explain_in
+from bigfleet.explain.what_if import explain_document, run_what_if
 from bigfleet.model.errors import BigFleetError
 
 
 def answered(snapshot: bytes, question: Mapping[str, Any]) -> Mapping[str, object]:
-    """Answer a question that `bigfleet.dashboard.questions` has checked, as `answer`, or say as `error` why it is refused."""
+    """Answer a question that `bigfleet.dashboard.what_if_requests` has checked, as `answer`, or say as `error` why it is refused."""
     try:
         document = read_situation(snapshot)
         edits = edits_of(question["edits"])
         horizon = Horizon(**question["horizon"])
         if question["explain"]:
-            return {"answer": explain_in(document, edits, horizon, **question["explain"])}
-        return {"answer": shown(ask(document, edits, horizon).document())}
+            return {"answer": explain_document(document, edits, horizon, **question["explain"])}
+        return {"answer": shown(run_what_if(document, edits, horizon).document())}
     except BigFleetError as error:
         return {"error": str(error)}
 

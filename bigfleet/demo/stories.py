@@ -11,7 +11,14 @@ from bigfleet.demo.story_run import StoryRun
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.model.need import Need
-from bigfleet.model.profile import ZONE_KEY, Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import (
+    ZONE_KEY,
+    Profile,
+    Requirement,
+    RequirementOperator,
+    Spread,
+    WhenUnsatisfiable,
+)
 from bigfleet.model.resources import Resources
 from bigfleet.provider.fake.inventory import Pool
 from bigfleet.provider.fake.selector import Selector
@@ -123,7 +130,7 @@ async def _spot_storm(run: StoryRun) -> None:
 
 
 async def _unsatisfiable_gang(run: StoryRun) -> None:
-    together = Requirement(RACK_KEY, Operator.SAME)
+    together = Requirement(RACK_KEY, RequirementOperator.SAME)
     await run.asks("train", _gpu_need("train", 5, 1_000_000, together, group="llm-7"))
     await run.until(
         "no rack has five machines, so the gang is short",

@@ -1,6 +1,6 @@
 """JSON text in one way only: compact, in UTF-8, keys in the order of their form.
 
-Why: documents are compared byte by byte, by golden tests and by people with diff; one value must have one text.
+Why: golden tests and diff compare documents byte by byte; one value must have one text.
 Must never: write what the reader of this room would refuse to parse, such as an infinite number.
 """
 
@@ -13,7 +13,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 def plain(number: float) -> int | float:
-    """A number as people write it: 600 and not 600.0; reading gives the same number either way."""
+    """A number in its short form: 600 and not 600.0; reading gives the same number either way."""
     value = float(number)  # an int passes for a float wherever one is asked for
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 

@@ -28,8 +28,8 @@ from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 
 
-class Change(StrEnum):
-    """How a need fares against before; the first that applies."""
+class NeedChangeKind(StrEnum):
+    """How a need changed; the first that applies."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -45,7 +45,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: a document and what was decided on it."""
+    """A document and the decision on it."""
 
     document: SnapshotDocument
     decision: Decision
@@ -53,7 +53,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class NeedSide:
-    """How a need fares on one side."""
+    """The state of a need on one side."""
 
     need: Need
     satisfied: bool
@@ -71,7 +71,7 @@ class NeedChange:
     """A need, or several that are folded into one on both sides, that fares differently."""
 
     numbers: tuple[int, ...]
-    change: Change
+    change: NeedChangeKind
     before: NeedSide | None
     after: NeedSide | None
 
@@ -127,7 +127,7 @@ def compare(
 ) -> Comparison:
     """Compare two decisions; `numbers` are those of an edit, for each need of the second document in its order.
 
-    With `states` a machine that only stands in another state differs too, as where two worlds have moved on.
+    With `states` a machine that is only in another state differs too, as after several cycles.
     """
     return Comparer(before).against(after, numbers, states=states)
 
@@ -149,7 +149,7 @@ class Comparer:
         )
 
     def needs(self, after: Side, numbers: Sequence[int] | None = None) -> tuple[NeedChange, ...]:
-        """Only the needs that fare differently, for who compares often."""
+        """Only the needs that changed, for callers that compare often."""
         return _needs(self._table, self._other(after, numbers))
 
     def _other(self, after: Side, numbers: Sequence[int] | None) -> "_Table":
@@ -253,29 +253,31 @@ def _needs(before: _Table, after: _Table) -> tuple[NeedChange, ...]:
     return tuple(found)
 
 
-def _change(before: NeedSide | None, after: NeedSide | None) -> Change | None:
+def _change(before: NeedSide | None, after: NeedSide | None) -> NeedChangeKind | None:
     if before is None:
-        return Change.ADDED
+        return NeedChangeKind.ADDED
     if after is None:
-        return Change.REMOVED
+        return NeedChangeKind.REMOVED
     if before.satisfied != after.satisfied:
-        return Change.SATISFIED if after.satisfied else Change.SHORT
+        return NeedChangeKind.SATISFIED if after.satisfied else NeedChangeKind.SHORT
     if before.deficit != after.deficit:
         if before.deficit.covers(after.deficit):
-            return Change.LESS_SHORT
-        return Change.SHORTER if after.deficit.covers(before.deficit) else Change.SHORT_OTHERWISE
+            return NeedChangeKind.LESS_SHORT
+        return (
+            NeedChangeKind.SHORTER if after.deficit.covers(before.deficit) else NeedChangeKind.SHORT_OTHERWISE
+        )
     if before.domain != after.domain:
-        return Change.MOVED
+        return NeedChangeKind.MOVED
     if before.machines != after.machines:
-        return Change.OTHER_MACHINES
+        return NeedChangeKind.OTHER_MACHINES
     outcome = (before.reason, before.open, before.victims) == (after.reason, after.open, after.victims)
-    return None if outcome else Change.OTHER_REASON
+    return None if outcome else NeedChangeKind.OTHER_REASON
 
 
 def _machines(before: _Table, after: _Table, states: bool) -> tuple[MachineChange, ...]:
     both = before.machines.keys() & after.machines.keys()
     different = before.machines.keys() ^ after.machines.keys()
-    # Most machines are nobody's business on either side, so only those somebody holds or acts on are looked at.
+    # Most machines are free on both sides, so only those that are held or acted on are compared.
     busy = before.holder.keys() | after.holder.keys() | before.actions.keys() | after.actions.keys()
     different |= {machine_id for machine_id in both & busy if not _treated_alike(before, after, machine_id)}
     if states:

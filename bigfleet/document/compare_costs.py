@@ -19,7 +19,7 @@ S = MachineState
 SERVING_STATES = frozenset({S.CREATING, S.CONFIGURING, S.CONFIGURED})
 """Paid for and in use: serving a cluster, on the way to one, or on order for one."""
 WAITING_STATES = frozenset({S.IDLE, S.DRAINING})
-"""Paid for and in nobody's use, or about to be. Speculative, Deleting and Failed machines are not counted as paid."""
+"""Paid for and unused, or about to be. Speculative, Deleting and Failed machines are not counted as paid."""
 
 _AFTER = {
     ActionKind.BOOTSTRAP: S.CONFIGURED,

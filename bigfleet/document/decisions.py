@@ -20,7 +20,7 @@ VERSION = 1
 def decision_document(
     situation: Situation, decision: Decision, places: Sequence[int] | None = None
 ) -> dict[str, object]:
-    """The decision as JSON has it; `places` says where each need of the situation stands in its document."""
+    """The decision as JSON has it; `places` gives the place of each need in its document."""
     return {
         "version": VERSION,
         "actions": [_action(action) for action in decision.actions],
@@ -39,7 +39,7 @@ def _action(action: Action) -> dict[str, object]:
     return {
         "kind": action.kind.value,
         "machine": action.machine_id,
-        # A machine that is given back belongs to nobody, whatever an Idle record may still say (E15).
+        # A machine that is given back belongs to no cluster, whatever an Idle record may still say (E15).
         "cluster": None if action.kind is ActionKind.DELETE else action.cluster,
         "fingerprint": action.fingerprint,
         "group": action.group,

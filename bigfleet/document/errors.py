@@ -1,6 +1,6 @@
-"""The one error of this room: a place in a document, what stands there, and what may stand there.
+"""The one error of this room: a path in a document, what was found there, and what is allowed.
 
-Why: a document is written by people and by other programs; whoever wrote it must find the flaw without our help.
+Why: users and other programs write documents; the author must find the flaw from the error alone.
 Must never: grow with the input. Values and names are shown shortened and printable, whatever was sent.
 """
 
@@ -33,7 +33,7 @@ class DocumentError(InvalidFieldError):
 
 
 class Unreadable:
-    """A number that JSON does not have, or that nobody can hold; kept until the path to it is known."""
+    """A number that JSON does not have, or that is too large; kept until the path to it is known."""
 
     __slots__ = ("text",)
 
@@ -78,7 +78,7 @@ def entry(name: str) -> str:
 
 
 def printable(path: str) -> str:
-    """A path that the model made of names which nobody has looked at."""
+    """A path that the model made of unchecked names."""
     short = _clipped(path, _PATH_CHARACTERS)
     return short if short.isprintable() else json.dumps(short)[1:-1]
 

@@ -1,6 +1,6 @@
 """One JSON object read field by field: types, defaults, unknown names, `x-` keys.
 
-Why: the forms of this room are tables of name and default; every rule that all fields share stands here once.
+Why: the forms of this room are tables of name and default; every rule that all fields share is here once.
 Must never: guess. `true` is no number, `1.0` no integer, null no default, a misspelt name no wish for the default.
 Rules: snapshot section 1.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from bigfleet.document.errors import NOTHING, DocumentError, Unreadable, entry, from_model, shown, step
-from bigfleet.document.parse import Repeated
+from bigfleet.document.parse import RepeatedKeys
 from bigfleet.model.errors import InvalidFieldError
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ Form = Mapping[str, object]
 """Names in the order in which they are written, each with its default as JSON has it, or REQUIRED."""
 
 Extras = Mapping[tuple[str | int, ...], Mapping[str, object]]
-"""`x-` keys by the way to the object that has them, as `("machines", 3, "host")`, from whoever holds the map."""
+"""`x-` keys by the way to the object that has them, as `("machines", 3, "host")`, relative to the holder of the map."""
 
 REQUIRED: Final = object()  # passes no check of a type, so a missing field is refused where it is read
 
@@ -94,7 +94,7 @@ class Fields:
         raise self._refused(name, "true or false")
 
     def choice(self, name: str, choices: Mapping[str, T]) -> T:
-        """One of some texts, as what it stands for."""
+        """One of some texts, as the value it means."""
         value = self._raw.get(name, self._form[name])
         if type(value) is str and value in choices:
             return choices[value]
@@ -112,7 +112,7 @@ class Fields:
         if type(value) is not dict:
             raise (
                 self._refused(name, "a map of texts")
-                if type(value) is not Repeated
+                if type(value) is not RepeatedKeys
                 else _no_object(name, value)
             )
         return value
@@ -176,7 +176,7 @@ class Fields:
         return items, extras
 
     def shown(self, name: str, otherwise: object) -> str:
-        """What stands in a field as a refusal shows it; `otherwise` for what is no field of this object."""
+        """The content of a field as a refusal shows it; `otherwise` for what is no field of this object."""
         if name not in self._form:
             return shown(otherwise)
         return shown(self._raw[name]) if name in self._raw else NOTHING
@@ -222,7 +222,7 @@ def _number(value: object) -> float | None:
 
 
 def _no_object(name: str, value: object) -> DocumentError:
-    if isinstance(value, Repeated):
+    if isinstance(value, RepeatedKeys):
         path = f"{name}{entry(value.key)}" if name else step(value.key)
         return DocumentError(path, "the key twice", "each key once")
     return DocumentError(name, shown(value), _OBJECT)
@@ -238,7 +238,7 @@ def _is_extra(name: str, form: Form) -> bool:
 
 
 def _kept(name: str, value: object) -> object:
-    """Refuse what could not be written again; everything else is nobody's business."""
+    """Refuse what could not be written again; everything else passes."""
     if not encodable(name):
         raise DocumentError(step(name), "a lone surrogate", _WHOLE_TEXT)
     level = [value]
@@ -255,11 +255,11 @@ def _inside(path: str, value: object) -> list[object]:
     if type(value) is dict:
         return [*value, *value.values()]
     flaw = (
-        isinstance(value, Repeated | Unreadable)
+        isinstance(value, RepeatedKeys | Unreadable)
         or (type(value) is float and not math.isfinite(value))
         or (type(value) is str and not encodable(value))
     )
     if flaw:
-        found = "the key twice" if isinstance(value, Repeated) else shown(value)
+        found = "the key twice" if isinstance(value, RepeatedKeys) else shown(value)
         raise DocumentError(path, found, "JSON that can be written again")
     return []

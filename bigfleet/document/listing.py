@@ -1,4 +1,4 @@
-"""Listings: many things of one kind, as a table for people and as one JSON object for programs.
+"""Listings: many things of one kind, as a table for reading and as one JSON object for programs.
 
 Why: the command line prints them and pages show them; one description keeps the two alike.
 """

@@ -2,7 +2,7 @@
 
 Why: demand typed by hand or saved from a shard must give the very profiles, and so fingerprints, that a roll-up gives.
 Rules: snapshot 1.2; decisions E14 and E15. `Unspecified` is understood where the wire can carry it, so that a shard
-can write down whatever demand it was sent; such a requirement holds nowhere, such a spread binds nobody.
+can write down whatever demand it was sent; such a requirement holds nowhere, such a spread binds no need.
 """
 
 from bigfleet.document.canonical import without_defaults
@@ -11,7 +11,7 @@ from bigfleet.document.fields import INT32, INT64, REQUIRED, Extras, Fields, For
 from bigfleet.model.buckets import PINNED, PenaltyBucket
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.model.resources import ZERO, Resources
 
 NEED: Form = {
@@ -30,12 +30,12 @@ REQUIREMENT: Form = {"key": REQUIRED, "operator": REQUIRED, "values": []}
 SPREAD: Form = {"topology_key": REQUIRED, "max_skew": REQUIRED, "when_unsatisfiable": REQUIRED}
 
 _OPERATOR_TEXTS = {
-    Operator.IN: "In",
-    Operator.NOT_IN: "NotIn",
-    Operator.EXISTS: "Exists",
-    Operator.DOES_NOT_EXIST: "DoesNotExist",
-    Operator.SAME: "Same",
-    Operator.UNSPECIFIED: "Unspecified",
+    RequirementOperator.IN: "In",
+    RequirementOperator.NOT_IN: "NotIn",
+    RequirementOperator.EXISTS: "Exists",
+    RequirementOperator.DOES_NOT_EXIST: "DoesNotExist",
+    RequirementOperator.SAME: "Same",
+    RequirementOperator.UNSPECIFIED: "Unspecified",
 }
 _WHEN_TEXTS = {
     WhenUnsatisfiable.DO_NOT_SCHEDULE: "DoNotSchedule",

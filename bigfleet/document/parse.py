@@ -2,7 +2,7 @@
 
 Why: by the JSON of the standard library a repeated key silently wins, `NaN` is a number, and enough brackets end in a
 traceback. A document decides over machines, so none of this may pass; but only who walks the values knows the path.
-Must never: judge a field. What is odd is marked (`Repeated`, `Unreadable`) and refused where it is met.
+Must never: judge a field. What is odd is marked (`RepeatedKeys`, `Unreadable`) and refused where it is met.
 """
 
 import json
@@ -14,7 +14,7 @@ _OBJECT = "one JSON object"
 _BOM = "\ufeff"
 
 
-class Repeated(dict[str, object]):
+class RepeatedKeys(dict[str, object]):
     """An object that says one key twice; `key` is the first such."""
 
     __slots__ = ("key",)
@@ -66,7 +66,7 @@ def _broken(error: JSONDecodeError) -> DocumentError:
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
-    return made if len(made) == len(pairs) else Repeated(pairs)
+    return made if len(made) == len(pairs) else RepeatedKeys(pairs)
 
 
 def _integer(digits: str) -> int | Unreadable:

@@ -1,6 +1,6 @@
 """A snapshot document in pieces: the same bytes as when it is written at once, a little at a time.
 
-Why: the document of half a million machines is hundreds of megabytes; whoever sends it must hold a piece of it and not the
+Why: the document of half a million machines is hundreds of megabytes; the sender must hold a piece of it and not the
 whole, and must be able to do something else between two pieces.
 Must never: differ from `bigfleet.document.snapshot.write_situation` by a byte.
 Rules: snapshot section 4.

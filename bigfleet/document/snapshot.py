@@ -1,7 +1,7 @@
 """The snapshot document: everything a decision depends on, as JSON, read and written.
 
-Why: a decision that can be saved can be replayed, explained, compared and changed on paper; this is the form of it that
-people and other programs see, so its names are contract.
+Why: a situation that can be saved can be decided again, explained, compared and edited; this is the form of it that
+users and other programs see, so its names are contract.
 Must never: read a document halfway. It is a situation or one `DocumentError` with the path of the first flaw.
 Rules: snapshot section 1, decisions E12 and E15. Writing is exact: it reads back as an equal situation, with two things
 left behind that no decision looks at, the provider's metadata and `parked` entries that name no gang.
@@ -47,7 +47,7 @@ class SnapshotDocument:
     sort_needs: bool = False
     extras: Extras = field(default_factory=dict)
     """The `x-` keys by the way to their object; kept for writing, otherwise ignored. The ways hold for this situation:
-    who puts another in its place drops them or moves them along."""
+    code that replaces it drops them or moves them along."""
 
 
 def read_situation(data: bytes | str) -> SnapshotDocument:

@@ -112,7 +112,7 @@ def first_covering(capacities: Matrix, wanted: Vector) -> int:
     return place + 1 if covered.size and covered[place] else len(capacities)
 
 
-class Sizes:
+class CapacitySizes:
     """Every capacity that some machine has, as vectors and as rows of a matrix."""
 
     def __init__(self, scale: Scale, capacities: Sequence[Resources]) -> None:
@@ -127,7 +127,7 @@ class Sizes:
         count, left = fill(missing, self.vectors[first], sizes.size)
         if count == 1 or np.count_nonzero(sizes[:count] == first) == count:
             return count, left
-        # Machines come sorted by price, so equal sizes lie together in a few runs, each of which is arithmetic.
+        # Machines come sorted by price, so equal sizes are together in a few runs, each of which is arithmetic.
         ends = (sizes[1:] != sizes[:-1]).nonzero()[0]
         if ends.size > _RUNS:
             return self._cover_mixed(sizes, missing)

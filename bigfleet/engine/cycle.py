@@ -1,4 +1,4 @@
-"""One decision by itself: snapshot, demand and now in, actions and verdicts out.
+"""One decision: snapshot, demand and now in, actions and verdicts out.
 
 Must never: keep anything between two decisions; `bigfleet.engine.planner` does that, and its answers are the same.
 """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.engine.kinds import Kinds, Numbers
-from bigfleet.engine.pools import Moved, StatePool
+from bigfleet.engine.pools import MovedMachines, StatePool
 from bigfleet.engine.radix import stable_order
 from bigfleet.engine.stamps import Stamps
 from bigfleet.model.inventory import InventorySnapshot
@@ -26,7 +26,7 @@ _SERVING[[*BOUND_STATES, MachineState.CREATING]] = True
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class ClusterMembers:
     """Machines that serve a cluster or are on order for it, in the order in which they are credited.
 
     First the Configured ones in keep order, then the Configuring ones in keep order, then the Creating ones by id.
@@ -43,7 +43,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class FleetChanges:
     """What became different between two snapshots."""
 
     clusters: frozenset[str]
@@ -66,7 +66,7 @@ class Fleet:
         self.counts = {
             state: np.bincount(self.kind[self.state == state], minlength=len(kinds)) for state in _COUNTED
         }
-        self.members: dict[str, Members] = self._all_members()
+        self.members: dict[str, ClusterMembers] = self._all_members()
         self._pools: dict[MachineState, StatePool] = {}
         self._kinds_in_supply_changed = False
 
@@ -92,7 +92,7 @@ class Fleet:
             and not (self.named_wide and snapshot.columns["shape"] is not last.columns["shape"])
         )
 
-    def advance(self, snapshot: InventorySnapshot, kinds: Kinds) -> Changes:
+    def advance(self, snapshot: InventorySnapshot, kinds: Kinds) -> FleetChanges:
         """Look at a later snapshot, and kinds that may have grown; say which clusters have other machines now."""
         if kinds is not self.kinds:
             self.kinds = kinds
@@ -103,7 +103,7 @@ class Fleet:
         repopulated = snapshot.columns["id_offset"] is not self.snapshot.columns["id_offset"]
         if not changed.size and not repopulated:
             self._look_at(snapshot)
-            return Changes(frozenset(), supply=False, kinds_in_supply=False)
+            return FleetChanges(frozenset(), supply=False, kinds_in_supply=False)
         self.stamps.grow()
         known = changed[changed < self.kind.size]
         left = self._homes(known)
@@ -123,7 +123,7 @@ class Fleet:
             self._pools = {}  # ranks mean something else now
         elif supply:
             self._move_in_pools(known, gone, were, changed)
-        return Changes(frozenset(clusters), supply or repopulated, self._kinds_in_supply_changed)
+        return FleetChanges(frozenset(clusters), supply or repopulated, self._kinds_in_supply_changed)
 
     def _counted(self, rows: Numbers) -> dict[MachineState, NDArray[np.bool_]]:
         return {state: self.state[rows] == state for state in _COUNTED}
@@ -156,7 +156,8 @@ class Fleet:
             left, joined = gone[state], changed[self.state[changed] == state]
             if left.any() or joined.size:
                 self._pools[state] = pool.changed(
-                    Moved(self.rank[known[left]], were[left]), Moved(self.rank[joined], self.kind[joined])
+                    MovedMachines(self.rank[known[left]], were[left]),
+                    MovedMachines(self.rank[joined], self.kind[joined]),
                 )
 
     def acquirable_counts(self) -> NDArray[np.int64]:
@@ -194,7 +195,7 @@ class Fleet:
             else:
                 self.members.pop(name, None)
 
-    def _members_of(self, rows: Rows) -> Members:
+    def _members_of(self, rows: Rows) -> ClusterMembers:
         """The members of one cluster, put in order."""
         states = self.state[rows]
         creating = states == MachineState.CREATING
@@ -206,23 +207,23 @@ class Fleet:
         bound = int(rows.size - creating.sum())
         return self._arranged(rows, int((states == MachineState.CONFIGURED).sum()), bound)
 
-    def _arranged(self, rows: Rows, configured: int, bound: int) -> Members:
+    def _arranged(self, rows: Rows, configured: int, bound: int) -> ClusterMembers:
         kinds = self.kind[rows].astype(np.intp)
         on_order: dict[str, list[int]] = {}
         for place in range(bound, rows.size):
             stamp = self.stamps[int(self.assignment[rows[place]])]
             on_order.setdefault(stamp.fingerprint, []).append(place)
         stamps = self.assignment[rows].astype(np.intp)
-        return Members(rows, kinds, self.kinds.size[kinds], stamps, configured, bound, on_order)
+        return ClusterMembers(rows, kinds, self.kinds.size[kinds], stamps, configured, bound, on_order)
 
-    def _all_members(self) -> dict[str, Members]:
+    def _all_members(self) -> dict[str, ClusterMembers]:
         """The members of all clusters at once: whole columns are sorted, then cut."""
         states = self.state[self.id_order]
         bound = self.id_order[(states == MachineState.CONFIGURED) | (states == MachineState.CONFIGURING)]
         creating: dict[str, list[int]] = {}
         for row in self.id_order[states == MachineState.CREATING].tolist():
             name = self.stamps[int(self.assignment[row])].cluster
-            if name:  # one that is on order for nobody is credited to nobody (E7)
+            if name:  # a machine on order for no cluster is credited to none (E7)
                 creating.setdefault(name, []).append(row)
         code = (self.state[bound] == MachineState.CONFIGURING) * np.int64(self.kinds.price_ranks)
         code = (code + self.kinds.price_rank[self.kind[bound]]) * self.stamps.keep_ranks
@@ -235,13 +236,13 @@ class Fleet:
         sizes, stamps = self.kinds.size[kinds], self.assignment[rows].astype(np.intp)
         configured = np.add.accumulate(self.state[rows] == MachineState.CONFIGURED, dtype=np.intp)
         starts = np.flatnonzero(np.diff(clusters, prepend=-1)).tolist()
-        members: dict[str, Members] = {}
+        members: dict[str, ClusterMembers] = {}
         for start, end in zip(starts, [*starts[1:], rows.size], strict=bool(starts)):
             name = self.snapshot.clusters[int(clusters[start])]
             if name in creating:
                 continue
             here = slice(start, end)
-            members[name] = Members(
+            members[name] = ClusterMembers(
                 rows[here],
                 kinds[here],
                 sizes[here],

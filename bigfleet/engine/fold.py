@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from bigfleet.engine.amounts import Scale, Vector
-from bigfleet.engine.fleet import Fleet, Members
+from bigfleet.engine.fleet import ClusterMembers, Fleet
 from bigfleet.engine.kinds import Flags
 from bigfleet.model.demand import ClusterNeeds, GangGroup, ListKey, Turn
 from bigfleet.model.need import Need
@@ -21,16 +21,16 @@ class PlannedNeed(NamedTuple):  # a tuple, as a full pass makes tens of thousand
     """A need of the list that the phases work on."""
 
     turn: Turn
-    """Where it stands in the order in which the pre-pass visits needs; gangs first among equals (E16)."""
+    """Its position in the order in which the pre-pass visits needs; gangs first among equals (E16)."""
     need: Need
     places: tuple[int, ...]
-    """Which of its cluster's rows it stands for."""
+    """The rows of its cluster that it represents."""
     wanted: Vector
     parked: bool
 
     @property
     def order(self) -> ListKey:
-        """Where it stands in list order: needs passed through first, then folded classes."""
+        """Its position in list order: needs that were not folded first, then folded classes."""
         return self.turn[2]
 
 
@@ -56,7 +56,7 @@ class Folding:
         )
 
     def _anywhere_whole(self, group: GangGroup) -> bool:
-        """Whether a machine that anybody may acquire could hold the whole gang."""
+        """Whether a machine that any need may acquire could hold the whole gang."""
         key = (group.profile.requirements_text, group.total)
         found = self._anywhere.get(key)
         if found is None:
@@ -64,7 +64,7 @@ class Folding:
             found = self._anywhere[key] = bool(fitting.any())
         return found
 
-    def _held_whole(self, group: GangGroup, members: Members) -> bool:
+    def _held_whole(self, group: GangGroup, members: ClusterMembers) -> bool:
         """Whether a machine of the cluster could, or one that is on order for the class."""
         fitting = self._fitting(group)
         if fitting[members.kinds[: members.bound]].any():
@@ -73,7 +73,7 @@ class Folding:
         return ordered is not None and bool(fitting[members.kinds[ordered]].any())
 
     def _fitting(self, group: GangGroup) -> Flags:
-        """The kinds that match the gang as it stands and cover all of it."""
+        """The kinds that match the gang and cover all of it."""
         return self._fleet.kinds.eligible(group.profile, group.total)
 
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.engine.amounts import Scale, Sizes, all_of
+from bigfleet.engine.amounts import CapacitySizes, Scale, all_of
 from bigfleet.engine.radix import dense_ranks
 from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.demand import Amounts
 from bigfleet.model.inventory.interner import Interner
 from bigfleet.model.inventory.snapshot import Texts
 from bigfleet.model.machine import Shape
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 
 Numbers = NDArray[np.intp]
@@ -37,7 +37,7 @@ class KeyValues:
 
     @cached_property
     def _code_of(self) -> dict[str, int]:
-        """Made when somebody asks: of a key that tells every machine apart it is as large as the fleet."""
+        """Made on first use: for a key with one value per machine it is as large as the fleet."""
         return dict(zip(self.values, range(len(self.values)), strict=True))
 
     def code(self, value: str) -> int:
@@ -57,15 +57,15 @@ class KeyValues:
     def where(self, requirement: Requirement) -> Flags:
         """The kinds on which a requirement on this key holds."""
         match requirement.operator:
-            case Operator.IN:
+            case RequirementOperator.IN:
                 return self._inside(requirement.values)
-            case Operator.NOT_IN:
+            case RequirementOperator.NOT_IN:
                 return ~self._inside(requirement.values)
-            case Operator.EXISTS:
+            case RequirementOperator.EXISTS:
                 return self.present
-            case Operator.DOES_NOT_EXIST:
+            case RequirementOperator.DOES_NOT_EXIST:
                 return ~self.present
-            case Operator.SAME:
+            case RequirementOperator.SAME:
                 return self._inside(requirement.values) if requirement.values else self.present
             case _:
                 return np.zeros(self.codes.size, dtype=np.bool_)
@@ -85,7 +85,7 @@ class Kinds:
     """Tables by kind, and the answers to questions about kinds, kept until kinds come."""
 
     def __init__(self, shapes: Interner[Shape], named: frozenset[str], wanted: Amounts, terms: int) -> None:
-        """`named` are the label keys that demand asks about and that shapes tell."""
+        """`named` are the label keys that demand asks about and that shapes hold."""
         self.named = named
         self._keys = tuple(sorted(named))
         self._shapes = shapes
@@ -147,7 +147,7 @@ class Kinds:
     def _tabulate(self) -> None:
         first = self._first
         self.of_shape: Numbers = np.array(self._of_shape, dtype=np.intp)
-        self.sizes = Sizes(self.scale, tuple(self._size_number))
+        self.sizes = CapacitySizes(self.scale, tuple(self._size_number))
         self._set_tables(
             size=np.array(self._size_of, dtype=np.intp),
             price=np.array([shape.price_per_hour for shape in first], dtype=float),
@@ -166,7 +166,7 @@ class Kinds:
         plain: Numbers,
     ) -> None:
         self.size, self.price, self.probability, self.capacity_type = size, price, probability, capacity_type
-        self._plain = plain  # the kind as the shapes alone tell it
+        self._plain = plain  # the kind by shapes alone
         self.price_rank, self.price_ranks = dense_ranks(price)
         self.by_price: tuple[Numbers, Numbers] = (np.argsort(self.price_rank, kind="stable"), self.price_rank)
         self._by_cost: dict[PenaltyBucket, tuple[Numbers, Numbers]] = {}
@@ -181,7 +181,7 @@ class Kinds:
         self._usable: dict[tuple[str, Resources, str], Flags] = {}
 
     def split(self, of_row: NDArray[np.int32], wide: Mapping[str, Texts], live: Numbers) -> NDArray[np.int32]:
-        """Split kinds by labels that shapes do not tell; return the kind of every row."""
+        """Split kinds by labels that shapes do not hold; return the kind of every row."""
         plain = of_row[live].astype(np.int64)
         combined = plain
         codes: dict[str, tuple[Numbers, list[str]]] = {}
@@ -217,7 +217,7 @@ class Kinds:
         return self._plain_values(key) if wide is None else wide.in_text_order()
 
     def values_as_met(self, key: str) -> KeyValues:
-        """The same, codes in any order: to sort the values of a key that tells every machine apart takes long."""
+        """The same with codes in any order: to sort the values of a key with one value per machine takes long."""
         return self._wide.get(key) or self._plain_values(key)
 
     def types(self) -> KeyValues:
@@ -334,7 +334,7 @@ def _wide_codes(texts: Texts, rows: Numbers) -> tuple[Numbers, list[str]]:
     """A code per row, -1 where it has no text, and the texts in the order in which they were met."""
     met = texts.many(rows)
     values = [value for value in dict.fromkeys(met) if value is not None]
-    if len(values) == len(met):  # a text of its own for every row
+    if len(values) == len(met):  # every row has a different text
         return np.arange(len(met)), values
     code_of: dict[str | None, int] = dict(zip(values, range(len(values)), strict=True))
     code_of[None] = -1
@@ -343,7 +343,7 @@ def _wide_codes(texts: Texts, rows: Numbers) -> tuple[Numbers, list[str]]:
 
 def _distinct(values: NDArray[np.int64], *, alone: bool) -> tuple[Numbers, Numbers]:
     """Where each distinct value is first met, and for each value which of them it is."""
-    if alone:  # a label tells every machine from every other
+    if alone:  # some label differs on every machine
         everyone = np.arange(values.size)
         return everyone, everyone
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)

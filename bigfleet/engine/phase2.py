@@ -18,7 +18,7 @@ from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.kinds import Flags, Numbers
 from bigfleet.engine.phase1.acquire import OpenNeed
 from bigfleet.engine.phase1.broker import Precedence
-from bigfleet.engine.reporter import Reporter, VictimNote
+from bigfleet.engine.reporter import Reporter, VictimReport
 from bigfleet.engine.reporting import in_order
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.costs import drain_grace_s
@@ -72,7 +72,7 @@ def run_phase2(
         seen = (0, 0) if reporter is None else victims.seen(item, usable)
         taken, left = victims.take(item, usable, missing) if any(missing) else (_NONE, missing)
         if reporter is not None:
-            note = VictimNote(in_order(fleet, counted), *seen, in_order(fleet, taken))
+            note = VictimReport(in_order(fleet, counted), *seen, in_order(fleet, taken))
             reporter.victims(item.place, note)
         if taken.size:
             leaving[item.place] = taken
@@ -170,7 +170,7 @@ class _Victims:
     def _protected(self, places: Numbers, mine: Precedence) -> Flags:
         """Which machines are claimed this cycle by a need that does not rank below the preemptor (E3)."""
         if self._holders is None:
-            self._holders = self._who_holds()  # asked for only where somebody is short and could be served
+            self._holders = self._who_holds()  # computed only when a need is short and could be served
         flags: Flags = self._holders.rank[self._rows[places]] >= self._holders.places[mine]
         return flags
 

@@ -1,4 +1,4 @@
-"""Phase 3: what nobody claimed is given back: Configured machines to the pool, idle bought ones to the provider.
+"""Phase 3 gives back what no need claimed: Configured machines to the pool, idle bought ones to the provider.
 
 Must never: touch a machine claimed in this cycle, or reclaim from a cluster that has not reported (ADR-0036).
 Rules: decision-engine section 9.
@@ -44,7 +44,7 @@ class Releases:
 
 
 def releases(fleet: Fleet, taken: NDArray[np.bool_] | None, holds: IdleHolds, now: float) -> Releases:
-    """Idle machines that nobody took and whose hold is over, by id."""
+    """Idle machines that no need took and whose hold is over, by id."""
     idle = np.flatnonzero(fleet.state == MachineState.IDLE)
     if taken is not None:
         idle = idle[~taken[idle]]
@@ -61,7 +61,7 @@ def releases(fleet: Fleet, taken: NDArray[np.bool_] | None, holds: IdleHolds, no
 def next_due(since: NDArray[np.float64], hold: NDArray[np.float64]) -> float:
     """A moment before which no further hold ends.
 
-    What the comparison of `now` with the stamp says at that moment is what counts, so this lies earlier by what rounding
+    What the comparison of `now` with the stamp says at that moment is what counts, so this is earlier by what rounding
     may amount to, and by no more: for the seconds since 1970 that is less than a microsecond.
     """
     rounding = 4 * np.spacing(np.maximum(np.abs(since), hold))

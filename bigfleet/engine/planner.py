@@ -1,7 +1,7 @@
 """The engine as a running shard uses it: cycle after cycle on inventory and demand that change a little.
 
 Why: a shard decides every few seconds about a fleet of which almost nothing changed. The order of the steps is part of
-the answer and stands here, together with what is kept from the last cycle and when it no longer holds. Nothing kept
+the answer and is defined here, together with what is kept from the last cycle and when it becomes invalid. Nothing kept
 may change an answer: a planner that has seen a thousand cycles decides exactly as a fresh one does.
 Rules: decision-engine section 5, action order 10.1; ADR-0030, ADR-0068, decision E10.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bigfleet.engine.fleet import Changes, Fleet
+from bigfleet.engine.fleet import Fleet, FleetChanges
 from bigfleet.engine.fold import Folding, Folds, PlannedNeed, planned_needs
 from bigfleet.engine.kinds import Kinds
 from bigfleet.engine.phase1.acquire import OpenNeed, run_acquisition
@@ -33,7 +33,7 @@ from bigfleet.model.situation import GangRef, IdleHolds
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a decision was about."""
+    """The input of a decision."""
 
     snapshot: InventorySnapshot
     demand: Demand
@@ -52,20 +52,20 @@ class _Cluster:
     run: ClusterRun
 
 
-def _pass_by(_phase: str) -> None:
-    """Tell nobody."""
+def _ignore_phase(_phase: str) -> None:
+    """Do nothing."""
 
 
 class Planner:
-    """Decides again and again."""
+    """Decides cycle after cycle."""
 
     def __init__(
         self,
         workers: Workers = one_after_the_other,
         reporter: Reporter | None = None,
-        phase_ended: Callable[[str], None] = _pass_by,
+        phase_ended: Callable[[str], None] = _ignore_phase,
     ) -> None:
-        """`phase_ended` is told the name of each phase as it ends, for whoever measures; the engine asks no clock."""
+        """`phase_ended` gets the name of each phase as it ends, for measurements; the engine reads no clock."""
         self._workers, self._reporter, self._phase_ended = workers, reporter, phase_ended
         self._fleet: Fleet | None = None
         self._clusters: dict[str, _Cluster] = {}
@@ -87,11 +87,11 @@ class Planner:
     ) -> Decision:
         """Decide what to do about this demand with these machines."""
         asked = _Asked(snapshot, demand, parked, reported_clusters, holds, now)
-        # A listener is told of every need, so nothing that was kept is used.
+        # A reporter hears of every need, so nothing that was kept is used.
         last = self._last if self._reporter is None else None
         if last is not None and _nothing_changed(last[0], asked, next_due=last[2]):
             return last[1]
-        self._last = None  # should the decision fail half-way, nothing of it may be built upon
+        self._last = None  # if the decision fails half-way, the next one must not build on it
         before = last[0] if last is not None else None
         decision, next_due = self._decide(asked, before)
         self._last = (asked, decision, next_due)
@@ -142,10 +142,10 @@ class Planner:
         self._phase_ended("phase3")
         return Decision(actions, verdicts, second.unresolved), released.next_due
 
-    # What still holds
+    # What is still valid
 
     def _follow(self, asked: _Asked, before: _Asked | None) -> tuple[Fleet, set[str], bool]:
-        """Bring the fleet up to date; tell which clusters have to be planned anew and whether all folds have to."""
+        """Update the fleet; return which clusters must be planned again, and whether all folds must be."""
         demand, snapshot = asked.demand, asked.snapshot
         new = demand.by_cluster
         old = before.demand.by_cluster if before is not None else {}
@@ -167,7 +167,7 @@ class Planner:
             self._fleet = fleet = Fleet(snapshot, kinds, wide)
             self._clusters, self._listed = {}, []
             return fleet, {*demand.by_cluster, *fleet.members}, True
-        changes: Changes = fleet.advance(snapshot, kinds)
+        changes: FleetChanges = fleet.advance(snapshot, kinds)
         dirty = set(changes.clusters)
         dirty |= set(came)
         dirty |= old.keys() - new.keys()
@@ -176,7 +176,7 @@ class Planner:
         return fleet, dirty, changes.kinds_in_supply
 
     def _plan_anew(self, fleet: Fleet, asked: _Asked, dirty: set[str], refold: bool) -> dict[str, ClusterRun]:
-        """Fresh runs for clusters whose machines, demand, parked gangs or folds are not what they were."""
+        """New runs for clusters whose machines, demand, parked gangs or folds have changed."""
         folding = Folding(fleet)
         by_cluster = asked.demand.by_cluster
         anew: dict[str, ClusterRun] = {}
@@ -197,7 +197,7 @@ class Planner:
         return anew
 
     def _look_again(self, fleet: Fleet, anew: dict[str, ClusterRun]) -> dict[str, ClusterRun]:
-        """Copies of runs that are still good but for gangs that counted on shared supply."""
+        """Copies of runs that are still valid except for gangs that depend on shared supply."""
         return {
             name: kept.run.again(fleet)
             for name, kept in self._clusters.items()
@@ -205,7 +205,7 @@ class Planner:
         }
 
     def _list_in_order(self, anew: dict[str, ClusterRun]) -> None:
-        """Keep all needs in list order: what stayed is in order already, so only what came is sorted and put between."""
+        """Keep all needs in list order; kept entries are in order already, so only new ones are sorted and merged in."""
         there = self._clusters
         kept = [entry for entry in self._listed if entry[1] not in anew and entry[1] in there]
         came = [
@@ -214,7 +214,7 @@ class Planner:
         came.sort()
         self._listed = _merged(kept, came)
 
-    # What the later phases want to know
+    # What the later phases need
 
     def _open_needs(self) -> list[OpenNeed]:
         """The needs that the pre-pass did not cover, in list order."""
@@ -247,7 +247,7 @@ _A_FEW = 32  # one in so many
 def _merged(kept: list[_Listed], came: list[_Listed]) -> list[_Listed]:
     """Two ordered lists as one.
 
-    To sort them as one compares all of them, in one go during which nobody else runs; for a few that came that is a waste.
+    Sorting them as one compares all of them and blocks other threads meanwhile; for a few new entries that is a waste.
     """
     if len(came) * _A_FEW > len(kept):
         return sorted(kept + came)
@@ -263,7 +263,7 @@ def _merged(kept: list[_Listed], came: list[_Listed]) -> list[_Listed]:
 
 
 def _tells_apart(fleet: Fleet, snapshot: InventorySnapshot, named: frozenset[str]) -> bool:
-    """Whether kinds as they are kept still tell apart all that demand asks about."""
+    """Whether the kept kinds still distinguish everything that demand asks about."""
     return (
         named <= fleet.kinds.named.union(fleet.named_wide)
         and fleet.follows(snapshot)

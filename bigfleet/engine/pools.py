@@ -1,7 +1,7 @@
 """Machines of one state by kind, and streams: machines in the order in which a need takes them.
 
 Why: needs of one sort take from the same machines in the same order, and most take a few. A stream makes that order
-only as far as somebody asks, and never goes back: claims only grow while a cycle runs.
+only as far as it is read, and never goes back: claims only grow while a cycle runs.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedMachines:
     """Machines that came into a state or left it: their ranks, and their kinds while they were in it."""
 
     ranks: Ranks
@@ -46,7 +46,7 @@ class StatePool:
         """The same machines, of more kinds than there were."""
         return StatePool(self.id_order, self._by_kind, np.pad(self.counts, (0, kinds - self.counts.size)))
 
-    def changed(self, gone: Moved, come: Moved) -> "StatePool":
+    def changed(self, gone: MovedMachines, come: MovedMachines) -> "StatePool":
         """A pool without some of its machines and with others, while the order of ids is the same."""
         counts = self.counts.copy()
         np.subtract.at(counts, gone.kinds, 1)
@@ -84,7 +84,7 @@ class Stream:
         tiers: Numbers,
         second: Callable[[NDArray[np.integer]], NDArray[np.float64]] | None = None,
     ) -> None:
-        """`kinds` lie in the order of their `tiers`; `second` tells a key of rows."""
+        """`kinds` are in the order of their `tiers`; `second` returns a key of rows."""
         there = pool.counts[kinds] > 0
         self._pool, self._second = pool, second
         self._kinds, self._tiers = kinds[there], tiers[there]
@@ -95,7 +95,7 @@ class Stream:
         self._at = 0
 
     def ahead(self, taken: NDArray[np.bool_], count: int) -> Numbers:
-        """The next rows that nobody has taken; at least `count` of them if there are so many."""
+        """The next rows that are not taken; at least `count` of them if there are so many."""
         span = max(_CHUNK, 2 * count)
         while True:
             window = self._ahead[self._at : self._at + span]
@@ -113,13 +113,13 @@ class Stream:
                 return self._ahead
 
     def chunk(self) -> Numbers:
-        """The next rows whoever has them, none when it is dry; for whoever remembers what he was given."""
+        """The next rows, taken or not, and none at the end; for callers that remember what they got."""
         if self._next >= self._kinds.size:
             return np.empty(0, dtype=np.intp)
         return self._more(_CHUNK)
 
     def everything(self, taken: NDArray[np.bool_]) -> Numbers:
-        """All rows that nobody has taken."""
+        """All rows that are not taken."""
         return self.ahead(taken, int(self._ends[-1]) if self._ends.size else 0)
 
     def _more(self, count: int) -> Numbers:

@@ -21,6 +21,6 @@ def stable_order(codes: NDArray[Any], top: int) -> NDArray[np.intp]:
 
 
 def dense_ranks(values: NDArray[np.float64]) -> tuple[NDArray[np.intp], int]:
-    """For each value how many distinct values lie below it, and how many there are."""
+    """For each value how many distinct values are below it, and how many there are."""
     distinct, ranks = np.unique(values, return_inverse=True)
     return ranks.ravel().astype(np.intp), max(1, int(distinct.size))

@@ -1,7 +1,7 @@
 """Tells a reporter what the phases did, from what they left behind.
 
-Why: almost all that people ask about can still be read off once a phase is done, so the phases themselves stay as quick and
-as plain as if nobody listened.
+Why: almost everything a reporter gets can be computed after a phase, so the phases stay as fast and
+as simple as without a reporter.
 Must never: change anything it looks at.
 Rules: dashboard section 6.
 """
@@ -15,7 +15,7 @@ from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.kinds import Flags, Numbers
 from bigfleet.engine.phase1.cluster_run import ClusterRun
 from bigfleet.engine.phase1.gang_supply import GangSupply
-from bigfleet.engine.reporter import DomainNote, Pick, Reporter
+from bigfleet.engine.reporter import DomainReport, PickReport, Reporter
 from bigfleet.model.decision import Verdict
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
@@ -29,19 +29,19 @@ def report_prepass(reporter: Reporter, fleet: Fleet, supply: GangSupply, visits:
     for place, (run, visit) in enumerate(visits):
         outcome, key = run.outcomes[visit], run.plans[visit].need.profile.same_key
         taken = in_order(fleet, run.rows(outcome.credited))
-        reporter.credited(place, Pick(run.creditable_count(visit), taken))
+        reporter.credited(place, PickReport(run.creditable_count(visit), taken))
         if key is not None:
             reporter.domains(place, _domains(fleet, supply, run, visit, key), outcome.domain)
 
 
-def _domains(fleet: Fleet, supply: GangSupply, run: ClusterRun, visit: int, key: str) -> list[DomainNote]:
+def _domains(fleet: Fleet, supply: GangSupply, run: ClusterRun, visit: int, key: str) -> list[DomainReport]:
     plan, kinds = run.plans[visit], fleet.kinds
     there = run.domain_supply(visit, key, kinds)
     if not plan.parked:
         there = there.with_shared(supply.at(plan, key))
     amounts = kinds.scale.resources
     return [
-        DomainNote(
+        DomainReport(
             value=kinds.values(key).values[code],
             count=int(there.count[code]),
             total=amounts(there.total[code]),
@@ -73,7 +73,7 @@ def report_acquired(
     """Tell what one need took."""
     held = np.array(rows, dtype=np.intp)
     idle, speculative = (
-        Pick(free[state], in_order(fleet, held[fleet.state[held] == state]))
+        PickReport(free[state], in_order(fleet, held[fleet.state[held] == state]))
         for state in (MachineState.IDLE, MachineState.SPECULATIVE)
     )
     reporter.acquired(place, idle, speculative)

@@ -38,7 +38,7 @@ class Stamps:
         self.priority: NDArray[np.int64] = np.array(self._priorities, dtype=np.int64)
         self.reclamation: NDArray[np.float64] = np.array(self._reclamation, dtype=float)
         self.penalties: NDArray[np.float64] = np.array(self._interruption, dtype=float) + self.reclamation
-        self.keep_rank, self.keep_ranks = dense_ranks(-self.reclamation)  # what is dear to take is kept first
+        self.keep_rank, self.keep_ranks = dense_ranks(-self.reclamation)  # high penalties are kept first
 
     def __getitem__(self, number: int) -> Assignment:
         return self._assignments[number]

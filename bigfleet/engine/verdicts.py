@@ -1,7 +1,7 @@
-"""Verdicts: for every need how it fares and, if it is short, why.
+"""Verdicts: for every need whether it is satisfied and, if it is short, why.
 
-Why: people ask; nothing else may depend on it.
-Must never: work out what nobody may ever look at: ids, raw rows and domains are told when somebody asks.
+Why: users and explanations read them; no decision may depend on them.
+Must never: compute what may never be read: ids, raw rows and domains are computed on first use.
 Rules: decision-engine 10.3.
 """
 
@@ -19,15 +19,15 @@ from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
 from bigfleet.engine.kinds import Kinds, Numbers
 from bigfleet.engine.phase1.acquire import OpenNeed
-from bigfleet.engine.phase1.cluster_run import ClusterRun, Outcome
+from bigfleet.engine.phase1.cluster_run import ClusterRun, NeedOutcome
 from bigfleet.engine.phase1.domains import candidates
 from bigfleet.engine.phase1.gang_supply import GangSupply
 from bigfleet.model.decision import (
     SUPPLY_CAP,
     DomainCoverage,
+    LazySequence,
     MatchingSupply,
     Reason,
-    Told,
     Unresolved,
     Verdict,
 )
@@ -41,7 +41,7 @@ _Acquired = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def _acquired_ids(fleet: Fleet, open_needs: Sequence[OpenNeed]) -> list[_Acquired]:
-    """For each need what it acquires; all of them at once, as after a burst there are tens of thousands."""
+    """What each need acquires; in one step, as after a burst there are tens of thousands of needs."""
     rows = np.array([row for item in open_needs for row in item.acquired], dtype=np.intp)
     counts = np.array([len(item.acquired) for item in open_needs], dtype=np.intp)
     whose = np.repeat(np.arange(counts.size), counts)
@@ -57,10 +57,10 @@ def _acquired_ids(fleet: Fleet, open_needs: Sequence[OpenNeed]) -> list[_Acquire
 
 
 class Verdicts(Sequence[Verdict]):
-    """The verdicts of one cycle in list order, each made when somebody looks at it.
+    """The verdicts of one cycle in list order, each made on first use.
 
-    Of tens of thousands of needs nearly all are satisfied as before. What is told is what held in this cycle, whenever
-    it is told: runs, demand and supply of a cycle do not change after it.
+    Of tens of thousands of needs nearly all are satisfied as before. A late verdict still describes this cycle, since
+    the runs, demand and supply of a cycle do not change after it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Verdicts(Sequence[Verdict]):
         """Rows of the machines that leave, by place of the need that they leave for."""
         self._demand, self._supply = demand, supply
         self._runs, self._listed = runs, listed
-        self._teller = _Teller(fleet)
+        self._id_reader = _IdReader(fleet)
         acquired = _acquired_ids(fleet, open_needs)
         self._made: dict[int, Verdict] = {
             item.place: self._of_open(fleet, item, ids, item.place in exhausted)
@@ -145,7 +145,7 @@ class Verdicts(Sequence[Verdict]):
         return [place for place, (_, name, visit) in enumerate(self._listed) if (name, visit) in parked]
 
     def holders(self, size: int) -> NDArray[np.int32]:
-        """For each of so many rows of the inventory the place of the need that has the machine, -1 where none does."""
+        """For each row of an inventory of this size the place of the need that holds the machine, or -1."""
         holders = np.full(size, -1, dtype=np.int32)
         members, whose = self._credited()
         holders[members] = whose
@@ -156,7 +156,7 @@ class Verdicts(Sequence[Verdict]):
         return holders
 
     def _credited(self) -> tuple[Numbers, Numbers]:
-        """All machines that are credited to needs, as rows, and to which; at once, as needs are tens of thousands."""
+        """All rows that are credited to needs, and the places of these needs; in one step, as there are tens of thousands."""
         runs = self._runs
         first_visit: dict[str, int] = {}
         visits = 0
@@ -177,12 +177,12 @@ class Verdicts(Sequence[Verdict]):
 
     @property
     def classes_from(self) -> int:
-        """The place of the first need that stands for folded ones; all before it are in the order of the demand."""
+        """The place of the first folded need; all before it are in the order of the demand."""
         return bisect_left(self._listed, ((1,), "", 0))
 
     @cached_property
     def _folded_keys(self) -> list[ListKey]:
-        """Where the rows stood that are folded into classes, in list order; classes come after all other needs."""
+        """The list keys of the rows that are folded into classes, in order; classes come after all other needs."""
         keys = []
         for _, name, visit in self._listed[self.classes_from :]:
             rows = self._demand.by_cluster[name].keys
@@ -191,9 +191,9 @@ class Verdicts(Sequence[Verdict]):
         return keys
 
     def _list_places(self, place: int) -> tuple[int, ...]:
-        """Where the rows stand in the demand as it was given that a need is made of.
+        """The places in the given demand of the rows that make up a need.
 
-        Needs that stand for themselves are here in that order, so what is missing before one of them are folded rows.
+        Needs that are not folded are here in that order, so what is missing before one of them are folded rows.
         """
         order, name, visit = self._listed[place]
         if order[0] == 0:
@@ -205,7 +205,7 @@ class Verdicts(Sequence[Verdict]):
         )
 
     def domain(self, place: int) -> str | None:
-        """Where the need at a place gathers, if it is a gang."""
+        """The domain of the need at a place, if it is a gang."""
         run, visit = self._visit(place)
         return run.outcomes[visit].domain
 
@@ -227,7 +227,7 @@ class Verdicts(Sequence[Verdict]):
         )
 
     def _of_open(self, fleet: Fleet, item: OpenNeed, acquired: _Acquired, exhausted: bool) -> Verdict:
-        """The verdict of a need that existing machines did not cover; told at once, as the phases' notes pass."""
+        """The verdict of a need that existing machines did not cover; made at once, as the state of the phases is lost later."""
         run, visit = self._visit(item.place)
         plan, outcome = run.plans[visit], run.outcomes[visit]
         counts = matching_supply(fleet, plan) if any(item.missing) else None
@@ -246,19 +246,19 @@ class Verdicts(Sequence[Verdict]):
             same_candidates=self._same_candidates(run, visit, outcome),
         )
 
-    def _folded_from(self, place: int) -> Told[int]:
-        return Told(partial(self._list_places, place))
+    def _folded_from(self, place: int) -> LazySequence[int]:
+        return LazySequence(partial(self._list_places, place))
 
-    def _claimed(self, run: ClusterRun, outcome: Outcome, acquired: Sequence[int]) -> Sequence[str]:
+    def _claimed(self, run: ClusterRun, outcome: NeedOutcome, acquired: Sequence[int]) -> Sequence[str]:
         if not outcome.credited.size and not acquired:
             return ()
         count = outcome.credited.size + len(acquired)
-        return Told(partial(self._teller.ids, run, outcome.credited, acquired), count)
+        return LazySequence(partial(self._id_reader.ids, run, outcome.credited, acquired), count)
 
-    def _same_candidates(self, run: ClusterRun, visit: int, outcome: Outcome) -> Sequence[DomainCoverage]:
+    def _same_candidates(self, run: ClusterRun, visit: int, outcome: NeedOutcome) -> Sequence[DomainCoverage]:
         if outcome.domain is None:
             return ()
-        return Told(partial(_candidates, self.kinds, self._supply, run, visit))
+        return LazySequence(partial(_candidates, self.kinds, self._supply, run, visit))
 
 
 def short_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
@@ -283,8 +283,8 @@ def parked_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
 _NO_ROWS: Numbers = np.empty(0, dtype=np.intp)
 
 
-class _Teller:
-    """Tells ids; keeps of the fleet only what that takes, as verdicts live longer than a cycle."""
+class _IdReader:
+    """Reads ids; keeps of the fleet only what that needs, since verdicts outlive a cycle."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._ids = fleet.snapshot.ids
@@ -313,7 +313,7 @@ def matching_supply(fleet: Fleet, plan: PlannedNeed) -> MatchingSupply:
     return MatchingSupply(idle, speculative, configured)
 
 
-def _reason(item: OpenNeed, outcome: Outcome, supply: MatchingSupply, exhausted: bool) -> Reason:
+def _reason(item: OpenNeed, outcome: NeedOutcome, supply: MatchingSupply, exhausted: bool) -> Reason:
     gang = item.need.profile.same_key is not None
     if gang and (item.plan.parked or outcome.domain is None or not outcome.structural):
         return Reason.TOPOLOGY_UNSATISFIABLE

@@ -1,6 +1,6 @@
-"""Amounts as people read them.
+"""Amounts in readable form.
 
-Must never: round. A suffix is used only where it says the same.
+Must never: round. A suffix is used only where the amount stays exact.
 """
 
 from collections.abc import Mapping

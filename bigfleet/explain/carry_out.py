@@ -1,6 +1,6 @@
-"""Carries a decision out on plain records, as an executor whose provider never fails.
+"""Carries actions out on plain records, as an executor whose provider never fails.
 
-Why: what a cycle decides depends on what the former one left behind, stamps above all; questions, scripts and laws over
+Why: what a cycle decides depends on what the former one left behind, above all stamps; what-ifs, scripts and laws over
 several cycles need that without a shard.
 Must never: carry out two actions on one machine; the first wins.
 Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 (`draining_for`), E7 (`assigned_cluster`).
@@ -8,19 +8,17 @@ Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 
 
 from dataclasses import replace
 
-from bigfleet.document.compare_costs import first_actions
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.buckets import upper_bound
 from bigfleet.model.decision import Decision
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, HostRef, Machine, MachineState, NeedRef
 from bigfleet.model.need import Need
-from bigfleet.model.situation import Situation
 
 S = MachineState
 
 
 def need_of(action: Action, decision: Decision) -> Need | None:
-    """The need an action is for; Phase 3 acts for nobody."""
+    """The need an action is for; Phase 3 acts for no need."""
     return None if action.need is None else decision.verdicts[action.need].need
 
 
@@ -42,7 +40,7 @@ def begun(machine: Machine, action: Action, need: Need | None) -> Machine:
 
 
 def finished(machine: Machine, now: float, need: Need | None = None) -> Machine:
-    """The machine after what is under way has come to its end; a Configuring one serves the need then."""
+    """The machine after its transition has ended; a Configuring one then serves the need."""
     if machine.state is S.CREATING:
         return replace(machine, state=S.IDLE, host=HostRef("rack", machine.id), idle_since=now)
     if machine.state is S.DRAINING:
@@ -56,7 +54,7 @@ def finished(machine: Machine, now: float, need: Need | None = None) -> Machine:
 
 
 def full_stamp(need: Need) -> Assignment:
-    """What a Configured machine carries of the need it serves."""
+    """The stamp of a Configured machine that serves a need."""
     profile = need.profile
     return Assignment(
         priority=profile.priority,
@@ -68,21 +66,9 @@ def full_stamp(need: Need) -> Assignment:
 
 
 def at_once(machine: Machine, action: Action, need: Need | None, now: float) -> Machine:
-    """The machine with its action wholly done; a provisioned one serves its need at the end."""
+    """The machine after its action is completely done; a provisioned one then serves its need."""
     after = finished(begun(machine, action, need), now, need)
     if action.kind is ActionKind.PROVISION and need is not None:
         bootstrap = action._replace(kind=ActionKind.BOOTSTRAP)
         after = finished(begun(after, bootstrap, need), now, need)
     return after
-
-
-def carried_out(situation: Situation, decision: Decision) -> Situation:
-    """The situation after every action is done, at the same time and with the same demand."""
-    actions = first_actions(decision.actions)
-    machines = tuple(
-        at_once(machine, actions[machine.id], need_of(actions[machine.id], decision), situation.now)
-        if machine.id in actions
-        else machine
-        for machine in situation.machines
-    )
-    return replace(situation, machines=machines)

@@ -1,6 +1,6 @@
-"""The price of changing the answer: changes that suffice, each tried on the engine before it is proposed.
+"""Proposes changes that would satisfy a need, each tried on the engine first.
 
-Why: "you are short" is half an answer; the other half is what it would take, in terms that can be fed to what-if.
+Why: a short need also wants to know what would help, in a form that what-if accepts.
 Must never: propose what was not tried. Every proposal is a list of edits in their public form; it was read, applied and
 decided on, and the need was satisfied. The number of tries is bounded, and cheap ones come first.
 Rules: dashboard 6.1, point 7.
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bigfleet.document.compare import Change, Comparer, NeedChange, Side
+from bigfleet.document.compare import Comparer, NeedChange, NeedChangeKind, Side
 from bigfleet.document.compare_costs import costs_of
 from bigfleet.document.edits import apply_edits, edits_of
 from bigfleet.document.errors import DocumentError
-from bigfleet.explain.case import Case
+from bigfleet.document.snapshot import SnapshotDocument
+from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.ideas import Idea, ideas_for
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Decision
@@ -28,8 +29,8 @@ _LEAST_TRIES = 4
 _NARROWING = 5
 
 
-class Effect(StrEnum):
-    """What a proposal was seen to do."""
+class ProposalEffect(StrEnum):
+    """The effect of a proposal when it was tried."""
 
     SATISFIED = "satisfied at once"
     PREEMPTS = "satisfied once the machines it preempts have drained"
@@ -37,13 +38,13 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hurt:
-    """A need that fares worse for it."""
+class HarmedNeed:
+    """A need that is worse off with the proposal."""
 
     numbers: tuple[int, ...]
     cluster: str
     priority: int
-    change: Change
+    change: NeedChangeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ class Proposal:
 
     words: str
     edits: tuple[Mapping[str, object], ...]
-    effect: Effect
+    effect: ProposalEffect
     cost_difference: float
     """Dollars per hour that the fleet costs more, or less, once everything decided is done."""
     preempted: int = 0
-    """Machines that are asked to leave for it."""
-    hurts: tuple[Hurt, ...] = ()
+    """Machines that it preempts."""
+    hurts: tuple[HarmedNeed, ...] = ()
 
 
 def tries_for(machines: int) -> int:
@@ -65,11 +66,15 @@ def tries_for(machines: int) -> int:
     return max(_LEAST_TRIES, min(DEFAULT_TRIES, _MACHINES_TRIED // max(1, machines)))
 
 
-def propose(case: Case, place: int, decide: Decide, tries: int | None = None) -> tuple[Proposal, ...]:
-    """Changes after which the need at a place is satisfied, the cheapest first."""
-    trials = _Trials(case, place, decide, tries_for(len(case.machines)) if tries is None else tries)
+def propose(
+    cycle: DecidedCycle, document: SnapshotDocument, place: int, decide: Decide, tries: int | None = None
+) -> tuple[Proposal, ...]:
+    """Changes to a document after which the need at a place is satisfied, the cheapest first; `cycle` is its decision."""
+    if tries is None:
+        tries = tries_for(len(cycle.machines))
+    trials = _Trials(cycle, document, place, decide, tries)
     found: dict[str, Proposal] = {}
-    for idea in ideas_for(case, place):
+    for idea in ideas_for(cycle, place):
         proposal = trials.narrowed(idea)
         if proposal is not None:
             found.setdefault(proposal.words, proposal)
@@ -81,12 +86,14 @@ def propose(case: Case, place: int, decide: Decide, tries: int | None = None) ->
 class _Trials:
     """Runs of the engine on edited documents, counted."""
 
-    def __init__(self, case: Case, place: int, decide: Decide, tries: int) -> None:
-        self._case, self._decide, self.left = case, decide, tries
-        self._numbers = frozenset(case.numbers(place))
-        self._comparer = Comparer(Side(case.document, case.decision))
-        self._cost = costs_of(case.situation, case.decision).total
-        self._waits_already = case.open_after_preemption(place).is_zero
+    def __init__(
+        self, cycle: DecidedCycle, document: SnapshotDocument, place: int, decide: Decide, tries: int
+    ) -> None:
+        self._document, self._decide, self.left = document, decide, tries
+        self._numbers = frozenset(cycle.numbers(place))
+        self._comparer = Comparer(Side(document, cycle.decision))
+        self._cost = costs_of(document.situation, cycle.decision).total
+        self._waits_already = cycle.open_after_preemption(place).is_zero
 
     def narrowed(self, idea: Idea) -> Proposal | None:
         """The least amount of an idea that is found to suffice; its amounts rise."""
@@ -100,7 +107,7 @@ class _Trials:
         return None
 
     def _smaller(self, idea: Idea, below: int | None, amount: int, found: Proposal) -> Proposal:
-        """Halve the way between an amount that did not do and one that did, a few times."""
+        """Bisect between an amount that did not suffice and one that did, a few times."""
         if below is None:
             return found
         for _ in range(_NARROWING):
@@ -120,13 +127,13 @@ class _Trials:
         self.left -= 1
         edits = tuple(idea.edits(amount))
         try:
-            edited = apply_edits(self._case.document, edits_of(edits))
+            edited = apply_edits(self._document, edits_of(edits))
         except DocumentError:
             return None  # an idea that cannot be said, as a price below zero
         after = Side(edited.document, self._decide(edited.document.situation))
         places = self._places(after, edited.numbers)
         effect = _effect(idea, after.decision, places)
-        if effect is None or (effect is Effect.PREEMPTS and self._waits_already):
+        if effect is None or (effect is ProposalEffect.PREEMPTS and self._waits_already):
             return None
         cost = costs_of(edited.document.situation, after.decision).total
         preempted = sum(
@@ -142,7 +149,7 @@ class _Trials:
         )
 
     def _places(self, after: Side, numbers: Sequence[int]) -> list[int]:
-        """Where the need went; several places when it is no longer folded, none when it is gone."""
+        """The places of the need after the change: several when it is no longer folded, none when it is gone."""
         wanted = {place for place, number in enumerate(numbers) if number in self._numbers}
         return [
             place
@@ -150,22 +157,22 @@ class _Trials:
             if any(after.document.places[source] in wanted for source in verdict.folded_from)
         ]
 
-    def _hurt(self, changes: Iterable[NeedChange]) -> Iterator[Hurt]:
-        worse = (Change.SHORT, Change.SHORTER, Change.SHORT_OTHERWISE)
+    def _hurt(self, changes: Iterable[NeedChange]) -> Iterator[HarmedNeed]:
+        worse = (NeedChangeKind.SHORT, NeedChangeKind.SHORTER, NeedChangeKind.SHORT_OTHERWISE)
         for item in changes:
             if item.change in worse and item.after is not None and not self._numbers & set(item.numbers):
                 need = item.after.need
-                yield Hurt(item.numbers, need.cluster, need.profile.priority, item.change)
+                yield HarmedNeed(item.numbers, need.cluster, need.profile.priority, item.change)
 
 
-def _effect(idea: Idea, decision: Decision, places: Sequence[int]) -> Effect | None:
+def _effect(idea: Idea, decision: Decision, places: Sequence[int]) -> ProposalEffect | None:
     if not places:
         return None  # a need that is gone is not satisfied
     verdicts = [decision.verdicts[place] for place in places]
     if idea.wants_machine:
         taken = any(idea.wants_machine in verdict.claimed for verdict in verdicts)
-        return Effect.OTHER_MACHINE if taken else None
+        return ProposalEffect.OTHER_MACHINE if taken else None
     if all(verdict.satisfied for verdict in verdicts):
-        return Effect.SATISFIED
+        return ProposalEffect.SATISFIED
     still_open = {left.need for left in decision.unresolved}
-    return None if still_open & set(places) else Effect.PREEMPTS
+    return None if still_open & set(places) else ProposalEffect.PREEMPTS

@@ -1,8 +1,7 @@
-"""The columns of a cycle as explanations look at them: a number per machine, in the order of ids.
+"""The columns of a cycle in the form explanations read: a number per machine, in the order of ids.
 
-Why: half a million machines are told apart by arithmetic on columns; in the order of ids the first of some machines are the
-ones that are named.
-Must never: work out what nobody asks about, or be kept; a column of this is a few megabytes.
+Why: half a million machines are classified by arithmetic on columns, and an explanation names the first ids of a class.
+Must never: compute a column before it is read, or be kept for long; one column takes a few megabytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ Flags = NDArray[np.bool_]
 Codes = NDArray[np.integer[Any]]
 
 
-class Columns:
+class MachineColumns:
     """What is known of every machine, by its place in the order of ids."""
 
     def __init__(self, snapshot: InventorySnapshot, verdicts: Verdicts) -> None:
@@ -57,7 +56,7 @@ class Columns:
 
     @cached_property
     def holder(self) -> NDArray[np.int32]:
-        """The place of the need that has the machine, -1 where none does."""
+        """The place of the need that holds the machine, -1 where none does."""
         every = self._verdicts.holders(self.snapshot.columns["state"].size)
         holder: NDArray[np.int32] = every[self.snapshot.id_order]
         return holder
@@ -70,19 +69,19 @@ class Columns:
         return places
 
     def leaving_for(self, need: int) -> Places:
-        """The machines that are asked to leave for a need."""
+        """The machines that are preempted for a need."""
         rows = self._verdicts.victims.get(need)
-        return _NOBODY if rows is None else np.sort(self._place_of_row[rows])
+        return _NO_PLACES if rows is None else np.sort(self._place_of_row[rows])
 
-    def leaving(self) -> Flags:
-        """Whether a machine is asked to leave for anybody."""
-        flags = np.zeros(len(self), dtype=np.bool_)
-        rows = np.concatenate([_NOBODY, *self._verdicts.victims.values()])
-        flags[self._place_of_row[rows]] = True
-        return flags
+    def preemptor(self) -> NDArray[np.int32]:
+        """The place of the need for which the machine is preempted, -1 where it is not."""
+        preemptor = np.full(len(self), -1, dtype=np.int32)
+        for need, rows in self._verdicts.victims.items():
+            preemptor[self._place_of_row[rows]] = need
+        return preemptor
 
     def at(self, row: int) -> int:
-        """Where the machine of a row stands."""
+        """The place of the machine in a row."""
         return int(self._place_of_row[row])
 
     def rows(self, places: Places) -> Rows:
@@ -91,7 +90,7 @@ class Columns:
         return rows
 
     def stamp(self, places: Places) -> Codes:
-        """Numbers of what is stamped on some machines."""
+        """Numbers of the stamps of some machines."""
         stamp: Codes = self.snapshot.columns["assignment"][self.rows(places)]
         return stamp
 
@@ -120,7 +119,7 @@ class Columns:
         return graces
 
     def ids(self, places: Places) -> list[str]:
-        """What some machines are called."""
+        """The ids of some machines."""
         return [text or "" for text in self.snapshot.ids.many(self.rows(places))]
 
     def records(self, places: Places) -> list[Machine]:
@@ -139,7 +138,7 @@ class Columns:
 
 
 def first_by(keys: Sequence[NDArray[Any]], most: int) -> Places:
-    """Where the smallest of some entries stand, in order: by the first key, by the next, then as they come."""
+    """The places of the smallest entries in order: by the first key, by the next, then as they come."""
     tied = np.arange(keys[0].size)
     found: list[Places] = []
     for key in keys:
@@ -161,10 +160,10 @@ def numbered(texts: Sequence[str]) -> tuple[Codes, list[str]]:
 
 
 def flags_of(states: Mapping[MachineState, object] | Sequence[MachineState]) -> Flags:
-    """By number of a state whether it is one of these."""
+    """For each state number whether it is one of these states."""
     flags = np.zeros(len(MachineState), dtype=np.bool_)
     flags[[int(state) for state in states]] = True
     return flags
 
 
-_NOBODY: Places = np.empty(0, dtype=np.intp)
+_NO_PLACES: Places = np.empty(0, dtype=np.intp)

@@ -10,11 +10,11 @@ from copy import deepcopy
 
 from bigfleet.document.canonical import plain
 from bigfleet.explain.changes import Proposal
-from bigfleet.explain.machine import MachineExplanation, View
+from bigfleet.explain.domain_ranking import RankedDomain
+from bigfleet.explain.machine import MachineExplanation, NeedFit
 from bigfleet.explain.need import MachineClass, NeedExplanation
-from bigfleet.explain.notes import RankedDomain
 from bigfleet.explain.preemption import Preemption, Victim
-from bigfleet.explain.words import machine_sentence, need_sentence
+from bigfleet.explain.sentences import machine_sentence, need_sentence
 
 VERSION = 1
 
@@ -51,7 +51,7 @@ def need_explanation_document(explanation: NeedExplanation) -> dict[str, object]
         "next_best": None if explanation.next_best is None else _class(explanation.next_best),
         "refused": [
             {
-                "reason": item.standing.value,
+                "reason": item.result.value,
                 "detail": item.detail,
                 "needs": list(item.needs),
                 "count": item.count,
@@ -206,14 +206,14 @@ def _change(item: Proposal) -> dict[str, object]:
     }
 
 
-def _view(view: View) -> dict[str, object]:
+def _view(view: NeedFit) -> dict[str, object]:
     return {
         "needs": list(view.numbers),
         "cluster": view.cluster,
         "group": view.group,
         "priority": view.priority,
         "satisfied": view.satisfied,
-        "standing": view.standing.value,
+        "standing": view.result.value,
         "detail": view.detail,
     }
 

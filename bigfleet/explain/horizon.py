@@ -1,8 +1,8 @@
-"""Horizon: a decision, or what it leads to when it is carried out, cycle after cycle, until nothing is left to do.
+"""Runs a document for one cycle, or carries decisions out cycle after cycle until nothing is left to do.
 
-Why: one cycle tells what would be started. Whoever asks "what if" mostly wants to know where it ends: a machine that is
+Why: one cycle shows what would be started; a what-if mostly asks for the end. A machine that is
 preempted drains first, and serves another need a cycle later.
-Must never: decide by itself, or run on without end. Demand, prices and parked gangs stay as they are; nothing fails.
+Must never: decide by itself, or run without end. Demand, prices and parked gangs stay as they are; nothing fails.
 Rules: dashboard 7. The provider takes the times it is given, bootstrapping and deleting no time at all; a hold that ends
 later than the last cycle is not waited for.
 """
@@ -49,8 +49,8 @@ ONE_CYCLE: Final = Horizon()
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """Where it ends."""
+class HorizonResult:
+    """The state at the horizon."""
 
     side: Side
     """The world at the last cycle, and what that cycle decided."""
@@ -63,8 +63,8 @@ class Played:
     """Whether the last cycle found nothing to do and nothing under way."""
 
 
-def play(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> Played:
-    """Decide on a document, and go on from there as far as the horizon reaches."""
+def run_to_horizon(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> HorizonResult:
+    """Decide on a document, and continue from there as far as the horizon reaches."""
     start = document.situation.now
     world = _World(document.situation, horizon)
     kinds: Counter[ActionKind] = Counter()
@@ -77,7 +77,7 @@ def play(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> Played
         if quiet or not horizon.until_quiet or cycle == MAX_CYCLES:
             break
         world.carry_out(actions, decision)
-    return Played(
+    return HorizonResult(
         Side(replace(document, situation=situation), decision),
         {kind: kinds[kind] for kind in ActionKind},
         cycle,
@@ -87,7 +87,7 @@ def play(document: SnapshotDocument, horizon: Horizon, decide: Decide) -> Played
 
 
 class _World:
-    """The machines as they are now, and what ends when."""
+    """The machines as they are now, and the time at which each transition ends."""
 
     def __init__(self, situation: Situation, horizon: Horizon) -> None:
         self._first, self._horizon, self._now = situation, horizon, situation.now

@@ -1,6 +1,6 @@
-"""Ideas: changes that might satisfy a need, in the form of edits, before anybody has tried them.
+"""Ideas: changes that might satisfy a need, in the form of edits, before they are tried.
 
-Must never: be shown to anybody untried.
+Must never: be shown untried.
 Rules: dashboard 6.1, point 7.
 """
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bigfleet.explain.amounts import amounts_text
-from bigfleet.explain.case import Case, Group
+from bigfleet.explain.decided_cycle import DecidedCycle, MachineGroup
+from bigfleet.explain.fit import FitChecker, requirement_text, strict_spread
 from bigfleet.explain.prices import price_idea
-from bigfleet.explain.standing import Judge, requirement_text, strict_spread
 from bigfleet.explain.templates import Template, templates_for
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
@@ -26,7 +26,7 @@ _ONCE = (0,)
 
 @dataclass(frozen=True, slots=True)
 class Idea:
-    """Something that might help, in a number of sizes."""
+    """A change that might help, in a number of sizes."""
 
     words: Callable[[int], str]
     edits: Callable[[int], Sequence[EditObject]]
@@ -40,11 +40,11 @@ class Idea:
     """The machine that the need is to take; empty when the need is to be satisfied."""
 
 
-def ideas_for(case: Case, place: int) -> Iterator[Idea]:
+def ideas_for(cycle: DecidedCycle, place: int) -> Iterator[Idea]:
     """What to try for a need, in the order of trying."""
-    verdict, judge = case.verdict(place), Judge(case, place)
+    verdict, checker = cycle.verdict(place), FitChecker(cycle, place)
     if verdict.satisfied:
-        cheaper = price_idea(case, place)
+        cheaper = price_idea(cycle, place)
         if cheaper is not None:
             machine_id, price = cheaper
             yield Idea(
@@ -55,18 +55,18 @@ def ideas_for(case: Case, place: int) -> Iterator[Idea]:
                 wants_machine=machine_id,
             )
         return
-    where = {"needs": list(case.numbers(place))}
+    where = {"needs": list(cycle.numbers(place))}
     if not verdict.parked:
-        yield from _ideas_of_a_short_need(case, judge, where)
+        yield from _ideas_of_a_short_need(cycle, checker, where)
         return
     unpark = {"edit": "unpark", "where": where}
     yield Idea(lambda _: "let the parked gang try again", lambda _: [unpark], ends=True)
-    for idea in _ideas_of_a_short_need(case, judge, where):
+    for idea in _ideas_of_a_short_need(cycle, checker, where):
         yield _together(unpark, idea)
 
 
 def _together(unpark: EditObject, idea: Idea) -> Idea:
-    """A parked gang acquires nothing, so whatever is to help must let it try."""
+    """A parked gang acquires nothing, so every change must also unpark it."""
     return replace(
         idea,
         words=lambda amount: f"let it try again, and {idea.words(amount)}",
@@ -74,24 +74,24 @@ def _together(unpark: EditObject, idea: Idea) -> Idea:
     )
 
 
-def _ideas_of_a_short_need(case: Case, judge: Judge, where: EditObject) -> Iterator[Idea]:
-    place, verdict = judge.place, case.verdict(judge.place)
-    yield from _smaller(case, place, where)
+def _ideas_of_a_short_need(cycle: DecidedCycle, checker: FitChecker, where: EditObject) -> Iterator[Idea]:
+    place, verdict = checker.place, cycle.verdict(checker.place)
+    yield from _smaller(cycle, place, where)
     more = [
         _more_machines(template, verdict.need, verdict.deficit)
-        for template in templates_for(case, place)[:_TEMPLATES]
+        for template in templates_for(cycle, place)[:_TEMPLATES]
     ]
     # One idea of each sort first: on a large fleet there are few tries.
     yield from more[:1]
-    yield from _higher_priority(case, judge, where)
+    yield from _higher_priority(cycle, checker, where)
     yield from _fewer_constraints(verdict.need, where)
     yield from more[1:]
-    yield from _smaller_unit(case, judge, where)
+    yield from _smaller_unit(cycle, checker, where)
 
 
-def _smaller(case: Case, place: int, where: EditObject) -> Iterator[Idea]:
-    """Ask for what can be had."""
-    verdict, numbers = case.verdict(place), case.numbers(place)
+def _smaller(cycle: DecidedCycle, place: int, where: EditObject) -> Iterator[Idea]:
+    """Ask for no more than the need can get."""
+    verdict, numbers = cycle.verdict(place), cycle.numbers(place)
     if len(numbers) > 1:
         unit = verdict.need.unit
         members = max(
@@ -133,14 +133,14 @@ def _more_machines(template: Template, need: Need, deficit: Resources) -> Idea:
     return Idea(words, edits, tuple(amounts), between=True)
 
 
-def _higher_priority(case: Case, judge: Judge, where: EditObject) -> Iterator[Idea]:
-    """Outrank those who hold what the need could use, or who could be asked to leave."""
-    mine = judge.need.profile.priority
+def _higher_priority(cycle: DecidedCycle, checker: FitChecker, where: EditObject) -> Iterator[Idea]:
+    """Outrank the needs that hold usable machines, or whose machines could be preempted."""
+    mine = checker.need.profile.priority
     levels: set[int] = set()
-    for group in case.groups:
-        if not judge.fits(group.first):
+    for group in cycle.groups:
+        if not checker.fits(group.first):
             continue
-        levels |= _levels(case, group)
+        levels |= _levels(cycle, group)
     rising = tuple(sorted(level for level in levels if mine < level <= _MAX_PRIORITY))
     if rising:
         yield Idea(
@@ -150,10 +150,10 @@ def _higher_priority(case: Case, judge: Judge, where: EditObject) -> Iterator[Id
         )
 
 
-def _levels(case: Case, group: Group) -> set[int]:
+def _levels(cycle: DecidedCycle, group: MachineGroup) -> set[int]:
     found: set[int] = set()
     if group.holder >= 0:
-        holder = case.need(group.holder).profile.priority
+        holder = cycle.need(group.holder).profile.priority
         found |= {holder, holder + 1}
     if group.first.state is MachineState.CONFIGURED:
         found.add(group.first.assigned.priority + 1)
@@ -187,12 +187,12 @@ def _without(key: str, texts: str, where: EditObject) -> Idea:
     )
 
 
-def _smaller_unit(case: Case, judge: Judge, where: EditObject) -> Iterator[Idea]:
-    """Be content with machines as large as there are."""
-    unit = judge.need.unit
+def _smaller_unit(cycle: DecidedCycle, checker: FitChecker, where: EditObject) -> Iterator[Idea]:
+    """Accept the largest machines there are."""
+    unit = checker.need.unit
     largest = dict.fromkeys(unit, 0)
-    for group in case.groups:
-        if judge.matches(group.first):
+    for group in cycle.groups:
+        if checker.matches(group.first):
             for name in unit:
                 largest[name] = max(largest[name], group.first.shape.capacity.amount(name))
     smaller = Resources({name: min(amount, largest[name]) for name, amount in unit.items()})

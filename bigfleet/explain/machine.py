@@ -1,14 +1,14 @@
-"""Why a machine is held, taken, preempted, reclaimed, released or left alone.
+"""Explains why a machine is held, taken, preempted, reclaimed, released or left alone.
 
-Must never: end without an answer; every state and every action has a sentence.
+Must never: leave a state or an action without a sentence.
 Rules: dashboard 6.2; decision-engine sections 7 to 9.
 """
 
 from dataclasses import dataclass
 
-from bigfleet.explain.case import NOBODY, Case, Group
+from bigfleet.explain.decided_cycle import NO_NEED, DecidedCycle, KeepOrder, MachineGroup
+from bigfleet.explain.fit import FitChecker, FitResult, step_of
 from bigfleet.explain.preemption import Victim, preemption_of, victim_of
-from bigfleet.explain.standing import Judge, Standing, step_of
 from bigfleet.model.action import Action
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.resources import Resources
@@ -19,28 +19,16 @@ S = MachineState
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What one need makes of the machine."""
+class NeedFit:
+    """How the machine fits one need."""
 
     numbers: tuple[int, ...]
     cluster: str
     group: str
     priority: int
     satisfied: bool
-    standing: Standing
+    result: FitResult
     detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class KeepOrder:
-    """Where a machine stands among the Configured machines of its cluster, the first to be kept first."""
-
-    position: int
-    machines: int
-    claimed: int
-    """How many of them some need holds."""
-    reported: bool
-    """Whether the cluster has reported its demand, so that anything may be reclaimed from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,7 @@ class Release:
     hold_s: float
     """0 when machines of its capacity type never are."""
     idle_s: float | None
-    """How long it has been idle; None when nobody knows, and then it is kept."""
+    """How long it has been idle; None when unknown, and then it is kept."""
 
     @property
     def left_s(self) -> float | None:
@@ -62,7 +50,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class MachineExplanation:
-    """Everything there is to say about a machine in one cycle."""
+    """The explanation of a machine in one cycle."""
 
     machine: Machine
     holder: tuple[int, ...]
@@ -72,116 +60,105 @@ class MachineExplanation:
     preemptor: tuple[int, ...]
     victim: Victim | None
     runner_up: Victim | None
-    """Whom the preemptor would have asked next."""
+    """The machine that the preemptor would have taken next."""
     keep_order: KeepOrder | None
     release: Release | None
-    next_taker: View | None
-    """Who would take it if it wanted more."""
-    views: tuple[View, ...]
+    next_taker: NeedFit | None
+    """The need that would take it if it wanted more."""
+    views: tuple[NeedFit, ...]
 
 
-def explain_machine(case: Case, machine_id: str) -> MachineExplanation:
-    """Explain what becomes of a machine, which must be in the case."""
-    machine = case.machines[machine_id]
-    group = case.group_of(machine_id)
-    action = case.action_on(machine_id)
-    ranked = _by_precedence(case)
-    victim, runner_up = _victims(case, group, machine_id)
-    keep_order = _keep_order(case, machine)
-    release = _release(case.situation, machine)
-    taker = _next_taker(case, group, ranked)
-    holder = () if group.holder == NOBODY else case.numbers(group.holder)
+def explain_machine(cycle: DecidedCycle, machine_id: str) -> MachineExplanation:
+    """Explain what becomes of a machine, which must be in the cycle."""
+    machine = cycle.machines[machine_id]
+    group = cycle.group_of(machine_id)
+    action = cycle.action_on(machine_id)
+    ranked = _by_precedence(cycle)
+    victim, runner_up = _victims(cycle, group, machine_id)
+    keep_order = cycle.keep_order(machine) if machine.state is S.CONFIGURED else None
+    release = _release(cycle.situation, machine)
+    taker = _next_taker(cycle, group, ranked)
+    holder = () if group.holder == NO_NEED else cycle.numbers(group.holder)
     return MachineExplanation(
         machine=machine,
         holder=holder,
         step=step_of(machine) if holder else "",
         action=action,
-        preemptor=() if group.preemptor == NOBODY else case.numbers(group.preemptor),
+        preemptor=() if group.preemptor == NO_NEED else cycle.numbers(group.preemptor),
         victim=victim,
         runner_up=runner_up,
         keep_order=keep_order,
         release=release,
-        next_taker=None if taker is None else _view(case, group, taker),
-        views=tuple(_view(case, group, place) for place in _shown(group, ranked)),
+        next_taker=None if taker is None else _need_fit(cycle, group, taker),
+        views=tuple(_need_fit(cycle, group, place) for place in _shown(group, ranked)),
     )
 
 
-def _by_precedence(case: Case) -> list[int]:
-    precedences = [need.profile.precedence for need in case.needs]
+def _by_precedence(cycle: DecidedCycle) -> list[int]:
+    precedences = [need.profile.precedence for need in cycle.needs]
     # Equal ones stay as they were, also the other way round; as demand is listed by priority that is quick.
     return sorted(range(len(precedences)), key=precedences.__getitem__, reverse=True)
 
 
-def _view(case: Case, group: Group, place: int) -> View:
-    verdict, answer = case.verdict(place), Judge(case, place).answer(group)
-    return View(
-        numbers=case.numbers(place),
+def _need_fit(cycle: DecidedCycle, group: MachineGroup, place: int) -> NeedFit:
+    verdict, fit = cycle.verdict(place), FitChecker(cycle, place).fit(group)
+    return NeedFit(
+        numbers=cycle.numbers(place),
         cluster=verdict.need.cluster,
         group=verdict.need.group,
         priority=verdict.need.profile.priority,
         satisfied=verdict.satisfied,
-        standing=answer.standing,
-        detail=answer.detail,
+        result=fit.result,
+        detail=fit.detail,
     )
 
 
-def _shown(group: Group, ranked: list[int]) -> list[int]:
+def _shown(group: MachineGroup, ranked: list[int]) -> list[int]:
     """The needs of highest precedence, and in any case those that have it or get it."""
     having = {group.holder, group.preemptor, group.drains_for}
     return [*ranked[:NEEDS_SHOWN], *(place for place in ranked[NEEDS_SHOWN:] if place in having)]
 
 
-def _next_taker(case: Case, group: Group, ranked: list[int]) -> int | None:
+def _next_taker(cycle: DecidedCycle, group: MachineGroup, ranked: list[int]) -> int | None:
     """The need of highest precedence that would take the machine if it wanted more.
 
-    What another need holds, or what serves or is on order for another cluster, nobody else would take; so few needs are
+    What another need holds, or what serves or is on order for another cluster, no other need would take; so few needs are
     asked, and of those with the same requirements and unit only one whether it fits. A gang that gathers elsewhere is not
     asked at all, as there may be thousands of them.
     """
     machine = group.first
-    if group.holder != NOBODY or machine.state in (S.DRAINING, S.DELETING, S.FAILED):
+    if group.holder != NO_NEED or machine.state in (S.DRAINING, S.DELETING, S.FAILED):
         return None
     places = ranked
     if machine.state not in (S.IDLE, S.SPECULATIVE):
-        near = frozenset(case.places_of(machine.cluster or machine.assigned.cluster))
+        near = frozenset(cycle.places_of(machine.cluster or machine.assigned.cluster))
         places = [place for place in ranked if place in near]
     fits: dict[tuple[str, Resources], bool] = {}
     for place in places:
-        need = case.need(place)
+        need = cycle.need(place)
         key, gathers_by = (need.profile.requirements_text, need.unit), need.profile.same_key
         if not fits.get(key, True):
             continue
-        if gathers_by is not None and case.domain(place) not in (None, machine.shape.label(gathers_by)):
+        if gathers_by is not None and cycle.domain(place) not in (None, machine.shape.label(gathers_by)):
             continue
-        judge = Judge(case, place)
+        checker = FitChecker(cycle, place)
         if key not in fits:
-            fits[key] = judge.suits(machine)
-        if fits[key] and judge.answer(group).standing is Standing.NOT_NEEDED:
+            fits[key] = checker.suits(machine)
+        if fits[key] and checker.fit(group).result is FitResult.NOT_NEEDED:
             return place
     return None
 
 
-def _victims(case: Case, group: Group, machine_id: str) -> tuple[Victim | None, Victim | None]:
-    if group.preemptor == NOBODY:
+def _victims(
+    cycle: DecidedCycle, group: MachineGroup, machine_id: str
+) -> tuple[Victim | None, Victim | None]:
+    if group.preemptor == NO_NEED:
         return None, None
-    preemption = preemption_of(case, group.preemptor)
+    preemption = preemption_of(cycle, group.preemptor)
     if preemption is None:
         return None, None
-    priority = case.need(group.preemptor).profile.priority
-    return victim_of(case.machines[machine_id], priority), preemption.runner_up
-
-
-def _keep_order(case: Case, machine: Machine) -> KeepOrder | None:
-    if machine.state is not S.CONFIGURED:
-        return None
-    mates = case.mates(machine)
-    reported = case.situation.reported_clusters
-    return KeepOrder(
-        position=mates.position,
-        machines=mates.machines,
-        claimed=mates.claimed,
-        reported=reported is None or machine.cluster in reported,
-    )
+    priority = cycle.need(group.preemptor).profile.priority
+    return victim_of(cycle.machines[machine_id], priority), preemption.runner_up
 
 
 def _release(situation: Situation, machine: Machine) -> Release | None:

@@ -1,31 +1,30 @@
-"""Why a need fares as it does: what it took, what was next best, what was refused and why.
+"""Explains a need: what it took, what was next best, what was refused and why.
 
-Why: the one question everybody has who waits for machines.
-Must never: leave a machine out. What is chosen and what is refused add up to the fleet.
+Why: it is the question of every user who waits for machines.
+Must never: leave a machine out. Chosen and refused machines add up to the fleet.
 Rules: dashboard 6.1.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bigfleet.explain.case import Case
 from bigfleet.explain.changes import Proposal
-from bigfleet.explain.column_sight import seen_in_columns
-from bigfleet.explain.cycle_case import CycleCase
-from bigfleet.explain.notes import Notes, RankedDomain, ranked
+from bigfleet.explain.decided_cycle import DecidedCycle
+from bigfleet.explain.domain_ranking import DomainNotes, RankedDomain, ranked
+from bigfleet.explain.fit import FitChecker, FitResult, MachineFit
+from bigfleet.explain.fleet_summary import STEPS, ChosenClass, FleetSummary, RefusedClass, cost_for
 from bigfleet.explain.preemption import Preemption, preemption_of
-from bigfleet.explain.sight import STEPS, Refused, Seen, Sight, cost_for, seen_in_groups
-from bigfleet.explain.standing import Answer, Judge, Standing
+from bigfleet.explain.summarize import summarize_fleet
 from bigfleet.model.decision import Verdict
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
 
-_HOW_ORDER = ("kept", "on order", "bootstrapped", "provisioned", Standing.PREEMPTED, Standing.IN_FLIGHT)
+_HOW_ORDER = ("kept", "on order", "bootstrapped", "provisioned", FitResult.PREEMPTED, FitResult.IN_FLIGHT)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineClass:
-    """Machines that are the same to everybody who pays for them."""
+    """Machines of one type, zone, state and price that a need got in one way."""
 
     instance_type: str
     zone: str
@@ -44,7 +43,7 @@ class MachineClass:
 class Refusal:
     """Machines that the need did not get, for one reason."""
 
-    standing: Standing
+    result: FitResult
     detail: str
     count: int
     examples: tuple[str, ...]
@@ -65,8 +64,8 @@ class Competitor:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One step of the way to the need's total."""
+class AcquisitionStep:
+    """One step towards the need's total."""
 
     name: str
     fitting: int
@@ -77,14 +76,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class NeedExplanation:
-    """Everything there is to say about a need in one cycle."""
+    """The explanation of a need in one cycle."""
 
     place: int
     numbers: tuple[int, ...]
     verdict: Verdict
     machines: int
     open_after_preemption: Resources
-    steps: tuple[Step, ...]
+    steps: tuple[AcquisitionStep, ...]
     chosen: tuple[MachineClass, ...]
     next_best: MachineClass | None
     refusals: tuple[Refusal, ...]
@@ -100,98 +99,98 @@ class NeedExplanation:
 
 
 def explain_need(
-    case: Case, place: int, notes: Notes | None = None, proposals: Iterable[Proposal] = ()
+    cycle: DecidedCycle, place: int, notes: DomainNotes | None = None, proposals: Iterable[Proposal] = ()
 ) -> NeedExplanation:
-    """Explain how the need at a place of the normalised demand fares."""
-    judge = Judge(case, place)
-    sight = seen_in_columns(case, judge) if isinstance(case, CycleCase) else seen_in_groups(case, judge)
+    """Explain the need at a place of the normalised demand."""
+    checker = FitChecker(cycle, place)
+    summary = summarize_fleet(cycle, checker)
     return NeedExplanation(
         place=place,
-        numbers=case.numbers(place),
-        verdict=case.verdict(place),
-        machines=len(case.machines),
-        open_after_preemption=case.open_after_preemption(place),
-        steps=_steps(judge, sight),
-        chosen=_chosen(judge.need, sight),
-        next_best=None if sight.next_best is None else _class(sight.next_best, judge.need),
-        refusals=tuple(_refusal(case, judge, item) for item in sight.refused),
-        competitors=tuple(_competitor(case, answer, count) for answer, count in sight.held),
-        domains=ranked(case.verdict(place), None if notes is None else notes.domains.get(place)),
-        preemption=preemption_of(case, place),
+        numbers=cycle.numbers(place),
+        verdict=cycle.verdict(place),
+        machines=len(cycle.machines),
+        open_after_preemption=cycle.open_after_preemption(place),
+        steps=_steps(checker, summary),
+        chosen=_chosen(checker.need, summary),
+        next_best=None if summary.next_best is None else _class(summary.next_best, checker.need),
+        refusals=tuple(_refusal(cycle, checker, item) for item in summary.refused),
+        competitors=tuple(_competitor(cycle, fit, count) for fit, count in summary.held),
+        domains=ranked(cycle.verdict(place), None if notes is None else notes.domains.get(place)),
+        preemption=preemption_of(cycle, place),
         proposals=tuple(proposals),
     )
 
 
-def _class(seen: Seen, need: Need) -> MachineClass:
-    shape = seen.shape
+def _class(chosen: ChosenClass, need: Need) -> MachineClass:
+    shape = chosen.shape
     return MachineClass(
         instance_type=shape.instance_type,
         zone=shape.zone,
         capacity_type=shape.capacity_type.label,
-        state=seen.state.label,
+        state=chosen.state.label,
         price_per_hour=shape.price_per_hour,
         interruption_probability=shape.interruption_probability,
         effective_cost=cost_for(shape, need),
-        how=seen.how,
-        count=seen.count,
-        examples=seen.examples,
+        how=chosen.how,
+        count=chosen.count,
+        examples=chosen.examples,
     )
 
 
-def _chosen(need: Need, sight: Sight) -> tuple[MachineClass, ...]:
-    classes = [_class(seen, need) for seen in sight.chosen]
+def _chosen(need: Need, summary: FleetSummary) -> tuple[MachineClass, ...]:
+    classes = [_class(chosen, need) for chosen in summary.chosen]
     return tuple(
         sorted(classes, key=lambda item: (_HOW_ORDER.index(item.how), item.effective_cost, item.examples))
     )
 
 
-def _refusal(case: Case, judge: Judge, item: Refused) -> Refusal:
-    answer = item.answer
+def _refusal(cycle: DecidedCycle, checker: FitChecker, item: RefusedClass) -> Refusal:
+    fit = item.fit
     if item.others:
-        remedy = _REMEDIES[answer.standing].format(detail="somebody else", domain="")
-        return Refusal(answer.standing, f"{item.others} others", item.count, item.examples, remedy=remedy)
+        remedy = _REMEDIES[fit.result].format(detail="somebody else", domain="")
+        return Refusal(fit.result, f"{item.others} others", item.count, item.examples, remedy=remedy)
     return Refusal(
-        standing=answer.standing,
-        detail=answer.detail,
+        result=fit.result,
+        detail=fit.detail,
         count=item.count,
         examples=item.examples,
-        needs=case.numbers(answer.need) if answer.standing is Standing.CLAIMED else (),
-        remedy=_REMEDIES[answer.standing].format(detail=answer.detail, domain=judge.domain),
+        needs=cycle.numbers(fit.need) if fit.result is FitResult.CLAIMED else (),
+        remedy=_REMEDIES[fit.result].format(detail=fit.detail, domain=checker.domain),
     )
 
 
-_REMEDIES: Mapping[Standing, str] = {
-    Standing.WRONG_STATE: "counts for nobody until it has left the state {detail}",
-    Standing.OTHER_CLUSTER: "serves {detail}; only preemption or a reclaim frees it",
-    Standing.OTHER_ORDER: "comes up for {detail}",
-    Standing.PINNED_TYPE: "add {detail} to the instance types of the profile",
-    Standing.REQUIREMENT: "drop or widen the requirement {detail}",
-    Standing.BELOW_UNIT: "a smaller unit, or larger machines: each must hold {detail}",
-    Standing.CLAIMED: "a higher priority, or less demand of that need",
-    Standing.OUTSIDE_DOMAIN: "the gang gathers in {domain}",
-    Standing.PARKED: "waits for the gang's next free try",
-    Standing.SPREAD_KEY: "lacks the label {detail} by which the need spreads",
-    Standing.SPREAD_LIMIT: "a larger max_skew, or machines elsewhere than {detail}",
-    Standing.NOT_NEEDED: "would serve it if it wanted more",
+_REMEDIES: Mapping[FitResult, str] = {
+    FitResult.WRONG_STATE: "counts for nobody until it has left the state {detail}",
+    FitResult.OTHER_CLUSTER: "serves {detail}; only preemption or a reclaim frees it",
+    FitResult.OTHER_ORDER: "comes up for {detail}",
+    FitResult.PINNED_TYPE: "add {detail} to the instance types of the profile",
+    FitResult.REQUIREMENT: "drop or widen the requirement {detail}",
+    FitResult.BELOW_UNIT: "a smaller unit, or larger machines: each must hold {detail}",
+    FitResult.CLAIMED: "a higher priority, or less demand of that need",
+    FitResult.OUTSIDE_DOMAIN: "the gang gathers in {domain}",
+    FitResult.PARKED: "waits for the gang's next free try",
+    FitResult.SPREAD_KEY: "lacks the label {detail} by which the need spreads",
+    FitResult.SPREAD_LIMIT: "a larger max_skew, or machines elsewhere than {detail}",
+    FitResult.NOT_NEEDED: "would serve it if it wanted more",
 }
 
 
-def _competitor(case: Case, answer: Answer, machines: int) -> Competitor:
-    need = case.need(answer.need)
+def _competitor(cycle: DecidedCycle, fit: MachineFit, machines: int) -> Competitor:
+    need = cycle.need(fit.need)
     return Competitor(
-        numbers=case.numbers(answer.need),
+        numbers=cycle.numbers(fit.need),
         cluster=need.cluster,
         group=need.group,
         priority=need.profile.priority,
-        relation=answer.detail,
+        relation=fit.detail,
         machines=machines,
     )
 
 
-def _steps(judge: Judge, sight: Sight) -> tuple[Step, ...]:
-    missing = judge.need.total
-    steps: list[Step] = []
+def _steps(checker: FitChecker, summary: FleetSummary) -> tuple[AcquisitionStep, ...]:
+    missing = checker.need.total
+    steps: list[AcquisitionStep] = []
     for state in STEPS:
-        missing -= sight.offered[state]
-        steps.append(Step(state.label, sight.fitting[state], sight.taken[state], missing))
+        missing -= summary.offered[state]
+        steps.append(AcquisitionStep(state.label, summary.fitting[state], summary.taken[state], missing))
     return tuple(steps)

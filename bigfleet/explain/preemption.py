@@ -1,4 +1,4 @@
-"""Preemption: what drains for a need already, whom it could ask to leave, and who is protected.
+"""Explains the preemption for a need: what already drains for it, what it could preempt, and what is protected.
 
 Rules: decision-engine section 8; capacity in flight (E4), protected claims (E3), order of victims (E11).
 """
@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bigfleet.explain.case import NOBODY, Case, Group
-from bigfleet.explain.columns import Columns, Places, first_by
-from bigfleet.explain.cycle_case import CycleCase
-from bigfleet.explain.usable import Usable, never_preempts
+from bigfleet.explain.columns import MachineColumns, Places, first_by
+from bigfleet.explain.decided_cycle import DecidedCycle
+from bigfleet.explain.usable import never_preempts
 from bigfleet.model.costs import drain_grace_s, victim_cost
 from bigfleet.model.machine import Machine, MachineState
 
 VICTIMS_SHOWN = 100
-"""How many machines that leave or drain for a need are told one by one; after the loss of a zone they are thousands."""
+"""How many machines that leave or drain for a need are listed; after the loss of a zone there are thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Preemption:
     taken_count: int
     runner_up: Victim | None
     left: int
-    """Machines that could still be asked to leave, the runner-up among them."""
+    """Machines that could still be preempted, including the runner-up."""
     protected: int
     """Of lower assigned priority, yet claimed this cycle by a need that does not rank below."""
     not_lower: int
@@ -52,7 +51,7 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidates:
+class PreemptionCandidates:
     """Configured machines that could serve a need, by what becomes of them or keeps them from leaving for it."""
 
     taken: Sequence[Machine]
@@ -65,14 +64,14 @@ class _Candidates:
     taken_by_others: int
 
 
-def preemption_of(case: Case, place: int) -> Preemption | None:
-    """How Phase 2 went for a need; None when it did not come to that."""
-    verdict = case.verdict(place)
+def preemption_of(cycle: DecidedCycle, place: int) -> Preemption | None:
+    """The result of Phase 2 for a need; None when Phase 1 satisfied it."""
+    verdict = cycle.verdict(place)
     if verdict.satisfied:
         return None
-    found = _in_columns(case, place) if isinstance(case, CycleCase) else _in_groups(case, place)
+    found = candidates_for(cycle, place)
     priority, never = verdict.need.profile.priority, never_preempts(verdict)
-    in_flight = case.in_flight_for(place)
+    in_flight = cycle.in_flight_for(place)
     return Preemption(
         in_flight=in_flight[:VICTIMS_SHOWN],
         in_flight_count=len(in_flight),
@@ -86,75 +85,35 @@ def preemption_of(case: Case, place: int) -> Preemption | None:
     )
 
 
-def _in_groups(case: Case, place: int) -> _Candidates:
-    verdict = case.verdict(place)
-    usable = Usable(verdict)
-    mine, priority = verdict.need.profile.precedence, verdict.need.profile.priority
-    taken: list[Machine] = []
-    left: list[Group] = []
-    protected = not_lower = others = 0
-    for group in case.groups:
-        if group.first.state is not MachineState.CONFIGURED:
-            continue
-        if group.holder == place or not usable(group.first):
-            continue
-        if group.preemptor == place:
-            taken.extend(case.machines[machine_id] for machine_id in group.ids)
-        elif group.preemptor != NOBODY:
-            others += group.size
-        elif group.first.assigned.priority >= priority:
-            not_lower += group.size
-        elif group.holder != NOBODY and case.need(group.holder).profile.precedence >= mine:
-            protected += group.size
-        else:
-            left.append(group)
-    return _Candidates(
-        taken=sorted(taken, key=_victim_order)[:VICTIMS_SHOWN],
-        taken_count=len(taken),
-        # Machines of one group cost the same, and its first is the first by id.
-        runner_up=min((group.first for group in left), key=_victim_order, default=None),
-        left=sum(group.size for group in left),
-        protected=protected,
-        not_lower=not_lower,
-        taken_by_others=others,
-    )
-
-
-def _in_columns(case: CycleCase, place: int) -> _Candidates:
-    verdict, columns = case.verdict(place), case.columns
+def candidates_for(cycle: DecidedCycle, place: int) -> PreemptionCandidates:
+    verdict, columns = cycle.verdict(place), cycle.columns
     places = columns.in_state(MachineState.CONFIGURED)
-    places = places[case.usable_kinds(verdict)[columns.kind[places]]]
+    places = places[cycle.usable_kinds(verdict)[columns.kind[places]]]
     places = places[columns.holder[places] != place]
-    leaving = columns.leaving()[places]
-    for_it = np.zeros(len(columns), dtype=np.bool_)
-    for_it[columns.leaving_for(place)] = True
-    taken, rest = places[for_it[places]], places[~leaving]
+    preemptor = columns.preemptor()[places]
+    taken, rest = places[preemptor == place], places[preemptor < 0]
     lower = columns.stamps.priority[columns.stamp(rest)] < verdict.need.profile.priority
-    protected = lower & case.not_below(verdict.need.profile.precedence)[columns.holder[rest]]
+    protected = lower & cycle.not_below(verdict.need.profile.precedence)[columns.holder[rest]]
     left = rest[lower & ~protected]
-    return _Candidates(
+    return PreemptionCandidates(
         taken=columns.records(_first_victims(columns, taken, VICTIMS_SHOWN)),
         taken_count=taken.size,
         runner_up=next(iter(columns.records(_first_victims(columns, left, 1))), None),
         left=left.size,
         protected=int(np.count_nonzero(protected)),
         not_lower=int(np.count_nonzero(~lower)),
-        taken_by_others=int(np.count_nonzero(leaving)) - taken.size,
+        taken_by_others=places.size - rest.size - taken.size,
     )
 
 
-def _first_victims(columns: Columns, places: Places, most: int) -> Places:
-    """Who of some machines is given up first, by `_victim_order`."""
+def _first_victims(columns: MachineColumns, places: Places, most: int) -> Places:
+    """The machines that are given up first: by victim cost, then priority, then id."""
     stamps = columns.stamp(places)
     costs = columns.stamps.penalties[stamps]
     graces_s = columns.graces_s(places)
     if graces_s is not None:
         costs = costs + graces_s / 3600 * columns.kinds.price[columns.kind[places]]
     return places[first_by((costs, columns.stamps.priority[stamps]), most)]
-
-
-def _victim_order(machine: Machine) -> tuple[float, int, str]:
-    return (victim_cost(machine), machine.assigned.priority, machine.id)
 
 
 def victim_of(machine: Machine, priority: int) -> Victim:

@@ -3,8 +3,10 @@
 Rules: decision-engine 7.8; Idle machines are taken by price, Speculative ones by effective cost, Idle ones first.
 """
 
-from bigfleet.explain.case import Case
-from bigfleet.explain.standing import Judge, Standing
+import numpy as np
+
+from bigfleet.explain.decided_cycle import DecidedCycle
+from bigfleet.explain.fit import FitChecker, FitResult
 from bigfleet.model.buckets import upper_bound
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
@@ -13,25 +15,21 @@ S = MachineState
 _LESS = 0.01
 
 
-def price_idea(case: Case, place: int) -> tuple[str, float] | None:
+def price_idea(cycle: DecidedCycle, place: int) -> tuple[str, float] | None:
     """A machine that was not needed, and a price at which it should be; None when there is nothing to beat."""
-    judge = Judge(case, place)
+    checker, columns = FitChecker(cycle, place), cycle.columns
     for state in (S.SPECULATIVE, S.IDLE):
-        taken = [
-            case.machines[machine_id]
-            for machine_id in case.verdict(place).claimed
-            if case.machines[machine_id].state is state
-        ]
+        taken = columns.records(np.flatnonzero((columns.holder == place) & (columns.state == state)))
         free = [
-            case.machines[group.ids[0]]
-            for group in case.groups
-            if group.first.state is state and judge.answer(group).standing is Standing.NOT_NEEDED
+            group.first
+            for group in cycle.groups
+            if group.first.state is state and checker.fit(group).result is FitResult.NOT_NEEDED
         ]
         if not taken or not free:
             continue
-        dearest = max(_cost(machine, judge.need) for machine in taken)
-        other = min(free, key=lambda machine: (_cost(machine, judge.need), machine.id))
-        risk = _cost(other, judge.need) - other.shape.price_per_hour
+        dearest = max(_cost(machine, checker.need) for machine in taken)
+        other = min(free, key=lambda machine: (_cost(machine, checker.need), machine.id))
+        risk = _cost(other, checker.need) - other.shape.price_per_hour
         price = round(dearest - risk - _LESS, 2)
         if 0 <= price < other.shape.price_per_hour:
             return other.id, price

@@ -24,8 +24,8 @@ def machine_title(content: Content) -> str:
     """Which machine it is, in one line."""
     named = [content["instance_type"], content["zone"], content["capacity_type"]]
     size = readable(content["capacity"]) or "nothing"
-    told = ", ".join(part for part in (*named, f"${content['price_per_hour']:g}/h", size) if part)
-    return f"machine {content['machine']}: {told}"
+    described = ", ".join(part for part in (*named, f"${content['price_per_hour']:g}/h", size) if part)
+    return f"machine {content['machine']}: {described}"
 
 
 def need_listings(content: Content, *, quick: bool) -> Iterator[Listing]:

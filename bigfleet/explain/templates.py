@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bigfleet.explain.amounts import amounts_text
-from bigfleet.explain.case import Case
-from bigfleet.explain.standing import Judge, strict_spread
+from bigfleet.explain.decided_cycle import DecidedCycle
+from bigfleet.explain.fit import FitChecker, strict_spread
 from bigfleet.model.buckets import upper_bound
 from bigfleet.model.costs import effective_cost
 from bigfleet.model.machine import Shape
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Operator, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 
 _NEW_VALUE = "new"
@@ -35,22 +35,22 @@ class Template:
         return max(counts, default=1)
 
 
-def templates_for(case: Case, place: int) -> list[Template]:
+def templates_for(cycle: DecidedCycle, place: int) -> list[Template]:
     """Kinds of machines that could serve a need, the best first; one made up where the fleet has none."""
-    verdict, judge = case.verdict(place), Judge(case, place)
+    verdict, checker = cycle.verdict(place), FitChecker(cycle, place)
     need = verdict.need
     key = need.profile.same_key
     found: dict[tuple[object, ...], tuple[tuple[object, ...], Template]] = {}
-    for group in case.groups:
+    for group in cycle.groups:
         shape = group.first.shape
-        if not judge.fits(group.first) or not _helps(shape, verdict.deficit):
+        if not checker.fits(group.first) or not _helps(shape, verdict.deficit):
             continue
-        away = key is not None and judge.domain is not None and shape.label(key) != judge.domain
+        away = key is not None and checker.domain is not None and shape.label(key) != checker.domain
         penalty = upper_bound(need.profile.interruption_bucket)
         cost = effective_cost(shape.price_per_hour, shape.interruption_probability, penalty)
         name = (shape.instance_type, shape.zone, shape.capacity_type, shape.price_per_hour, away)
-        order = (away, cost, shape.instance_type, shape.zone, group.ids[0])
-        template = Template(_words(shape), {"like": group.ids[0]}, shape.capacity)
+        order = (away, cost, shape.instance_type, shape.zone, group.first.id)
+        template = Template(_words(shape), {"like": group.first.id}, shape.capacity)
         known = found.get(name)
         if known is None or order < known[0]:
             found[name] = (order, template)
@@ -108,9 +108,9 @@ def _size(need: Need) -> Resources:
 
 def _value(requirement: Requirement) -> str | None:
     match requirement.operator:
-        case Operator.IN | Operator.SAME if requirement.values:
+        case RequirementOperator.IN | RequirementOperator.SAME if requirement.values:
             return requirement.values[0]
-        case Operator.SAME | Operator.EXISTS:
+        case RequirementOperator.SAME | RequirementOperator.EXISTS:
             return _NEW_VALUE
         case _:
             return None

@@ -1,4 +1,4 @@
-"""Which machines could serve a need where it stands, were they free; and which of those drain for it already.
+"""Which machines could serve a need in its domain if they were free, and which of those already drain for it.
 
 Rules: decision-engine section 8, steps 1 to 3; capacity in flight, decision E4.
 """
@@ -29,7 +29,7 @@ class Usable:
 
 
 def never_preempts(verdict: Verdict) -> bool:
-    """Whether a need asks nobody to leave, however short it is: a parked gang, or one without a domain."""
+    """Whether a need never preempts: a parked gang, or a gang without a domain."""
     gang = verdict.need.profile.same_key is not None
     return verdict.parked or (gang and verdict.domain is None)
 

@@ -1,8 +1,8 @@
-"""Calls to one API server: plain documents in and out, typed errors, a shared rate limit, one fresh login on 401.
+"""The client of one API server: plain documents, typed errors, a shared rate limit, one fresh login on 401.
 
-Why: typed models of the client library cost ten times the time of the JSON itself, and its retries, watches and patch types
-have the faults that operator 15 lists. Here a call is a call, and what to do about its error is the caller's business.
-Must never: repeat a call that may have taken effect, or send a patch without saying of which type it is.
+Why: the typed models of the client library take ten times as long as the JSON itself, and its retries, watches and patch types
+have faults (operator 15). Retries are the caller's decision.
+Must never: repeat a call that may have taken effect, or send a patch without its type.
 Rules: operator 15.1, 15.4, 15.5.
 """
 
@@ -13,8 +13,8 @@ from typing import Final
 
 from bigfleet.kube.errors import GoneError, KubeError, MalformedAnswerError, UnauthorizedError, error_of
 from bigfleet.kube.limiter import RateLimiter, Urgency
-from bigfleet.kube.link import MERGE_PATCH, Answer, Call, Document, Lines, Link
 from bigfleet.kube.resources import ObjectKey, Resource, key_of
+from bigfleet.kube.transport import MERGE_PATCH, ApiCall, ApiResponse, ApiTransport, Document, WatchLines
 
 PAGE_DEADLINE_S: Final = 60.0
 LIST_DEADLINE_S: Final = 300.0
@@ -22,7 +22,7 @@ LIST_DEADLINE_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind are wanted."""
+    """Which objects of a kind to list or watch."""
 
     resource: Resource
     namespace: str = ""
@@ -30,18 +30,18 @@ class Selection:
     fields: str = ""
 
     def path(self) -> str:
-        """Return the path to list and to watch."""
+        """Return the path for lists and watches."""
         return self.resource.path(namespace=self.namespace)
 
     def query(self) -> dict[str, str]:
-        """Return the selectors as the API server reads them."""
+        """Return the selectors as query parameters."""
         pairs = {"labelSelector": self.labels, "fieldSelector": self.fields}
         return {name: value for name, value in pairs.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a list: its documents, its version, and where the next part begins."""
+class ListPage:
+    """A page of a list: its documents, its version, and the token of the next page."""
 
     items: tuple[Document, ...]
     resource_version: str
@@ -51,47 +51,49 @@ class Page:
 class KubeClient:
     """One account at one API server."""
 
-    def __init__(self, link: Link, limiter: RateLimiter) -> None:
-        self._link, self._limiter = link, limiter
+    def __init__(self, transport: ApiTransport, limiter: RateLimiter) -> None:
+        self._transport, self._limiter = transport, limiter
 
-    async def call(self, call: Call, urgency: Urgency = Urgency.NORMAL) -> Document:
-        """Make a call and return the document it answers with; a refusal is raised as its error."""
+    async def call(self, call: ApiCall, urgency: Urgency = Urgency.NORMAL) -> Document:
+        """Make a call and return the document of the answer; an error status is raised."""
         answer = await self._send(call, urgency)
         if answer.status == 401:
-            # Once: a token that was rotated a moment ago is common, one that is wrong for good must not be hammered.
-            await self._link.renew_login()
+            # Once only: a token rotated a moment ago is common, a token that is wrong must not be retried for ever.
+            await self._transport.renew_login()
             answer = await self._send(call, urgency)
         return _document(call, answer)
 
     async def get(self, resource: Resource, key: ObjectKey, urgency: Urgency = Urgency.NORMAL) -> Document:
         """Return one object."""
-        return await self.call(Call("GET", resource.path(key)), urgency)
+        return await self.call(ApiCall("GET", resource.path(key)), urgency)
 
     async def list_page(
         self, selection: Selection, *, limit: int, token: str = "", urgency: Urgency = Urgency.NORMAL
-    ) -> Page:
-        """Return a part of a list, the first or the one that the token of the last names; GoneError if it is too late.
+    ) -> ListPage:
+        """Return the first page of a list, or the one of a token; GoneError when the token has expired.
 
-        A limit of 0 asks for all of it in one answer, which can never be too late.
+        A limit of 0 asks for the whole list in one answer, which cannot expire.
         """
         query = selection.query()
         if limit:
             query["limit"] = str(limit)
         if token:
             query["continue"] = token
-        call = Call("GET", selection.path(), query, deadline_s=PAGE_DEADLINE_S if limit else LIST_DEADLINE_S)
+        call = ApiCall(
+            "GET", selection.path(), query, deadline_s=PAGE_DEADLINE_S if limit else LIST_DEADLINE_S
+        )
         document = await self.call(call, urgency)
         metadata, items = document.get("metadata"), document.get("items")
         if not isinstance(metadata, Mapping) or not isinstance(items, list):
-            raise MalformedAnswerError(call.title, "an answer that is no list", status=200)
-        return Page(tuple(items), metadata.get("resourceVersion", ""), metadata.get("continue") or "")
+            raise MalformedAnswerError(call.title, "an answer that is not a list", status=200)
+        return ListPage(tuple(items), metadata.get("resourceVersion", ""), metadata.get("continue") or "")
 
     async def list_all(
         self, selection: Selection, *, limit: int = 500, urgency: Urgency = Urgency.NORMAL
     ) -> list[Document]:
-        """Return all objects of a selection, page by page; for lists that are short.
+        """Return all objects of a selection, page by page; for short lists.
 
-        A list that outlives what the server remembers is asked for again, in one answer.
+        A list whose token expires is asked for again in one answer.
         """
         try:
             return await self._list_once(selection, limit, urgency)
@@ -109,8 +111,8 @@ class KubeClient:
     @asynccontextmanager
     async def watch(
         self, selection: Selection, *, resource_version: str, timeout_s: int
-    ) -> AsyncIterator[Lines]:
-        """Open a watch with bookmarks; inside, the status is known to be 200 and the lines can be read."""
+    ) -> AsyncIterator[WatchLines]:
+        """Open a watch with bookmarks; an error status is raised before the body runs."""
         query = {
             **selection.query(),
             "watch": "1",
@@ -118,32 +120,32 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_s),
         }
-        # The server ends the watch by itself; ours is the later limit, for a server that forgets to.
-        call = Call("GET", selection.path(), query, deadline_s=timeout_s + 30.0)
+        # The server ends the watch itself; our later deadline is for a server that does not.
+        call = ApiCall("GET", selection.path(), query, deadline_s=timeout_s + 30.0)
         await self._limiter.acquire(Urgency.NORMAL)
-        async with self._link.open(call) as lines:
+        async with self._transport.open(call) as lines:
             if lines.answer.status == 200:
                 yield lines
                 return
             refused = _refusal(call, lines.answer)
         if isinstance(refused, UnauthorizedError):
-            await self._link.renew_login()
+            await self._transport.renew_login()
         raise refused
 
     async def create(
         self, resource: Resource, document: Document, urgency: Urgency = Urgency.NORMAL
     ) -> Document:
-        """Create an object and return it as stored; AlreadyExistsError when its name is taken."""
+        """Create an object and return it as stored; AlreadyExistsError if its name is taken."""
         namespace = key_of(document).namespace
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
-        return await self.call(Call("POST", resource.path(namespace=namespace), body=whole), urgency)
+        return await self.call(ApiCall("POST", resource.path(namespace=namespace), body=whole), urgency)
 
     async def replace(
         self, resource: Resource, document: Document, urgency: Urgency = Urgency.NORMAL
     ) -> Document:
-        """Write a whole object; ConflictError when the version in its metadata is no longer the newest."""
+        """Replace a whole object; ConflictError if the version in its metadata is not the newest."""
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
-        return await self.call(Call("PUT", resource.path(key_of(document)), body=whole), urgency)
+        return await self.call(ApiCall("PUT", resource.path(key_of(document)), body=whole), urgency)
 
     async def merge_patch(
         self,
@@ -154,37 +156,37 @@ class KubeClient:
         subresource: str = "",
         urgency: Urgency = Urgency.NORMAL,
     ) -> Document:
-        """Change the named fields only; a version in the patch's metadata makes it conditional."""
+        """Change only the named fields; a version in the metadata of the patch makes it conditional."""
         path = resource.path(key, subresource=subresource)
-        return await self.call(Call("PATCH", path, body=patch, content_type=MERGE_PATCH), urgency)
+        return await self.call(ApiCall("PATCH", path, body=patch, content_type=MERGE_PATCH), urgency)
 
     async def delete(
         self, resource: Resource, key: ObjectKey, *, uid: str = "", urgency: Urgency = Urgency.NORMAL
     ) -> None:
-        """Delete an object; with a uid only that very one, else ConflictError."""
+        """Delete an object; with a uid, ConflictError if the object has another one."""
         body: Document = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid:
             body["preconditions"] = {"uid": uid}
-        await self.call(Call("DELETE", resource.path(key), body=body), urgency)
+        await self.call(ApiCall("DELETE", resource.path(key), body=body), urgency)
 
     async def close(self) -> None:
-        """Give the connections back."""
-        await self._link.close()
+        """Close the connections."""
+        await self._transport.close()
 
-    async def _send(self, call: Call, urgency: Urgency) -> Answer:
+    async def _send(self, call: ApiCall, urgency: Urgency) -> ApiResponse:
         await self._limiter.acquire(urgency)
-        return await self._link.send(call)
+        return await self._transport.send(call)
 
 
-def _document(call: Call, answer: Answer) -> Document:
+def _document(call: ApiCall, answer: ApiResponse) -> Document:
     if not 200 <= answer.status < 300:
         raise _refusal(call, answer)
     if not isinstance(answer.body, dict):
-        raise MalformedAnswerError(call.title, "an answer that is no JSON document", status=answer.status)
+        raise MalformedAnswerError(call.title, "an answer that is not a JSON document", status=answer.status)
     return answer.body
 
 
-def _refusal(call: Call, answer: Answer) -> KubeError:
+def _refusal(call: ApiCall, answer: ApiResponse) -> KubeError:
     return error_of(call.title, answer.status, answer.body, _retry_after_s(answer.headers))
 
 

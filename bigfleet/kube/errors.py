@@ -1,20 +1,19 @@
-"""What the API server may answer instead of what was asked for, as types.
+"""The errors of calls to an API server.
 
-Why: the client library throws four unrelated families of errors, and tells "conflict" from "already exists" by a word in the
-body. Above this room there is one family, and what to do follows from the type.
+Why: the client library raises four unrelated families of errors. Above this room there is one, and the type says what to do.
 Must never: carry a token, a header other than Retry-After, or the body of a request.
 Rules: operator 15.3 and 15.4.
 
-    KubeError                   status 0 to 599, the words of the answer
-    ├── UnreachableError        no answer at all, a cut or silent connection
-    ├── MalformedAnswerError    an answer that is none of the API server's
-    ├── UnauthorizedError       401: log in anew
-    ├── ForbiddenError          403: a role lacks something, or the namespace ends
-    ├── NotFoundError           404: the object, or its kind, is not there
-    ├── ConflictError           409: the object has moved on
+    KubeError                   status 0 to 599, the text of the answer
+    ├── UnreachableError        no answer, a cut or silent connection
+    ├── MalformedAnswerError    an answer that is not from an API server
+    ├── UnauthorizedError       401: log in again
+    ├── ForbiddenError          403: a role lacks a right, or the namespace is being deleted
+    ├── NotFoundError           404: the object, or its kind, does not exist
+    ├── ConflictError           409: the object has changed
     │   └── AlreadyExistsError  409: the name is taken
-    ├── GoneError               410: the version is too old to go on from
-    ├── InvalidObjectError      400, 413 or 422: it will never be accepted as it is
+    ├── GoneError               410: the version is too old to resume from
+    ├── InvalidObjectError      400, 413 or 422: invalid, whenever it is sent
     ├── ThrottledError          429: later
     └── ServerError             5xx: later
 """
@@ -25,16 +24,16 @@ from typing import Any, ClassVar
 
 from bigfleet.model.errors import BigFleetError
 
-_SHOWN = 400  # of a foreign body; enough to recognise a gateway's page
+_SHOWN = 400  # characters of a body that is not JSON; enough to recognise a gateway's page
 
 
 class LoginError(BigFleetError):
-    """There is no usable way into a cluster; the text says which file or variable is at fault."""
+    """No usable credentials for a cluster; the text names the file or variable at fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One cause in the details of an answer: a machine's word, the field, and a sentence."""
+    """One cause in the details of an answer: reason, field and message."""
 
     reason: str
     field: str
@@ -44,8 +43,8 @@ class Cause:
 class KubeError(BigFleetError):
     """The API server did not do what was asked."""
 
-    passing: ClassVar[bool] = False
-    """Whether the same call may well succeed a little later."""
+    temporary: ClassVar[bool] = False
+    """Whether the same call may succeed later."""
 
     def __init__(
         self,
@@ -64,26 +63,26 @@ class KubeError(BigFleetError):
         self.causes, self.retry_after_s = tuple(causes), retry_after_s
 
     def has_cause(self, reason: str) -> bool:
-        """Tell whether one of the causes bears this word."""
+        """Return whether one of the causes has this reason."""
         return any(cause.reason == reason for cause in self.causes)
 
 
 class UnreachableError(KubeError):
-    """No answer came, or it broke off; the call may or may not have taken effect."""
+    """No complete answer came; the call may or may not have taken effect."""
 
-    passing = True
+    temporary = True
 
 
 class MalformedAnswerError(KubeError):
-    """Something answered that is not the API server, such as a gateway with a page of its own."""
+    """The answer is not from an API server, for example a gateway's error page."""
 
-    passing = True
+    temporary = True
 
 
 class UnauthorizedError(KubeError):
-    """The token is not, or no longer, accepted."""
+    """The credentials are not accepted."""
 
-    passing = True
+    temporary = True
 
 
 class ForbiddenError(KubeError):
@@ -91,11 +90,11 @@ class ForbiddenError(KubeError):
 
 
 class NotFoundError(KubeError):
-    """There is no such object, or no such kind."""
+    """The object, or its kind, does not exist."""
 
 
 class ConflictError(KubeError):
-    """The object has moved on since it was read, or is not the one meant."""
+    """The object has changed since it was read, or has another uid."""
 
 
 class AlreadyExistsError(ConflictError):
@@ -103,23 +102,23 @@ class AlreadyExistsError(ConflictError):
 
 
 class GoneError(KubeError):
-    """The version, or the place in a list, is too old; list from the start."""
+    """The version or the list token is too old; list again."""
 
 
 class InvalidObjectError(KubeError):
-    """The object breaks a rule of its kind; the causes name the fields."""
+    """The object is invalid; the causes name the fields."""
 
 
 class ThrottledError(KubeError):
-    """The API server is busy, or a budget allows nothing now."""
+    """The API server is busy, or a disruption budget allows no eviction now."""
 
-    passing = True
+    temporary = True
 
 
 class ServerError(KubeError):
-    """The API server, or something before it, failed."""
+    """The API server, or a proxy before it, failed."""
 
-    passing = True
+    temporary = True
 
 
 _BY_STATUS: Mapping[int, type[KubeError]] = {
@@ -136,7 +135,7 @@ _BY_STATUS: Mapping[int, type[KubeError]] = {
 
 
 def error_of(call: str, status: int, body: object, retry_after_s: float | None = None) -> KubeError:
-    """Return the error that an answer stands for; the body is the decoded Status, or whatever text came instead."""
+    """Return the error for an answer; the body is the decoded Status, or the text that came instead."""
     document: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     reason = _text(document.get("reason"))
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else KubeError)
@@ -175,4 +174,4 @@ def _text(value: object) -> str:
 
 def _foreign(body: object) -> str:
     shown = " ".join(body.split()) if isinstance(body, str) else ""
-    return shown[:_SHOWN] or "no further word"
+    return shown[:_SHOWN] or "no further details"

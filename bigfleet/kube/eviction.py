@@ -1,7 +1,7 @@
-"""Asking a pod to leave, and what the answer means.
+"""Evicts one pod and classifies the answer.
 
-Why: the eviction subresource speaks through five statuses and the causes below them; a drain needs to know one of a few words.
-Must never: delete a pod, override its termination grace, evict a namesake, or raise for an answer that is part of the game.
+Why: the eviction subresource answers with five statuses and causes below them; a drain needs one of a few verdicts.
+Must never: delete a pod, override its termination grace, evict another pod of the same name, or raise for an expected refusal.
 Rules: operator 7.4 (the table of answers), ADR-0009.
 """
 
@@ -12,35 +12,34 @@ from typing import Final
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import ForbiddenError, KubeError, NotFoundError, ThrottledError
 from bigfleet.kube.limiter import Urgency
-from bigfleet.kube.link import Call, Document
 from bigfleet.kube.resources import PODS, ObjectKey
+from bigfleet.kube.transport import ApiCall, Document
 
 BUDGET_CAUSE: Final = "DisruptionBudget"
 _TERMINATING_CAUSE: Final = "NamespaceTerminating"
 _SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
 
 
-class Verdict(enum.Enum):
-    """What the API server said to an eviction."""
+class EvictionVerdict(enum.Enum):
+    """What the API server answered to an eviction."""
 
-    ACCEPTED = "accepted"  # wait for the pod to go
-    GONE = "gone"  # it left before
-    REPLACED = "replaced"  # another pod bears the name; list again
+    ACCEPTED = "accepted"  # wait for the pod to terminate
+    GONE = "gone"  # the pod had left already
+    REPLACED = "replaced"  # another pod has the name; list again
     BUDGET = "budget"  # a disruption budget allows none now; next round
-    PASSING = "passing"  # the server is in trouble; next round
-    SEVERAL_BUDGETS = "several-budgets"  # never, until somebody mends the budgets
-    TERMINATING = "terminating"  # its namespace ends, the pod goes by itself
-    FORBIDDEN = "forbidden"  # our role lacks the right
+    TEMPORARY = "passing"  # a temporary error; next round
+    SEVERAL_BUDGETS = "several-budgets"  # never, until a person fixes the budgets
+    TERMINATING = "terminating"  # its namespace is being deleted, and the pod with it
+    FORBIDDEN = "forbidden"  # the operator's role lacks the right
 
 
 @dataclass(frozen=True, slots=True)
-class EvictionAnswer:
-    """The verdict, with the words to show when a drain fails."""
+class EvictionResult:
+    """The verdict, with the text to show when a drain fails."""
 
-    verdict: Verdict
+    verdict: EvictionVerdict
     status: int
     text: str = ""
-    retry_after_s: float | None = None
 
     @property
     def label(self) -> str:
@@ -48,33 +47,35 @@ class EvictionAnswer:
         return f"{self.status}-{self.verdict.value}"
 
 
-async def evict(client: KubeClient, pod: ObjectKey, uid: str) -> EvictionAnswer:
-    """Ask for the eviction of one pod, of this very uid."""
+async def evict(client: KubeClient, pod: ObjectKey, uid: str) -> EvictionResult:
+    """Evict the pod of this name and uid."""
     body: Document = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": pod.name, "namespace": pod.namespace},
         "deleteOptions": {"preconditions": {"uid": uid}},
     }
-    call = Call("POST", PODS.path(pod, subresource="eviction"), body=body)
+    call = ApiCall("POST", PODS.path(pod, subresource="eviction"), body=body)
     try:
         await client.call(call, Urgency.NOW)
     except KubeError as error:
-        return EvictionAnswer(_verdict(error), error.status, error.message, error.retry_after_s)
-    return EvictionAnswer(Verdict.ACCEPTED, 201)
+        return EvictionResult(_verdict(error), error.status, error.message)
+    return EvictionResult(EvictionVerdict.ACCEPTED, 201)
 
 
-def _verdict(error: KubeError) -> Verdict:
+def _verdict(error: KubeError) -> EvictionVerdict:
     if isinstance(error, NotFoundError):
-        return Verdict.GONE
+        return EvictionVerdict.GONE
     if error.status == 409:
-        return Verdict.REPLACED
+        return EvictionVerdict.REPLACED
     if isinstance(error, ThrottledError):
-        return Verdict.BUDGET if error.has_cause(BUDGET_CAUSE) else Verdict.PASSING
+        return EvictionVerdict.BUDGET if error.has_cause(BUDGET_CAUSE) else EvictionVerdict.TEMPORARY
     if isinstance(error, ForbiddenError):
         if error.has_cause(BUDGET_CAUSE):
-            return Verdict.BUDGET
-        return Verdict.TERMINATING if error.has_cause(_TERMINATING_CAUSE) else Verdict.FORBIDDEN
+            return EvictionVerdict.BUDGET
+        return (
+            EvictionVerdict.TERMINATING if error.has_cause(_TERMINATING_CAUSE) else EvictionVerdict.FORBIDDEN
+        )
     if error.status == 500 and _SEVERAL_BUDGETS in error.message:
-        return Verdict.SEVERAL_BUDGETS
-    return Verdict.PASSING if error.passing else Verdict.FORBIDDEN
+        return EvictionVerdict.SEVERAL_BUDGETS
+    return EvictionVerdict.TEMPORARY if error.temporary else EvictionVerdict.FORBIDDEN

@@ -1,7 +1,7 @@
-"""Kubeconfig files as kubectl reads them: several merged into one, one context of it resolved.
+"""Reads kubeconfig files as kubectl does: merges several, and resolves one context.
 
-Why: the loader of the client library takes the current context from the last file where kubectl takes it from the first, and
-writes keys into temporary files that stay. Reading the format is little; reading it like everybody else's tool is the point.
+Why: the loader of the client library takes the current context from the last file, where kubectl takes it from the first, and
+leaves keys in temporary files.
 Must never: touch a disk, or show a token or key in an error.
 Rules: operator 3.1 step 5, 15.1 (kubeconfig).
 """
@@ -22,7 +22,7 @@ _PARTS: Final = ("clusters", "contexts", "users")
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A certificate or key: in the file itself, or in another one."""
+    """A certificate or key: its data, or the file that holds it."""
 
     data: bytes = field(default=b"", repr=False)
     file: str = ""
@@ -33,7 +33,7 @@ NO_MATERIAL: Final = Material()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server, and who we are there."""
+    """A server and the credentials for it."""
 
     server: str
     namespace: str = ""
@@ -66,7 +66,7 @@ class _Entry:
         return self.document.get(name) is True
 
     def file(self, name: str) -> str:
-        """Return a path as the file means it: from its own directory on."""
+        """Return a path relative to the directory of the kubeconfig."""
         value = self.text(name)
         return posixpath.join(posixpath.dirname(self.path), value) if value else ""
 
@@ -77,12 +77,12 @@ class _Entry:
         try:
             return Material(data=base64.b64decode(encoded, validate=True))
         except binascii.Error:
-            raise LoginError(f"{self.path}: {name}-data is no base64") from None
+            raise LoginError(f"{self.path}: {name}-data is not base64") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """One or several files, merged."""
+    """One or more files, merged."""
 
     paths: tuple[str, ...]
     current_context: str
@@ -94,7 +94,7 @@ class Kubeconfig:
         return tuple(sorted(self.entries["contexts"]))
 
     def resolve(self, context: str = "") -> Target:
-        """Return the server and user of a context, the current one unless named."""
+        """Return the server and user of a context, by default the current one."""
         where = ", ".join(self.paths)
         name = context or self.current_context
         if not name:
@@ -130,7 +130,7 @@ class Kubeconfig:
 
 
 def merge(files: Sequence[tuple[str, str]]) -> Kubeconfig:
-    """Merge files, given as path and text: what an earlier one sets, a later one cannot change."""
+    """Merge files, given as path and text; what an earlier file sets, a later one cannot change."""
     entries: dict[str, dict[str, _Entry]] = {part: {} for part in _PARTS}
     current = ""
     for path, text in files:
@@ -151,7 +151,7 @@ def _load(path: str, text: str) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        # The error's own text quotes the file, secrets included; only the place is told.
+        # The text of the error quotes the file, secrets included, so only the line is shown.
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark is not None else ""
         raise LoginError(f"{path}: not readable as YAML{line}") from None
@@ -170,7 +170,7 @@ def _exec_plugin(user: _Entry) -> Mapping[str, Any] | None:
         raise LoginError(f"{user.path}: exec must name a command")
     command = str(plugin["command"])
     if "/" in command and not posixpath.isabs(command):
-        # With a slash it is a file, from the directory of the kubeconfig on; without one it is looked up in the path.
+        # With a slash it is relative to the directory of the kubeconfig; without one it is looked up in PATH.
         command = posixpath.join(posixpath.dirname(user.path), command)
     return {**plugin, "command": command}
 

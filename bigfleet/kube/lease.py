@@ -1,9 +1,9 @@
-"""Leading by a Lease: at most one process works at a time, and it stops before anybody else may begin.
+"""Leader election by a Lease: at most one process works, and it stops before another may begin.
 
-Why: the leader election of the client library cannot create its lease, stamps local time as UTC, and lets the leading task
-run on when the API server is gone (operator 15.5). Two operators at work would take the session from each other.
-Must never: work past the renewal deadline, trust another host's clock, or take a lease that was renewed within its duration as
-seen by our own clock.
+Why: the leader election of the client library cannot create its lease, stamps local time as UTC, and does not stop the leader
+when the API server is gone (operator 15.5). Two working operators would take the session from each other.
+Must never: work past the renewal deadline, trust another host's clock, or take a lease that was renewed within its duration by
+our own clock.
 Rules: operator 1 rule 8, 16.3 U6.
 """
 
@@ -20,18 +20,18 @@ from bigfleet.aio.rng import RandomStream
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import KubeError, NotFoundError
 from bigfleet.kube.limiter import Urgency
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import LEASES, ObjectKey
-from bigfleet.kube.times import microseconds_text
+from bigfleet.kube.transport import Document
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.times import rfc3339_of_ns
 
-# What is left of a deadline below this is over: no call fits into it.
+# A deadline closer than this has passed: no call fits into it.
 _TOO_LITTLE_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """How long a lease lasts, when its holder gives up for lack of a renewal, and how often it tries."""
+    """How long a lease lasts, when its holder gives up without a renewal, and how often it retries."""
 
     duration_s: int = 15
     renew_deadline_s: float = 10.0
@@ -67,7 +67,7 @@ class Lease:
     async def lead(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Wait for the lease, then work while it is held; return whether the work ended by itself.
 
-        The work is cancelled when no renewal succeeded in time, and is waited for. A lease still held is given back at the end.
+        When no renewal succeeds in time, the work is cancelled and waited for. A lease that is still held is released at the end.
         """
         while not await self._try_once():
             await self._clock.sleep(self._pause_s())
@@ -82,7 +82,7 @@ class Lease:
                 task.cancel()
             await asyncio.wait({working, renewing})
             if held:
-                await self._give_back()
+                await self._release()
         if not working.cancelled() and (failure := working.exception()) is not None:
             raise failure
         if not renewing.cancelled() and (defect := renewing.exception()) is not None:
@@ -107,7 +107,7 @@ class Lease:
         return self._seen is not None and self._seen[0] not in ("", self._identity)
 
     async def _try_once(self) -> bool:
-        """Take or renew the lease; tell whether it is ours now."""
+        """Take or renew the lease; return whether it is ours now."""
         began_s = monotonic_s(self._clock)
         try:
             held = await self._read_and_write()
@@ -115,7 +115,7 @@ class Lease:
             self._log.warning("lease_call_failed", error=str(error))
             return False
         if held:
-            # From before the call: by the server's own stamp the lease may have begun that early.
+            # From before the call: by the stamp of the server the lease may have begun that early.
             self._renewed_s = began_s
         return held
 
@@ -124,27 +124,27 @@ class Lease:
             document = await self._client.get(LEASES, self._key, Urgency.NOW)
         except NotFoundError:
             await self._client.create(LEASES, self._fresh(), Urgency.NOW)
-            self._note(self._identity, "")
+            self._observe(self._identity, "")
             return True
         spec: dict[str, Any] = document.get("spec") or {}
         holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
-        self._note(holder, renewed)
+        self._observe(holder, renewed)
         if holder not in ("", self._identity):
             duration_s = float(spec.get("leaseDurationSeconds") or self._times.duration_s)
             if monotonic_s(self._clock) - self._seen_s < duration_s:
                 return False
         changed = self._spec(spec, taken=holder != self._identity)
         answer = await self._client.replace(LEASES, {**document, "spec": changed}, Urgency.NOW)
-        self._note(self._identity, answer["spec"].get("renewTime") or "")
+        self._observe(self._identity, answer["spec"].get("renewTime") or "")
         return True
 
-    def _note(self, holder: str, renewed: str) -> None:
-        """Remember when the record last changed, by our own clock."""
+    def _observe(self, holder: str, renewed: str) -> None:
+        """Record when the lease object last changed, by our own clock."""
         if (holder, renewed) != self._seen:
             self._seen, self._seen_s = (holder, renewed), monotonic_s(self._clock)
 
     def _spec(self, spec: dict[str, Any], *, taken: bool) -> dict[str, Any]:
-        now = microseconds_text(self._clock.wall_ns())
+        now = rfc3339_of_ns(self._clock.wall_ns(), 6)
         changed = {
             **spec,
             "holderIdentity": self._identity,
@@ -159,8 +159,8 @@ class Lease:
         metadata = {"name": self._key.name, "namespace": self._key.namespace}
         return {"metadata": metadata, "spec": {**self._spec({}, taken=True), "leaseTransitions": 0}}
 
-    async def _give_back(self) -> None:
-        """Let the next one begin at once instead of after the duration; best effort."""
+    async def _release(self) -> None:
+        """Release the lease, so that the next process need not wait for its duration; best effort."""
         with suppress(KubeError, TimeoutError):
             async with timeout(self._clock, self._times.retry_s):
                 document = await self._client.get(LEASES, self._key, Urgency.NOW)

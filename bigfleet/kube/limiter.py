@@ -1,7 +1,7 @@
-"""A token bucket over all calls to one API server, with the urgent ones first.
+"""A token bucket for all calls to one API server, with priorities.
 
-Why: a mass reclaim must not starve evictions behind ten thousand acknowledgements, and no operator may flood its cluster.
-Must never: let a call through that found no token, lose one whose waiter was cancelled, or reorder equals.
+Why: evictions must not wait behind ten thousand acknowledgements, and no operator may flood its cluster.
+Must never: admit a call without a token, lose the token of a cancelled waiter, or reorder calls of equal urgency.
 Rules: operator 9 (`--qps`, `--burst`) and 15.6 item 3.
 """
 
@@ -26,7 +26,7 @@ class Urgency(enum.IntEnum):
 
 
 class RateLimiter:
-    """So many calls per second, with a reserve for bursts."""
+    """Admits `qps` calls per second, and bursts."""
 
     def __init__(self, clock: Clock, *, qps: float = DEFAULT_QPS, burst: int = DEFAULT_BURST) -> None:
         if qps <= 0:
@@ -62,7 +62,7 @@ class RateLimiter:
             if granted.cancelled():
                 self._live -= 1
             else:
-                # Granted and cancelled in the same turn: the token goes to the next one instead of being lost.
+                # Granted and cancelled in the same turn: the token goes to the next waiter.
                 self._tokens += 1
                 self._grant()
             raise
@@ -88,5 +88,5 @@ class RateLimiter:
     def _arm(self) -> None:
         if self._timer is None and self._live:
             missing = max(1 - self._tokens, 0.0)
-            # Never zero: rounding could leave a whole token short by a hair and spin.
+            # Never zero: rounding could leave a token slightly short and spin.
             self._timer = self._clock.call_later(max(missing / self._qps, 1e-6), self._grant)

@@ -1,8 +1,7 @@
-"""Finding the way into a cluster, and keeping the credentials fresh.
+"""Finds the API server of a cluster and keeps the credentials for it fresh.
 
-Why: a service account's token is replaced every hour under a running process, and is empty for a moment while that happens.
-Whoever reads it once, or trusts each read, is locked out (operator 15.5).
-Must never: hand out an empty token in place of a good one, put a secret into an error or a log, or read files at each call.
+Why: the token of a service account is replaced every hour, and its file is empty for a moment while that happens (operator 15.5).
+Must never: replace a good token by an empty one, put a secret into an error or a log, or read files at each call.
 Rules: operator 3.1 step 5, 15.5, 16.4 (C7, C8).
 """
 
@@ -15,7 +14,7 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.disk import Disk, DiskError
 from bigfleet.kube.errors import LoginError
 from bigfleet.kube.kubeconfig import Kubeconfig, Material, Target, merge
-from bigfleet.kube.times import wall_ns_of
+from bigfleet.model.times import ns_of_iso8601
 
 REREAD_S: Final = 60.0
 EXPIRY_MARGIN_S: Final = 60.0
@@ -26,7 +25,7 @@ _PORT: Final = "KUBERNETES_SERVICE_PORT"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What one call is made with; the texts of certificates are PEM."""
+    """The credentials of one call; certificates are PEM."""
 
     token: str = field(default="", repr=False)
     ca: bytes = b""
@@ -35,11 +34,11 @@ class Credentials:
 
 
 RunPlugin = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-"""Runs a credential plugin as its section of the kubeconfig says and returns the status it printed."""
+"""Runs a credential plugin by its section of the kubeconfig and returns the status it printed."""
 
 
 def find_target(environ: Mapping[str, str], disk: Disk, *, kubeconfig: str = "", context: str = "") -> Target:
-    """Return the way into a cluster: the file named, else $KUBECONFIG, else the user's own file, else the pod's account."""
+    """Return the target from the file named, else $KUBECONFIG, else ~/.kube/config, else the service account of the pod."""
     if kubeconfig:
         return read_kubeconfig(disk, kubeconfig).resolve(context)
     listed = [path for path in environ.get("KUBECONFIG", "").split(":") if path]
@@ -55,12 +54,12 @@ def find_target(environ: Mapping[str, str], disk: Disk, *, kubeconfig: str = "",
 
 
 def read_kubeconfig(disk: Disk, path: str) -> Kubeconfig:
-    """Return one file, with all of its contexts; LoginError when it cannot be read."""
+    """Return one file with all its contexts; LoginError if it cannot be read."""
     return merge([_read(disk, path)])
 
 
 class Login:
-    """Who we are at one server, with credentials that follow their files."""
+    """The credentials for one server, kept in step with their files."""
 
     def __init__(self, target: Target, disk: Disk, clock: Clock, run_plugin: RunPlugin | None = None) -> None:
         self.target = target
@@ -71,16 +70,16 @@ class Login:
         self._renewals = 0
 
     async def credentials(self) -> Credentials:
-        """Return the credentials, read anew when they are due."""
+        """Return the credentials, read again when they are due."""
         if self._last is None or monotonic_s(self._clock) >= self._due_s:
             await self.renew()
         assert self._last is not None  # noqa: S101  renew has set it or raised
         return self._last
 
     async def renew(self) -> None:
-        """Read the credentials now; what cannot be read, or is empty, stays as it was. LoginError if there never was any.
+        """Read the credentials now; what cannot be read or is empty stays as it was. LoginError if there were none before.
 
-        Callers who ask at the same time share one reading: a plugin is a process, and thirty calls may be refused at once.
+        Concurrent callers share one read: a plugin is a process, and thirty calls may be refused at once.
         """
         before = self._renewals
         async with self._renewing:
@@ -110,7 +109,7 @@ class Login:
     def _token(self, last: str) -> str:
         if not self.target.token_file:
             return self.target.token.strip()
-        # Stripped: a token file may end in a newline, and a header may not.
+        # A token file may end in a newline, a header must not.
         token = self._content(self.target.token_file, last.encode()).decode(errors="replace").strip()
         if not token.isascii() or not token.isprintable() or " " in token:
             raise LoginError(
@@ -135,9 +134,9 @@ class Login:
         if self._run_plugin is None:
             raise LoginError("this program runs no credential plugins; allowed is a token or certificate")
         status = await self._run_plugin(plugin)
-        expiry_ns = wall_ns_of(str(status.get("expirationTimestamp") or ""))
+        expiry_ns = ns_of_iso8601(str(status.get("expirationTimestamp") or ""))
         if expiry_ns is None:
-            # Good until refused: the client asks for a renewal then.
+            # Valid until a 401, when the client renews it.
             self._due_s = float("inf")
         else:
             left_s = (expiry_ns - self._clock.wall_ns()) / 1e9 - EXPIRY_MARGIN_S

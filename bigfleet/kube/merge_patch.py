@@ -1,32 +1,32 @@
-"""JSON merge patches: the smallest one between two documents, and what one does to a document.
+"""The smallest JSON merge patch that turns one document into another.
 
-Why: a patch that names only what differs conflicts with nobody, and needs no version (operator 6.3 rule 4).
-Must never: leave a removed key out, since a merge patch keeps what it does not name (rule 5); lists are replaced whole.
+Why: a patch that names only what differs conflicts with no other writer and needs no version (operator 6.3 rule 4).
+Must never: leave a removed key out, since a merge patch keeps what it does not name (rule 5). Lists are replaced whole.
 Rules: operator 6.3 rules 2, 4, 5 and 15.4; RFC 7396.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bigfleet.kube.link import Document
+from bigfleet.kube.transport import Document
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.quantity import parse_quantity
 
 Path = tuple[str, ...]
 Same = Callable[[Path, object, object], bool]
-"""Tells whether a stored and a wanted leaf mean the same, though they may be written differently."""
+"""Returns whether a stored and a wanted leaf mean the same, even if they are written differently."""
 
 _NOTHING: Final = object()
 
 
 def exactly(_path: Path, stored: object, wanted: object) -> bool:
-    """Take two leaves for the same when they are equal."""
+    """Treat two leaves as the same when they are equal."""
     # Python holds True == 1; JSON does not.
     return type(stored) is type(wanted) and stored == wanted
 
 
 def quantities_by_value(*maps: Path) -> Same:
-    """Take amounts below these paths for the same when they are equal in value: 1500m and 1.5, 1024Mi and 1Gi."""
+    """Treat amounts below these paths as the same when their values are equal: 1500m and 1.5, 1024Mi and 1Gi."""
 
     def same(path: Path, stored: object, wanted: object) -> bool:
         if path[:-1] in maps or path in maps:
@@ -39,20 +39,6 @@ def quantities_by_value(*maps: Path) -> Same:
 def difference(stored: Mapping[str, Any], wanted: Mapping[str, Any], same: Same = exactly) -> Document:
     """Return the patch that makes the stored document the wanted one; empty when they mean the same."""
     return _difference(stored, wanted, same, ())
-
-
-def apply(document: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
-    """Return a document as a merge patch leaves it."""
-    result = dict(document)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, Mapping):
-            before = result.get(name)
-            result[name] = apply(before if isinstance(before, Mapping) else {}, value)
-        else:
-            result[name] = value
-    return result
 
 
 def _difference(stored: Mapping[str, Any], wanted: Mapping[str, Any], same: Same, path: Path) -> Document:

@@ -1,8 +1,8 @@
-"""Keeps a store equal to what the API server has: a list in pages, then a watch, for as long as the process lives.
+"""Keeps a store equal to the API server: a list in pages, then a watch, for the life of the process.
 
-Why: the informer and the watch that the client library brings hammer a server that is in trouble, cannot cache custom
-resources, and never ask for bookmarks (operator 15.2, 15.3). A roll-up made from a wrong cache reads as "no demand".
-Must never: show a part of a list, ask a struggling server at once again, wait for a consumer, or give up.
+Why: the informer and the watch of the client library overload a server that is in trouble, cannot cache custom resources, and
+never ask for bookmarks (operator 15.2, 15.3).
+Must never: show part of a list, retry without back-off, wait for a consumer, or give up.
 Rules: operator 15.6 item 1, 16.4 (C1 to C8).
 """
 
@@ -18,13 +18,13 @@ from bigfleet.aio.clock import Clock, monotonic_s, timeout
 from bigfleet.aio.rng import RandomStream
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import GoneError, KubeError, MalformedAnswerError, UnreachableError, error_of
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import version_of
 from bigfleet.kube.store import Store
+from bigfleet.kube.transport import Document
 
 T = TypeVar("T")
 
-# The loop also answers bootstrap requests, so after this many events it lets the others run.
+# The event loop also answers bootstrap requests, so other tasks run after this many events.
 _EVENTS_PER_TURN: Final = 64
 _PAGE_GROWTH: Final = (1, 4, 16)
 _BACKOFF: Final = BackoffPolicy(first_s=0.8, ceiling_s=30.0, healthy_after_s=120.0)
@@ -33,7 +33,7 @@ _TOO_LARGE: Final = "ResourceVersionTooLarge"
 
 @dataclass(frozen=True, slots=True)
 class ReflectorPolicy:
-    """The numbers of operator 15.6; tests against a real server shorten them."""
+    """The numbers of operator 15.6; tests shorten them."""
 
     page: int = 500
     watch_least_s: int = 240
@@ -58,7 +58,7 @@ class ReflectorCounts:
 
 
 class Reflector(Generic[T]):
-    """One selection of objects, kept in one store."""
+    """Fills one store with one selection of objects."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Reflector(Generic[T]):
                 await self._wait_after(error)
 
     async def _list(self) -> None:
-        # A list that takes longer than the server keeps versions is gone before its last page, and would be so every time;
-        # so each try takes larger pages, and the last one no pages at all.
+        # A list that takes longer than the server keeps versions expires before its last page, every time. So each attempt uses
+        # larger pages, and the last one no pages.
         for growth in _PAGE_GROWTH:
             try:
                 self._version = await self._list_once(self._policy.page * growth)
@@ -141,11 +141,11 @@ class Reflector(Generic[T]):
                     await self._clock.sleep(0)
         lived_s = monotonic_s(self._clock) - began_s
         if lived_s < self._policy.short_watch_s:
-            # A server, or a proxy before it, that closes at once would otherwise be asked hundreds of times a second.
+            # Otherwise a server or proxy that closes at once would be called hundreds of times a second.
             raise UnreachableError("watch", f"closed after {lived_s:.3f} s")
 
     async def _next(self, lines: AsyncIterator[bytes]) -> bytes | None:
-        """Return the next line, None at the end; one that is late means a dead connection, as bookmarks come every minute."""
+        """Return the next line, None at the end; silence means a dead connection, as bookmarks come every minute."""
         try:
             async with timeout(self._clock, self._policy.silence_s):
                 return await anext(lines, None)
@@ -186,8 +186,8 @@ class Reflector(Generic[T]):
 
 
 def _needs_list(error: KubeError) -> bool:
-    """Tell whether going on from the last version would fail again, or skip an event that could not be read."""
-    # Too large: the cluster was restored from a backup and has gone back in time.
+    """Return whether resuming from the last version would fail again, or skip an event that could not be read."""
+    # Too large: the cluster was restored from a backup, so its versions went back.
     return isinstance(error, GoneError | MalformedAnswerError) or error.has_cause(_TOO_LARGE)
 
 
@@ -200,5 +200,5 @@ def _parse(line: bytes) -> tuple[str, Document]:
         if kind != "ERROR":
             version_of(document)
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise MalformedAnswerError("watch", "a line that is no event", status=200) from None
+        raise MalformedAnswerError("watch", "a line that is not an event", status=200) from None
     return kind, document

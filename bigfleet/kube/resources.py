@@ -1,6 +1,5 @@
-"""Where the objects of a kind live, and what names one of them.
+"""The kinds that we use, with their API paths, and the keys of objects.
 
-Why: group, version and plural are written once; a path made from parts cannot lack its namespace.
 Must never: know a schema; those are in `bigfleet.kube.crds`.
 Rules: operator 2 and 10.
 """
@@ -19,7 +18,7 @@ from bigfleet.model.errors import InvalidFieldError
 
 
 class ObjectKey(NamedTuple):
-    """What names one object of a kind; the namespace is empty where the kind has none."""
+    """The name of one object of a kind; the namespace is empty if the kind has none."""
 
     namespace: str
     name: str
@@ -40,7 +39,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """What objects of the kind bear as `apiVersion`."""
+        """The `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, key: ObjectKey | None = None, *, namespace: str = "", subresource: str = "") -> str:
@@ -62,13 +61,13 @@ class Resource:
 
 
 def key_of(document: Mapping[str, Any]) -> ObjectKey:
-    """Return what names an object that the API server gave."""
+    """Return the key of an object."""
     metadata = document["metadata"]
     return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
 
 def version_of(document: Mapping[str, Any]) -> int:
-    """Return the version of an object or a list as a number; servers of today promise that newer is larger."""
+    """Return the version of an object or list as a number; newer is larger."""
     return int(document["metadata"].get("resourceVersion") or 0)
 
 
@@ -83,11 +82,3 @@ NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
 EVENTS: Final = Resource("", "v1", "events", "Event", namespaced=True)
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True)
-DEFINITIONS: Final = Resource(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    namespaced=False,
-)
-BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)

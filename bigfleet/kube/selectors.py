@@ -1,8 +1,6 @@
-"""Label selectors as one text that is equal exactly when they say the same.
+"""The canonical text of a label selector: equal selectors have equal texts.
 
-Why: a gang is known by its selector, and two ways of writing one selector must not make two gangs of it. The layout is the
-original's, as clusters that are taken over compare it.
-Must never: judge labels; it only writes down.
+Why: a gang is identified by its selector. The layout is the original's, so that clusters which are taken over keep their gangs.
 Rules: operator 4.5 item 3.
 """
 
@@ -11,7 +9,7 @@ from typing import Any
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """Return the canonical text of a selector: nothing for a missing one, a semicolon for an empty one."""
+    """Return the canonical text of a selector: empty for a missing one, a semicolon for an empty one."""
     if selector is None:
         return ""
     labels: Mapping[str, str] = selector.get("matchLabels") or {}

@@ -1,9 +1,9 @@
-"""The newest known state of a kind, as little of each object as its users need, with indexes.
+"""A cache of one kind: a projection of each object in its newest known version, with indexes.
 
-Why: 100,000 requests as whole documents are half a gigabyte; as projections they are a few dozen megabytes, and a look-up by
-pod or node costs no walk. A decision made right after a write must not read the state from before it.
-Must never: go back to an older version of an object, revive one whose deletion was seen, or show a half-filled list: a full
-list replaces everything in one step.
+Why: 100,000 requests as whole documents are half a gigabyte; as projections they are a few dozen megabytes. A decision made
+right after a write must not read the state from before it.
+Must never: go back to an older version of an object, revive one whose deletion was seen, or show part of a list: a full list
+replaces everything in one step.
 Rules: operator 3.1 (nothing is read before the first complete list), 6.3 rule 13, 15.6 items 1 and 2.
 """
 
@@ -13,23 +13,23 @@ from itertools import chain
 from typing import Final, Generic, TypeVar
 
 from bigfleet.aio.clock import Clock, monotonic_s
-from bigfleet.kube.feed import Feed
-from bigfleet.kube.link import Document
+from bigfleet.kube.change_queue import ChangeQueue
 from bigfleet.kube.resources import ObjectKey, key_of, version_of
+from bigfleet.kube.transport import Document
 from bigfleet.model.errors import InvalidFieldError
 
 T = TypeVar("T")
 
-_LOOKS_PER_TURN: Final = 5000
+_KEYS_PER_TURN: Final = 5000
 
 Projection = Callable[[Document], T | None]
-"""Keeps of an object what its readers need; None leaves the object out. It must not raise."""
+"""Returns the part of an object that readers need; None leaves the object out. It must not raise."""
 IndexKeys = Callable[[T], Iterable[str]]
 """Returns the values under which an object is found in one index."""
 
 
 class _Table(Generic[T]):
-    """Objects with their versions and index entries; one for readers, a second one while a list is on its way."""
+    """Objects with their versions and index entries; readers see one, a second one collects a list."""
 
     def __init__(self, indexes: Mapping[str, IndexKeys[T]]) -> None:
         self.values: dict[ObjectKey, T] = {}
@@ -73,17 +73,17 @@ class Store(Generic[T]):
         self._makers = dict(indexes or {})
         self._table: _Table[T] = _Table(self._makers)
         self._staging: _Table[T] | None = None
-        self._feeds: list[Feed[T]] = []
+        self._subscribers: list[ChangeQueue[T]] = []
         self._synced = asyncio.Event()
         self._seen_version = 0
-        self._ahead: dict[ObjectKey, int] = {}  # what writes returned before the watch came to it
+        self._ahead: dict[ObjectKey, int] = {}  # versions that writes returned and the watch has not reached
         self._in_step_s: float | None = None
 
     # ---- readers
 
     @property
     def synced(self) -> bool:
-        """Whether a complete list has been seen; before, the store says nothing about the cluster."""
+        """Whether the first complete list is in; before that the store says nothing about the cluster."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -104,43 +104,35 @@ class Store(Generic[T]):
         return iter(self._table.values)
 
     def get(self, key: ObjectKey) -> T | None:
-        """Return what is known of one object."""
+        """Return one object; None if it is not there."""
         return self._table.values.get(key)
 
-    def version(self, key: ObjectKey) -> int:
-        """Return the version of one object, 0 when it is not there."""
-        return self._table.versions.get(key, 0)
-
     def snapshot(self) -> Mapping[ObjectKey, T]:
-        """Return all objects as they are now; a shallow copy, safe to walk over many turns of the loop."""
+        """Return a shallow copy of all objects, safe to iterate across awaits."""
         return dict(self._table.values)
 
     def by_index(self, index: str, entry: str) -> tuple[T, ...]:
         """Return the objects found under a value of an index, ordered by key."""
         return tuple(self._table.values[key] for key in self._table.found(index, entry))
 
-    def keys_by_index(self, index: str, entry: str) -> tuple[ObjectKey, ...]:
-        """Return the keys of the objects found under a value of an index, in order."""
-        return self._table.found(index, entry)
-
-    def feed(self) -> Feed[T]:
-        """Return a feed of every change from now on, each object that is here already being one."""
-        feed = Feed(self.get)
+    def subscribe(self) -> ChangeQueue[T]:
+        """Return a queue of every change from now on; it starts with every object that is here already."""
+        queue = ChangeQueue(self.get)
         for key in self._table.values:
-            feed.note(key, None)
-        self._feeds.append(feed)
-        return feed
+            queue.add(key, None)
+        self._subscribers.append(queue)
+        return queue
 
-    def end_feed(self, feed: Feed[T]) -> None:
-        """Fill a feed no longer, as its consumer has ended."""
-        self._feeds = [other for other in self._feeds if other is not feed]
+    def unsubscribe(self, queue: ChangeQueue[T]) -> None:
+        """Stop adding changes to a queue."""
+        self._subscribers = [other for other in self._subscribers if other is not queue]
 
     # ---- what writes returned
 
     def observe(self, document: Document) -> None:
-        """Take in what a write returned, unless something newer is known.
+        """Store what a write returned, unless something newer is known.
 
-        A version that the watch has passed already says nothing new: either it is here, or the object has gone since.
+        A version that the watch has passed says nothing new: either it is here, or the object was deleted since.
         """
         key, version = key_of(document), version_of(document)
         if version <= self._seen_version and key not in self._table.values:
@@ -152,33 +144,33 @@ class Store(Generic[T]):
     # ---- the reflector
 
     def apply(self, document: Document) -> None:
-        """Take in an object that the watch showed as added or changed."""
+        """Store an object that the watch reported as added or changed."""
         version = version_of(document)
         self._set(key_of(document), self._project(document), version)
         self._advance(version)
 
     def remove(self, document: Document) -> None:
-        """Take out an object that the watch showed as deleted, unless it has come back since."""
+        """Remove an object that the watch reported as deleted, unless it was created again since."""
         key, version = key_of(document), version_of(document)
         if version >= self._table.versions.get(key, 0):
             self._set(key, None, version)
         self._advance(version)
 
     def bookmark(self, version: int) -> None:
-        """Note that the watch has shown everything up to a version."""
+        """Record that the watch has reported everything up to a version."""
         self._advance(version)
         self._ahead = {key: known for key, known in self._ahead.items() if known > version}
 
     def in_step(self) -> None:
-        """Note that the API server was heard of just now."""
+        """Record that the API server has just answered."""
         self._in_step_s = monotonic_s(self._clock)
 
     def begin_list(self) -> None:
-        """Begin to collect a full list beside what readers see; an unfinished one is dropped."""
+        """Start to collect a full list while readers still see the old one; an unfinished list is dropped."""
         self._staging = _Table(self._makers)
 
     def stage(self, document: Document) -> None:
-        """Add one object of the list to the collection."""
+        """Add one object to the list being collected."""
         staging = self._staged()
         key, version = key_of(document), version_of(document)
         value = self._project(document)
@@ -186,7 +178,7 @@ class Store(Generic[T]):
             staging.put(key, value, version)
 
     async def finish_list(self, version: int) -> None:
-        """Let readers see the list in place of everything before, in one step, and tell of every difference thereafter."""
+        """Replace what readers see by the list in one step, then queue every difference for the subscribers."""
         staging, old = self._staged(), self._table
         # A list that is older than what the watch has shown: the cluster was restored from a backup.
         rewound = version < self._seen_version
@@ -197,8 +189,8 @@ class Store(Generic[T]):
         self._table, self._staging, self._ahead = staging, None, ahead
         self._seen_version = version
         self._synced.set()
-        if self._feeds:
-            await self._tell_differences(old, staging)
+        if self._subscribers:
+            await self._queue_differences(old, staging)
 
     def _staged(self) -> _Table[T]:
         if self._staging is None:
@@ -214,18 +206,18 @@ class Store(Generic[T]):
         else:
             self._table.put(key, value, version)
         if before is not None or value is not None:
-            for feed in self._feeds:
-                feed.note(key, before)
+            for queue in self._subscribers:
+                queue.add(key, before)
 
     def _advance(self, version: int) -> None:
         self._seen_version = max(self._seen_version, version)
 
-    async def _tell_differences(self, old: _Table[T], new: _Table[T]) -> None:
-        """Note every difference in all feeds, looking at some thousands at a time: the loop has other work to do."""
+    async def _queue_differences(self, old: _Table[T], new: _Table[T]) -> None:
+        """Queue every difference, some thousands per turn of the event loop."""
         for number, key in enumerate(chain(tuple(new.versions), old.versions), 1):
-            # Both tables are asked anew: what has changed since the list came has been noted already, once more is harmless.
+            # Both tables may have changed since the list came. Those changes are queued already; twice is harmless.
             if old.versions.get(key) != new.versions.get(key):
-                for feed in self._feeds:
-                    feed.note(key, old.values.get(key))
-            if number % _LOOKS_PER_TURN == 0:
+                for queue in self._subscribers:
+                    queue.add(key, old.values.get(key))
+            if number % _KEYS_PER_TURN == 0:
                 await self._clock.sleep(0)

@@ -1,7 +1,6 @@
-"""A queue of keys to look at: each key at most once in it, never worked on twice at once, later after each failure.
+"""A work queue of keys: each key waits at most once, has at most one worker, and backs off after each failure.
 
-Why: a controller works on states, not on events. Ten changes of one pod are one look at it, a pod that cannot be served now
-waits by itself, and no other waits for it.
+Why: a controller works on states, not on events. Ten changes of one pod are one reconcile, and a pod that fails delays no other.
 Must never: lose a key that was added while it was being worked on, or hand out one key to two workers.
 Rules: operator 12.1 and 12.2 (50 ms to 60 s with jitter), 15.6 item 7.
 """
@@ -35,11 +34,11 @@ class WorkQueue(Generic[K]):
         self._idle.set()
 
     def __len__(self) -> int:
-        """How many keys are due or wait for their time; those being worked on are not counted."""
+        """How many keys are due or delayed; those being worked on are not counted."""
         return len(self._due) + len(self._later) + len(self._again)
 
     def add(self, key: K) -> None:
-        """Have a key looked at as soon as a worker is free; one that is being worked on comes again afterwards."""
+        """Queue a key; one that is being worked on is queued again afterwards."""
         self._cancel(key)
         if key in self._working:
             self._again[key] = None
@@ -48,12 +47,12 @@ class WorkQueue(Generic[K]):
             self._filled.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have a key looked at after a while, unless something adds it sooner."""
+        """Queue a key after a delay, unless it is added sooner."""
         if key not in self._due and key not in self._later:
             self._later[key] = self._clock.call_later(seconds, lambda: self.add(key))
 
     async def take(self) -> K:
-        """Return the key that has been due longest; `done` or `failed` must follow."""
+        """Wait for a key and return the one due longest; `done` or `failed` must follow."""
         while self._closed or not self._due:
             self._filled.clear()
             await self._filled.wait()
@@ -64,12 +63,12 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Say that the key was dealt with; its next failure counts as the first again."""
+        """Finish a key and reset its back-off."""
         self._backoffs.pop(key, None)
         self._release(key)
 
     def failed(self, key: K) -> float:
-        """Say that the key could not be dealt with; it comes again later each time. Return how much later."""
+        """Queue a key again after its back-off, and return the delay."""
         backoff = self._backoffs.get(key)
         if backoff is None:
             backoff = self._backoffs[key] = Backoff(self._stream, self._policy)
@@ -79,14 +78,14 @@ class WorkQueue(Generic[K]):
         return wait_s
 
     async def settle(self) -> None:
-        """Hand out no further key, and return once none is being worked on."""
+        """Hand out no more keys, and return once none is being worked on."""
         self._closed = True
         await self._idle.wait()
 
     async def work(
         self, handle: Callable[[K], Awaitable[None]], *, retry: tuple[type[Exception], ...], workers: int
     ) -> None:
-        """Let so many workers handle keys until cancelled; a failure of the named types puts its key back."""
+        """Run workers until cancelled; an error of the types in `retry` queues its key again."""
 
         async def one() -> None:
             while True:

@@ -1,6 +1,6 @@
 """Penalty buckets: dollar amounts rounded up to powers of two, so that demand of many clusters aggregates.
 
-Why: two clusters that say $7 and $8 mean the same; without buckets every amount would be a profile of its own.
+Why: two clusters that say $7 and $8 mean the same; without buckets every amount would be a separate profile.
 Rules: decision-engine 2.5. Ordinals are the wire's numbers and are ordered like dollars.
 """
 
@@ -35,7 +35,7 @@ def bucket_of_nano(nano: int) -> PenaltyBucket:
 
 
 def upper_bound(bucket: PenaltyBucket) -> float:
-    """The dollars a bucket stands for wherever dollars are needed again; pinned is infinite."""
+    """The dollars that a bucket represents; pinned is infinite."""
     return _BOUNDS[bucket]
 
 

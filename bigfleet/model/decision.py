@@ -1,6 +1,6 @@
 """A decision: the actions of one cycle, and for every need how it fares and why.
 
-Why: the same form is acted on by the shard, printed by `bigfleet decide`, compared by what-if and shown to people.
+Why: the shard acts on it, `bigfleet decide` prints it, what-if compares it and pages show it.
 Must never: be looked at by a later decision; verdicts are observation only.
 Rules: decision-engine 10.2 and 10.3, snapshot section 2.
 """
@@ -26,7 +26,7 @@ class Reason(StrEnum):
 
 
 SUPPLY_CAP = 256
-"""Where counting of matching machines stops: enough to tell none from some from plenty."""
+"""Where counting of matching machines stops: enough to distinguish none, some and plenty."""
 
 CANDIDATE_LIMIT = 6
 """How many domains of a gang a verdict names."""
@@ -58,25 +58,25 @@ class DomainCoverage:
 T = TypeVar("T")
 
 
-class Told(Sequence[T], Generic[T]):
-    """A sequence that is worked out when somebody looks at it.
+class LazySequence(Sequence[T], Generic[T]):
+    """A sequence that is computed on first use.
 
-    A decision about half a million machines names most of them; who reads it wants to see a few, or only to count them.
+    A decision about half a million machines names most of them; most readers look at a few, or only count them.
     """
 
-    __slots__ = ("_items", "_size", "_tell")
+    __slots__ = ("_compute", "_items", "_size")
 
-    def __init__(self, tell: Callable[[], Sequence[T]], size: int | None = None) -> None:
+    def __init__(self, compute: Callable[[], Sequence[T]], size: int | None = None) -> None:
         """`size` is how many there will be, where that is known beforehand."""
-        self._tell: Callable[[], Sequence[T]] | None = tell
+        self._compute: Callable[[], Sequence[T]] | None = compute
         self._items: tuple[T, ...] = ()
         self._size = size
 
-    def _told(self) -> tuple[T, ...]:
-        tell = self._tell  # held: another thread may tell it at the same time, with the same words
-        if tell is not None:
-            self._items = tuple(tell())
-            self._tell = None
+    def _made(self) -> tuple[T, ...]:
+        compute = self._compute  # held: another thread may compute it at the same time, with the same result
+        if compute is not None:
+            self._items = tuple(compute())
+            self._compute = None
         return self._items
 
     @overload
@@ -84,24 +84,24 @@ class Told(Sequence[T], Generic[T]):
     @overload
     def __getitem__(self, at: slice) -> tuple[T, ...]: ...
     def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
-        return self._told()[at]
+        return self._made()[at]
 
     def __len__(self) -> int:
-        return len(self._told()) if self._size is None else self._size
+        return len(self._made()) if self._size is None else self._size
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._told())
+        return iter(self._made())
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Told):
-            return self._told() == other._told()
-        return self._told() == other if isinstance(other, tuple) else NotImplemented
+        if isinstance(other, LazySequence):
+            return self._made() == other._made()
+        return self._made() == other if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._told())
+        return hash(self._made())
 
     def __repr__(self) -> str:
-        return repr(self._told())
+        return repr(self._made())
 
 
 class Verdict(NamedTuple):  # a tuple, as a decision has tens of thousands of them

@@ -1,8 +1,8 @@
 """Demand at one moment, cluster by cluster, sorted once into what the engine asks of it.
 
-Why: a cluster's roll-up changes rarely and is decided on every few seconds. What can be told from its rows alone, such
-as which gangs are alike, is told when they arrive; a cluster whose rows are the same object is unchanged.
-Must never: change. Merge rows that a machine might tell apart.
+Why: a cluster's roll-up changes rarely and is decided on every few seconds. What follows from its rows alone, such
+as which gangs are alike, is computed when they arrive; a cluster whose rows are the same object is unchanged.
+Must never: change, or merge rows that a machine might distinguish.
 Rules: decision-engine 2.11 (list order) and 6 (which gangs could fold together).
 """
 
@@ -18,7 +18,7 @@ from bigfleet.model.quantity import NANO
 from bigfleet.model.resources import Resources
 
 ListKey = tuple[object, ...]
-"""Where a row stands in list order, the smaller the earlier; keys of one demand compare with each other."""
+"""The position of a row in list order, the smaller the earlier; keys of one demand are comparable."""
 
 Turn = tuple[int, bool, ListKey]
 """In which order needs are visited: by priority, gangs first among equals, then as listed (decision E16)."""
@@ -40,7 +40,7 @@ class GangClass:
     groups: tuple[GangGroup, ...]
     places: tuple[int, ...]
     folded: Need
-    """The need that stands for all of them."""
+    """The need that represents all of them."""
     turn: Turn
 
 
@@ -80,7 +80,7 @@ class ClusterNeeds:
         return tuple(map(self.gang_class, classes.values()))
 
     def gang_class(self, groups: Sequence[GangGroup]) -> GangClass:
-        """The ordinary need that stands for gangs which each fit on one machine, and where it is listed."""
+        """The ordinary need that represents gangs which each fit on one machine, and its position in list order."""
         places = tuple(place for group in groups for place in group.places)
         arrivals = [arrival for place in places if (arrival := self.rows[place].arrival_ns)]
         profile, total = groups[0].profile.without_same, groups[0].total
@@ -125,9 +125,9 @@ class Amounts:
         return cls(common, largest)
 
 
-@dataclass(frozen=True)  # no slots: the order of all rows is made once, if anybody asks
+@dataclass(frozen=True)  # no slots: the order of all rows is cached on first use
 class Demand:
-    """All clusters' needs as they stood at one moment."""
+    """The needs of all clusters at one moment."""
 
     by_cluster: Mapping[str, ClusterNeeds]
 

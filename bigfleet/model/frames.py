@@ -1,4 +1,4 @@
-"""What a shard tells an operator, and what it is told, as values.
+"""The frames between a shard and an operator, as values.
 
 Why: the operator's rules are about these facts and not about messages; `bigfleet.wire.operator_frames` makes one of the other.
 Must never: hold a message, or a default that reads as consent: an absent addition is empty, as from an old shard.
@@ -14,7 +14,7 @@ from bigfleet.model.profile import Requirement
 
 @dataclass(frozen=True, slots=True)
 class ShardAck:
-    """The shard took a frame, or has told everything it knows (`resync`)."""
+    """The shard took a frame, or has sent everything it knows (`resync`)."""
 
     echo: str
     coordinator_term: int = 0
@@ -40,8 +40,8 @@ class ReclaimTarget:
     node_name: str = ""
 
     @property
-    def lane(self) -> str:
-        """The machine that this is about, as far as the instruction tells."""
+    def machine(self) -> str:
+        """The machine that this is about, as far as the instruction names it."""
         return self.machine_id or self.entry
 
 
@@ -65,8 +65,8 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineNews:
-    """How a machine of the cluster stands; amounts are the texts as sent, for readers of the cluster."""
+class NodeStateUpdate:
+    """The state of a machine of the cluster; amounts are the texts as sent, for readers of the cluster."""
 
     machine_id: str
     state: MachineState
@@ -80,7 +80,7 @@ class MachineNews:
 
 @dataclass(frozen=True, slots=True)
 class CapacityHint:
-    """What could be had for a profile; advice."""
+    """The supply that a profile could get; advice only."""
 
     key: str
     requirements: tuple[Requirement, ...] = ()
@@ -92,7 +92,7 @@ class CapacityHint:
 
 @dataclass(frozen=True, slots=True)
 class BlobAnswer:
-    """What a machine needs to join, or why it cannot be had."""
+    """What a machine needs to join, or why it is not available."""
 
     request_id: str
     user_data: bytes = field(default=b"", repr=False)  # join credentials: never in a log
@@ -108,4 +108,4 @@ class ReclaimAck:
     nodes_started: int
 
 
-ShardFrame = ShardAck | BlobRequest | ReclaimOrder | MachineNews | CapacityHint
+ShardFrame = ShardAck | BlobRequest | ReclaimOrder | NodeStateUpdate | CapacityHint

@@ -1,7 +1,7 @@
 """An immutable, hashable mapping with text keys, iterated in key order.
 
 Why: labels, quantities and resource vectors are shared between hundreds of thousands of records, so they must be
-safe to share and cheap to intern; and no answer may hang on the order in which a sender filled a map.
+safe to share and cheap to intern; and no result may depend on the order in which a sender filled a map.
 """
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """The machine: one inventory record, from quota slot to serving host; its states, edges and invariants.
 
 Why: the shard acts on real machines, so a record that cannot be true must not enter, and a write that skips a step
-must be refused whoever attempts it.
+must be refused for every caller.
 Rules: decision-engine 2.1, 2.2; Configuring needs a cluster (decision P3); prices are finite (decision E17).
 """
 
@@ -62,7 +62,7 @@ CLUSTER_FORBIDDEN = frozenset({S.SPECULATIVE, S.CREATING})
 
 
 class CapacityType(IntEnum):
-    """What it costs to hold a machine that serves nobody; only the release rule looks at it."""
+    """The cost of holding a machine that serves no cluster; only the release rule uses it."""
 
     UNSPECIFIED = 0
     BARE_METAL = 1
@@ -92,7 +92,7 @@ NO_HOST = HostRef()
 
 @dataclass(frozen=True)  # no slots: capacity is parsed once per shape, and shapes are shared
 class Shape:
-    """What a machine is, whoever it serves: type, zone, price, risk, size and labels."""
+    """What a machine is, regardless of its cluster: type, zone, price, risk, size and labels."""
 
     instance_type: str = ""
     zone: str = ""
@@ -195,7 +195,9 @@ def check(machine: Machine) -> None:
     check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
     flaw = machine.shape.flaw
     if flaw is not None:
-        raise InvariantError(flaw.field, flaw.found, flaw.allowed)  # anew: a raised error keeps its traceback
+        raise InvariantError(
+            flaw.field, flaw.found, flaw.allowed
+        )  # a new error, as a raised one keeps its traceback
 
 
 def check_state(state: MachineState, has_host: bool, has_cluster: bool, has_error: bool) -> None:

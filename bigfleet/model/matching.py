@@ -5,7 +5,7 @@ Must never: judge "all in one domain" for Same; that is the engine's choice of a
 """
 
 from bigfleet.model.machine import Shape
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 
 
 def matches(shape: Shape, profile: Profile) -> bool:
@@ -16,15 +16,15 @@ def matches(shape: Shape, profile: Profile) -> bool:
 def holds(requirement: Requirement, value: str | None) -> bool:
     """Whether one requirement holds, given the machine's value for its key; None when the key is absent."""
     if value is None:
-        return requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+        return requirement.operator in (RequirementOperator.NOT_IN, RequirementOperator.DOES_NOT_EXIST)
     match requirement.operator:
-        case Operator.IN:
+        case RequirementOperator.IN:
             return value in requirement.values
-        case Operator.NOT_IN:
+        case RequirementOperator.NOT_IN:
             return value not in requirement.values
-        case Operator.EXISTS:
+        case RequirementOperator.EXISTS:
             return True
-        case Operator.SAME:
+        case RequirementOperator.SAME:
             return not requirement.values or value in requirement.values
         case _:
             return False

@@ -18,10 +18,10 @@ class NeedsTable:
         self._parts: dict[str, ClusterNeeds] = {}
         self._demand: Demand | None = None
         self.version = 0
-        """Rises with every change, so that a reader can tell that nothing changed."""
+        """Increases with every change, so that a reader can detect that nothing changed."""
 
     def replace(self, cluster: str, needs: Iterable[Need]) -> bool:
-        """Swap a cluster's whole contribution, an empty one removing it; tell whether the demand changed.
+        """Replace a cluster's whole contribution, an empty one removing it; return whether the demand changed.
 
         A roll-up that differs only in its time is the same demand and changes nothing: it keeps the place in the order
         that it has had since it was first stated (ADR-0110).
@@ -41,7 +41,7 @@ class NeedsTable:
         return True
 
     def demand(self) -> Demand:
-        """The demand as it stands now; the same object until something changes."""
+        """The current demand; the same object until something changes."""
         if self._demand is None:
             self._demand = Demand(dict(self._parts))
         return self._demand

@@ -1,7 +1,7 @@
 """Profiles: the constraints a machine must meet and what its workload is worth, and their fingerprint.
 
 Why: needs with equal profiles are one row of demand, and machines are stamped with the profile they were obtained
-for; both rest on one canonical form and one text that stands for it.
+for; both rest on one canonical form and its text.
 Must never: hold resource amounts (ADR-0027), a cluster or a group.
 Rules: decision-engine 2.6. The fingerprint's layout is contract (decision E13, ADR-0089).
 """
@@ -17,7 +17,7 @@ INSTANCE_TYPE_KEY = "node.kubernetes.io/instance-type"
 ZONE_KEY = "topology.kubernetes.io/zone"
 
 
-class Operator(IntEnum):
+class RequirementOperator(IntEnum):
     """How a requirement judges a label; the numbers are the wire's and part of the fingerprint."""
 
     UNSPECIFIED = 0
@@ -29,11 +29,11 @@ class Operator(IntEnum):
 
 
 OPERATOR_WORDS = {
-    Operator.IN: "In",
-    Operator.NOT_IN: "NotIn",
-    Operator.EXISTS: "Exists",
-    Operator.DOES_NOT_EXIST: "DoesNotExist",
-    Operator.SAME: "Same",
+    RequirementOperator.IN: "In",
+    RequirementOperator.NOT_IN: "NotIn",
+    RequirementOperator.EXISTS: "Exists",
+    RequirementOperator.DOES_NOT_EXIST: "DoesNotExist",
+    RequirementOperator.SAME: "Same",
 }
 """The operators as custom resources and bootstrap templates word them."""
 
@@ -51,7 +51,7 @@ class Requirement:
     """One label key, how to judge it, and the values to judge it by; values are kept sorted."""
 
     key: str
-    operator: Operator
+    operator: RequirementOperator
     values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Spread:
-    """How evenly the machines of a need must lie over the values of one topology key."""
+    """How evenly the machines of a need must be spread over the values of one topology key."""
 
     topology_key: str
     max_skew: int
@@ -109,13 +109,15 @@ class Profile:
     @cached_property
     def same_key(self) -> str | None:
         """The key whose value all machines of a gang share; the smallest if there are several."""
-        return next((item.key for item in self.requirements if item.operator is Operator.SAME), None)
+        return next(
+            (item.key for item in self.requirements if item.operator is RequirementOperator.SAME), None
+        )
 
     @cached_property
     def pinned_types(self) -> tuple[str, ...]:
         """The instance types the profile is limited to, each once; empty when it is not limited."""
         first = next((item for item in self.requirements if item.key == INSTANCE_TYPE_KEY), None)
-        if first is None or first.operator is not Operator.IN:
+        if first is None or first.operator is not RequirementOperator.IN:
             return ()
         return tuple(dict.fromkeys(first.values))
 
@@ -126,7 +128,7 @@ class Profile:
 
 
 def _kept(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    return tuple(item for item in requirements if item.operator is not Operator.SAME)
+    return tuple(item for item in requirements if item.operator is not RequirementOperator.SAME)
 
 
 # No label that Kubernetes accepts contains one of these, so for every legal profile the text is the original's.

@@ -1,6 +1,6 @@
 """Canonical Kubernetes text of quantities: 1.5 is `1500m`, 1.5Gi is `1536Mi`.
 
-Why: what we write into objects and roll-ups is compared by people and by bytes with what Kubernetes itself writes.
+Why: what we write into objects and roll-ups is compared, also byte by byte, with what Kubernetes writes.
 Must never: lose a unit of 10⁻⁹, or depend on the order in which amounts were added.
 Rules: operator 4.7 (a sum is binary if every non-zero summand was, else decimal).
 """
@@ -25,7 +25,7 @@ def canonical_text(nano: int, *, binary: bool = False) -> str:
         return f"-{canonical_text(-nano, binary=binary)}"
     whole, rest = divmod(nano, NANO)
     if rest:
-        # Binary suffixes stand for whole units only; what is left over can be said in decimal alone.
+        # Binary suffixes allow whole units only; anything else is written in decimal.
         return next(f"{nano // 10**tens}{suffix}" for tens, suffix in _FRACTIONS if nano % 10**tens == 0)
     if not whole:
         return "0"

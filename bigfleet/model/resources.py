@@ -1,7 +1,7 @@
 """Resource vectors: named amounts in exact integers, and the arithmetic of decision-engine 2.8.
 
 Why: "does this machine cover that unit" is asked millions of times and must have one answer.
-Must never: hold a negative amount, or tell a missing dimension from a zero one.
+Must never: hold a negative amount, or distinguish a missing dimension from a zero one.
 """
 
 from collections.abc import Iterable, Mapping

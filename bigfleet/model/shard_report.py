@@ -63,7 +63,7 @@ class OwnershipView:
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """How a shard stands; `cycle` counts the reports of one shard process from 1, `shard_epoch` its starts."""
+    """The state of a shard; `cycle` counts the reports of one shard process from 1, `shard_epoch` its starts."""
 
     shard_id: str
     cycle: int = 0

@@ -8,12 +8,11 @@ Rules: shard 23; rotation packaging 1.4; decision S13, ADR-0077. Records are app
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from os import fspath
 from typing import Final, Protocol
 
-from bigfleet.aio.clock import NANOSECONDS
 from bigfleet.aio.disk import AnyPath, Disk, DiskError, File, OpenMode
+from bigfleet.model.times import rfc3339_of_ns
 
 DEFAULT_MAX_BYTES: Final = 100 * 1024 * 1024
 DEFAULT_KEEP: Final = 5
@@ -57,7 +56,7 @@ class AuditFile:
         self._size = self._file.size()
 
     def record(self, **fields: str | int | float) -> None:
-        line = {"time": _stamp(self._now_ns()), "level": "INFO", "msg": "action", **fields}
+        line = {"time": rfc3339_of_ns(self._now_ns(), 9), "level": "INFO", "msg": "action", **fields}
         data = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
         if self._size and self._size + len(data) > self._max_bytes:
             self._rotate()
@@ -91,8 +90,3 @@ class AuditFile:
             if self._disk.exists(f"{self._path}.{number}"):
                 self._disk.rename(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         self._disk.rename(self._path, f"{self._path}.1")
-
-
-def _stamp(now_ns: int) -> str:
-    moment = datetime.fromtimestamp(now_ns // NANOSECONDS, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{now_ns % NANOSECONDS:09d}Z"

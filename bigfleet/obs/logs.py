@@ -11,12 +11,13 @@ Rules: packaging 1.2 rule 5; shard 22.1 (component, shard id and epoch on each l
 import logging
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, TextIO, cast
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
+from bigfleet.model.times import rfc3339_of
 from bigfleet.obs.masking import mask_secrets
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -121,7 +122,7 @@ def _binder(bound: Mapping[str, str | int]) -> Processor:
 
 def _stamper(now: Callable[[], datetime]) -> Processor:
     def stamp(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        time = now().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        time = rfc3339_of(now(), timespec="microseconds")
         # In front of all else, as people read lines from the left.
         return {"time": time, "level": line.pop("level"), "event": line.pop("event"), **line}
 

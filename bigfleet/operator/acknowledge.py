@@ -1,8 +1,8 @@
-"""Telling owners on their requests: part of the demand, or left out and why.
+"""Writes the status of CapacityRequests: acknowledged, or left out of the demand and why.
 
 Why: a slow API server must not delay the next roll-up, and no request may be written twice at once.
-Must never: mark a request before the roll-up that holds it has left, write more than so many at once, or give up on a request
-that is still there: what failed is offered again at the next tick.
+Must never: acknowledge a request before its roll-up was sent, exceed its concurrency, or give up on a request that still exists:
+the next roll-up offers it again.
 Rules: operator 4.1, 4.7 and 4.8.
 """
 
@@ -15,14 +15,14 @@ import structlog
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import KubeError, NotFoundError
-from bigfleet.kube.events import About, EventRecorder
+from bigfleet.kube.events import EventRecorder, ObjectReference
 from bigfleet.kube.limiter import Urgency
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
-from bigfleet.kube.times import seconds_text
-from bigfleet.operator.caches import Caches
-from bigfleet.operator.core.refusal import Refusal
+from bigfleet.model.times import rfc3339_of_ns
+from bigfleet.operator.caches import OperatorCaches
+from bigfleet.operator.core.refusal import RequestRefusal
 from bigfleet.operator.core.request_status import RequestView, acknowledged_status, refused_status
-from bigfleet.operator.meters import Meters
+from bigfleet.operator.metrics import OperatorMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +37,33 @@ class Acknowledger:
     def __init__(
         self,
         client: KubeClient,
-        caches: Caches,
+        caches: OperatorCaches,
         events: EventRecorder,
         *,
         clock: Clock,
-        meters: Meters,
+        metrics: OperatorMetrics,
         concurrency: int,
     ) -> None:
         self._client, self._caches, self._events = client, caches, events
-        self._clock, self._meters, self._concurrency = clock, meters, concurrency
-        # Taken from one by one: making a job of each of 50,000 at once would hold the loop.
+        self._clock, self._metrics, self._concurrency = clock, metrics, concurrency
+        # Consumed one by one: making 50,000 jobs at once would block the event loop.
         self._sent: Iterator[tuple[ObjectKey, RequestView]] = iter(())
         self._refused: dict[ObjectKey, RequestView] = {}
         self._began_s: float | None = None
         self._filled = asyncio.Event()
-        self._taken: set[ObjectKey] = set()
-        self._told: dict[ObjectKey, tuple[str, int]] = {}
+        self._writing: set[ObjectKey] = set()
+        self._refusals_written: dict[ObjectKey, tuple[str, int]] = {}
         self._log = structlog.get_logger("bigfleet.operator")
 
     def acknowledge(self, pending: Mapping[ObjectKey, RequestView]) -> None:
-        """Mark these, whose roll-up has just left; they are all that wait, so what is left of an earlier roll-up is among them."""
+        """Acknowledge these requests, whose roll-up was just sent; they replace those still waiting from an earlier roll-up."""
         if pending:
             self._sent = iter(pending.items())
             self._begin()
 
     def refuse(self, key: ObjectKey, view: RequestView) -> None:
-        """Tell the owner of a request that it is left out; once for each state of its spec."""
-        if self._told.get(key) != (view.uid, view.generation):
+        """Write to a request that it is left out; once for each generation of its spec."""
+        if self._refusals_written.get(key) != (view.uid, view.generation):
             self._refused[key] = view
             self._begin()
 
@@ -83,37 +83,37 @@ class Acknowledger:
             while (job := self._next()) is None:
                 self._filled.clear()
                 await self._filled.wait()
-            self._taken.add(job.key)
+            self._writing.add(job.key)
             try:
                 await self._write(job)
             except NotFoundError:
-                pass  # its pod went, and the request with it
+                pass  # deleted together with its pod
             except KubeError as error:
                 self._log.warning("acknowledge_failed", request=str(job.key), error=str(error))
             finally:
-                self._taken.discard(job.key)
+                self._writing.discard(job.key)
 
     def _next(self) -> _Job | None:
-        """Return the next request that nobody is writing; None, and the batch is over, when there is none."""
+        """Return the next request that is not being written; None, and the batch is over, when there is none."""
         while self._refused:
             key = next(iter(self._refused))
             view = self._refused.pop(key)
-            if key not in self._taken:
+            if key not in self._writing:
                 return _Job(key, view)
         for key, view in self._sent:
-            if key not in self._taken:
+            if key not in self._writing:
                 return _Job(key, view)
-        if self._began_s is not None and not self._taken:
-            self._meters.observe("acknowledge_duration_seconds", monotonic_s(self._clock) - self._began_s)
+        if self._began_s is not None and not self._writing:
+            self._metrics.observe("acknowledge_duration_seconds", monotonic_s(self._clock) - self._began_s)
             self._began_s = None
         return None
 
     async def _write(self, job: _Job) -> None:
         current = self._caches.requests.get(job.key)
         if current is None or current.uid != job.view.uid:
-            return  # another request bears the name now, and was in no roll-up yet
-        found, now = job.view.found, seconds_text(self._clock.wall_ns())
-        if isinstance(found, Refusal):
+            return  # another request has the name now, and was in no roll-up yet
+        found, now = job.view.found, rfc3339_of_ns(self._clock.wall_ns(), 0)
+        if isinstance(found, RequestRefusal):
             status = refused_status(current, found, now)
         elif current.wants_acknowledgement:
             status = acknowledged_status(job.view, now)
@@ -123,21 +123,21 @@ class Acknowledger:
             CAPACITY_REQUESTS, job.key, {"status": status}, subresource="status", urgency=Urgency.BULK
         )
         self._caches.requests.observe(document)
-        if isinstance(found, Refusal):
-            self._tell(job, found)
+        if isinstance(found, RequestRefusal):
+            self._record_refusal(job, found)
         else:
-            self._told.pop(job.key, None)
-            self._meters.count("acknowledged_total")
+            self._refusals_written.pop(job.key, None)
+            self._metrics.count("acknowledged_total")
 
-    def _tell(self, job: _Job, refusal: Refusal) -> None:
-        # Remembered as well: a definition without conditions prunes them, and the owner would be told at every tick.
-        if len(self._told) > 2 * len(self._caches.requests) + 1000:
-            self._told.clear()
-        self._told[job.key] = (job.view.uid, job.view.generation)
+    def _record_refusal(self, job: _Job, refusal: RequestRefusal) -> None:
+        # Remembered too: a definition without conditions prunes them, and every roll-up would write the refusal again.
+        if len(self._refusals_written) > 2 * len(self._caches.requests) + 1000:
+            self._refusals_written.clear()
+        self._refusals_written[job.key] = (job.view.uid, job.view.generation)
         self._log.warning(
             "request_left_out", request=str(job.key), reason=refusal.reason, why=refusal.message
         )
-        about = About(CAPACITY_REQUESTS, job.key, job.view.uid)
+        about = ObjectReference(CAPACITY_REQUESTS, job.key, job.view.uid)
         self._events.record(
             about, "Warning", refusal.condition_reason, f"left out of the demand: {refusal.message}"
         )

@@ -1,4 +1,4 @@
-"""What an operator is told by its flags, and the numbers that are rules rather than flags.
+"""The options of an operator from its flags, and the numbers that are rules rather than flags.
 
 Must never: hold a secret.
 Rules: operator 3.2 to 3.5, 6.5, 9.
@@ -11,20 +11,20 @@ from bigfleet.aio.backoff import BackoffPolicy
 from bigfleet.operator.core.orphans import PATIENCE_S
 
 HANDLERS: Final = 32
-"""Handlers that may write to the API server at once; eight times as many made the original's tail far worse."""
+"""Handlers that may write to the API server at once; eight times as many made the original's latency far worse."""
 EVICTIONS: Final = 16
-"""Evictions in flight in the whole process: a mass reclaim must not starve everything else."""
+"""Evictions in flight in the process: a mass reclaim must not starve other calls."""
 OUTBOX: Final = 256
 OUTBOX_BETWEEN_ROLLUPS: Final = 64
 BLOB_DEADLINE_S: Final = 25.0
-"""The shard waits 30 s for a blob; an answer that finds no place by then is not worth sending."""
+"""The shard waits 30 s for a blob; a later answer is useless."""
 CORDON_PATIENCE_S: Final = 5.0
 READY_WITHOUT_SESSION_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """One operator."""
+    """The options of one operator."""
 
     cluster: str
     shard_addr: str
@@ -35,5 +35,5 @@ class OperatorOptions:
     sweep_patience_s: float = PATIENCE_S
     silence_s: float = 30.0
     shutdown_grace_s: float = 10.0
-    """How long evictions under way may take once the process has to end."""
+    """How long evictions under way may take when the process ends."""
     backoff: BackoffPolicy = field(default_factory=BackoffPolicy)

@@ -1,43 +1,36 @@
-"""The caches of the pod controller: pods, its own requests, and, for events, upcoming nodes.
+"""The caches of the pod controller: pods, its own requests and, for events, UpcomingNodes.
 
-Why: what is missing for a pod is decided from memory; the API server is asked to change things only.
-Must never: be read before both lists are complete; an empty cache says "no pods".
 Rules: operator 12.1 (patience), 10 (upcoming nodes only with pod events), 15.6.
 """
 
-import asyncio
 from typing import Final
 
-from bigfleet.aio.clock import Clock, timeout
+from bigfleet.aio.clock import Clock
 from bigfleet.aio.rng import Rng
+from bigfleet.kube.cache_set import CacheSet
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.crds.capacity_request import OWNED_BY_POD
-from bigfleet.kube.reflector import Reflector
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, UPCOMING_NODES
 from bigfleet.kube.store import Store
-from bigfleet.model.errors import BigFleetError
 from bigfleet.podcontroller.core.penalties import PenaltyDefaults
 from bigfleet.podcontroller.core.views import (
+    OwnedRequest,
     PodState,
     PodView,
-    RequestView,
-    UpcomingView,
+    UpcomingNodeShape,
+    owned_request,
     pod_view,
-    request_view,
-    upcoming_view,
+    upcoming_node_shape,
 )
 
 SYNC_PATIENCE_S: Final = 600.0
+"""Long, because a restart would only add load to an API server that is slow already."""
 BY_POD: Final = "pod"
 WAITING: Final = "waiting"
 _YES: Final = "yes"
 
 
-class NotSynchronisedError(BigFleetError):
-    """The first lists did not complete in time; a restart would only heat the API server, so the time is long."""
-
-
-class Caches:
+class PodControllerCaches(CacheSet):
     """Everything that the controller knows of its cluster."""
 
     def __init__(
@@ -50,7 +43,7 @@ class Caches:
         exclude_daemonsets: bool,
         with_upcoming: bool,
     ) -> None:
-        self._clock = clock
+        super().__init__(client, clock)
         self.pods: Store[PodView] = Store(
             pod_view(defaults, exclude_daemonsets=exclude_daemonsets),
             clock=clock,
@@ -59,62 +52,27 @@ class Caches:
                 WAITING: lambda pod: (_YES,) if pod.state is PodState.LIVE and not pod.scheduled else (),
             },
         )
-        self.requests: Store[RequestView] = Store(
-            request_view, clock=clock, indexes={BY_POD: lambda request: (request.pod_id,)}
+        self.fill(self.pods, Selection(PODS), rng.stream("pods"))
+        self.requests: Store[OwnedRequest] = Store(
+            owned_request, clock=clock, indexes={BY_POD: lambda request: (request.pod_id,)}
         )
-        self.upcoming: Store[UpcomingView] | None = None
-        self._reflectors: list[Reflector[PodView] | Reflector[RequestView] | Reflector[UpcomingView]] = [
-            Reflector(client, Selection(PODS), self.pods, clock=clock, stream=rng.stream("pods")),
-            Reflector(
-                client,
-                Selection(CAPACITY_REQUESTS, labels=OWNED_BY_POD),
-                self.requests,
-                clock=clock,
-                stream=rng.stream("requests"),
-            ),
-        ]
+        self.fill(self.requests, Selection(CAPACITY_REQUESTS, labels=OWNED_BY_POD), rng.stream("requests"))
+        self.upcoming: Store[UpcomingNodeShape] | None = None
         if with_upcoming:
-            self.upcoming = Store(upcoming_view, clock=clock)
-            self._reflectors.append(
-                Reflector(
-                    client,
-                    Selection(UPCOMING_NODES),
-                    self.upcoming,
-                    clock=clock,
-                    stream=rng.stream("upcoming"),
-                )
-            )
-
-    async def run(self) -> None:
-        """Keep the caches until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run())
+            self.upcoming = Store(upcoming_node_shape, clock=clock)
+            # Not required: events are advice, demand is not.
+            self.fill(self.upcoming, Selection(UPCOMING_NODES), rng.stream("upcoming"), required=False)
 
     def not_ready(self) -> list[str]:
         """Return what is still missing, one short line each."""
-        synced = {PODS.plural: self.pods.synced, CAPACITY_REQUESTS.plural: self.requests.synced}
-        return [f"{name}: first list not complete" for name, is_complete in synced.items() if not is_complete]
-
-    async def wait_synced(self, patience_s: float = SYNC_PATIENCE_S) -> None:
-        """Return once pods and requests are complete; NotSynchronisedError when that takes too long.
-
-        Upcoming nodes are not waited for: events are advice, demand is not.
-        """
-        try:
-            async with timeout(self._clock, patience_s):
-                await self.pods.wait_synced()
-                await self.requests.wait_synced()
-        except TimeoutError:
-            missing = "; ".join(self.not_ready())
-            raise NotSynchronisedError(f"not synchronised within {patience_s:g} s: {missing}") from None
+        return [f"{kind}: first list not complete" for kind in self.missing()]
 
     def pod(self, pod_id: str) -> PodView | None:
         """Return the pod of an id."""
         return next(iter(self.pods.by_index(BY_POD, pod_id)), None)
 
-    def requests_of(self, pod_id: str) -> tuple[RequestView, ...]:
-        """Return every request that bears the UID of a pod, in the pod's own namespace."""
+    def requests_of(self, pod_id: str) -> tuple[OwnedRequest, ...]:
+        """Return every request that has the UID of a pod, in the pod's own namespace."""
         return self.requests.by_index(BY_POD, pod_id)
 
     def waiting_pods(self) -> list[PodView]:

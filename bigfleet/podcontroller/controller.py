@@ -1,7 +1,7 @@
 """The pod controller: one CapacityRequest per pod, for the pod's whole life.
 
-Why: the roll-up must be total demand. What is missing for a pod is always derived anew from pod and requests, so events may
-be lost, doubled or late, and a restart at any moment changes nothing.
+Why: the roll-up must be total demand. What is missing for a pod is always derived from the pod and its requests, so lost,
+repeated or late events and restarts do no harm.
 Must never: change a pod, a node or a priority; work on one pod twice at once; act before both caches are complete.
 Rules: operator 12, 16.3; ADR-0039, ADR-0105.
 """
@@ -14,31 +14,31 @@ import structlog
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.rng import Rng
+from bigfleet.kube.change_queue import ChangeQueue, StoreChange
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED
 from bigfleet.kube.errors import InvalidObjectError, KubeError
 from bigfleet.kube.events import EventRecorder
-from bigfleet.kube.feed import Change, Feed
 from bigfleet.kube.work_queue import WorkQueue
 from bigfleet.obs.metrics import Metrics
-from bigfleet.podcontroller.caches import SYNC_PATIENCE_S, Caches
-from bigfleet.podcontroller.core.life import plan
+from bigfleet.podcontroller.caches import SYNC_PATIENCE_S, PodControllerCaches
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
-from bigfleet.podcontroller.core.views import PodView, RequestView
+from bigfleet.podcontroller.core.request_plan import request_plan
+from bigfleet.podcontroller.core.views import OwnedRequest, PodView
 from bigfleet.podcontroller.pod_events import PodEvents
 from bigfleet.podcontroller.request_writer import RequestWriter
 
 COMPONENT: Final = "bigfleet-unschedulable-pod-controller"
 ORPHAN_GRACE_S: Final = 60.0
-"""How long a request may be without its pod: the garbage collector is quicker, and a pod's own event may be late."""
+"""How long a request may exist without its pod: the garbage collector is faster, and the event of the pod may be late."""
 _RECONCILES: Final = "bigfleet_unschedulable_pod_controller_reconciles_total"
 _INEXACT: Final = "bigfleet_unschedulable_pod_controller_inexact_total"
 _STEPS_PER_TURN: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What the flags of the program say."""
+class PodControllerOptions:
+    """The options of one pod controller, from its flags."""
 
     concurrency: int = 16
     resync_s: float = 600.0
@@ -57,13 +57,13 @@ class PodController:
         clock: Clock,
         rng: Rng,
         metrics: Metrics,
-        options: Options | None = None,
+        options: PodControllerOptions | None = None,
         defaults: PenaltyDefaults = NO_DEFAULTS,
         host: str = "",
     ) -> None:
-        self._options = options or Options()
+        self._options = options or PodControllerOptions()
         self._clock, self._metrics = clock, metrics
-        self.caches = Caches(
+        self.caches = PodControllerCaches(
             client,
             clock=clock,
             rng=rng,
@@ -76,66 +76,68 @@ class PodController:
         self._events = PodEvents(self._recorder, self.caches, clock=clock, advice=self._options.pod_events)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, stream=rng.stream("queue"))
         self._orphans: dict[str, float] = {}
-        self._looks = 0
+        self._reconciles = 0
         self._log = structlog.get_logger("bigfleet.podcontroller")
 
     async def keep_caches(self) -> None:
-        """Keep the caches until cancelled; a standby does this too."""
+        """Fill the caches until cancelled; a standby does this too."""
         await self.caches.run()
 
     async def work(self) -> None:
-        """Keep requests in step until cancelled; the holder of the lease alone does this."""
+        """Keep requests in step until cancelled; only the holder of the lease does this."""
         await self.caches.wait_synced(self._options.sync_patience_s)
         self._log.info("synchronised", pods=len(self.caches.pods), requests=len(self.caches.requests))
-        # The feeds begin with everything there is: that is the comparison at the start.
-        pods, requests = self.caches.pods.feed(), self.caches.requests.feed()
+        # The queues start with every object, so everything is compared at the start.
+        pods, requests = self.caches.pods.subscribe(), self.caches.requests.subscribe()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follow_pods(pods))
                 group.create_task(self._follow_requests(requests))
-                group.create_task(self._compare_now_and_then())
+                group.create_task(self._compare_regularly())
                 group.create_task(self._events.follow_nodes())
                 group.create_task(self._recorder.run())
                 group.create_task(
-                    self._queue.work(self._look, retry=(KubeError,), workers=self._options.concurrency)
+                    self._queue.work(
+                        self._reconcile_counted, retry=(KubeError,), workers=self._options.concurrency
+                    )
                 )
         finally:
-            self.caches.pods.end_feed(pods)
-            self.caches.requests.end_feed(requests)
+            self.caches.pods.unsubscribe(pods)
+            self.caches.requests.unsubscribe(requests)
 
     async def settle(self) -> None:
-        """Begin nothing new, and return once no pod is being worked on."""
+        """Start no more work, and return once no pod is being worked on."""
         await self._queue.settle()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits to be looked at or to be told."""
+        """Whether no pod and no event is queued."""
         return not len(self._queue) and self._recorder.is_idle
 
-    # ---- what makes a pod be looked at
+    # ---- what queues a pod
 
-    async def _follow_pods(self, feed: Feed[PodView]) -> None:
+    async def _follow_pods(self, queue: ChangeQueue[PodView]) -> None:
         while True:
-            changes = [await feed.take(), *feed.take_waiting()]
+            changes = [await queue.take(), *queue.take_all()]
             for number, change in enumerate(changes, 1):
-                # A namesake may have taken the place of a pod: both are looked at.
+                # Another pod may have the name by now: both are queued.
                 for pod in (change.before, change.after):
                     if pod is not None:
                         self._queue.add(pod.id)
-                await self._let_others_run(number)
+                await self._yield_sometimes(number)
 
-    async def _follow_requests(self, feed: Feed[RequestView]) -> None:
-        for number, change in enumerate(feed.take_waiting(), 1):
-            # Looked at, but not told of: what stands already is no news.
+    async def _follow_requests(self, queue: ChangeQueue[OwnedRequest]) -> None:
+        for number, change in enumerate(queue.take_all(), 1):
+            # Queued, but without an event: the request is not new.
             if change.after is not None:
                 self._queue.add(change.after.pod_id)
-            await self._let_others_run(number)
+            await self._yield_sometimes(number)
         while True:
-            for number, change in enumerate([await feed.take(), *feed.take_waiting()], 1):
+            for number, change in enumerate([await queue.take(), *queue.take_all()], 1):
                 self._request_changed(change)
-                await self._let_others_run(number)
+                await self._yield_sometimes(number)
 
-    def _request_changed(self, change: Change[RequestView]) -> None:
+    def _request_changed(self, change: StoreChange[OwnedRequest]) -> None:
         for request in (change.before, change.after):
             if request is not None:
                 self._queue.add(request.pod_id)
@@ -147,32 +149,32 @@ class PodController:
         ):
             self._events.acknowledged(after)
 
-    async def _compare_now_and_then(self) -> None:
+    async def _compare_regularly(self) -> None:
         while True:
             await self._clock.sleep(self._options.resync_s)
             await self.compare()
 
     async def compare(self) -> None:
-        """Have everything looked at for which something is missing or too much."""
+        """Queue every pod whose requests are not as they should be, and every request without a pod."""
         for number, pod in enumerate(self.caches.pods.snapshot().values(), 1):
-            if not plan(pod, self.caches.requests_of(pod.id)).is_nothing:
+            if not request_plan(pod, self.caches.requests_of(pod.id)).is_nothing:
                 self._queue.add(pod.id)
-            await self._let_others_run(number)
+            await self._yield_sometimes(number)
         for number, request in enumerate(self.caches.requests.snapshot().values(), 1):
             if self.caches.pod(request.pod_id) is None:
                 self._queue.add(request.pod_id)
-            await self._let_others_run(number)
+            await self._yield_sometimes(number)
 
-    async def _let_others_run(self, number: int) -> None:
-        """Give way after some hundred steps that did not wait for anything."""
+    async def _yield_sometimes(self, number: int) -> None:
+        """Yield to the event loop every few hundred steps."""
         if number % _STEPS_PER_TURN == 0:
             await self._clock.sleep(0)
 
-    # ---- one look
+    # ---- reconciling one pod
 
-    async def _look(self, pod_id: str) -> None:
-        self._looks += 1
-        await self._let_others_run(self._looks)  # most looks find nothing to do, and so wait for nothing
+    async def _reconcile_counted(self, pod_id: str) -> None:
+        self._reconciles += 1
+        await self._yield_sometimes(self._reconciles)  # most find nothing to do, and so never wait
         try:
             outcome = await self._reconcile(pod_id)
         except KubeError as error:
@@ -187,24 +189,24 @@ class PodController:
     async def _reconcile(self, pod_id: str) -> str:
         pod, requests = self.caches.pod(pod_id), self.caches.requests_of(pod_id)
         if pod is None:
-            await self._look_at_orphans(pod_id, requests)
-            return plan(None, requests).outcome
+            await self._reconcile_orphans(pod_id, requests)
+            return request_plan(None, requests).outcome
         self._orphans.pop(pod_id, None)
-        wanted = plan(pod, requests)
+        wanted = request_plan(pod, requests)
         outcome = await self._writer.carry_out(wanted, pod)
         if outcome in ("cr_created", "cr_updated"):
-            self._told(pod)
+            self._report_inexact(pod)
         return outcome
 
-    async def _look_at_orphans(self, pod_id: str, requests: tuple[RequestView, ...]) -> None:
-        """Delete requests whose pod is gone for good; the first look only takes a note."""
+    async def _reconcile_orphans(self, pod_id: str, requests: tuple[OwnedRequest, ...]) -> None:
+        """Delete requests whose pod has been gone for the grace; until then queue the pod again."""
         if not requests:
             self._orphans.pop(pod_id, None)
             return
         now_s = monotonic_s(self._clock)
         waited_s = now_s - self._orphans.setdefault(pod_id, now_s)
         silent_s = self.caches.pods.age_s() or 0.0
-        # A pod that was made before its request must have been shown by now, if the watch was heard of since.
+        # The pod is older than its request, so a watch that was alive since must have shown it.
         if waited_s >= ORPHAN_GRACE_S and silent_s < waited_s:
             for request in requests:
                 await self._writer.delete(request)
@@ -212,7 +214,7 @@ class PodController:
         else:
             self._queue.add_after(pod_id, ORPHAN_GRACE_S)
 
-    def _told(self, pod: PodView) -> None:
+    def _report_inexact(self, pod: PodView) -> None:
         for reason in pod.inexact:
             self._metrics.counter(_INEXACT, reason=reason.value).inc()
         self._events.warn(pod)

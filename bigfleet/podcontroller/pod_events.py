@@ -1,7 +1,7 @@
-"""Tells people, by events on their pods, that capacity was asked for and that a node is on its way.
+"""Events on pods: capacity was requested, a node is on its way, or the demand could not be expressed.
 
-Why: "my pod is Pending, is anything happening?" is asked with `kubectl describe pod`, and should be answered there.
-Must never: hold up the work on requests, speak of what was so before this process began, or promise anything.
+Why: `kubectl describe pod` should answer why a pod is Pending.
+Must never: delay the work on requests, report what happened before this process began, or promise anything.
 Rules: operator 8 (events on pods), ADR-0105, ADR-0167.
 """
 
@@ -10,64 +10,68 @@ from collections.abc import Sequence
 from typing import Final
 
 from bigfleet.aio.clock import Clock
-from bigfleet.kube.events import About, EventRecorder
-from bigfleet.kube.feed import Change
+from bigfleet.kube.change_queue import StoreChange
+from bigfleet.kube.event_reasons import (
+    BRINGING_NODE,
+    CAPACITY_REQUEST_REFUSED,
+    CAPACITY_REQUESTED,
+    DEMAND_NOT_EXACT,
+)
+from bigfleet.kube.events import EventRecorder, ObjectReference
+from bigfleet.kube.node_fit import may_serve
 from bigfleet.kube.resources import PODS
-from bigfleet.kube.suitability import may_serve
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
-from bigfleet.podcontroller.caches import Caches
-from bigfleet.podcontroller.core.views import PodView, RequestView, UpcomingView
+from bigfleet.podcontroller.caches import PodControllerCaches
+from bigfleet.podcontroller.core.views import OwnedRequest, PodView, UpcomingNodeShape
 
-TOLD_PODS: Final = 20
-REQUESTED: Final = "CapacityRequested"
-BRINGING_NODE: Final = "BringingNode"
-BAD_DEMAND: Final = "DemandNotExact"
-REFUSED: Final = "CapacityRequestRefused"
+PODS_PER_NODE: Final = 20
 _REGISTERED: Final = "Registered"
 _BATCH_S: Final = 1.0
 
 
 class PodEvents:
-    """Writes the events; `advice` says whether people want to hear of what goes well, too."""
+    """Records the events; without `advice` only the warnings."""
 
-    def __init__(self, recorder: EventRecorder, caches: Caches, *, clock: Clock, advice: bool) -> None:
+    def __init__(
+        self, recorder: EventRecorder, caches: PodControllerCaches, *, clock: Clock, advice: bool
+    ) -> None:
         self._recorder, self._caches, self._clock, self._advice = recorder, caches, clock, advice
 
-    def acknowledged(self, request: RequestView) -> None:
-        """Tell a pod without a node that its request was passed on."""
+    def acknowledged(self, request: OwnedRequest) -> None:
+        """Record that the request of a pod without a node was acknowledged."""
         pod = self._caches.pod(request.pod_id)
         if self._advice and pod is not None and not pod.scheduled:
             message = f"BigFleet knows what this pod needs (CapacityRequest {request.key.name})"
-            self._recorder.record(_about(pod), "Normal", REQUESTED, message)
+            self._recorder.record(_about(pod), "Normal", CAPACITY_REQUESTED, message)
 
     def warn(self, pod: PodView) -> None:
-        """Tell a pod what of its wishes could not be passed on."""
+        """Record what of a pod's demand a request cannot express."""
         for warning in pod.warnings:
-            self._recorder.record(_about(pod), "Warning", BAD_DEMAND, warning)
+            self._recorder.record(_about(pod), "Warning", DEMAND_NOT_EXACT, warning)
 
     def refused(self, pod: PodView, why: str) -> None:
-        """Tell a pod that its request was not taken, so that no capacity comes for it."""
-        self._recorder.record(_about(pod), "Warning", REFUSED, why)
+        """Record that the API server refused the request of a pod, so that no capacity comes for it."""
+        self._recorder.record(_about(pod), "Warning", CAPACITY_REQUEST_REFUSED, why)
 
     async def follow_nodes(self) -> None:
-        """Tell pods of upcoming nodes that may be for them, until cancelled; return at once when nobody wants to hear."""
+        """Record UpcomingNodes on the pods that they may serve, until cancelled; return at once if these events are off."""
         store = self._caches.upcoming
         if store is None:
             return
         await store.wait_synced()
-        feed = store.feed()
-        feed.take_waiting()  # what is there was told by whoever was here before
+        queue = store.subscribe()
+        queue.take_all()  # what exists already was reported by an earlier process
         try:
             while True:
-                first = await feed.take()
-                self._tell([first, *feed.take_waiting()])
-                # One look at all waiting pods serves every node that turned up meanwhile.
+                first = await queue.take()
+                self._announce([first, *queue.take_all()])
+                # One pass over all waiting pods serves every node that appeared meanwhile.
                 await self._clock.sleep(_BATCH_S)
         finally:
-            store.end_feed(feed)
+            store.unsubscribe(queue)
 
-    def _tell(self, changes: Sequence[Change[UpcomingView]]) -> None:
-        """Tell the oldest waiting pods of each node that has just registered and that they could run on."""
+    def _announce(self, changes: Sequence[StoreChange[UpcomingNodeShape]]) -> None:
+        """Record each node that has just registered on the oldest waiting pods that it may serve."""
         fresh = [
             change.after
             for change in changes
@@ -79,12 +83,12 @@ class PodEvents:
             return
         waiting = self._caches.waiting_pods()
         for node in fresh:
-            for pod in suited(node, waiting):
+            for pod in pods_served(node, waiting):
                 self._recorder.record(_about(pod), "Normal", BRINGING_NODE, _coming(node))
 
 
-def suited(node: UpcomingView, pods: Sequence[PodView]) -> list[PodView]:
-    """Return the pods that a node may serve, in the order given; no more than are told."""
+def pods_served(node: UpcomingNodeShape, pods: Sequence[PodView]) -> list[PodView]:
+    """Return the first pods that a node may serve, in the order given."""
     shape = {"labels": dict(node.labels), "resources": dict(node.resources)}
     known: dict[str, bool] = {}
     found: list[PodView] = []
@@ -93,17 +97,17 @@ def suited(node: UpcomingView, pods: Sequence[PodView]) -> list[PodView]:
             known[pod.wanted] = may_serve(shape, json.loads(pod.wanted))
         if known[pod.wanted]:
             found.append(pod)
-            if len(found) == TOLD_PODS:
+            if len(found) == PODS_PER_NODE:
                 break
     return found
 
 
-def _coming(node: UpcomingView) -> str:
+def _coming(node: UpcomingNodeShape) -> str:
     labels = dict(node.labels)
     shape = [labels[key] for key in (INSTANCE_TYPE_KEY, ZONE_KEY) if labels.get(key)]
-    told = f" ({', '.join(shape)})" if shape else ""
-    return f"BigFleet is bringing a node: {node.key.name}{told}; it may serve this pod"
+    described = f" ({', '.join(shape)})" if shape else ""
+    return f"BigFleet is bringing a node: {node.key.name}{described}; it may serve this pod"
 
 
-def _about(pod: PodView) -> About:
-    return About(PODS, pod.key, pod.uid)
+def _about(pod: PodView) -> ObjectReference:
+    return ObjectReference(PODS, pod.key, pod.uid)

@@ -1,8 +1,7 @@
-"""Carries out what is missing for one pod: creates, changes, stamps and deletes its requests.
+"""Carries out the plan for one pod: creates, patches and deletes its requests, and writes their first phase.
 
-Why: each write may find that a second replica, the operator or a person was faster; what that means is decided here, once.
-Must never: touch a request without our label, delete one that was replaced meanwhile, or throw an acknowledged one back to
-Pending.
+Why: a second replica, the operator or a person may write first; this module decides what that means.
+Must never: touch a request without our label, delete one that was replaced meanwhile, or set an acknowledged one back to Pending.
 Rules: operator 12.2, 16.3 (U2, U4).
 """
 
@@ -20,11 +19,11 @@ from bigfleet.kube.errors import (
     NotFoundError,
 )
 from bigfleet.kube.limiter import Urgency
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey, version_of
 from bigfleet.kube.store import Store
-from bigfleet.podcontroller.core.life import Plan, request_document, request_names
-from bigfleet.podcontroller.core.views import PodView, RequestView
+from bigfleet.kube.transport import Document
+from bigfleet.podcontroller.core.request_plan import RequestPlan, request_document, request_names
+from bigfleet.podcontroller.core.views import OwnedRequest, PodView
 
 _TERMINATING: Final = "NamespaceTerminating"
 _GONE: Final = "pod_gone"
@@ -32,18 +31,18 @@ _EXISTS: Final = "cr_exists"
 
 
 class NameTakenError(KubeError):
-    """Both names of a pod's request are a stranger's; nothing can be done but to wait and tell."""
+    """Both names of a pod's request are taken by objects of another author."""
 
 
 class RequestWriter:
-    """Writes requests, and tells the cache of every write at once."""
+    """Writes requests, and puts every write into the cache at once."""
 
-    def __init__(self, client: KubeClient, requests: Store[RequestView]) -> None:
+    def __init__(self, client: KubeClient, requests: Store[OwnedRequest]) -> None:
         self._client, self._requests = client, requests
         self._log = structlog.get_logger("bigfleet.podcontroller")
 
-    async def carry_out(self, plan: Plan, pod: PodView) -> str:
-        """Take every step of a plan and return the outcome as the metric counts it."""
+    async def carry_out(self, plan: RequestPlan, pod: PodView) -> str:
+        """Carry out a plan and return its outcome, the label of the metric."""
         for request in plan.drop:
             await self.delete(request)
         if plan.create:
@@ -54,15 +53,15 @@ class RequestWriter:
                 try:
                     changed = await self._client.merge_patch(CAPACITY_REQUESTS, plan.keep.key, plan.patch)
                 except NotFoundError:
-                    return await self._create(pod)  # somebody deleted it, the pod still asks
+                    return await self._create(pod)  # deleted meanwhile, but the pod still needs it
                 self._requests.observe(changed)
                 version = version_of(changed)
             if plan.stamp:
                 await self._stamp(plan.keep.key, version)
         return plan.outcome
 
-    async def delete(self, request: RequestView) -> None:
-        """Delete one request, this very one; that it is gone already is as good."""
+    async def delete(self, request: OwnedRequest) -> None:
+        """Delete the request of this uid; one that is gone already is fine."""
         try:
             await self._client.delete(CAPACITY_REQUESTS, request.key, uid=request.uid)
         except (NotFoundError, ConflictError):
@@ -78,7 +77,7 @@ class RequestWriter:
                     return _EXISTS
                 continue
             except NotFoundError:
-                return _GONE  # the namespace went, and the pod with it
+                return _GONE  # the namespace was deleted, and the pod with it
             except ForbiddenError as error:
                 if error.has_cause(_TERMINATING):
                     return _GONE
@@ -86,20 +85,20 @@ class RequestWriter:
             self._requests.observe(created)
             await self._stamp(ObjectKey(pod.key.namespace, name), version_of(created))
             return "cr_created"
-        raise NameTakenError("create", f"{' and '.join(request_names(pod))} belong to somebody else")
+        raise NameTakenError("create", f"{' and '.join(request_names(pod))} belong to another author")
 
     async def _is_ours(self, key: ObjectKey, pod: PodView) -> bool:
         try:
             found = await self._client.get(CAPACITY_REQUESTS, key)
         except NotFoundError:
             raise ConflictError("create", f"{key} came and went") from None
-        if not _bears(found, pod.uid):
+        if not _is_for(found, pod.uid):
             return False
         self._requests.observe(found)
         return True
 
     async def _stamp(self, key: ObjectKey, version: int) -> None:
-        """Write the first phase, but only on the very version that had none: the operator may have been faster."""
+        """Write the first phase, but only to the version that had none: the operator may have written meanwhile."""
         patch: Document = {"metadata": {"resourceVersion": str(version)}, "status": {"phase": PENDING}}
         try:
             stamped = await self._client.merge_patch(
@@ -108,11 +107,11 @@ class RequestWriter:
         except (ConflictError, NotFoundError):
             return
         except KubeError as error:
-            # Not worth another try by itself: a missing phase counts as Pending.
+            # Not retried: a missing phase counts as Pending.
             self._log.warning("stamp_failed", request=str(key), error=str(error))
             return
         self._requests.observe(stamped)
 
 
-def _bears(request: Document, uid: str) -> bool:
+def _is_for(request: Document, uid: str) -> bool:
     return (request["metadata"].get("labels") or {}).get(OWNED_BY_POD) == uid

@@ -1,8 +1,6 @@
-"""A shard's way to its provider: stamps the fencing token, keeps deadlines, says what each refusal means.
+"""A shard's client of its provider: sets the fencing token, applies timeouts, maps status codes to typed errors.
 
-Why: which code means fenced, what may be repeated and what may not is decided here once; the shard's core sees typed
-errors and never a token.
-Must never: repeat a mutating call by itself, reuse a sequence number, or log a blob.
+Must never: retry a mutating call, reuse a sequence number, or log a blob.
 Rules: shard 16; wire 3 and 7; decisions S3, S14, S28.
 """
 
@@ -42,23 +40,23 @@ _MEANINGS: Final[Mapping[Code, type[ProviderError]]] = {
     Code.NOT_FOUND: NoSuchMachineError,
     Code.UNIMPLEMENTED: NotOfferedError,
     Code.FAILED_PRECONDITION: FencedError,
-    # The three after which nobody on this side can tell whether the call took effect.
+    # After these three the caller cannot know whether the call took effect.
     Code.DEADLINE_EXCEEDED: OutcomeUnknownError,
     Code.UNAVAILABLE: OutcomeUnknownError,
     Code.CANCELLED: OutcomeUnknownError,
 }
-"""What a code says; every other one is a plain refusal."""
+"""The error of each status code; every other code is a plain refusal."""
 
 
 class ProviderClient:
-    """The six calls in the name of one shard process."""
+    """Makes the six calls on behalf of one shard process."""
 
     def __init__(self, channel: Channel, *, shard_id: str, epoch: int) -> None:
         self._channel, self._shard_id, self._epoch = channel, shard_id, epoch
         self._sequence = 0
 
     async def create(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
-        """Ask for a Speculative machine to be made; the record as it stood when the provider accepted."""
+        """Create a Speculative machine; return the record as the provider accepted it."""
         request = pb.CreateRequest(machine_id=machine_id)
         return await self._mutate("Create", CREATE, request, timeout_s)
 
@@ -71,34 +69,31 @@ class ProviderClient:
         *,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> Machine:
-        """Ask for an Idle machine to join a cluster."""
         request = pb.ConfigureRequest(
             machine_id=machine_id, cluster_id=cluster, bootstrap_blob=blob, shard_metadata=metadata
         )
         return await self._mutate("Configure", CONFIGURE, request, timeout_s)
 
     async def drain(self, machine_id: str, grace_s: int, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
-        """Ask for a Configured machine to be emptied and to leave its cluster."""
+        """Empty a Configured machine and take it out of its cluster."""
         request = pb.DrainRequest(machine_id=machine_id, grace_period_seconds=grace_s)
         return await self._mutate("Drain", DRAIN, request, timeout_s)
 
     async def delete(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
-        """Ask for an Idle machine to be given back."""
         request = pb.DeleteRequest(machine_id=machine_id)
         return await self._mutate("Delete", DELETE, request, timeout_s)
 
     async def get(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
-        """Read one record."""
         try:
             reply = await self._channel.unary(GET, pb.MachineRef(id=machine_id), timeout_s=timeout_s)
         except RpcError as error:
-            raise _meant("Get", machine_id, error) from error
+            raise _typed("Get", machine_id, error) from error
         return _record("Get", machine_id, reply.message)
 
     async def list(
         self, *, since: bytes = b"", states: Sequence[MachineState] = (), timeout_s: float = LIST_TIMEOUT_S
     ) -> bytes:
-        """The encoded MachineList; reading it is for `bigfleet.wire.listing`, which decodes only what changed."""
+        """Return the encoded MachineList, for `bigfleet.wire.listing` to decode only what changed."""
         request = pb.ListFilter(
             states=[pb.MachineState.ValueType(int(state)) for state in states], since_revision=since
         )
@@ -106,12 +101,11 @@ class ProviderClient:
             reply = await self._channel.unary(ENCODED_LIST, request, timeout_s=timeout_s)
         except RpcError as error:
             if error.code is Code.RESOURCE_EXHAUSTED:
-                raise ListTooLargeError.told(error.detail) from error
-            raise _meant("List", "", error) from error
+                raise ListTooLargeError.from_detail(error.detail) from error
+            raise _typed("List", "", error) from error
         return reply.message
 
     async def close(self) -> None:
-        """End every call under way."""
         await self._channel.close()
 
     async def _mutate(
@@ -128,7 +122,7 @@ class ProviderClient:
         try:
             reply = await self._channel.unary(method, request, timeout_s=timeout_s)
         except RpcError as error:
-            raise _meant(call, machine_id, error) from error
+            raise _typed(call, machine_id, error) from error
         if not reply.message.HasField("machine"):
             raise BadAnswerError(call, machine_id, "the answer has no machine")
         return _record(call, machine_id, reply.message.machine)
@@ -144,7 +138,7 @@ def _record(call: str, machine_id: str, message: pb.Machine) -> Machine:
     return machine
 
 
-def _meant(call: str, machine_id: str, error: RpcError) -> ProviderError:
+def _typed(call: str, machine_id: str, error: RpcError) -> ProviderError:
     if isinstance(error, NotConnectedError):
         return NeverSentError(call, machine_id, error.detail)
     return _MEANINGS.get(error.code, ProviderError)(call, machine_id, f"{error.code.name}: {error.detail}")

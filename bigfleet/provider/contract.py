@@ -1,7 +1,6 @@
-"""The contract between shard and provider as data: six calls, four edges, the limits.
+"""The contract between shard and provider as data: six calls, four operations, the limits.
 
-Why: kit, client, fake and conformance kit must not each have an opinion of their own on what Create leads to.
-Must never: import a message, a transport or a clock.
+Must never: import a message, a transport or a clock; pure cores import it.
 Rules: providers 1.2 to 1.9.
 """
 
@@ -12,16 +11,15 @@ from typing import Final
 from bigfleet.model.machine import MachineState as S
 
 SERVICE: Final = "bigfleet.v1alpha1.CapacityProvider"
-DEFAULT_PORT: Final = 9000
 IDLE_CONNECTION_S: Final = 900.0
-"""After so long without a call a connection is closed; a shard dials again when it next lists."""
+"""A server closes a connection after this time without a call; a shard dials again when it next lists."""
 
 CALLS: Final = ("Create", "Configure", "Drain", "Delete", "Get", "List")
 """The six calls; the first four change something and carry a fencing token."""
 
 
 class OperationKind(StrEnum):
-    """What a mutating call sets going; with the machine it is the key of idempotency (decision P2)."""
+    """The operation that a mutating call starts; with the machine it is the idempotency key (decision P2)."""
 
     CREATE = "create"
     CONFIGURE = "configure"
@@ -36,7 +34,7 @@ class OperationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The one way an operation takes: from a stable state through a transitional one to a stable one."""
+    """The states of one operation: it starts in a stable state, passes a transitional one and ends in a stable one."""
 
     source: S
     during: S
@@ -57,7 +55,7 @@ BOUND_STATES: Final = frozenset({S.CONFIGURING, S.CONFIGURED, S.DRAINING})
 
 INT64_MAX: Final = 2**63 - 1
 MAX_ID_BYTES: Final = 1024
-"""Of machine, shard and cluster ids in a call; nobody's memory is filled by a long name."""
+"""Applies to machine, shard and cluster ids in a call."""
 MAX_METADATA_BYTES: Final = 4 * 1024 * 1024
 MAX_BLOB_BYTES: Final = 16 * 1024 * 1024
 MAX_GRACE_S: Final = 30 * 24 * 3600
@@ -83,4 +81,4 @@ FORBIDDEN_LABELS: Final = frozenset(
         "capacityType",
     }
 )
-"""What they would say has a field of its own, and a second answer could differ from the first."""
+"""Keys that repeat a field of the record and could contradict it."""

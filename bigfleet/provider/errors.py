@@ -1,21 +1,20 @@
-"""Errors of the provider contract, each with the status code it travels as.
+"""Errors of the provider contract, each with its status code.
 
-Why: which code means what is contract (FAILED_PRECONDITION is "fenced" and nothing else), so it stands in one table.
-Must never: carry a bootstrap blob, a token's secret or a stack of ours in its text; the text goes to the peer.
+Must never: carry a bootstrap blob or a stack trace in its text; the text goes to the peer.
 Rules: providers 1.3 and 1.8.
 
     BigFleetError
-    └── ProviderError            one call for one machine, or for none, was refused
-        ├── BadArgumentError     an argument holds what it may not hold          INVALID_ARGUMENT
-        ├── NotOfferedError      the operation does not exist here               UNIMPLEMENTED
+    └── ProviderError            the provider refused one call
+        ├── BadArgumentError     an argument is invalid                          INVALID_ARGUMENT
+        ├── NotOfferedError      the provider does not have the operation        UNIMPLEMENTED
         ├── FencedError          the token is not newer than one already seen    FAILED_PRECONDITION
-        ├── NoSuchMachineError   nobody here knows the id                        NOT_FOUND
-        ├── OutOfPositionError   the machine is not where this edge begins       INTERNAL
-        ├── StoreUnavailableError  the state cannot be written, nothing happened UNAVAILABLE
-        ├── ListTooLargeError    the answer does not fit into one message        RESOURCE_EXHAUSTED
-        ├── BadAnswerError       seen by a caller: the answer cannot be true
-        ├── NeverSentError       seen by a caller: no connection, so nothing began
-        └── OutcomeUnknownError  seen by a caller: no answer, so nobody can tell
+        ├── NoSuchMachineError   the provider does not know the id               NOT_FOUND
+        ├── OutOfPositionError   the machine is not in the state to start from   INTERNAL
+        ├── StoreUnavailableError  the state cannot be written, nothing changed  UNAVAILABLE
+        ├── ListTooLargeError    the listing does not fit into one message       RESOURCE_EXHAUSTED
+        ├── BadAnswerError       client side: the reply is not valid
+        ├── NeverSentError       client side: no connection, so the call was not sent
+        └── OutcomeUnknownError  client side: no reply, so the outcome is unknown
 """
 
 from typing import ClassVar
@@ -35,31 +34,31 @@ class ProviderError(BigFleetError):
 
 
 class BadArgumentError(ProviderError):
-    """An argument holds what it may not hold."""
+    """An argument is invalid."""
 
     code = Code.INVALID_ARGUMENT
 
 
 class NotOfferedError(ProviderError):
-    """This provider does not have the operation at all, as Delete on bare metal."""
+    """This provider does not have the operation, for example Delete on bare metal."""
 
     code = Code.UNIMPLEMENTED
 
 
 class FencedError(ProviderError):
-    """A token at least as new was seen for this shard and machine: the caller is a process of yesterday."""
+    """A token at least as new was seen for this shard and machine: the caller is an outdated process."""
 
     code = Code.FAILED_PRECONDITION
 
 
 class NoSuchMachineError(ProviderError):
-    """The id names no machine; none is ever made by a call."""
+    """The provider knows no machine with this id; a call never creates one."""
 
     code = Code.NOT_FOUND
 
 
 class OutOfPositionError(ProviderError):
-    """The machine is not in the state in which this edge begins."""
+    """The machine is not in the state from which the operation starts."""
 
 
 class StoreUnavailableError(ProviderError):
@@ -69,7 +68,7 @@ class StoreUnavailableError(ProviderError):
 
 
 class ListTooLargeError(ProviderError):
-    """The answer is larger than one message may be; the text names both numbers."""
+    """The listing is larger than one message may be; the text has both sizes."""
 
     code = Code.RESOURCE_EXHAUSTED
 
@@ -78,15 +77,15 @@ class ListTooLargeError(ProviderError):
         self.size, self.limit = size, limit
 
     @classmethod
-    def told(cls, detail: str) -> "ListTooLargeError":
-        """The same as its caller sees it: in the words of whoever refused, be it the provider or the transport."""
+    def from_detail(cls, detail: str) -> "ListTooLargeError":
+        """Return the error with the text that the provider or the transport sent."""
         error = cls(0, 0)
         error.detail, error.args = detail, (f"List: {detail}",)
         return error
 
 
 class BadAnswerError(ProviderError):
-    """The provider accepted a call and answered with a record that cannot be true."""
+    """The provider accepted a call and replied with an invalid record."""
 
     def __init__(
         self, call: str, machine_id: str, detail: str, cause: InvalidFieldError | None = None
@@ -96,8 +95,8 @@ class BadAnswerError(ProviderError):
 
 
 class NeverSentError(ProviderError):
-    """No connection was made, so the provider cannot have heard of the call; what was begun here is undone."""
+    """No connection was made, so the provider did not receive the call; the shard undoes what it began."""
 
 
 class OutcomeUnknownError(ProviderError):
-    """No answer came; the call may yet take effect, so the state stays transitional (decision S3)."""
+    """No reply came; the call may still take effect, so the state stays transitional (decision S3)."""

@@ -1,10 +1,10 @@
 """Write a provider: the public names of the provider kit.
 
-Why: authors import one module; where a thing lives inside may change, these names do not.
+Why: authors import one module, whose names are stable.
 
     class Metal:
-        async def describe(self): ...                            # yield Slot.of("r12u07", instance_type=..., ...)
-        async def create(self, machine, op): ...                 # return Host(ref)
+        async def describe(self): ...                            # yield DescribedMachine.of("r12u07", ...)
+        async def create(self, machine, op): ...                 # return CreatedHost(ref)
         async def configure(self, machine, cluster, blob, op): ...
         async def drain(self, machine, grace, op): ...
 

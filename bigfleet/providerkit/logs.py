@@ -1,8 +1,6 @@
-"""Log lines for the program of an author: one JSON object each, on standard error, secrets masked.
+"""Log set-up for the program of an author: one JSON object per line on standard error, secrets masked.
 
-Why: without it a library's own idea of a log line (colours, standard output, every debug line) would be the first thing an
-operator of a new provider meets.
-Must never: be used inside one of our own programs, which set up their logs by flags.
+Must never: be used in the programs of this package, which set up their logs by flags.
 Rules: providers 4.1 (observability).
 """
 
@@ -17,7 +15,7 @@ from bigfleet.obs.logs import Level, process_logs
 
 @contextmanager
 def json_logs(level: Level = "info", *, provider: str = "") -> Iterator[None]:
-    """Write every line of this process, the kit's and the libraries', as JSON to standard error while the block runs."""
+    """Write every log line of this process as JSON to standard error while the block runs."""
     clock = SystemClock()
     bound = {"provider": provider} if provider else {}
     with process_logs(

@@ -1,7 +1,6 @@
-"""For tests of backends and of the kit: a store in memory that can be made slow or broken, and a backend that does as told.
+"""Test doubles: a store in memory that can be made slow or broken, and a backend that follows a script.
 
-Why: an author's test should need neither a disk nor a substrate, and should be able to ask what the kit did with its backend.
-Must never: be kinder than the real thing; what the store has not confirmed is lost when it is opened again.
+Must never: be more lenient than a real store; what it has not confirmed is lost when it is opened again.
 Rules: providers 4.3.
 """
 
@@ -16,37 +15,32 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.kit.backend import Op, SubstrateEvent
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
-from bigfleet.provider.kit.store import Written
+from bigfleet.provider.kit.store import Volatile, Written
 
 
-class MemoryStore:
-    """Entries in a list. Opened again it yields them again, as a restart would find them."""
+class MemoryStore(Volatile):
+    """Keeps entries in a list and yields them again when it is opened again, as after a restart."""
 
     def __init__(self) -> None:
         self.entries: list[bytes] = []
         self.problem: BigFleetError | None = None
-        """Set it, and every entry is refused with it until it is taken back."""
+        """While set, every entry is refused with this error."""
         self._held = False
         self._waiting: deque[tuple[bytes, Written]] = deque()
         self._snapshot_wanted = False
 
     def hold(self) -> None:
-        """Let nothing become durable from now on; what is appended waits."""
+        """Let appended entries wait instead of becoming durable."""
         self._held = True
 
     def release(self) -> None:
-        """Make durable what waits, in order, and everything after it at once."""
+        """Make waiting entries durable, in order, and later ones at once."""
         self._held = False
         while self._waiting:
             self._write(*self._waiting.popleft())
 
-    def lose_waiting(self) -> None:
-        """Forget what is not durable, as a power cut would; whoever waits for it waits for ever."""
-        self._waiting.clear()
-
     @property
     def waiting(self) -> int:
-        """How many entries wait to become durable."""
         return len(self._waiting)
 
     def want_snapshot(self) -> None:
@@ -71,20 +65,6 @@ class MemoryStore:
         self.entries[:kept] = list(entries)
         self._snapshot_wanted = False
 
-    @property
-    def failure(self) -> BigFleetError | None:
-        return None
-
-    async def wait_failure(self) -> BigFleetError:
-        await asyncio.get_running_loop().create_future()  # for ever
-        raise AssertionError("a store in memory is broken only for as long as the test says so")
-
-    def observe_syncs(self, _observe: Callable[[float], object]) -> None:
-        """Memory has no syncs."""
-
-    async def close(self) -> None:
-        """There is nothing to let go."""
-
     def _write(self, entry: bytes, written: Written) -> None:
         if self.problem is None:
             self.entries.append(entry)
@@ -93,7 +73,7 @@ class MemoryStore:
 
 @dataclass(frozen=True, slots=True)
 class BackendCall:
-    """One call of the kit to its backend. The blob is not kept, only how long it was."""
+    """One call of the kit to its backend, with the length of the blob only."""
 
     kind: OperationKind
     machine_id: str
@@ -105,27 +85,26 @@ class BackendCall:
 
 
 Script = Callable[[MachineRecord, Op], Awaitable[CreatedHost | None]]
-"""What the backend does in place of succeeding at once: wait, raise, return a host of its own."""
+"""What the backend does instead of succeeding at once: wait, raise, or return a host."""
 
 
 class ScriptedBackend:
-    """Succeeds at once unless told otherwise; records every call. It can delete, and knows nothing of readiness."""
+    """Succeeds at once without a script, and records every call; it has `delete` but not `node_ready`."""
 
     def __init__(self, slots: Iterable[DescribedMachine] = ()) -> None:
         self.slots: list[DescribedMachine] = list(slots)
         self.calls: list[BackendCall] = []
         self.described = 0
         self.describe_problem: Exception | None = None
-        """Set it, and `describe` breaks off with it after its last slot."""
+        """While set, `describe` raises it after its last machine."""
         self._scripts: dict[tuple[OperationKind, str], deque[Script]] = {}
         self._always: dict[OperationKind, Script] = {}
 
     def next(self, kind: OperationKind, script: Script, machine_id: str = "") -> None:
-        """Let the next call of a kind, for one machine or for any, do this instead of succeeding."""
+        """Run this script in the next call of a kind, for one machine or for any."""
         self._scripts.setdefault((kind, machine_id), deque()).append(script)
 
     def always(self, kind: OperationKind, script: Script) -> None:
-        """Let every call of a kind do this instead of succeeding."""
         self._always[kind] = script
 
     async def describe(self) -> AsyncIterator[DescribedMachine]:
@@ -136,7 +115,7 @@ class ScriptedBackend:
             raise self.describe_problem
 
     async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
-        """Return a host named after the machine; a script may break the promise and return none."""
+        """Return a host named after the machine, or what the script returns."""
         self.calls.append(BackendCall(OperationKind.CREATE, machine.id, op.id, op.attempt))
         script = self._script(OperationKind.CREATE, machine.id)
         return (
@@ -174,7 +153,7 @@ class ScriptedBackend:
 
 
 class ReadyBackend(ScriptedBackend):
-    """A scripted backend that also answers for readiness: a node is Ready once its machine's id is in `ready`."""
+    """A scripted backend with readiness: a node is Ready when its machine's id is in `ready`."""
 
     def __init__(self, slots: Iterable[DescribedMachine] = ()) -> None:
         super().__init__(slots)
@@ -187,7 +166,7 @@ class ReadyBackend(ScriptedBackend):
 
 
 class WatchingBackend(ScriptedBackend):
-    """A scripted backend that tells of losses and prices as the test says them."""
+    """A scripted backend that reports the events that a test puts into `news`."""
 
     def __init__(self, slots: Iterable[DescribedMachine] = ()) -> None:
         super().__init__(slots)

@@ -1,7 +1,7 @@
-"""Test a provider without a disk, a substrate or a second of waiting.
+"""Test a provider without a disk, real machines or real waiting.
 
     async def scenario() -> None:
-        async with VirtualProvider(ScriptedBackend([Slot.of("m-1", ...)])) as provider:
+        async with VirtualProvider(ScriptedBackend([DescribedMachine.of("m-1", ...)])) as provider:
             await provider.client.create("m-1")
             assert (await provider.settled("m-1"))[0].host
 

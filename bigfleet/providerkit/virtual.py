@@ -1,12 +1,6 @@
-"""A whole provider on virtual time: kit, network, disk, clock and a client, in one line.
+"""A provider on virtual time with network, store, clock and a client, for tests inside `run_virtual`.
 
-Why: an author's test, and ours, should say what happens and not how it is wired.
-Must never: wait for anything real; it runs inside `run_virtual`.
 Rules: providers 4.2 and 4.3.
-
-    async with VirtualProvider(ScriptedBackend([slot])) as provider:
-        await provider.client.create("m-1")
-        machine = await provider.settled("m-1")
 """
 
 from collections.abc import Iterable
@@ -40,7 +34,7 @@ _POLL_S = 0.05
 
 
 class VirtualProvider:
-    """One provider and one client of it; what the kit may be given besides goes through as it is."""
+    """One provider and one client of it; further options are passed to the kit."""
 
     def __init__(
         self,
@@ -75,35 +69,32 @@ class VirtualProvider:
         await self.kit.stop(0)
 
     async def restart(self, store: StateStore | None = None) -> None:
-        """End the provider in good order and start another one on the same store, or on the one given."""
+        """Stop the provider and start another one on the same store, or on the one given."""
         await self.kit.stop(0)
         self.store = store or self.store
         self.kit = self._kit()
         await self.__aenter__()
 
     def another_client(self) -> RawProviderClient:
-        """Return a client with a connection of its own."""
         return RawProviderClient(self.another_channel())
 
     def another_channel(self) -> Channel:
-        """Return a bare connection, for calls that no client would make."""
+        """Return a connection, for calls that the client does not offer."""
         return self._caller.dial(f"{HOST}:{PORT}")
 
     async def settled(self, *machine_ids: str) -> list[MachineRecord]:
-        """Wait, in virtual time, until none of the machines is on its way, and return them."""
+        """Wait until none of the machines is transitional, and return them."""
         while any(self.machine(machine_id).state in KIND_OF_TRANSITIONAL for machine_id in machine_ids):
             await self.process.clock.sleep(_POLL_S)
         return [self.machine(machine_id) for machine_id in machine_ids]
 
     def machine(self, machine_id: str) -> MachineRecord:
-        """Return a record that must be there."""
         found = self.kit.machine(machine_id)
         if found is None:
             raise LookupError(f"the provider has no machine {machine_id}")
         return found
 
     async def pass_time(self, seconds: float) -> None:
-        """Let virtual time go by."""
         await self.process.clock.sleep(seconds)
 
     @property
@@ -113,7 +104,6 @@ class VirtualProvider:
 
     @property
     def metrics_text(self) -> str:
-        """What a scrape would get now."""
         return metrics_text(self._registry)("")[0].decode()
 
     def samples(self, name: str) -> Iterable[tuple[dict[str, str], float]]:

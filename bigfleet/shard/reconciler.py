@@ -24,7 +24,7 @@ from bigfleet.shard.core.reconcile import Disputes, RecordChange, judge, vanishe
 from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.shard.skipped_metadata import SkippedMetadataLog
-from bigfleet.wire.listing import Listing, ListingReader, RejectedRecord
+from bigfleet.wire.listing import ListingReader, MachineListing, RejectedRecord
 from bigfleet.wire.machines import rejection_reason
 
 _SLICE = 100  # records applied between two turns of the event loop
@@ -104,7 +104,7 @@ class Reconciler:
             self._fetching.cancel()
             await asyncio.wait([self._fetching])
 
-    # Listing
+    # MachineListing
 
     async def _fetch(self) -> _Fetched:
         since = self._cursor if self._options.incremental_reconcile else b""
@@ -146,10 +146,10 @@ class Reconciler:
         self._disputes.settle_all_but(disputed)
         await self._remove_missing(known, np.concatenate(seen), check=fetched.by_state)
 
-    async def _read(self, data: bytes, *, whole: bool) -> Listing:
+    async def _read(self, data: bytes, *, whole: bool) -> MachineListing:
         now = self._steady.now_s()
 
-        def work(inventory: Inventory) -> Listing:
+        def work(inventory: Inventory) -> MachineListing:
             listing = self._reader.read(data, full=whole)
             inventory.insert_rows(listing.new, now)
             return listing
@@ -181,7 +181,7 @@ class Reconciler:
             return False
         return self._guarded.inventory.state_of(record.machine_id) is MachineState.CONFIGURING
 
-    async def _send_new(self, listing: Listing) -> None:
+    async def _send_new(self, listing: MachineListing) -> None:
         """Send the node states of machines that appeared bound; after the first listing the resync does so."""
         if not self.done_once:
             return
@@ -316,7 +316,7 @@ class Reconciler:
             self._apply_record(reported)
 
 
-def _rows_of(listing: Listing) -> Rows:
+def _rows_of(listing: MachineListing) -> Rows:
     """The rows of the new machines of a listing."""
     first = listing.new.placement.first_row
     return np.arange(0 if first is None else len(listing.new)) + (first or 0)

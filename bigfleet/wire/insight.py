@@ -1,16 +1,13 @@
 """Machines, cycles and amounts: from the model to the messages of the insight service.
 
-Why: what people are shown uses the words of the snapshot document, whoever shows it.
+Why: every reader sees the names of the snapshot document.
 Must never: hold a blob, a token, or the provider's metadata.
 Rules: dashboard 8, snapshot 1.1.
 """
 
-from typing import Final
-
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.model.machine import UNASSIGNED, Assignment, Machine, NeedRef
-
-NANOSECONDS: Final = 1_000_000_000
+from bigfleet.model.times import NANOSECONDS
 
 
 def machine_to_proto(machine: Machine, *, pending: bool = False) -> pb.MachineRow:

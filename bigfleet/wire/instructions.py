@@ -1,6 +1,6 @@
 """Instructions and acks: protobuf to model and back.
 
-Why: coordinator and shard exchange them by way of reports, and a kind that one of them does not know must be told apart
+Why: coordinator and shard exchange them by way of reports, and a kind that one of them does not know must be distinguished
 from a broken message: it is read without its payload, and the shard then refuses it by name.
 Must never: refuse an instruction as a whole answer because one of several is unreadable to us.
 Rules: wire 5.2 and 10.

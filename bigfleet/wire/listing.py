@@ -38,7 +38,7 @@ _AT_ONCE = 1024  # ids looked up together; a whole listing of them would linger 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A record that was refused: where it stood, which machine it is about if that much could be read, and why."""
+    """A refused record: its place, its machine if that could be read, and the reason."""
 
     place: int
     machine_id: str
@@ -55,7 +55,7 @@ class SkippedMetadata:
 
 
 @dataclass(slots=True)
-class Listing:
+class MachineListing:
     """What a listing says beyond what is known already."""
 
     revision: bytes
@@ -80,7 +80,7 @@ class ListingReader:
         self._order: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self._placed: tuple[Placement, NDArray[np.int32]] = (Placement(), self._order)
 
-    def read(self, data: bytes, full: bool = True) -> Listing:
+    def read(self, data: bytes, full: bool = True) -> MachineListing:
         """Compare a listing with the inventory; `full` unless the provider was asked for changes only."""
         records: list[bytes] = []
         revision = b""
@@ -112,7 +112,7 @@ class ListingReader:
         return listing
 
     def _unchanged_in_place(self, hashes: NDArray[np.int64]) -> Rows:
-        """The row of each record that stands where it stood and reads as it read; -1 for the others."""
+        """The row of each record that is unchanged at its old place; -1 for the others."""
         placement, places = self._placed
         if placement.first_row is not None:
             self._order[places] = placement.first_row + np.arange(places.size)
@@ -210,7 +210,7 @@ class ListingReader:
         )
 
     def _take_in_full(self, reading: "_Reading", place: int, row: int) -> bool:
-        """Decode a record by the book; tell whether it is valid."""
+        """Decode a record in full; return whether it is valid."""
         record, source_hash = reading.records[place], int(reading.hashes[place])
         machine_id = _id_of(record)
         try:
@@ -278,7 +278,9 @@ class _Reading:
         rows: Rows,
     ) -> None:
         self.records, self.hashes, self.rows = records, hashes, rows
-        self.listing = Listing(revision, len(records), NewRows(inventory.generation, inventory.population))
+        self.listing = MachineListing(
+            revision, len(records), NewRows(inventory.generation, inventory.population)
+        )
         self.new_places: list[int] = []
         self.same: list[tuple[Rows, NDArray[np.int64]]] = []
         """Rows whose records say in other bytes what is known, and the hashes of those."""

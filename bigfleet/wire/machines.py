@@ -73,7 +73,7 @@ def state_from_proto(number: int) -> MachineState:
 
 
 def shape_from_proto(record: pb.Machine) -> Shape:
-    """Read what the machine is, whoever it serves."""
+    """Read the shape of the machine, regardless of its cluster."""
     return Shape(
         instance_type=record.instance_type,
         zone=record.zone,

@@ -1,6 +1,6 @@
 """Needs and the verdicts on them: from the model to the messages of inspection.
 
-Why: which parts of a verdict are present says something to a reader, so the rules stand in one place.
+Why: which parts of a verdict are present says something to a reader, so the rules are in one place.
 Must never: name a machine; inspection shows counts only.
 Rules: wire 6.1, shard 19, ADR-0061.
 """

@@ -1,6 +1,6 @@
 """The operator's half of the session: messages of the shard into facts, our answers into messages.
 
-Why: a frame nobody understands must be dropped with a word, never end the session; so reading gives None and a reason.
+Why: an unknown frame must be dropped and logged, and never end the session; so reading gives None and a reason.
 Must never: log or show `user_data`, or invent a field that the shard did not send.
 Rules: wire 4.2, 4.3 and 10; operator 3.5 (frames without a machine or key are dropped).
 """
@@ -12,7 +12,7 @@ from bigfleet.model.frames import (
     BlobAnswer,
     BlobRequest,
     CapacityHint,
-    MachineNews,
+    NodeStateUpdate,
     ReclaimAck,
     ReclaimOrder,
     ReclaimTarget,
@@ -51,7 +51,7 @@ def frame_from_proto(message: shard_pb2.ShardMessage) -> ShardFrame | str:
         case "reclaim_instruction":
             return _order(message.reclaim_instruction)
         case "node_state_update":
-            return _news(message.node_state_update)
+            return _node_state(message.node_state_update)
         case "available_capacity":
             return _hint(message.available_capacity)
     return "a frame of no kind that is known"
@@ -63,7 +63,7 @@ def _order(message: shard_pb2.ReclaimInstruction) -> ReclaimOrder | str:
         ReclaimTarget(entry, detail.machine_id, detail.provider_id, detail.node_name)
         for entry, detail in zip(message.nodes, details, strict=False)
     ] or [ReclaimTarget(entry) for entry in message.nodes]
-    named = tuple(target for target in targets if target.lane)
+    named = tuple(target for target in targets if target.machine)
     if not named:
         return "a reclaim instruction that names no node"
     return ReclaimOrder(
@@ -71,13 +71,13 @@ def _order(message: shard_pb2.ReclaimInstruction) -> ReclaimOrder | str:
     )
 
 
-def _news(message: shard_pb2.NodeStateUpdate) -> MachineNews | str:
+def _node_state(message: shard_pb2.NodeStateUpdate) -> NodeStateUpdate | str:
     if not message.machine_id:
         return "a node state without a machine id"
     state = _STATES.get(message.state, MachineState.UNSPECIFIED)
     if state is MachineState.UNSPECIFIED:
         return f"machine {message.machine_id} in the unknown state {int(message.state)}"
-    return MachineNews(
+    return NodeStateUpdate(
         machine_id=message.machine_id,
         state=state,
         node_name=message.node_name,

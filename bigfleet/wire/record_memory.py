@@ -72,7 +72,7 @@ class RecordMemory:
         """The inventory's numbers of many records: a column each, rows as `NewRows.extend` wants them.
 
         A column that is not all from 0 up belongs to a record that must be decoded in full. Where `wide_marks` is
-        another afterwards, the records must be scanned anew.
+        another afterwards, the records must be scanned again.
         """
         states, providers, refs, shapes, clusters, metadata, wide = parts
         self._marks_in_use = self.wide_marks
@@ -102,7 +102,7 @@ class RecordMemory:
     def _known(self, memory: dict[K, int], encoded: Sequence[K], learn: Callable[[K], int]) -> list[int]:
         numbers = list(map(memory.get, encoded))
         if None in numbers:
-            # Looked up once more: the same run of bytes may stand there many times, and is learnt the first time.
+            # Looked up once more: the same run of bytes may occur many times, and is learnt the first time.
             return [
                 known if known is not None else memory[text] if text in memory else learn(text)
                 for known, text in zip(numbers, encoded, strict=True)
@@ -111,7 +111,7 @@ class RecordMemory:
 
     def _learn_shape(self, encoded: bytes | tuple[bytes, ...]) -> int:
         if self.wide_marks is not self._marks_in_use:
-            return _UNUSUAL  # a label has just turned wide: these records are about to be scanned anew
+            return _UNUSUAL  # a label has just turned wide: these records are about to be scanned again
         pieces = (encoded,) if isinstance(encoded, bytes) else encoded
         canonical = _canonical(pieces)
         number = None if canonical is None else self._canonical_shapes.get(canonical)
@@ -194,7 +194,7 @@ def _canonical(pieces: Sequence[bytes]) -> tuple[bytes, ...] | None:
 
 
 def _may_be_sorted(fields: Sequence[bytes], map_tags: tuple[int, ...]) -> bool:
-    """Whether order means nothing: no field, and no key of a map, stands there twice, where the last one would win."""
+    """Whether order means nothing: no field and no key of a map is repeated, in which case the last one would win."""
     seen = set()
     for field in fields:
         name = field[:1]

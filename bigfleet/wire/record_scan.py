@@ -141,7 +141,7 @@ def _end_of_shape(record: bytes, at: int) -> int:
 
 
 def _behind_field(record: bytes, at: int) -> int:
-    """Where the field that begins here ends; -1 when it is not of a usual kind. May lie beyond the end."""
+    """The end of the field that begins here, which may be beyond the data; -1 for an unusual field."""
     kind = record[at] & 7
     try:
         if record[at] >= _ONE_BYTE:

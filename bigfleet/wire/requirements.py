@@ -8,10 +8,10 @@ unknown when-unsatisfiable reads as unspecified, which binds nothing.
 from collections.abc import Iterable
 
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.model.profile import Operator, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.v1alpha1 import capacity_pb2 as pb
 
-_OPERATOR_NUMBERS = {int(operator): operator for operator in Operator}
+_OPERATOR_NUMBERS = {int(operator): operator for operator in RequirementOperator}
 _WHEN_NUMBERS = {int(when): when for when in WhenUnsatisfiable}
 
 

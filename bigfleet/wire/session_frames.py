@@ -163,7 +163,7 @@ def node_state_key(machine_id: str) -> str:
 
 
 def node_state(machine: Machine, cluster: str) -> bytes:
-    """Tell how a machine of the cluster, or one that has just left it, stands."""
+    """Write the state of a machine of the cluster, or of one that has just left it."""
     shape = machine.shape
     labels = dict(shape.labels)
     if shape.instance_type:
@@ -191,7 +191,7 @@ def available_capacity_key(fingerprint: str) -> str:
 
 
 def available_capacity(profile: Profile, *, count: int, confidence: int, cost_per_hour: float) -> bytes:
-    """Tell what could be had for a profile."""
+    """Write the supply that a profile could get."""
     update = pb.AvailableCapacityUpdate(
         supersedes_key=available_capacity_key(profile.fingerprint),
         requirements=requirements_to_proto(profile.requirements),

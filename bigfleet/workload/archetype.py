@@ -14,9 +14,9 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.profile import (
     INSTANCE_TYPE_KEY,
     ZONE_KEY,
-    Operator,
     Profile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -108,7 +108,7 @@ class Archetype:
 
     @property
     def block(self) -> int:
-        """How many machines in a row lie in one rack: those of the largest gang where gangs share a rack, else one."""
+        """How many consecutive machines are in one rack: those of the largest gang where gangs share a rack, else one."""
         return self.gang.most if self.gang is not None and self.gang.topology_key == RACK_KEY else 1
 
     def capped(self, replicas: int) -> int:
@@ -125,11 +125,11 @@ class Archetype:
     def demand_profile(self, zones: tuple[str, ...], *, spread: bool) -> Profile:
         """The constraints of its pods as an operator sends them: soft spreads are left out there."""
         requirements = [
-            Requirement(INSTANCE_TYPE_KEY, Operator.IN, self.instance_types),
-            Requirement(ZONE_KEY, Operator.IN, zones),
+            Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, self.instance_types),
+            Requirement(ZONE_KEY, RequirementOperator.IN, zones),
         ]
         if self.gang is not None:
-            requirements.append(Requirement(self.gang.topology_key, Operator.SAME))
+            requirements.append(Requirement(self.gang.topology_key, RequirementOperator.SAME))
         rule = self.spread if spread and self.spread is not None and self.spread.strict else None
         spreads = (
             () if rule is None else (Spread(ZONE_KEY, rule.max_skew, WhenUnsatisfiable.DO_NOT_SCHEDULE),)
@@ -145,7 +145,7 @@ class Archetype:
 
 @dataclass(frozen=True)  # no slots: see Archetype
 class Catalogue:
-    """Archetypes and the places their machines lie in."""
+    """Archetypes and the zones and racks of their machines."""
 
     name: str
     archetypes: tuple[Archetype, ...]

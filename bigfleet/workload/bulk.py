@@ -20,7 +20,7 @@ from bigfleet.workload.fleet import PROVIDER, FleetPart, host_ref
 HOST_NAME_KEY = "kubernetes.io/hostname"
 
 _PRICE_RANGE = 0.01
-"""Dollars over which prices of their own are spread: a cent, less than lies between any two tiers."""
+"""Dollars over which individual prices are spread: a cent, less than the gap between any two tiers."""
 
 
 def load_fleet(parts: Iterable[FleetPart], *, host_names: bool = False) -> Inventory:

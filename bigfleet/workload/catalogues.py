@@ -2,13 +2,12 @@
 
 Why: figures of two runs compare only if both drew from the same numbers; these are the published ones.
 Must never: gain a label axis that no real workload has (ADR-0037). A weight is not a taste: it is solved from the share
-of machines (ADR-0050), so whoever changes one changes the shares that the tests hold.
+of machines (ADR-0050), so a change to one changes the shares that the tests check.
 Rules: scaletest 3.1 and 3.2.
 """
 
 from dataclasses import replace
 
-from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.profile import ZONE_KEY
 from bigfleet.model.resources import Resources
 from bigfleet.workload.archetype import GPU, Archetype, Catalogue, GangRule, Size, SpreadRule
@@ -205,13 +204,3 @@ GANG_HEAVY = Catalogue(
 """Realistic, but half of the machines serve gangs."""
 
 CATALOGUES = (REALISTIC, REALISTIC_DEV, COST_ROUTING, SPREAD, GANG_HEAVY)
-
-
-def catalogue_named(name: str) -> Catalogue:
-    """The catalogue of that name."""
-    for catalogue in CATALOGUES:
-        if catalogue.name == name:
-            return catalogue
-    raise InvalidFieldError(
-        "catalog", name, f"one of {', '.join(catalogue.name for catalogue in CATALOGUES)}"
-    )

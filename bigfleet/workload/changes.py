@@ -1,7 +1,7 @@
 """Changes to a world: what a cycle finds different from the one before.
 
 Why: a shard's cycles differ in how much changed and where; benchmarks need the same changes on every build.
-Must never: write. Changes are values; whoever makes them decides when they happen and can take them back.
+Must never: write. Changes are values; the caller applies them and can undo them.
 Rules: engine performance 4, rows (d0) to (e2) and Phase 2.
 """
 
@@ -25,7 +25,7 @@ MOST_PODS_FEWER = 3
 
 
 def chosen(items: Sequence[T], count: int, draws: Draws) -> list[T]:
-    """Some of the items, each at most once, in the order in which they stood; all if there are no more."""
+    """Some of the items, each at most once, in their order; all if there are no more."""
     order = sorted(range(len(items)), key=[draws.random() for _ in items].__getitem__)
     return [items[place] for place in sorted(order[:count])]
 
@@ -33,7 +33,7 @@ def chosen(items: Sequence[T], count: int, draws: Draws) -> list[T]:
 def with_new_needs(needs: Sequence[Need], draws: Draws) -> tuple[Need, ...]:
     """A cluster's next roll-up on a quiet day: a few pods fewer in every row, one gang gone and one like it come.
 
-    Fewer, so that the machines it has still serve it, but for the last gang, which has to be seated anew.
+    Fewer, so that the machines it has still serve it, except for the last gang, which has to be placed again.
     """
     gangs = [place for place, need in enumerate(needs) if need.group]
     replaced = gangs[int(draws.random() * len(gangs))] if gangs else None
@@ -76,7 +76,7 @@ def machine_changes(
 def lost_machines(
     snapshot: InventorySnapshot, clusters: Iterable[str], count: int, draws: Draws
 ) -> list[Machine]:
-    """Some bound machines of these clusters, as a provider reports them once they serve nobody any more.
+    """Some bound machines of these clusters, as a provider reports them once they serve no cluster any more.
 
     They fail and drain by turns: one is gone, the other still there but no longer counted.
     """
@@ -94,7 +94,7 @@ def lost_machines(
 
 
 def joined_machines(snapshot: InventorySnapshot, lost: Iterable[Machine]) -> list[Machine]:
-    """One machine for each that was lost, now serving what that one served: of its type and size, where it stood.
+    """One machine for each that was lost, now serving what that one served: of its type and size, in its place.
 
     They were Speculative and have been created and configured meanwhile; one for which there is none like it is not replaced.
     """

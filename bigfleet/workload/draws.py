@@ -20,7 +20,7 @@ class Draws(Protocol):
 
 
 class DrawSource(Protocol):
-    """A family of named streams; a child of one name begins anew each time it is asked for."""
+    """A family of named streams; a child of one name starts over each time it is asked for."""
 
     def stream(self, name: str) -> Draws:
         """Return the stream of that name."""

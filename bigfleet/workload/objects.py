@@ -2,7 +2,7 @@
 
 Why: all pods of a Deployment are alike, so size and spread are drawn once per object and hold for all of its replicas;
 drawing them per pod would even out every cluster.
-Must never: draw in another order. The order of draws is what a seed stands for: archetype, size, spread, replicas.
+Must never: draw in another order. The order of draws is part of the meaning of a seed: archetype, size, spread, replicas.
 Rules: scaletest 4.1.
 """
 

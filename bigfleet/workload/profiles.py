@@ -1,4 +1,4 @@
-"""The profiles: which world a name stands for, as far as machines and demand go.
+"""The scale profiles: the machines and demand that a name means.
 
 Why: a benchmark, a scale test and the fake provider that say "50k" must mean one and the same fleet.
 Must never: hold gates, timings, faults or events; those belong to the runner of scale tests, which reads them from its
@@ -30,7 +30,7 @@ class Seeding:
     configured_fraction: float = 1.0
     idle_fraction: float = 0.2
     speculative_multiplier: float = 3.0
-    speculative_count: int | None = None  # of the whole fleet; given, it stands instead of the multiplier
+    speculative_count: int | None = None  # of the whole fleet; when given, it replaces the multiplier
     spot_count: int = 0  # of the whole fleet
 
 

@@ -2,7 +2,7 @@
 
 Why: a world starts with the seeds of its profile, which serve most of its demand; steady cycles can only be measured
 and simulated from where demand is met and no action is due. Getting there by the engine's own decisions keeps the
-world honest: whoever changes the engine gets the rest that engine would come to.
+world honest: after a change of the engine it is the state which that engine would reach.
 Must never: be mistaken for a shard. Every action succeeds at once, no rail holds any back, and nothing is released.
 Rules: scaletest 1.2 (steady state is graded, not the ramp).
 """
@@ -33,7 +33,7 @@ class RestlessWorldError(BigFleetError):
 
 
 def settle(inventory: Inventory, needs: Sequence[Need], now: float, most_cycles: int = 10) -> int:
-    """Carry out what the engine decides, cycle by cycle, until it decides nothing; tell after how many cycles."""
+    """Carry out what the engine decides, cycle by cycle, until it decides nothing; return the number of cycles."""
     actions: tuple[Action, ...] = ()
     for cycle in range(most_cycles):
         decision = decide(

@@ -15,7 +15,7 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import BOUND_STATES
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.model.profile import Requirement, RequirementOperator
 from bigfleet.workload.bulk import HOST_NAME_KEY, copied, load_fleet, priced_apart, unbound
 from bigfleet.workload.demand import ClusterDemand, generate_demand
 from bigfleet.workload.draws import DrawSource
@@ -25,7 +25,7 @@ from bigfleet.workload.profiles import ScaleProfile
 from bigfleet.workload.settled import settle
 
 START = 1_700_000_000.0
-"""The time at which every world stands."""
+"""The time of every world."""
 
 _MOST_CYCLES = 40
 """Ordinary worlds come to rest in three cycles; one full of gangs, which take machines from each other, took eleven."""
@@ -105,7 +105,7 @@ def _naming_hosts(demand: ClusterDemand) -> ClusterDemand:
     """The demand with one pod more, which may run on any host but one."""
     model = next(need for need in reversed(demand.needs) if not need.group)
     profile = model.profile
-    avoids = Requirement(HOST_NAME_KEY, Operator.NOT_IN, (f"{demand.cluster}.internal",))
+    avoids = Requirement(HOST_NAME_KEY, RequirementOperator.NOT_IN, (f"{demand.cluster}.internal",))
     profile = replace(profile, requirements=(*profile.requirements, avoids))
     extra = Need(demand.cluster, profile, model.unit, model.unit, model.arrival_ns)
     rows = sorted((*demand.needs, extra), key=_row_order)

@@ -15,7 +15,7 @@ import yaml
 
 from bigfleet.kube.crds.render import CHART as CRDS
 from bigfleet.kube.crds.render import KUBE_VERSION, chart_files, chart_version
-from bigfleet.kube.roles import OPERATOR, POD_CONTROLLER, Role
+from bigfleet.kube.roles import OPERATOR, POD_CONTROLLER, RbacRole
 from charts.generate import control_plane, operator, pod_controller
 from charts.generate.boards import BOARDS, board_json
 from charts.generate.rbac import rules_template
@@ -37,7 +37,7 @@ class Chart:
     name: str
     description: str
     rows: tuple[Value, ...]
-    role: Role | None = None
+    role: RbacRole | None = None
     crds: bool = False
 
 

@@ -9,12 +9,12 @@ from typing import Final
 
 import yaml
 
-from bigfleet.kube.roles import LEADER_ELECT, POD_EVENTS, Role, Rule
+from bigfleet.kube.roles import LEADER_ELECT, POD_EVENTS, RbacRole, RbacRule
 
 _VALUES: Final = {LEADER_ELECT: "leaderElect", POD_EVENTS: "podEvents"}
 
 
-def rules_template(role: Role, head: str) -> str:
+def rules_template(role: RbacRole, head: str) -> str:
     """Return the template of the rules, with those that only an optional flag needs behind its value."""
     return (
         head
@@ -24,11 +24,11 @@ def rules_template(role: Role, head: str) -> str:
     )
 
 
-def _define(name: str, rules: Sequence[Rule]) -> str:
+def _define(name: str, rules: Sequence[RbacRule]) -> str:
     return f'{{{{- define "{name}" -}}}}\n{"".join(map(_written, rules))}{{{{- end }}}}\n'
 
 
-def _written(rule: Rule) -> str:
+def _written(rule: RbacRule) -> str:
     document = yaml.safe_dump([rule.as_document()], sort_keys=False, default_flow_style=None, width=110)
     if not rule.needs:
         return document

@@ -7,8 +7,8 @@ from bigfleet.app.operator import PROGRAM as OPERATOR
 from bigfleet.app.unschedulable_pod_controller import PROGRAM as POD_CONTROLLER
 from bigfleet.cli.framework.help import spelling, usage
 from bigfleet.cli.framework.options import Option
-from bigfleet.cli.framework.surface import Entry, entries
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.surface import CommandEntry, entries
+from bigfleet.cli.framework.tree import CliProgram
 from docs.generate.markdown import code, codes, plain, table
 from docs.generate.markdown import page as markdown_page
 
@@ -27,7 +27,7 @@ def page() -> str:
     )
 
 
-def _program(program: Program) -> list[str]:
+def _program(program: CliProgram) -> list[str]:
     found = entries(program)
     overview = table(
         ("Command", "What it does"),
@@ -41,7 +41,7 @@ def _program(program: Program) -> list[str]:
     ]
 
 
-def _command(program: Program, entry: Entry) -> str:
+def _command(program: CliProgram, entry: CommandEntry) -> str:
     paragraphs = [
         " ".join(paragraph.split()) for paragraph in entry.command.description.strip().split("\n\n")
     ]
@@ -67,5 +67,5 @@ def _row(option: Option) -> tuple[str, str, str, str]:
     return names, default, plain(option.help), plain(option.allowed)
 
 
-def _anchor(program: Program, entry: Entry) -> str:
+def _anchor(program: CliProgram, entry: CommandEntry) -> str:
     return f"{program.name} {entry.row.name}".replace(" ", "-")

@@ -1,7 +1,7 @@
 """The settings page: variables and config keys of every command, and how the four sources are ordered."""
 
 from bigfleet.cli.framework.settings import KEPT_VARIABLES
-from bigfleet.cli.framework.surface import Entry, entries
+from bigfleet.cli.framework.surface import CommandEntry, entries
 from bigfleet.cli.verbs.version import COMMIT_VARIABLE
 from docs.generate.cli import PROGRAMS
 from docs.generate.markdown import code, codes, plain, table
@@ -52,7 +52,7 @@ def page() -> str:
     )
 
 
-def _command(program: str, entry: Entry) -> str:
+def _command(program: str, entry: CommandEntry) -> str:
     rows = [
         (
             codes(option.variables),

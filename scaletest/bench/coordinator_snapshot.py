@@ -21,7 +21,7 @@ from bigfleet.aio.net import Channel
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.archive import make_archive
 from bigfleet.coordinator.core import commands
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import Snapshot
 from bigfleet.coordinator.offline import restore
 from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, SNAPSHOT_SAVE
@@ -36,9 +36,9 @@ QUIET_S = 2.0
 
 def tables() -> dict[str, Any]:
     """The tables of a coordinator at full scale."""
-    machine = Machine()
-    machine.apply(json.dumps({"v": 1, "epoch": 0, "items": [commands.begin_epoch(1, "n", "bench")]}))
-    text = machine.dump()
+    state_machine = CoordinatorStateMachine()
+    state_machine.apply(json.dumps({"v": 1, "epoch": 0, "items": [commands.begin_epoch(1, "n", "bench")]}))
+    text = state_machine.dump()
     text["shards"] = {f"shard-{n:03}": (f"shard-{n:03}:7780", n) for n in range(SHARDS)}
     text["domains"] = {
         "topology.kubernetes.io/rack": {f"rack-{n:06}": f"shard-{n % SHARDS:03}" for n in range(DOMAINS)}

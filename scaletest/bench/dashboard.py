@@ -30,7 +30,7 @@ from bigfleet.model.demand import Demand
 from bigfleet.model.machine import CapacityType, Machine
 from bigfleet.model.machine import MachineState as State
 from bigfleet.model.need import Need
-from bigfleet.model.profile import ZONE_KEY, Operator, Profile, Requirement, Spread
+from bigfleet.model.profile import ZONE_KEY, Profile, Requirement, RequirementOperator, Spread
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import StatusSources
@@ -53,14 +53,14 @@ ASKED = (
 HARDER = {
     "a gang": Need(
         "gang",
-        Profile((Requirement("rack", Operator.SAME),), priority=30_000),
+        Profile((Requirement("rack", RequirementOperator.SAME),), priority=30_000),
         amounts(cpu=4_000),
         amounts(cpu=4),
         group="g",
     ),
     "a gang that is short": Need(
         "gang-short",
-        Profile((Requirement("rack", Operator.SAME),), priority=30_000),
+        Profile((Requirement("rack", RequirementOperator.SAME),), priority=30_000),
         amounts(cpu=400_000),
         amounts(cpu=4),
         group="g",
@@ -69,9 +69,9 @@ HARDER = {
         "picky",
         Profile(
             (
-                Requirement("arch", Operator.IN, ("arm",)),
-                Requirement("rack", Operator.NOT_IN, ("z1-1", "z2-2")),
-                Requirement(ZONE_KEY, Operator.IN, ("z1", "z2")),
+                Requirement("arch", RequirementOperator.IN, ("arm",)),
+                Requirement("rack", RequirementOperator.NOT_IN, ("z1-1", "z2-2")),
+                Requirement(ZONE_KEY, RequirementOperator.IN, ("z1", "z2")),
             ),
             priority=15_000,
         ),

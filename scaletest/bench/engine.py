@@ -8,7 +8,7 @@ import gc
 import json
 import sys
 
-from bigfleet.bench.meter import Meter
+from bigfleet.bench.meter import BenchMeter
 from bigfleet.bench.plans import names_of, plan_named
 from bigfleet.bench.run import run
 
@@ -21,7 +21,7 @@ def main(profiles: str, names: str = "") -> None:
     for profile in profiles.split(","):
         plan = plan_named(profile)
         asked = names_of(plan, [name for name in names.split(",") if name])
-        reports.append(run(plan, asked, SEED, Meter()).document())
+        reports.append(run(plan, asked, SEED, BenchMeter()).document())
         gc.collect()
     print(json.dumps(reports))
 

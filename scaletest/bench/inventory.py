@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from bigfleet.bench.memory import resident_bytes
-from bigfleet.bench.meter import Case, Meter, Timing
+from bigfleet.bench.meter import BenchCase, BenchMeter, Timing
 from bigfleet.bench.report import result_of
 from bigfleet.model.inventory import Inventory
 from bigfleet.v1alpha1 import provider_pb2 as pb
-from bigfleet.wire.listing import Listing, ListingReader
+from bigfleet.wire.listing import ListingReader, MachineListing
 
 
 def measure(full: Path, delta: Path, other: Path) -> dict[str, object]:
@@ -52,19 +52,19 @@ def _timings(inventory: Inventory, reader: ListingReader, full: bytes, delta: by
         fresh = Inventory()
         fresh.insert_rows(ListingReader(fresh).read(full).new, 0.0)
 
-    meter = Meter()
-    plain: Case[object] = Case(lambda: pb.MachineList.FromString(full))
+    meter = BenchMeter()
+    plain: BenchCase[object] = BenchCase(lambda: pb.MachineList.FromString(full))
     parsed = meter.measure(plain)
     timings = {
-        "ingest_unchanged": meter.measure(Case(lambda: reader.read(full))),
+        "ingest_unchanged": meter.measure(BenchCase(lambda: reader.read(full))),
         # Undone before each repetition, so that half of the delta is new to the inventory every time.
         "ingest_delta": meter.measure(
-            Case(
+            BenchCase(
                 lambda: _apply(inventory, reader.read(delta, full=False)),
                 prepare=lambda: _apply(inventory, reader.read(full)),
             )
         ),
-        "ingest_first": meter.measure(Case(first)),
+        "ingest_first": meter.measure(BenchCase(first)),
     }
     again = meter.measure(plain)  # before and after, as other load on the machine comes and goes
     timings["plain_parse"] = Timing(
@@ -74,15 +74,15 @@ def _timings(inventory: Inventory, reader: ListingReader, full: bytes, delta: by
 
 
 def _other_order(inventory: Inventory, reader: ListingReader, full: bytes, other: bytes) -> Timing:
-    def check(listing: Listing) -> None:
+    def check(listing: MachineListing) -> None:
         if listing.changed or len(listing.new):
             raise RuntimeError("another order of maps was taken for a change")
 
     _apply(inventory, reader.read(full))
-    return Meter().measure(Case(lambda: reader.read(other), lambda: reader.read(full), check))
+    return BenchMeter().measure(BenchCase(lambda: reader.read(other), lambda: reader.read(full), check))
 
 
-def _apply(inventory: Inventory, listing: Listing) -> None:
+def _apply(inventory: Inventory, listing: MachineListing) -> None:
     inventory.adopt_many(listing.changed, 0.0)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import Assignment, CapacityType, HostRef, Machine, MachineState, Shape
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import machine_to_proto
 from bigfleet.wire.metadata import assignment_to_metadata
@@ -120,7 +120,7 @@ def record(number: int, unique_label: bool = False) -> pb.Machine:
 def _assignment(number: int) -> Assignment:
     kind = number % 37
     profile = Profile(
-        requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.IN, (f"m{kind}.large",)),),
+        requirements=(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (f"m{kind}.large",)),),
         priority=1000 * (number % 7),
         interruption_bucket=PenaltyBucket(13),
         reclamation_bucket=PenaltyBucket(3),

@@ -22,10 +22,10 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
-from bigfleet.operator.caches import Caches
-from bigfleet.operator.demand import Demand
-from bigfleet.operator.meters import Meters
-from bigfleet.operator.sending import Uplink
+from bigfleet.operator.caches import OperatorCaches
+from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.operator.rollup_loop import RollupLoop
+from bigfleet.operator.session.uplink import Uplink
 from tests.support.kube_api.api import InMemoryApi
 
 ROUNDS = 60
@@ -64,14 +64,14 @@ def request_document(number: int, namespace: str = "shop", *, acknowledged: bool
 async def measure(count: int) -> dict[str, Any]:
     """Fill a cache, build roll-ups, and look at how long the loop was held."""
     clock = SystemClock()
-    client = KubeClient(InMemoryApi(clock).link(), RateLimiter(clock))
+    client = KubeClient(InMemoryApi(clock).transport(), RateLimiter(clock))
     metrics = Metrics(Component.OPERATOR, CollectorRegistry(), version="0", commit="0")
-    meters = Meters(metrics, clock)
-    caches = Caches(client, clock, SeededRng(1))
+    counts = OperatorMetrics(metrics, clock)
+    caches = OperatorCaches(client, clock, SeededRng(1))
     events = EventRecorder(client, "bench", clock=clock)
-    acknowledger = Acknowledger(client, caches, events, clock=clock, meters=meters, concurrency=16)
-    demand = Demand("bench", caches, acknowledger, clock=clock, meters=meters, interval_s=10.0)
-    uplink = Uplink(clock, meters)
+    acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=counts, concurrency=16)
+    rollups = RollupLoop("bench", caches, acknowledger, clock=clock, metrics=counts, interval_s=10.0)
+    uplink = Uplink(clock, counts)
     lines = [json.dumps(request_document(number, acknowledged=True)) for number in range(count)]
     before = resident_bytes()
     began = time.perf_counter()
@@ -86,7 +86,7 @@ async def measure(count: int) -> dict[str, Any]:
     builds = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        await demand._tick(uplink)
+        await rollups._tick(uplink)
         builds.append((time.perf_counter() - began) * 1000)
         await asyncio.sleep(0)
     sampling.cancel()

@@ -17,7 +17,7 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import CAPACITY_REQUESTS
@@ -90,8 +90,8 @@ async def measure(requests: int, seconds: int) -> dict[str, Any]:
 
 async def _fill(cluster: Cluster, requests: int) -> float:
     disk, clock = SystemDisk(), SystemClock()
-    link = HttpLink(Login(find_target({}, disk, kubeconfig=str(cluster.kubeconfig())), disk, clock))
-    client = KubeClient(link, RateLimiter(clock, qps=1e6, burst=1000))
+    transport = HttpTransport(Login(find_target({}, disk, kubeconfig=str(cluster.kubeconfig())), disk, clock))
+    client = KubeClient(transport, RateLimiter(clock, qps=1e6, burst=1000))
     numbers = iter(range(requests))
     began = time.monotonic()
 

@@ -11,8 +11,8 @@ import sys
 import time
 
 from bigfleet.aio.rng import SeededRng
-from bigfleet.bench.ground import Ground
-from bigfleet.bench.meter import Case, Meter
+from bigfleet.bench.measured_world import MeasuredWorld
+from bigfleet.bench.meter import BenchCase, BenchMeter
 from bigfleet.bench.report import result_of
 from bigfleet.model.situation import IdleHolds, Situation
 from bigfleet.workload.profiles import profile_named
@@ -25,8 +25,8 @@ PROFILE = "5k"
 
 def measure(profile: str = PROFILE) -> dict[str, object]:
     """Both once the same, and how many times faster one of them is."""
-    ground = Ground(seeded_world(profile_named(profile), SeededRng(SEED)))
-    inventory, needs = ground.world.inventory, ground.world.needs
+    measured = MeasuredWorld(seeded_world(profile_named(profile), SeededRng(SEED)))
+    inventory, needs = measured.world.inventory, measured.world.needs
     situation = Situation(
         now=START,
         machines=tuple(inventory.snapshot().machines()),
@@ -36,7 +36,7 @@ def measure(profile: str = PROFILE) -> dict[str, object]:
     start = time.process_time()
     wanted = decide(situation)
     plain_ms = (time.process_time() - start) * 1000
-    timing = Meter().measure(Case(ground.full_pass))
+    timing = BenchMeter().measure(BenchCase(measured.full_pass))
     result = result_of("full_pass", timing)
     return {
         "profile": profile,
@@ -45,7 +45,7 @@ def measure(profile: str = PROFILE) -> dict[str, object]:
         "engine": result.document(),
         "times_faster": round(plain_ms / result.cpu_ms.median, 1),
         "actions": len(wanted.actions),
-        "identical": ground.full_pass() == wanted,
+        "identical": measured.full_pass() == wanted,
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, MachineState, Shape
 from bigfleet.model.need import Need
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.shard.core.lifecycle import assignment_of
@@ -48,7 +48,8 @@ def cluster_name(number: int) -> str:
 
 def profile(row: int) -> Profile:
     return Profile(
-        requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.IN, (f"type-{row}",)),), priority=100 + row
+        requirements=(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (f"type-{row}",)),),
+        priority=100 + row,
     )
 
 

@@ -21,10 +21,10 @@ from prometheus_client import CollectorRegistry
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import system_seams
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.app.garbage import set_aside_what_lives
+from bigfleet.app.garbage import freeze_live_objects
 from bigfleet.app.shard.build import listening_shard
 from bigfleet.app.shard.command import ShardSettings
-from bigfleet.app.turns import quick_turns
+from bigfleet.app.switch_interval import short_switch_interval
 from bigfleet.obs.logs import build_logger
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
@@ -157,7 +157,7 @@ async def _serve(port: int, concurrency: int, incremental: bool) -> None:
             watch = _Watch(running.shard, registry)
             loop = asyncio.get_running_loop()
             tasks = [loop.create_task(running.shard.run()), loop.create_task(watch.sample())]
-            tasks.append(loop.create_task(set_aside_what_lives(seams.clock)))
+            tasks.append(loop.create_task(freeze_live_objects(seams.clock)))
             print(running.server.port, flush=True)
             while line := await asyncio.to_thread(sys.stdin.readline):
                 print(json.dumps(watch.mark(line.strip())), flush=True)
@@ -168,5 +168,5 @@ async def _serve(port: int, concurrency: int, incremental: bool) -> None:
 
 if __name__ == "__main__":
     provider_port, workers, deltas = sys.argv[1:]
-    with quick_turns():
+    with short_switch_interval():
         asyncio.run(_serve(int(provider_port), int(workers), deltas == "1"))

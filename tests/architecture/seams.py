@@ -58,7 +58,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "kube/crds/generate.py": Adapter(
         (Rule.DISK, Rule.PROCESS), "writes the generated chart and field tables; run by make only"
     ),
-    "kube/http_link.py": Adapter(
+    "kube/http_transport.py": Adapter(
         (Rule.DISK,), "hands a client certificate to the TLS library, which reads files only"
     ),
     "provider/fake/control_http.py": Adapter(

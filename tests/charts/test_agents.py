@@ -8,7 +8,7 @@ import yaml
 from bigfleet.kube.roles import (
     LEADER_ELECT,
     POD_EVENTS,
-    Role,
+    RbacRole,
 )
 from bigfleet.kube.roles import (
     OPERATOR as OPERATOR_ROLE,
@@ -27,6 +27,7 @@ from tests.charts.rendering import (
     merged,
     render,
 )
+from tests.support.rbac import cluster_role, namespace_role
 
 pytestmark = pytest.mark.integration
 
@@ -52,12 +53,12 @@ def deployment(rendered: Rendered) -> dict[str, Any]:
     ],
 )
 def test_the_rendered_role_is_the_one_beside_the_code_29_30(
-    chart: str, role: Role, values: dict[str, Any], flags: set[str]
+    chart: str, role: RbacRole, values: dict[str, Any], flags: set[str]
 ) -> None:
     rendered = render(chart, values)
     chosen = frozenset(flags)
-    assert rendered.one("ClusterRole", chart)["rules"] == role.cluster_role(flags=chosen)["rules"]
-    own = role.namespace_role("fleet", flags=chosen)
+    assert rendered.one("ClusterRole", chart)["rules"] == cluster_role(role, flags=chosen)["rules"]
+    own = namespace_role(role, "fleet", flags=chosen)
     assert [thing["rules"] for thing in rendered.all("Role")] == ([own["rules"]] if own else [])
     subject = {"kind": "ServiceAccount", "name": chart, "namespace": "fleet"}
     bindings = [*rendered.all("ClusterRoleBinding"), *rendered.all("RoleBinding")]

@@ -14,10 +14,10 @@ import pytest
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from tests.docs.shell_blocks import DOCS, ROOT, Shown, commands, name_of, pages, text_of
 
-PROGRAMS: dict[str, Program] = {
+PROGRAMS: dict[str, CliProgram] = {
     program.name: program
     for program in (
         import_module(f"bigfleet.app.{module}").PROGRAM
@@ -74,7 +74,7 @@ NOT_RUN = {
     "fake-provider.md": "its servers are started by the test of the played pages",
     "getting-started.md": "asks a shard of the reader's own",
     "install.md": "asks a deployment of the reader's own; tests/e2e/charts/test_installed.py asks one",
-    "kubectl-plugin.md": "needs a cluster and a shard; tests/unit/cli/kubectl/test_story.py tells the same story",
+    "kubectl-plugin.md": "needs a cluster and a shard; tests/unit/cli/kubectl/test_pod_report.py tells the same story",
     "operator.md": "needs a cluster; tests/e2e/operator runs it against a real API server",
     "pod-controller.md": "needs a cluster; tests/e2e/podcontroller runs it against a real API server",
     "shard.md": "one server is started by the test of the played pages; the other needs a provider by its name",

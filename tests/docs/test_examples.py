@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 
@@ -28,7 +28,7 @@ def test_the_command_that_the_page_shows_works(monkeypatch: pytest.MonkeyPatch) 
     module = ModuleType("house_example")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(block, str(HOUSE), "exec"), vars(module))  # noqa: S102  the page is ours
-    program = Program("bigfleet", "", (Row("greet", "greet somebody", "house_example:GREET"),))
+    program = CliProgram("bigfleet", "", (CommandRow("greet", "greet somebody", "house_example:GREET"),))
     out = StringIO()
     console = Console(program, out, StringIO(), {"BIGFLEET_GREET_WHO": "world"}, lambda: datetime.now(UTC))
     assert dispatch(console, ["greet", "-o", "yaml"]) == 0

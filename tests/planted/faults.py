@@ -1,6 +1,6 @@
 """Deliberate faults in the engine, one line each, and the test that must notice each of them.
 
-A suite that stays green whatever the code does proves nothing. Each fault here is a slip that somebody could make; it is
+A suite that stays green whatever the code does proves nothing. Each fault here is a plausible slip; it is
 put into the source in memory, and the test that is named beside it has to fail.
 """
 
@@ -28,7 +28,7 @@ class Fault:
         text = (ROOT / self.module).with_suffix(".py").read_text(encoding="utf-8")
         if text.count(self.line) != 1:
             raise ValueError(
-                f"{self.what}: {self.line!r} stands {text.count(self.line)} times in {self.module}"
+                f"{self.what}: {self.line!r} occurs {text.count(self.line)} times in {self.module}"
             )
         return text.replace(self.line, self.instead)
 
@@ -81,7 +81,7 @@ RULES: tuple[Fault, ...] = (
         "decision-e16",
     ),
     Fault(
-        "a machine on order without a cluster is credited to somebody (E7)",
+        "a machine on order without a cluster is credited to a cluster (E7)",
         _FLEET,
         "            name = self.stamps[int(self.assignment[row])].cluster\n            if name:",
         '            name = self.stamps[int(self.assignment[row])].cluster or "a"\n            if name:',

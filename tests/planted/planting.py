@@ -70,7 +70,7 @@ def notices(check: str) -> bool:
 
 
 def _fresh(path: Path) -> ModuleType:
-    """A test module that imports the engine anew."""
+    """A test module that imports the engine again."""
     spec = importlib.util.spec_from_file_location("planted_check", path)
     assert spec is not None
     assert spec.loader is not None

@@ -28,10 +28,10 @@ def lint(command: tuple[str, ...], *files: Path) -> tuple[int, str]:
 
 def shell_files() -> list[Path]:
     """Return every script of the repository that a shell runs, whether or not the Makefile names its folder."""
-    told = subprocess.run(
+    listed = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
     ).stdout
-    found = [ROOT / name for name in told.split("\0") if name]
+    found = [ROOT / name for name in listed.split("\0") if name]
     heads = ("#!/usr/bin/env bash\n", "#!/bin/sh\n", "#!/bin/bash\n")
     return [path for path in found if path.is_file() and _head(path).startswith(heads)]
 

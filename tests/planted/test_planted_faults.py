@@ -29,7 +29,7 @@ def test_a_fault_that_nothing_notices_would_be_told(fault: Fault) -> None:
 
 
 def test_a_fault_whose_line_is_gone_is_refused() -> None:
-    with pytest.raises(ValueError, match="stands 0 times"), planted(replace(RULES[0], line="no such line")):
+    with pytest.raises(ValueError, match="occurs 0 times"), planted(replace(RULES[0], line="no such line")):
         pass
 
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigfleet.coordinator.core import commands
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import Tables
+from tests.support.coordinator.unproposed_commands import bind_cluster, move_begin, move_learn, move_step
 
 SHARDS = st.sampled_from(["s-0", "s-1", "s-2", ""])
 KEYS = st.sampled_from(["rack", "zone"])
@@ -25,11 +26,11 @@ JSON = st.recursive(
 COMMANDS = st.one_of(
     st.builds(commands.add_shard, SHARDS, st.just("a:1"), NUMBERS),
     st.builds(commands.remove_shard, SHARDS, destroyed=st.booleans(), partitioned=st.booleans()),
-    st.builds(commands.bind_cluster, st.sampled_from(["blue", "red"]), SHARDS),
+    st.builds(bind_cluster, st.sampled_from(["blue", "red"]), SHARDS),
     st.builds(commands.assign_domain, KEYS, VALUES, SHARDS),
     st.builds(commands.unassign_domain, KEYS, VALUES),
     st.builds(
-        commands.move_begin,
+        move_begin,
         st.just("p:1"),
         st.dictionaries(IDS, VALUES, max_size=3),
         key=KEYS,
@@ -38,9 +39,9 @@ COMMANDS = st.one_of(
         flow=st.sampled_from(["f1", "f2"]),
         at_ns=NUMBERS,
     ),
-    st.builds(commands.move_step, STEPS, st.just("p:1"), LISTS, NUMBERS),
+    st.builds(move_step, STEPS, st.just("p:1"), LISTS, NUMBERS),
     st.builds(
-        commands.move_learn,
+        move_learn,
         st.just("p:1"),
         st.dictionaries(IDS, VALUES, max_size=2),
         key=KEYS,
@@ -105,14 +106,14 @@ def invariants(tables: Tables) -> None:
 def test_three_machines_agree_on_every_result_and_table_and_none_raises(
     batches: list[list[Any]], relearn: bool, data: st.DataObject
 ) -> None:
-    machines = [Machine() for _ in range(3)]
-    for machine in machines:
-        machine.load({**machine.dump(), "relearn": relearn})
+    machines = [CoordinatorStateMachine() for _ in range(3)]
+    for state_machine in machines:
+        state_machine.load({**state_machine.dump(), "relearn": relearn})
     epoch, move_seq = 0, 0
     for items in batches:
         stamped = data.draw(st.sampled_from([machines[0].epoch, machines[0].epoch, 5]))
         (text,) = texts([items], [stamped])
-        answers = {machine.apply(text) for machine in machines}
+        answers = {state_machine.apply(text) for state_machine in machines}
         assert len(answers) == 1, "replicas answer differently"
         results = json.loads(answers.pop())
         assert len(results) == len(items)
@@ -128,23 +129,23 @@ def test_three_machines_agree_on_every_result_and_table_and_none_raises(
 
 @given(BATCHES)
 def test_a_refused_command_changes_nothing(batches: list[list[Any]]) -> None:
-    machine = Machine()
+    state_machine = CoordinatorStateMachine()
     for items in batches:
         for item in items:
-            before = machine.dump()
-            (result,) = json.loads(machine.apply(*texts([[item]], [machine.epoch])))
+            before = state_machine.dump()
+            (result,) = json.loads(state_machine.apply(*texts([[item]], [state_machine.epoch])))
             if not result["ok"]:
-                assert machine.dump() == before, result
+                assert state_machine.dump() == before, result
 
 
 @given(BATCHES)
 def test_a_replica_loaded_from_a_dump_goes_on_like_one_that_applied_everything(
     batches: list[list[Any]],
 ) -> None:
-    lived, half = Machine(), len(batches) // 2
+    lived, half = CoordinatorStateMachine(), len(batches) // 2
     for items in batches[:half]:
         lived.apply(*texts([items], [lived.epoch]))
-    loaded = Machine()
+    loaded = CoordinatorStateMachine()
     loaded.load(json.loads(json.dumps(lived.dump())))
     for items in batches[half:]:
         (text,) = texts([items], [lived.epoch])

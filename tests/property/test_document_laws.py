@@ -22,7 +22,7 @@ from bigfleet.model.buckets import ALL_BUCKETS
 from bigfleet.model.machine import Machine, NeedRef
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.model.resources import Resources
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
 from tests.support.records import NOT_EMPTY, TEXTS, machines
@@ -34,7 +34,9 @@ AMOUNTS = st.dictionaries(TEXTS, st.integers(0, 10**21), max_size=3).map(Resourc
 PROFILES = st.builds(
     Profile,
     requirements=st.lists(
-        st.builds(Requirement, TEXTS, st.sampled_from(Operator), st.lists(TEXTS, max_size=2).map(tuple)),
+        st.builds(
+            Requirement, TEXTS, st.sampled_from(RequirementOperator), st.lists(TEXTS, max_size=2).map(tuple)
+        ),
         max_size=3,
     ).map(tuple),
     spreads=st.lists(st.builds(Spread, TEXTS, INT32, st.sampled_from(WhenUnsatisfiable)), max_size=2).map(
@@ -184,7 +186,7 @@ def mutated(whole: dict[str, Any], rng: random.Random) -> bytes:
         data[rng.randrange(len(data))] = rng.randrange(256)
     elif bytewise < 0.3:
         start = rng.randrange(len(data) + 1)
-        data[start:start] = data[start : start + rng.randrange(60)]  # also how keys come to stand twice
+        data[start:start] = data[start : start + rng.randrange(60)]  # this also repeats keys
     return bytes(data)
 
 

@@ -15,19 +15,19 @@ from bigfleet.document.edits import apply_edits, edits_of, read_edits
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.snapshot import SnapshotDocument, read_situation, write_document
 from bigfleet.engine.cycle import decide, decide_situation
-from bigfleet.explain import preemption, sight
-from bigfleet.explain.case import Case
-from bigfleet.explain.changes import Effect, propose
-from bigfleet.explain.cycle_case import CycleCase
+from bigfleet.explain import fleet_summary, preemption
+from bigfleet.explain.changes import ProposalEffect, propose
+from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.document import machine_explanation_document, need_explanation_document
+from bigfleet.explain.fit import FitChecker, FitResult
 from bigfleet.explain.machine import explain_machine
 from bigfleet.explain.need import NeedExplanation, explain_need
 from bigfleet.explain.redecide import Redecider
-from bigfleet.explain.standing import Standing
 from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import Inventory, wide_labels
 from bigfleet.model.resources import ZERO
 from bigfleet.model.situation import Situation
+from tests.reference.explain import RecordCycle, explained_by_records
 from tests.support.situations import situation_of, situations
 
 QUICK = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -41,23 +41,23 @@ def document_of(situation: Situation) -> SnapshotDocument:
     return SnapshotDocument(situation, tuple(range(len(situation.needs))))
 
 
-def case_of(situation: Situation) -> Case:
-    return Case(document_of(situation), decide_situation(situation))
+def cycle_of(situation: Situation) -> DecidedCycle:
+    return Redecider().cycle(document_of(situation))
 
 
-def short_places(case: Case) -> list[int]:
-    return [place for place, verdict in enumerate(case.decision.verdicts) if not verdict.satisfied]
+def short_places(cycle: DecidedCycle) -> list[int]:
+    return [place for place, verdict in enumerate(cycle.decision.verdicts) if not verdict.satisfied]
 
 
 def proposals_suffice(situation: Situation, choose: Callable[[list[int]], int] = min) -> None:
     """Whatever is proposed for one need that is short, fed to what-if as text, satisfies the need as it says."""
-    case = case_of(situation)
-    short = short_places(case)
+    document, cycle = document_of(situation), cycle_of(situation)
+    short = short_places(cycle)
     for place in [choose(short)] if short else []:
-        numbers = set(case.numbers(place))
-        for proposal in propose(case, place, Redecider(), tries=25):
+        numbers = set(cycle.numbers(place))
+        for proposal in propose(cycle, document, place, Redecider(), tries=25):
             text = json.dumps({"edits": [dict(edit) for edit in proposal.edits]})
-            edited = apply_edits(case.document, read_edits(text))
+            edited = apply_edits(document, read_edits(text))
             after = decide_situation(edited.document.situation)
             places = {
                 found
@@ -66,10 +66,10 @@ def proposals_suffice(situation: Situation, choose: Callable[[list[int]], int] =
                 if edited.numbers[edited.document.places[source]] in numbers
             }
             assert places, proposal.words
-            if proposal.effect is Effect.SATISFIED:
+            if proposal.effect is ProposalEffect.SATISFIED:
                 assert all(after.verdicts[found].satisfied for found in places), proposal.words
             else:
-                assert proposal.effect is Effect.PREEMPTS
+                assert proposal.effect is ProposalEffect.PREEMPTS
                 assert not places & {left.need for left in after.unresolved}, proposal.words
 
 
@@ -100,22 +100,22 @@ def test_every_proposed_change_satisfies_the_need_at_length(part: int, seed: int
 
 
 def explanations_add_up(situation: Situation) -> None:
-    case = case_of(situation)
-    for place, verdict in enumerate(case.decision.verdicts):
-        explanation = explain_need(case, place)
-        counts_add_up(case, explanation)
+    cycle = cycle_of(situation)
+    for place, verdict in enumerate(cycle.decision.verdicts):
+        explanation = explain_need(cycle, place)
+        counts_add_up(cycle, explanation)
         assert explanation.steps[-1].missing == verdict.deficit
         if verdict.satisfied:
             assert explanation.preemption is None
         else:
-            assert not [item for item in explanation.refusals if item.standing is Standing.NOT_NEEDED]
-            preemption_adds_up(case, explanation)
+            assert not [item for item in explanation.refusals if item.result is FitResult.NOT_NEEDED]
+            preemption_adds_up(cycle, explanation)
 
 
-def counts_add_up(case: Case, explanation: NeedExplanation) -> None:
+def counts_add_up(cycle: DecidedCycle, explanation: NeedExplanation) -> None:
     """What is chosen and what is refused is the fleet; what is chosen is what the engine claimed."""
     refused = sum(item.count for item in explanation.refusals)
-    assert sum(item.count for item in explanation.chosen) + refused == len(case.machines)
+    assert sum(item.count for item in explanation.chosen) + refused == len(cycle.machines)
     taken = dict.fromkeys(("kept", "on order", "bootstrapped", "provisioned"), 0)
     for item in explanation.chosen:
         if item.how in taken:
@@ -126,17 +126,17 @@ def counts_add_up(case: Case, explanation: NeedExplanation) -> None:
     assert taken["provisioned"] == len(verdict.provisioned)
 
 
-def preemption_adds_up(case: Case, explanation: NeedExplanation) -> None:
+def preemption_adds_up(cycle: DecidedCycle, explanation: NeedExplanation) -> None:
     """What drains and what is preempted leaves open what the engine left open."""
     found = explanation.preemption
     assert found is not None
     freed = ZERO
     for machine_id in (*found.in_flight, *(victim.machine.id for victim in found.taken)):
-        freed += case.machines[machine_id].shape.capacity
+        freed += cycle.machines[machine_id].shape.capacity
     left = explanation.verdict.deficit - freed
     assert left == explanation.open_after_preemption
     if not left.is_zero:
-        assert found.left == 0  # whoever could be asked to leave was asked
+        assert found.left == 0  # every candidate was preempted
 
 
 @given(SEEDS)
@@ -155,18 +155,18 @@ def test_explanations_add_up_at_length(seed: int) -> None:
 @settings(QUICK, max_examples=20)
 @given(situations())
 def test_every_machine_has_a_sentence_and_every_explanation_is_plain_json(situation: Situation) -> None:
-    case = case_of(situation)
+    cycle = cycle_of(situation)
     for machine in situation.machines:
-        written = machine_explanation_document(explain_machine(case, machine.id))
+        written = machine_explanation_document(explain_machine(cycle, machine.id))
         assert str(written["sentence"]).endswith(".")
         assert json.loads(json.dumps(written, allow_nan=False)) == written
-    for place in range(len(case.decision.verdicts)):
-        written = need_explanation_document(explain_need(case, place))
+    for place in range(len(cycle.decision.verdicts)):
+        written = need_explanation_document(explain_need(cycle, place))
         assert json.loads(json.dumps(written, allow_nan=False)) == written
 
 
-def cases_of(situation: Situation) -> tuple[CycleCase, Case]:
-    """One decision, as a shard has it in columns and as a document has it in records."""
+def cycles_of(situation: Situation) -> tuple[DecidedCycle, RecordCycle]:
+    """One decision, as explanations read it in columns and as the reference reads it in records."""
     inventory = Inventory()
     for machine in situation.machines:
         inventory.insert(machine, None)
@@ -181,8 +181,8 @@ def cases_of(situation: Situation) -> tuple[CycleCase, Case]:
     )
     whole = replace(situation, machines=tuple(snapshot.machines()))
     bare = replace(situation, machines=(), needs=())
-    in_columns = CycleCase(snapshot, Demand.listed(situation.needs), bare, decision)
-    return in_columns, Case(document_of(whole), decision)
+    in_columns = DecidedCycle(snapshot, decision, bare, Demand.listed(situation.needs))
+    return in_columns, RecordCycle(document_of(whole), snapshot, decision)
 
 
 @pytest.mark.parametrize("shown", [50, 2], ids=["all classes shown", "few classes shown"])
@@ -192,25 +192,33 @@ def cases_of(situation: Situation) -> tuple[CycleCase, Case]:
 def test_columns_explain_what_records_explain(many_values: int, shown: int, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wide_labels, "MANY_VALUES", many_values)
-        in_columns, in_records = cases_of(situation_of(Random(seed).choice))
-        # So that classes are put together as in a large fleet, and equally large ones have to be told apart.
-        patch.setattr(sight, "REFUSALS_SHOWN", shown)
-        patch.setattr(sight, "COMPETITORS", min(shown, sight.COMPETITORS))
-        patch.setattr(sight, "EXAMPLES", min(shown, sight.EXAMPLES))
+        in_columns, in_records = cycles_of(situation_of(Random(seed).choice))
+        # So that classes are put together as in a large fleet, and equally large ones have to be distinguished.
+        patch.setattr(fleet_summary, "REFUSALS_SHOWN", shown)
+        patch.setattr(fleet_summary, "COMPETITORS", min(shown, fleet_summary.COMPETITORS))
+        patch.setattr(fleet_summary, "EXAMPLES", min(shown, fleet_summary.EXAMPLES))
         patch.setattr(preemption, "VICTIMS_SHOWN", shown)
-        columns_explain_what_records_explain(in_columns, in_records)
+        found = explanations(in_columns)
+        with explained_by_records():
+            assert found == explanations(in_records)
 
 
-def columns_explain_what_records_explain(in_columns: CycleCase, in_records: Case) -> None:
-    assert list(in_columns.machines) == sorted(in_records.machines)
-    for place in range(len(in_records.decision.verdicts)):
-        told = need_explanation_document(explain_need(in_columns, place))
-        assert told == need_explanation_document(explain_need(in_records, place))
-    for machine_id in in_records.machines:
-        told = machine_explanation_document(explain_machine(in_columns, machine_id))
-        assert told == machine_explanation_document(explain_machine(in_records, machine_id))
-    for number in range(len(in_records.situation.needs)):
-        assert in_columns.place_of(number) == in_records.place_of(number)
+def explanations(cycle: DecidedCycle) -> list[object]:
+    return [
+        *(need_explanation_document(explain_need(cycle, place)) for place in range(len(cycle.needs))),
+        *(machine_explanation_document(explain_machine(cycle, name)) for name in sorted(cycle.machines)),
+        *(cycle.place_of(number) for number in range(len(cycle.needs_by_number))),
+    ]
+
+
+@QUICK
+@given(situations())
+def test_groups_tell_apart_every_machine_that_a_need_tells_apart(situation: Situation) -> None:
+    cycle = cycle_of(situation)
+    for place in range(len(cycle.needs)):
+        checker = FitChecker(cycle, place)
+        one_by_one = {checker.fit(cycle.group_of(name)) for name in cycle.machines}
+        assert {checker.fit(group) for group in cycle.groups} == one_by_one
 
 
 @settings(QUICK, max_examples=20)

@@ -14,7 +14,7 @@ from bigfleet.model.machine import CLUSTER_REQUIRED, HostRef, Machine, MachineSt
 from bigfleet.provider.kit.core import values as kit
 from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.v1alpha1 import provider_pb2 as pb
-from bigfleet.wire.listing import Listing, ListingReader
+from bigfleet.wire.listing import ListingReader, MachineListing
 from bigfleet.wire.machines import machine_from_proto, machine_to_proto
 from bigfleet.wire.metadata import PRIORITY, assignment_to_metadata
 from bigfleet.wire.record_scan import fields_of, leading_id, scan
@@ -112,7 +112,7 @@ def _varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def apply(listing: Listing, inventory: Inventory, now: float) -> None:
+def apply(listing: MachineListing, inventory: Inventory, now: float) -> None:
     inventory.insert_rows(listing.new, now)
     inventory.adopt_many(listing.changed, now)
 

@@ -54,7 +54,7 @@ def rows(specs: list[dict[str, Any]]) -> list[RollupRow]:
 
 
 def shuffled(value: Any, random: Random) -> Any:
-    """Return the same demand told in another order."""
+    """Return the same demand in another order."""
     if isinstance(value, dict):
         entries = [(name, shuffled(inner, random)) for name, inner in value.items()]
         random.shuffle(entries)

@@ -1,6 +1,6 @@
 """Law: whatever happened, after quiet minutes there is one UpcomingNode per bound machine, and no cordon of ours too many.
 
-Acceptance 90, and what the fault tables ask for: nobody is evicted twice, no UpcomingNode leaks, every request is reported.
+Acceptance 90, and what the fault tables ask for: no pod is evicted twice, no UpcomingNode leaks, every request is reported.
 """
 
 import random
@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from bigfleet.kube.link import Answer, Document
 from bigfleet.kube.resources import (
     AVAILABLE_CAPACITIES,
-    BUDGETS,
     CAPACITY_REQUESTS,
     NODES,
     PODS,
     UPCOMING_NODES,
     ObjectKey,
 )
+from bigfleet.kube.transport import ApiResponse, Document
 from bigfleet.model.quantity import parse_quantity
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.objects import BUDGETS
 from tests.support.scripted_shard import hint, node_state, reclaim
 from tests.unit.operator.world import PREFIX, World
 
@@ -36,8 +36,8 @@ SERVING = ("Configuring", "Configured")
 LEFT = ("Idle", "Speculative", "Deleting")
 
 
-def refusal(code: int, reason: str) -> Answer:
-    return Answer(code, {"kind": "Status", "code": code, "reason": reason, "message": "no"})
+def refusal(code: int, reason: str) -> ApiResponse:
+    return ApiResponse(code, {"kind": "Status", "code": code, "reason": reason, "message": "no"})
 
 
 FAULTS: tuple[tuple[Any, dict[str, Any]], ...] = (
@@ -46,7 +46,7 @@ FAULTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (refusal(429, "TooManyRequests"), {}),
     (refusal(500, "InternalError"), {"watch": False}),
     (refusal(403, "Forbidden"), {"watch": False}),
-    (Answer(503, "<html>no</html>"), {}),
+    (ApiResponse(503, "<html>no</html>"), {}),
     (refusal(410, "Expired"), {"watch": True}),
     (Trouble.LOSE_ANSWER, {"method": "POST"}),
     (Trouble.LOSE_ANSWER, {"method": "PATCH"}),
@@ -107,8 +107,8 @@ class Storm(World):
     def is_running(self) -> bool:
         return self.running is not None and not self.running.done()
 
-    def tell(self, machine: str, state: str) -> None:
-        """Have the shard know a machine so, and say so if anybody listens; who does not hear it is told at the next hello."""
+    def send_state(self, machine: str, state: str) -> None:
+        """Set the state of a machine in the shard, and send it if a session is up; else it is sent after the next hello."""
         if state in LEFT:
             self.bound.pop(machine, None)
         else:
@@ -130,8 +130,8 @@ class Storm(World):
 
     async def crash(self) -> None:
         """End the operator as a kill does: nothing it still wanted to say arrives."""
-        self.link.add(Fault(Trouble.BREAK, times=10**9))
-        self.link.faults.reverse()
+        self.transport.add(Fault(Trouble.BREAK, times=10**9))
+        self.transport.faults.reverse()
         await self.stop_operator()
 
     async def step(self) -> None:
@@ -146,25 +146,27 @@ class Storm(World):
     async def _machines(self, act: str) -> None:
         match act:
             case "bind" if (machine := f"m{self.draw.randrange(8)}") not in self.bound:
-                self.tell(machine, self.draw.choice(("Creating", "Configuring")))
+                self.send_state(machine, self.draw.choice(("Creating", "Configuring")))
             case "go on" if machine := self.some("Creating", "Configuring"):
-                self.tell(machine, "Configuring" if self.bound[machine] == "Creating" else "Configured")
+                self.send_state(machine, "Configuring" if self.bound[machine] == "Creating" else "Configured")
             case "reclaim" if machine := self.some("Configured"):
                 self.number += 1
                 # As our shard does it: the instruction, and in the same breath the state.
                 if self.server is not None and self.shard.is_connected:
                     grace_s = self.draw.choice((0, 5, 30, 600))
                     self.shard.send(reclaim(f"i{self.number}", machine, grace_s=grace_s, machines=[machine]))
-                self.tell(machine, "Draining")
+                self.send_state(machine, "Draining")
                 if self.draw.random() < 0.2:
-                    self.tell(machine, "Configured")  # the provider could not be called: undone
+                    self.send_state(machine, "Configured")  # the provider could not be called: undone
             case "leave" if machine := self.some("Creating", "Configuring", "Draining", "Failed"):
-                # One that was made for nobody yet and is Idle is shown as Launched, and only an older shard tells of such.
-                self.tell(machine, self.draw.choice(LEFT[1:] if self.bound[machine] == "Creating" else LEFT))
+                # An Idle machine that is not bound yet is shown as Launched; only an older shard sends such a state.
+                self.send_state(
+                    machine, self.draw.choice(LEFT[1:] if self.bound[machine] == "Creating" else LEFT)
+                )
                 if self.draw.random() < 0.5:  # else the hardware is used again, and its Node with it
                     await self._remove_node(f"ip-{machine}")
             case "fail" if machine := self.some("Creating", "Configuring", "Configured", "Draining"):
-                self.tell(machine, "Failed")
+                self.send_state(machine, "Failed")
             case "hint" if self.server is not None and self.shard.is_connected:
                 self.shard.send(hint(f"p=1|{self.draw.randrange(3)}", self.draw.randrange(9)))
 
@@ -212,7 +214,7 @@ class Storm(World):
                 machine = forgotten.name.removeprefix("un-")
                 await self.delete(UPCOMING_NODES, forgotten)
                 if machine in self.bound:  # comes back at the next frame (N3)
-                    self.tell(machine, self.bound[machine])
+                    self.send_state(machine, self.bound[machine])
             case "request":
                 self.number += 1
                 await self.add_request(f"r{self.number}", priority=self.draw.randrange(3))
@@ -232,9 +234,9 @@ class Storm(World):
         match act:
             case "fault" if self.is_running:
                 what, where = self.draw.choice(FAULTS)
-                self.link.add(Fault(what, times=self.draw.randint(1, 12), **where))
+                self.transport.add(Fault(what, times=self.draw.randint(1, 12), **where))
             case "heal":
-                self.link.heal()
+                self.transport.heal()
             case "kill" if self.is_running:
                 await self.crash()
             case "start" if not self.is_running:
@@ -256,11 +258,13 @@ class Storm(World):
             name.removeprefix("un-"): self.phase(name.removeprefix("un-"))
             for name in self.all(UPCOMING_NODES)
         }
-        told = [f"{name} is {state}, no object" for name, state in self.bound.items() if name not in found]
-        told += [
+        problems = [
+            f"{name} is {state}, no object" for name, state in self.bound.items() if name not in found
+        ]
+        problems += [
             f"{name} left, its object is {phase}" for name, phase in found.items() if name not in self.bound
         ]
-        told += [
+        problems += [
             f"{name} is {state}, its object {found[name]}"
             for name, state in self.bound.items()
             if name in found and found[name] not in PHASES[state]
@@ -269,16 +273,16 @@ class Storm(World):
             marks = node["metadata"].get("annotations") or {}
             serves = self.bound.get(name.removeprefix("ip-")) in SERVING
             if f"{PREFIX}/reclaim-deadline" in marks:
-                told.append(f"{name} still has a deadline")
+                problems.append(f"{name} still has a deadline")
             if serves and marks:
-                told.append(f"{name} serves and bears {sorted(marks)}")
+                problems.append(f"{name} serves and has {sorted(marks)}")
             if serves and node["spec"].get("unschedulable") and name not in self.by_person:
-                told.append(f"{name} serves and is cordoned")
+                problems.append(f"{name} serves and is cordoned")
             if name in self.by_person and not node["spec"].get("unschedulable"):
-                told.append(f"{name}: a person's cordon was lifted")
-        told += [f"{uid} was evicted {times} times" for uid, times in self.evicted.items() if times > 1]
-        told += [f"{name} stays" for name in self.all(AVAILABLE_CAPACITIES)]
-        told += [
+                problems.append(f"{name}: a person's cordon was lifted")
+        problems += [f"{uid} was evicted {times} times" for uid, times in self.evicted.items() if times > 1]
+        problems += [f"{name} stays" for name in self.all(AVAILABLE_CAPACITIES)]
+        problems += [
             f"{name} is not acknowledged"
             for name, item in self.all(CAPACITY_REQUESTS).items()
             if (item.get("status") or {}).get("phase") != "Acknowledged"
@@ -286,34 +290,34 @@ class Storm(World):
         needs = self.shard.current.rollups[-1].needs
         sent = sum(parse_quantity(need.aggregate_resources["cpu"]) for need in needs)
         if sent != parse_quantity("500m") * len(self.all(CAPACITY_REQUESTS)):
-            told.append(f"the last roll-up asks for {sent} nano")
-        return told
+            problems.append(f"the last roll-up asks for {sent} nano")
+        return problems
 
 
 @pytest.mark.parametrize(
     "seed", [*range(30), *(pytest.param(n, marks=pytest.mark.long) for n in range(30, 600))]
 )
-def test_90_after_quiet_minutes_objects_are_as_the_shard_says_and_nobody_was_evicted_twice(seed: int) -> None:
+def test_90_after_quiet_minutes_objects_are_as_the_shard_says_and_no_pod_was_evicted_twice(seed: int) -> None:
     async def scene() -> None:
         storm = Storm(seed)
         await storm.start_shard()
         storm.start_operator()
         for _ in range(storm.draw.randint(20, 120)):
             await storm.step()
-        storm.link.heal()
+        storm.transport.heal()
         storm.api.pods_linger = False
         await storm._cluster("finish pods")
         if storm.server is None:
             await storm.start_shard()
         if not storm.is_running:
             storm.start_operator()
-        await storm.clock.sleep(1500)  # a drain, then the wait for what nobody names
+        await storm.clock.sleep(1500)  # a drain, then the wait for unnamed machines
         assert storm.wrong() == []
         assert storm.operator is not None
         assert not storm.operator.drains.machines
-        calls = storm.link.count(lambda call: call.method != "GET")
+        calls = storm.transport.count(lambda call: call.method != "GET")
         await storm.clock.sleep(700)
-        assert storm.link.count(lambda call: call.method != "GET") == calls
+        assert storm.transport.count(lambda call: call.method != "GET") == calls
         await storm.stop_operator()
 
     run_virtual(scene())

@@ -108,7 +108,7 @@ def check(seed: int) -> None:
         else:
             assert decision == fresh
         edit(world, situation_of(rng.choice), rng)
-    # What a decision tells on demand is told as of its own cycle, however much later somebody asks for the first time.
+    # What a decision computes lazily describes its own cycle, however late it is read for the first time.
     for situation, decision, document in kept:
         assert decision_document(situation, decision) == document
 

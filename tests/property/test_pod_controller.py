@@ -10,23 +10,23 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, ObjectKey
 from bigfleet.kube.roles import POD_CONTROLLER
+from bigfleet.kube.transport import ApiResponse
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.podcontroller.controller import Options, PodController
+from bigfleet.podcontroller.controller import PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS
 from bigfleet.podcontroller.core.translate import translate
 from bigfleet.testing.loop import run_virtual
-from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.faults import Fault, FaultyTransport, Trouble
 from tests.support.kube_api.world import KubeWorld
 
 OWNED = "bigfleet.lucy.sh/owned-by-pod"
-GONE = Answer(410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
-BUSY = Answer(429, {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "later"})
-CONFLICT = Answer(409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "moved on"})
-ERROR = Answer(500, {"kind": "Status", "code": 500, "reason": "InternalError", "message": "no"})
+GONE = ApiResponse(410, {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+BUSY = ApiResponse(429, {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "later"})
+CONFLICT = ApiResponse(409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "moved on"})
+ERROR = ApiResponse(500, {"kind": "Status", "code": 500, "reason": "InternalError", "message": "no"})
 FAULTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (BUSY, {"method": "POST"}),
     (ERROR, {"method": "POST"}),
@@ -51,20 +51,20 @@ class Storm(KubeWorld):
         super().__init__(seed)
         self.draw = random.Random(seed)
         self.tasks: list[set[asyncio.Future[None]]] = []
-        self.links: list[FaultyLink] = []
-        self.direct = KubeClient(self.api.link(), RateLimiter(self.clock, qps=1e6, burst=1000))
+        self.links: list[FaultyTransport] = []
+        self.direct = KubeClient(self.api.transport(), RateLimiter(self.clock, qps=1e6, burst=1000))
         self.number = 0
 
     def start(self) -> None:
-        link = FaultyLink(self.api.link(POD_CONTROLLER), self.clock)
+        transport = FaultyTransport(self.api.transport(POD_CONTROLLER), self.clock)
         controller = PodController(
-            KubeClient(link, RateLimiter(self.clock, qps=1e6, burst=1000)),
+            KubeClient(transport, RateLimiter(self.clock, qps=1e6, burst=1000)),
             clock=self.clock,
             rng=self.rng.child(f"replica-{len(self.links)}"),
             metrics=Metrics(Component.POD_CONTROLLER, CollectorRegistry(), version="0", commit="0"),
-            options=Options(concurrency=self.draw.choice((1, 4, 16))),
+            options=PodControllerOptions(concurrency=self.draw.choice((1, 4, 16))),
         )
-        self.links.append(link)
+        self.links.append(transport)
         self.tasks.append(
             {asyncio.ensure_future(controller.keep_caches()), asyncio.ensure_future(controller.work())}
         )
@@ -146,7 +146,7 @@ class Storm(KubeWorld):
             await self.clock.sleep(0)
 
     def settled(self) -> bool:
-        """Tell whether the law holds now."""
+        """Return whether the law holds now."""
         wanted = {}
         for pod in self.api.objects.of(PODS).values():
             if pod["status"]["phase"] == "Pending" and not pod["spec"].get("schedulingGates"):
@@ -170,15 +170,15 @@ def test_after_quiet_minutes_every_live_pod_has_one_right_request_90(seed: int) 
                 item["metadata"]["labels"][OWNED] for item in storm.api.objects.of(CAPACITY_REQUESTS).values()
             ]
             assert len(labels) == len(set(labels)), "two requests of one pod"
-        for link in storm.links:
-            link.heal()
+        for transport in storm.links:
+            transport.heal()
         if not storm.tasks:
             storm.start()
         await storm.clock.sleep(1300)  # two comparisons and the wait for orphans
         assert storm.settled()
-        calls = sum(link.count(lambda call: call.method != "GET") for link in storm.links)
+        calls = sum(transport.count(lambda call: call.method != "GET") for transport in storm.links)
         await storm.clock.sleep(1300)
-        assert sum(link.count(lambda call: call.method != "GET") for link in storm.links) == calls
+        assert sum(transport.count(lambda call: call.method != "GET") for transport in storm.links) == calls
         for tasks in storm.tasks:
             assert not any(task.done() for task in tasks)
             for task in tasks:

@@ -1,4 +1,4 @@
-"""Laws of profiles: the canonical form and the text that stands for it (decision E13, ADR-0089)."""
+"""Laws of profiles: the canonical form and its text (decision E13, ADR-0089)."""
 
 import re
 
@@ -6,12 +6,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bigfleet.model.buckets import ALL_BUCKETS
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 
 # Few letters, among them all that the fingerprint itself uses, so that accidents happen.
 TRICKY = st.text(alphabet="ab%,;:|=1", max_size=3)
 REQUIREMENTS = st.builds(
-    Requirement, TRICKY, st.sampled_from(Operator), st.lists(TRICKY, max_size=3).map(tuple)
+    Requirement, TRICKY, st.sampled_from(RequirementOperator), st.lists(TRICKY, max_size=3).map(tuple)
 )
 SPREADS = st.builds(Spread, TRICKY, st.integers(-1, 3), st.sampled_from(WhenUnsatisfiable))
 PROFILES = st.builds(
@@ -25,7 +25,7 @@ PROFILES = st.builds(
 
 
 def with_values(*values: str) -> Profile:
-    return Profile(requirements=(Requirement("k", Operator.IN, values),))
+    return Profile(requirements=(Requirement("k", RequirementOperator.IN, values),))
 
 
 @given(PROFILES, PROFILES)
@@ -59,7 +59,9 @@ LEGAL = st.from_regex(r"[a-z0-9]([-a-z0-9_./]{0,6}[a-z0-9])?", fullmatch=True)
 
 @given(
     st.lists(
-        st.builds(Requirement, LEGAL, st.sampled_from(Operator), st.lists(LEGAL, max_size=3).map(tuple)),
+        st.builds(
+            Requirement, LEGAL, st.sampled_from(RequirementOperator), st.lists(LEGAL, max_size=3).map(tuple)
+        ),
         max_size=3,
     )
 )
@@ -75,7 +77,7 @@ def test_labels_that_kubernetes_accepts_are_written_as_the_original_writes_them(
 
 def test_the_example_of_the_contract() -> None:
     profile = Profile(
-        requirements=(Requirement("node.kubernetes.io/instance-type", Operator.IN, ("m5",)),),
+        requirements=(Requirement("node.kubernetes.io/instance-type", RequirementOperator.IN, ("m5",)),),
         spreads=(Spread("zone", 2, WhenUnsatisfiable.SCHEDULE_ANYWAY),),
         priority=100,
         interruption_bucket=ALL_BUCKETS[13],
@@ -90,7 +92,7 @@ def test_the_example_of_the_contract() -> None:
 def test_stripping_same_leaves_everything_else(profile: Profile) -> None:
     stripped = profile.without_same
     assert stripped.same_key is None
-    assert [item for item in profile.requirements if item.operator is not Operator.SAME] == [
+    assert [item for item in profile.requirements if item.operator is not RequirementOperator.SAME] == [
         *stripped.requirements
     ]
     assert re.sub(r"reqs=.*\|spr", "", stripped.fingerprint) == re.sub(

@@ -12,7 +12,7 @@ from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachin
 from bigfleet.provider.kit.core.state import ProviderState
 from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.encoding import RecordCodec
-from bigfleet.provider.kit.entries import Decoder, SnapshotHeader, encode, encode_snapshot
+from bigfleet.provider.kit.entries import EntryDecoder, SnapshotHeader, encode, encode_snapshot
 from tests.support.builders import shape
 
 CODEC = RecordCodec("acme")
@@ -37,7 +37,7 @@ def changed_since(state: ProviderState, cursor: bytes) -> list[str]:
 
 def restarted(state: ProviderState) -> ProviderState:
     """Write everything down and read it back, as a start does."""
-    decoder, again, head = Decoder(), ProviderState(CODEC), 0
+    decoder, again, head = EntryDecoder(), ProviderState(CODEC), 0
     for entry in encode_snapshot(SnapshotHeader(state.incarnation, state.head), state.everything()):
         for change in decoder.decode(entry):
             if isinstance(change, SnapshotHeader):
@@ -127,7 +127,7 @@ def test_a_snapshot_written_while_changes_go_on_becomes_the_same_book(steps: Seq
         journal.append(change)
     taken += under_way
 
-    again, decoder = ProviderState(CODEC), Decoder()
+    again, decoder = ProviderState(CODEC), EntryDecoder()
     for entry in [*encode_snapshot(header, taken), *(encode([change]) for change in journal)]:
         for read in decoder.decode(entry):
             if isinstance(read, SnapshotHeader):

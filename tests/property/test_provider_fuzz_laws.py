@@ -1,4 +1,4 @@
-"""Requests nobody would send: random bytes, huge fields, odd numbers (acceptance 30)."""
+"""Invalid requests: random bytes, huge fields, odd numbers (acceptance 30)."""
 
 import pytest
 
@@ -71,7 +71,7 @@ async def bombard(seed: int, count: int) -> None:
                 seen.append((call, refused.code, refused.detail))
         assert {code for _, code, _ in seen} >= {Code.OK, Code.INVALID_ARGUMENT, Code.NOT_FOUND}
         assert [one for one in seen if one[1] not in ALLOWED or one[2] == GENERIC_DETAIL] == []
-        # Nothing of it stays: no machine was made, the marks are bounded, nobody waits.
+        # Nothing of it stays: no machine was created, the marks are bounded, no call waits.
         assert sorted(provider.kit.state.table.ids()) == ["m-0", "m-1"]
         assert len(provider.kit.state.fence) <= 2 + 50 + 50
         await provider.settled("m-0", "m-1")

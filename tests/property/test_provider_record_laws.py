@@ -17,7 +17,7 @@ from bigfleet.provider.kit.encoding import (
     listing,
     listing_bytes,
 )
-from bigfleet.provider.kit.entries import Decoder, SnapshotHeader, encode, encode_snapshot
+from bigfleet.provider.kit.entries import EntryDecoder, SnapshotHeader, encode, encode_snapshot
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 TEXTS = st.text(max_size=20).filter(lambda text: not any("\ud800" <= c <= "\udfff" for c in text))
@@ -127,7 +127,7 @@ CHANGES: st.SearchStrategy[list[StateChange]] = st.lists(
 @QUICKLY
 @given(CHANGES)
 def test_changes_survive_the_journal(changes: list[StateChange]) -> None:
-    assert list(Decoder().decode(encode(changes))) == changes
+    assert list(EntryDecoder().decode(encode(changes))) == changes
 
 
 @QUICKLY
@@ -135,7 +135,7 @@ def test_changes_survive_the_journal(changes: list[StateChange]) -> None:
 def test_changes_survive_a_snapshot_followed_by_a_journal(
     first: list[StateChange], then: list[StateChange]
 ) -> None:
-    decoder = Decoder()
+    decoder = EntryDecoder()
     entries = [*encode_snapshot(SnapshotHeader("store", 7), first), encode(then)]
     read = [change for entry in entries for change in decoder.decode(entry)]
     assert read == [SnapshotHeader("store", 7), *first, *then]

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigfleet.engine.cycle import decide_situation
-from bigfleet.explain.carry_out import carried_out
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Reason, Verdict
 from bigfleet.model.frozen_map import FrozenMap
@@ -19,6 +18,7 @@ from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import Situation
 from tests.reference.domains import Domain, choose
 from tests.reference.model import decide
+from tests.support.engine.carry_out import carried_out
 from tests.support.engine.world import Engine
 from tests.support.situations import NOW, SIZES, Kind, situations
 
@@ -264,7 +264,7 @@ def test_k02_needs_of_different_priorities_may_come_in_any_order(
 
 
 def by_given_need(decision: Decision, order: range | list[int]) -> dict[int, Verdict]:
-    """Verdicts by the need they are about, told by its place in the unshuffled list."""
+    """Verdicts by the place of their need in the unshuffled list."""
     return {
         order[place]: verdict._replace(folded_from=())
         for verdict in decision.verdicts

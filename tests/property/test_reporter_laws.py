@@ -1,4 +1,4 @@
-"""Laws of the reporter: it changes no answer, tells of every need once, and tells what the decision says."""
+"""Laws of the reporter: it changes no decision, hears of every need once, and hears what the decision says."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from bigfleet.document.decisions import write_decision
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.engine.planner import Planner
-from bigfleet.engine.reporter import DomainNote, Pick, Reporter, VictimNote
-from bigfleet.explain.case import Case
-from bigfleet.explain.notes import ranked
+from bigfleet.engine.reporter import DomainReport, PickReport, Reporter, VictimReport
+from bigfleet.explain.domain_ranking import ranked
 from bigfleet.explain.preemption import preemption_of
+from bigfleet.explain.redecide import Redecider
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Decision
 from bigfleet.model.demand import Demand
@@ -32,15 +32,15 @@ SCRIPTS = Path(__file__).parents[1] / "golden" / "engine"
 
 @dataclass
 class Heard(Reporter):
-    """Everything that was told, and how often."""
+    """Everything that was reported, and how often."""
 
     calls: Counter[tuple[str, int]] = field(default_factory=Counter)
     needs: Sequence[Need] = ()
     sources: Sequence[Sequence[int]] = ()
-    credits: dict[int, Pick] = field(default_factory=dict)
-    weighed: dict[int, tuple[Sequence[DomainNote], str | None]] = field(default_factory=dict)
-    acquisitions: dict[int, tuple[Pick, Pick]] = field(default_factory=dict)
-    notes: dict[int, VictimNote] = field(default_factory=dict)
+    credits: dict[int, PickReport] = field(default_factory=dict)
+    weighed: dict[int, tuple[Sequence[DomainReport], str | None]] = field(default_factory=dict)
+    acquisitions: dict[int, tuple[PickReport, PickReport]] = field(default_factory=dict)
+    notes: dict[int, VictimReport] = field(default_factory=dict)
     given_up: tuple[str, ...] = ()
     kept_unreported: int = 0
     given_back: tuple[str, ...] = ()
@@ -48,19 +48,19 @@ class Heard(Reporter):
     def demand(self, needs: Sequence[Need], sources: Sequence[Sequence[int]]) -> None:
         self.needs, self.sources = needs, sources
 
-    def credited(self, need: int, pick: Pick) -> None:
+    def credited(self, need: int, pick: PickReport) -> None:
         self.calls[("credited", need)] += 1
         self.credits[need] = pick
 
-    def domains(self, need: int, notes: Sequence[DomainNote], chosen: str | None) -> None:
+    def domains(self, need: int, notes: Sequence[DomainReport], chosen: str | None) -> None:
         self.calls[("domains", need)] += 1
         self.weighed[need] = (notes, chosen)
 
-    def acquired(self, need: int, idle: Pick, speculative: Pick) -> None:
+    def acquired(self, need: int, idle: PickReport, speculative: PickReport) -> None:
         self.calls[("acquired", need)] += 1
         self.acquisitions[need] = (idle, speculative)
 
-    def victims(self, need: int, note: VictimNote) -> None:
+    def victims(self, need: int, note: VictimReport) -> None:
         self.calls[("victims", need)] += 1
         self.notes[need] = note
 
@@ -100,7 +100,7 @@ def test_what_is_told_is_what_was_decided(situation: Situation) -> None:
     assert [tuple(verdict.folded_from) for verdict in decision.verdicts] == list(heard.sources)
     assert set(heard.calls.values()) <= {1}
     for place, verdict in enumerate(decision.verdicts):
-        idle, speculative = heard.acquisitions.get(place, (Pick(0, ()), Pick(0, ())))
+        idle, speculative = heard.acquisitions.get(place, (PickReport(0, ()), PickReport(0, ())))
         credit = heard.credits[place]
         assert sorted((*credit.taken, *idle.taken, *speculative.taken)) == list(verdict.claimed)
         assert (sorted(idle.taken), sorted(speculative.taken)) == (
@@ -110,8 +110,8 @@ def test_what_is_told_is_what_was_decided(situation: Situation) -> None:
         assert all(pick.considered >= len(pick.taken) for pick in (credit, idle, speculative))
     preempted = [action.machine_id for action in decision.actions if action.kind is ActionKind.PREEMPT]
     assert sorted(preempted) == sorted(name for note in heard.notes.values() for name in note.taken)
-    for kind, told in ((ActionKind.RECLAIM, heard.given_up), (ActionKind.DELETE, heard.given_back)):
-        assert tuple(action.machine_id for action in decision.actions if action.kind is kind) == told
+    for kind, reported in ((ActionKind.RECLAIM, heard.given_up), (ActionKind.DELETE, heard.given_back)):
+        assert tuple(action.machine_id for action in decision.actions if action.kind is kind) == reported
     assert situation.reported_clusters is not None or heard.kept_unreported == 0
 
 
@@ -119,18 +119,17 @@ def test_what_is_told_is_what_was_decided(situation: Situation) -> None:
 @given(situations())
 def test_explanations_agree_with_what_the_engine_told(situation: Situation) -> None:
     heard = Heard()
-    decision = decide_situation(situation, heard)
-    case = Case(SnapshotDocument(situation, tuple(range(len(situation.needs)))), decision)
+    cycle = Redecider().cycle(SnapshotDocument(situation, tuple(range(len(situation.needs)))), heard)
     for place, note in heard.notes.items():
-        found = preemption_of(case, place)
+        found = preemption_of(cycle, place)
         assert found is not None
         assert found.in_flight == note.in_flight
         assert tuple(victim.machine.id for victim in found.taken) == note.taken
-        if not case.open_after_preemption(place).is_zero:
+        if not cycle.open_after_preemption(place).is_zero:
             # Whoever asks last sees what is left; those who were covered stopped asking before.
             assert found.left == 0
     for place, (notes, chosen) in heard.weighed.items():
-        verdict = decision.verdicts[place]
+        verdict = cycle.verdict(place)
         assert chosen == verdict.domain
         order = ranked(verdict, notes)
         assert [item.value for item in order if item.chosen] == [item.value for item in order[:1]]

@@ -14,7 +14,7 @@ from tests.support.messages import contract_classes, messages, old_peer_classes,
 
 NEW = contract_classes()
 OLD = old_peer_classes()
-# Fields of a peer that is newer than this contract: numbers that nobody has given out yet, as a varint and as text.
+# Fields of a peer that is newer than this contract: numbers that are not assigned yet, as a varint and as text.
 UNKNOWN = st.sampled_from(
     [b"\xf8\xff\x03\x2a", b"\xfa\xff\x03\x05later", b"\xf8\xff\x03\x01\xfa\xff\x03\x00"]
 )

@@ -47,7 +47,7 @@ class Board:
         self.claimed_for[machine.id] = row.place
 
     def is_free(self, machine: Machine) -> bool:
-        """Whether nobody has claimed the machine."""
+        """Whether no need has claimed the machine."""
         return machine.id not in self.claimed_for
 
     def claims_of(self, row: Row) -> list[Machine]:

@@ -1,7 +1,7 @@
 """Normalising demand: a gang that fits on one machine needs no domain, so gangs of one kind fold into one need.
 
 Rules: decision-engine 6; decision E6 (a machine on order for the folded class keeps the class folded).
-Read literally: a class is told by the exact value of the total. The total key of the rule, in thousandths rounded up,
+Read literally: a class is identified by the exact value of the total. The total key of the rule, in thousandths rounded up,
 only sorts; totals that differ by less than a thousandth are put in order by their exact amounts.
 """
 
@@ -17,7 +17,7 @@ from tests.reference.supply import is_of_pinned_type
 
 @dataclass(frozen=True, slots=True)
 class NormalNeed:
-    """A need of the normalised demand, and the places of the given needs it stands for."""
+    """A need of the normalised demand, and the places of the given needs it represents."""
 
     need: Need
     folded_from: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Phase 3: bound machines nobody claimed go back, and idle bought ones are given up.
+"""Phase 3: bound machines that no need claimed go back, and idle bought ones are given up.
 
 Must never: do sums on demand; it looks at the claims only.
 Rules: decision-engine 9.

@@ -1,7 +1,7 @@
 """Which machines a need may count on, and in what order they are walked.
 
 Why: the phases differ in what they do with a machine, hardly in which machines they look at; the filters and the orders
-of the rules stand here once, each with its number.
+of the rules are here once, each with its number.
 Rules: decision-engine 2.12, 3, 7.8; decision E5.
 """
 

@@ -8,13 +8,13 @@ Rules: coordinator 2.2, 2.4, 4.3; checklist 23.
 
 from collections.abc import Sequence
 
-from tests.support.coordinator.domain_history import Call
+from tests.support.coordinator.domain_history import RecordedCall
 from tests.support.linearizability import Event, Verdict, check
 
 FREE = ""
 
 
-def step(state: str, call: Call, known: bool) -> tuple[str, ...]:
+def step(state: str, call: RecordedCall, known: bool) -> tuple[str, ...]:
     """The model of one domain: FREE or the shard that holds it."""
     match call.kind:
         case "list":
@@ -31,20 +31,20 @@ def step(state: str, call: Call, known: bool) -> tuple[str, ...]:
             raise ValueError(f"kind: found {kind!r}, allowed is assign, unassign or list")
 
 
-def check_history(calls: Sequence[Call]) -> dict[str, Verdict[Call]]:
+def check_history(calls: Sequence[RecordedCall]) -> dict[str, Verdict[RecordedCall]]:
     """Check each domain by itself; a listing is a read of each of them. Returns the verdicts by domain."""
     domains = sorted({call.domain for call in calls if call.domain})
-    verdicts: dict[str, Verdict[Call]] = {}
+    verdicts: dict[str, Verdict[RecordedCall]] = {}
     for domain in domains:
         events = [_event(call, domain) for call in calls if call.kind == "list" or call.domain == domain]
         verdicts[domain] = check([event for event in events if event is not None], FREE, step)
     return verdicts
 
 
-def _event(call: Call, domain: str) -> Event[Call] | None:
+def _event(call: RecordedCall, domain: str) -> Event[RecordedCall] | None:
     if call.kind != "list":
         return Event(call.began, call.ended, call)
     if call.ended is None:
         return None  # a read that failed saw nothing
     owner = dict(call.rows).get(domain, FREE)
-    return Event(call.began, call.ended, Call("list", call.began, call.ended, domain, owner=owner))
+    return Event(call.began, call.ended, RecordedCall("list", call.began, call.ended, domain, owner=owner))

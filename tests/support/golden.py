@@ -37,7 +37,7 @@ def replay(script: str, command: Command) -> str:
     below_rule = False
     for number, line in enumerate(script.splitlines(), start=1):
         if below_rule and line.strip():
-            continue  # an old answer; the new one stands in its place already
+            continue  # an old answer; the new one is in its place already
         below_rule = False
         answered.append(line)
         if line == RULE:
@@ -50,7 +50,7 @@ def replay(script: str, command: Command) -> str:
             except ScriptError as error:
                 raise ScriptError(error.problem, number) from error
     if said:
-        raise ScriptError(f"the script ends without a rule, so nobody compares {said[0]!r}")
+        raise ScriptError(f"the script ends without a rule, so nothing compares {said[0]!r}")
     return "\n".join(answered) + "\n"
 
 

@@ -1,6 +1,6 @@
 """Hooks without processes, for tests on virtual time.
 
-Must never: be kinder than a process: a reply that takes time can be cancelled, and is then remembered as ended.
+A reply that takes time can be cancelled and is then listed in `ended`, as a process would be.
 """
 
 import json
@@ -16,7 +16,7 @@ from bigfleet.provider.hook.processes import CommandResult, HookCommand, SpawnEr
 
 @dataclass(frozen=True, slots=True)
 class HookReply:
-    """How a hook ends: after so long, with these last words."""
+    """How a hook ends: its duration, exit code and output."""
 
     code: int = 0
     output: str = ""
@@ -26,7 +26,7 @@ class HookReply:
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """One call that was made."""
+    """One call of a hook."""
 
     kind: HookKind
     machine_id: str
@@ -36,7 +36,7 @@ class HookCall:
 
 
 class ScriptedProcesses:
-    """Every hook ends well at once unless told otherwise."""
+    """Every hook succeeds at once unless a reply is set."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,18 +44,18 @@ class ScriptedProcesses:
         self.running: list[HookCall] = []
         self.most_at_once = 0
         self.ended: list[HookCall] = []
-        """Calls that were cut short, as by a timeout."""
+        """Calls that were cancelled, for example by a timeout."""
         self.on_call: Callable[[HookCall], None] | None = None
-        """Looks at the world as a hook would find it."""
+        """Called at the start of every hook."""
         self._next: dict[HookKind, deque[HookReply]] = {}
         self._always: dict[HookKind, HookReply | SpawnError] = {}
 
     def next(self, kind: HookKind, *replies: HookReply) -> None:
-        """Let the next calls of a kind end so, one after the other."""
+        """Set the replies of the next calls of a kind, in order."""
         self._next.setdefault(kind, deque()).extend(replies)
 
     def always(self, kind: HookKind, reply: HookReply | SpawnError) -> None:
-        """Let every call of a kind for which nothing else is said end so."""
+        """Set the reply of every other call of a kind."""
         self._always[kind] = reply
 
     def count(self, kind: HookKind, machine_id: str = "") -> int:

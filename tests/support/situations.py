@@ -29,9 +29,9 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import (
     INSTANCE_TYPE_KEY,
     ZONE_KEY,
-    Operator,
     Profile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -159,20 +159,21 @@ def _named(machine: Machine, place: int) -> Machine:
 
 _OTHER_REQUIREMENTS = (
     *(None,) * 12,
-    Requirement(ZONE_KEY, Operator.NOT_IN, ("zc",)),
-    Requirement(RACK_KEY, Operator.EXISTS),
-    Requirement(RACK_KEY, Operator.DOES_NOT_EXIST),
-    Requirement(RACK_KEY, Operator.IN, ("r0", "r2")),
-    Requirement(INSTANCE_TYPE_KEY, Operator.NOT_IN, ("m5",)),
+    Requirement(ZONE_KEY, RequirementOperator.NOT_IN, ("zc",)),
+    Requirement(RACK_KEY, RequirementOperator.EXISTS),
+    Requirement(RACK_KEY, RequirementOperator.DOES_NOT_EXIST),
+    Requirement(RACK_KEY, RequirementOperator.IN, ("r0", "r2")),
+    Requirement(INSTANCE_TYPE_KEY, RequirementOperator.NOT_IN, ("m5",)),
 )
 _SAME: tuple[tuple[Requirement, ...], ...] = (
     *((), (), (), ()),
-    *((Requirement(ZONE_KEY, Operator.SAME),), (Requirement(RACK_KEY, Operator.SAME),)) * 2,
+    *((Requirement(ZONE_KEY, RequirementOperator.SAME),), (Requirement(RACK_KEY, RequirementOperator.SAME),))
+    * 2,
     (
-        Requirement(ZONE_KEY, Operator.SAME),
-        Requirement(RACK_KEY, Operator.SAME),
+        Requirement(ZONE_KEY, RequirementOperator.SAME),
+        Requirement(RACK_KEY, RequirementOperator.SAME),
     ),  # the rack is the key that counts
-    (Requirement(RACK_KEY, Operator.SAME, ("r0", "r1")),),
+    (Requirement(RACK_KEY, RequirementOperator.SAME, ("r0", "r1")),),
 )
 _SPREADS = (
     *(Spread(key, skew) for key in (ZONE_KEY, RACK_KEY) for skew in (0, 1, 2)),
@@ -184,7 +185,7 @@ def _profile(pick: Pick, kind: Kind, shapes: Sequence[Shape]) -> Profile:
     requirements: list[Requirement] = []
     present = tuple(shape.instance_type for shape in shapes if shape.instance_type)
     if types := pick(((), (), present, present[:1], present, present, ("a3", "m5"), ("m5",))):
-        requirements.append(Requirement(INSTANCE_TYPE_KEY, Operator.IN, types))
+        requirements.append(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, types))
     if other := pick(_OTHER_REQUIREMENTS):
         requirements.append(other)
     if kind.gangs:

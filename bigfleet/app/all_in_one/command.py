@@ -1,6 +1,6 @@
-"""`bigfleet all-in-one`: its flags.
+"""Flags and defaults of `bigfleet all-in-one`.
 
-Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Must never: import the server code before the command runs, since `--help` has to be quick.
 Rules: shard 22.3, packaging 1.6, decision S9.
 """
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Duration, HttpListen, Listen, OptionalPath
 from bigfleet.cli.framework.settings import ProcessFlags
@@ -27,7 +27,7 @@ class AllInOneSettings(ProcessFlags, env_prefix="BIGFLEET_ALL_IN_ONE_"):
         default=ListenAddress(_LOOPBACK, 7790), description="gRPC address of the coordinator"
     )
     raft_bind: Listen = Field(
-        default=ListenAddress(_LOOPBACK, 7791), description="address of the coordinator's log"
+        default=ListenAddress(_LOOPBACK, 7791), description="Raft address of the coordinator"
     )
     shard_metrics_addr: HttpListen = Field(
         default=ListenAddress(_LOOPBACK, 8780), description="metrics and probes of the shard, 0 for none"
@@ -41,7 +41,7 @@ class AllInOneSettings(ProcessFlags, env_prefix="BIGFLEET_ALL_IN_ONE_"):
     )
     data_dir: OptionalPath = Field(
         default=None,
-        description="where state outlives the process; left out, a temporary one is removed at the end",
+        description="directory that keeps the state after the process ends; without it a temporary one is used",
     )
     shard_id: str = Field(default="shard-0", min_length=1, description="shard id")
     coordinator_id: str = Field(
@@ -49,7 +49,7 @@ class AllInOneSettings(ProcessFlags, env_prefix="BIGFLEET_ALL_IN_ONE_"):
     )
     scenario: OptionalPath = Field(
         default=None,
-        description="YAML file of machine pools and simulated clusters in place of the built-in ones",
+        description="YAML file of machine pools and simulated clusters that replaces the built-in one",
     )
     cycle_interval: Duration = Field(default=5.0, gt=0, description="time from one decision to the next")
     open: bool = Field(default=False, description="open the dashboard in a browser")
@@ -61,12 +61,12 @@ def _run(settings: AllInOneSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-ALL_IN_ONE = Command(
+ALL_IN_ONE = CliCommand(
     AllInOneSettings,
     _run,
     """Run a whole small fleet in one process, for a first look and for development: a coordinator, a shard, a provider
     whose machines do not exist, three simulated clusters with changing demand, and the dashboard. Needs no Kubernetes.
-    Prints what happens in plain words; Ctrl-C ends it.""",
+    Prints events in plain words; Ctrl-C ends it.""",
     (
         "bigfleet all-in-one",
         "bigfleet all-in-one --data-dir ./fleet --open",

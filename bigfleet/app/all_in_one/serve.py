@@ -1,8 +1,8 @@
 """A whole fleet in one process: coordinator, shard, fake provider, simulated clusters, dashboard.
 
-Why: the first five minutes with BigFleet need one command and nothing installed; all parts are those that run in
-production, joined over real sockets on loopback.
-Must never: listen beyond loopback unless told, or leave a directory behind that nobody asked for.
+Why: a first look at BigFleet should need one command and no installation. All parts are the production ones, connected
+over real sockets on loopback.
+Must never: listen on other interfaces unless a flag says so, or leave a temporary directory behind.
 Rules: packaging 1.6, shard 22.3, decision S9.
 """
 
@@ -23,17 +23,17 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.all_in_one.command import AllInOneSettings
-from bigfleet.app.all_in_one.story import Storyteller
+from bigfleet.app.all_in_one.event_printer import EventPrinter
 from bigfleet.app.coordinator.command import CoordinatorSettings
 from bigfleet.app.coordinator.serve import members_of, run_replica
-from bigfleet.app.parts import Part, logs_of, until_stop
+from bigfleet.app.parts import Part, process_log, run_until_stop
 from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.shard.serve import run_shard
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.clustersim.fleet import SimulatedFleet, first_fleet, read_simulated_fleet
 from bigfleet.clustersim.session import SimulatedCluster
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.obs.exposition import metrics_text
@@ -76,24 +76,24 @@ def _world(settings: AllInOneSettings) -> SimulatedFleet:
 
 async def _serve(settings: AllInOneSettings, console: Console, world: SimulatedFleet, directory: Path) -> int:
     proc = SystemProc()
-    # What happens is told on standard output; the log is for what went wrong, unless somebody asks for more.
+    # Events are printed on standard output; the log has errors only, unless --log-level asks for more.
     level = "error" if settings.log_level == "info" else settings.log_level
     with (
-        logs_of(settings, console, "all-in-one", level=level) as log,
+        process_log(settings, console, "all-in-one", level=level) as log,
         proc.listen(),
     ):
         seams = system_seams(GrpcNet(), proc)
         async with AsyncExitStack() as stack:
             fleet = _Fleet(settings, seams, world, directory, log)
-            story = Storyteller(console, seams.clock)
-            parts = await fleet.parts(stack, story)
-            await until_stop(parts, proc, log)
-            console.say("stopped")
+            events = EventPrinter(console, seams.clock)
+            parts = await fleet.parts(stack, events)
+            await run_until_stop(parts, proc, log)
+            console.print_now("stopped")
         return proc.exit_code
 
 
 class _Fleet:
-    """Everything that runs, wired together."""
+    """Wires all parts of the fleet together."""
 
     def __init__(
         self,
@@ -112,10 +112,10 @@ class _Fleet:
             Component.COORDINATOR, CollectorRegistry(), version=__version__, commit="unknown"
         )
 
-    async def parts(self, stack: AsyncExitStack, story: Storyteller) -> dict[str, Part]:
-        """Start what listens, and return what has to run."""
+    async def parts(self, stack: AsyncExitStack, events: EventPrinter) -> dict[str, Part]:
+        """Start the dashboard, and return the parts that have to run."""
         fake = self._fake()
-        clusters = [self._cluster(name, story) for name in self._world.clusters]
+        clusters = [self._cluster(name, events) for name in self._world.clusters]
         parts: dict[str, Part] = {
             "coordinator": self._coordinator(),
             "shard": self._shard(fake),
@@ -130,7 +130,7 @@ class _Fleet:
             url = f"http://{self._settings.dashboard_addr.host or '127.0.0.1'}:{dashboard.port}/"
             if self._settings.open:
                 webbrowser.open(url)
-        parts["story"] = story.run(
+        parts["events"] = events.run(
             clusters,
             fake,
             dashboard=url,
@@ -157,7 +157,7 @@ class _Fleet:
             log=self._log,
         )
 
-    def _cluster(self, name: str, story: Storyteller) -> SimulatedCluster:
+    def _cluster(self, name: str, events: EventPrinter) -> SimulatedCluster:
         return SimulatedCluster(
             name,
             str(self._settings.shard_listen),
@@ -165,7 +165,7 @@ class _Fleet:
             net=self._seams.net,
             clock=self._seams.clock,
             stream=self._seams.rng.stream(f"cluster {name}"),
-            on_event=story.tell,
+            on_event=events.record,
         )
 
     async def _shard(self, fake: FakeProvider) -> int:
@@ -225,16 +225,16 @@ class _Fleet:
 
 
 def _program() -> str:
-    """How to call the program from the same place: by name where the shell finds it, else by where it is."""
+    """Return how to call this program: by name where the shell finds it, else by path."""
     if shutil.which("bigfleet"):
         return "bigfleet"
     return os.path.relpath(sys.argv[0])
 
 
-def _endpoint(pod: str, metrics: Metrics) -> Endpoint:
+def _endpoint(pod: str, metrics: Metrics) -> ScrapeTarget:
     write = metrics_text(metrics.registry)
 
     async def fetch() -> bytes:
         return write("")[0]
 
-    return Endpoint(pod, fetch)
+    return ScrapeTarget(pod, fetch)

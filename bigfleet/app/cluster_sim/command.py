@@ -1,6 +1,6 @@
-"""`bigfleet cluster-sim`: its flags.
+"""Flags and defaults of `bigfleet cluster-sim`.
 
-Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Must never: import the server code before the command runs, since `--help` has to be quick.
 Rules: packaging 1.10.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Cli, Dial
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
@@ -19,9 +19,9 @@ class ClusterSimSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_CLUSTER_SI
     """Flags of `bigfleet cluster-sim`."""
 
     cluster_id: str = Field(
-        min_length=1, description="name of the cluster; under TLS the one of its certificate"
+        min_length=1, description="name of the cluster; with TLS the name in its certificate"
     )
-    shard_addr: Dial = Field(description="gRPC address of the shard that serves it, host:port")
+    shard_addr: Dial = Field(description="gRPC address of the shard that serves the cluster, host:port")
     demand: Annotated[Path, Cli(metavar="FILE")] = Field(
         description="YAML file of rows, schedules and a seed"
     )
@@ -33,11 +33,10 @@ def _run(settings: ClusterSimSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-CLUSTER_SIM = Command(
+CLUSTER_SIM = CliCommand(
     ClusterSimSettings,
     _run,
-    """Speak the operator's side of a session from a file of demand: send roll-ups as the schedule says, answer bootstrap
-    requests, give machines back when asked. Needs no Kubernetes; for compose files, demos and load. What happens is
-    printed in plain words, one line each.""",
+    """Simulate the operator of a cluster from a file of demand: send roll-ups on schedule, answer bootstrap requests, and
+    release machines on request. Needs no Kubernetes; for compose files, demos and load tests. Prints one line per event.""",
     ("bigfleet cluster-sim --cluster-id web --shard-addr 127.0.0.1:7780 --demand web.yaml",),
 )

@@ -1,6 +1,6 @@
-"""A simulated cluster as a process: from its file to a session that lasts until a signal comes.
+"""A simulated cluster as a process: reads its file and keeps a session until a signal comes.
 
-Must never: dial before its file was found good.
+Must never: dial before the file has been validated.
 Rules: packaging 1.3 and 1.10.
 """
 
@@ -11,7 +11,7 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_sim.command import ClusterSimSettings
-from bigfleet.app.parts import logs_of, tls_store, until_stop
+from bigfleet.app.parts import process_log, run_until_stop, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.clustersim.core.demand import SimulatedDemand
@@ -35,7 +35,7 @@ def serve(settings: ClusterSimSettings, console: Console) -> int:
 async def _serve(settings: ClusterSimSettings, console: Console, demand: SimulatedDemand) -> int:
     proc = SystemProc()
     with (
-        logs_of(settings, console, "cluster-sim", cluster=settings.cluster_id) as log,
+        process_log(settings, console, "cluster-sim", cluster=settings.cluster_id) as log,
         proc.listen(),
     ):
         seams = system_seams(GrpcNet(tls_store(settings, log)), proc)
@@ -46,7 +46,7 @@ async def _serve(settings: ClusterSimSettings, console: Console, demand: Simulat
             net=seams.net,
             clock=seams.clock,
             stream=seams.rng.stream("cluster-sim"),
-            on_event=lambda _kind, words: console.say(words),
+            on_event=lambda _kind, words: console.print_now(words),
         )
-        await until_stop({"cluster": cluster.run()}, proc, log)
+        await run_until_stop({"cluster": cluster.run()}, proc, log)
         return proc.exit_code

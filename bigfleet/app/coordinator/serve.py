@@ -1,8 +1,7 @@
-"""The coordinator as a process: its wiring, its probes, its end.
+"""The coordinator as a process: wiring, probes, shutdown.
 
-Why: the real clock, disk, network and threads of a replica meet here and nowhere else.
-Must never: serve before the data directory was found good, end with 0 when a part ended by itself, or go on after a failed
-write: what is in memory would be ahead of the disk.
+Must never: serve before the data directory has been checked, end with 0 when a part ended by itself, or continue after a
+failed write, since memory would be ahead of the disk.
 Rules: coordinator 11 and 16, packaging 1.3 and 1.11.
 """
 
@@ -23,18 +22,18 @@ from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
-from bigfleet.app.garbage import set_aside_what_lives
-from bigfleet.app.parts import Part, logs_of, process_metrics, run_parts, tls_store
+from bigfleet.app.garbage import freeze_live_objects
+from bigfleet.app.parts import Part, process_log, process_metrics, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.coordinator.assembly import Replica, assemble, serve_options
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.assembly import CoordinatorParts, assemble, serve_options
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError
-from bigfleet.coordinator.peer_levels import levels_of_voters
+from bigfleet.coordinator.maintenance import levels_of_voters
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.coordinator.raft.membership import Members, members_from_flags
+from bigfleet.coordinator.raft.membership import ClusterMembers, members_from_flags
 from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.obs.exposition import metrics_text
@@ -46,16 +45,16 @@ from bigfleet.transport.http import serve_http
 from bigfleet.transport.tls import TlsStore
 
 WEDGED_S: Final = 30.0
-"""How long the Raft loop may be silent before the process counts as dead."""
+"""How long the Raft loop may be silent before the liveness probe fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """One replica, built and not started."""
+    """One replica that has not been started."""
 
     log: RaftLog
-    replica: Replica
-    machine: Machine
+    replica: CoordinatorParts
+    state_machine: CoordinatorStateMachine
     metrics: Metrics
     tls: TlsStore | None
 
@@ -72,7 +71,7 @@ def serve(settings: CoordinatorSettings, console: Console) -> int:
         raise CommandError(str(error), code) from error
 
 
-def members_of(settings: CoordinatorSettings) -> Members:
+def members_of(settings: CoordinatorSettings) -> ClusterMembers:
     """Return the replicas that the flags describe."""
     return members_from_flags(
         node_id=settings.id,
@@ -99,11 +98,13 @@ def _secret(settings: CoordinatorSettings) -> bytes:
     return secret
 
 
-async def _serve(settings: CoordinatorSettings, console: Console, members: Members, secret: bytes) -> int:
+async def _serve(
+    settings: CoordinatorSettings, console: Console, members: ClusterMembers, secret: bytes
+) -> int:
     proc = SystemProc()
     with ExitStack() as stack:
         logger = stack.enter_context(
-            logs_of(settings, console, Component.COORDINATOR.value, node=settings.id)
+            process_log(settings, console, Component.COORDINATOR.value, node=settings.id)
         )
         stack.enter_context(proc.listen())
         metrics = process_metrics(Component.COORDINATOR, console)
@@ -119,14 +120,14 @@ async def run_replica(
     settings: CoordinatorSettings,
     seams: Seams,
     *,
-    members: Members,
+    members: ClusterMembers,
     secret: bytes,
     metrics: Metrics,
     log: FilteringBoundLogger,
     tls: TlsStore | None,
 ) -> int:
     """Run a replica until its process is asked to stop; return the exit code."""
-    built = _build(settings, members, secret, seams, metrics, log, tls)
+    built = _build(settings, members, secret, seams, metrics=metrics, logger=log, tls=tls)
     try:
         await built.log.start()
         return await _run(settings, built, seams, log)
@@ -134,11 +135,12 @@ async def run_replica(
         await built.log.stop()
 
 
-def _build(  # noqa: PLR0917  wiring: everything meets here once
+def _build(
     settings: CoordinatorSettings,
-    members: Members,
+    members: ClusterMembers,
     secret: bytes,
     seams: Seams,
+    *,
     metrics: Metrics,
     logger: FilteringBoundLogger,
     tls: TlsStore | None,
@@ -147,7 +149,8 @@ def _build(  # noqa: PLR0917  wiring: everything meets here once
         problem = f"the log needs commands of level {level}, which this version does not know"
         log.abort(DamagedDirectoryError(fspath(settings.data_dir), problem))
 
-    machine = Machine(lock=threading.Lock(), on_outgrown=outgrown)
+    calls = GrpcPeerCalls(seams.net)
+    state_machine = CoordinatorStateMachine(lock=threading.Lock(), on_outgrown=outgrown)
     log = RaftLog(
         RaftSettings(
             members=members,
@@ -161,22 +164,22 @@ def _build(  # noqa: PLR0917  wiring: everything meets here once
         disk=seams.disk,
         ids=seams.ids,
         rng=seams.rng,
-        machine=machine,
-        calls=GrpcPeerCalls(seams.net),
+        state_machine=state_machine,
+        calls=calls,
         metrics=metrics,
         log=logger,
         tls=None if tls is None else RaftTls(tls),
     )
     replica = assemble(
         log,
-        machine,
+        state_machine,
         clock=seams.clock,
         ids=seams.ids,
         metrics=metrics,
         logger=logger,
-        levels=levels_of_voters(log, seams.net),
+        levels=levels_of_voters(log, calls),
     )
-    return _Built(log, replica, machine, metrics, tls)
+    return _Built(log, replica, state_machine, metrics, tls)
 
 
 async def _run(
@@ -211,8 +214,8 @@ def _parts(
 ) -> dict[str, Part]:
     parts: dict[str, Part] = {
         "log": built.log.wait_failure(),
-        "upkeep": built.replica.upkeep.run(server.health),
-        "garbage": set_aside_what_lives(seams.clock),
+        "upkeep": built.replica.maintenance.run(server.health),
+        "garbage": freeze_live_objects(seams.clock),
     }
     if settings.snapshot_export_dir is not None:
         export = ExportLoop(
@@ -221,19 +224,18 @@ def _parts(
             ),
             interval_s=settings.snapshot_export_interval,
             log=built.log,
-            throne=built.replica.throne,
-            desk=built.replica.desk,
+            leadership=built.replica.leadership,
             clock=seams.clock,
             metrics=built.metrics,
             logger=logger,
-            on_exported=built.replica.service.note_export,
+            on_exported=built.replica.service.record_export,
         )
         parts["snapshot export"] = export.run()
     return parts
 
 
 async def _drain(server: Server, built: _Built, grace_s: float) -> None:
-    """Take no new calls, hand the leadership over, let running calls finish."""
+    """Refuse new calls, transfer leadership, let running calls finish."""
     server.health.set_serving(COORDINATOR.name, False)
     stopping = asyncio.ensure_future(server.stop(grace_s))
     try:
@@ -252,14 +254,14 @@ def _refresh(built: _Built) -> None:
         ends.set(built.tls.pair().not_after.timestamp())
 
 
-class Ticking(Protocol):
-    """Something with a thread of its own that shows signs of life."""
+class TickingLog(Protocol):
+    """A log whose thread reports when it last ran."""
 
     def tick_age_s(self) -> float: ...
 
 
-def not_alive(log: Ticking) -> list[str]:
-    """Return why the process can only be restarted; losing the majority is no such reason."""
+def not_alive(log: TickingLog) -> list[str]:
+    """Return why the process must be restarted; losing the majority is not a reason."""
     age_s = log.tick_age_s()
     return [f"the Raft loop has been silent for {age_s:.0f} s"] if age_s > WEDGED_S else []
 
@@ -269,7 +271,7 @@ def _warn_of_plaintext(settings: CoordinatorSettings, logger: FilteringBoundLogg
         logger.warning(
             "plaintext",
             what="no TLS flags: every identity check is skipped"
-            + (", and replicas are told apart by the Raft secret alone" if settings.replicas > 1 else ""),
+            + (", and replicas are identified by the Raft secret alone" if settings.replicas > 1 else ""),
         )
 
 

@@ -1,8 +1,7 @@
-"""A dashboard that comes with a shard or coordinator: a process beside it.
+"""The dashboard that a shard or coordinator starts as a separate process.
 
-Why: pages of a large fleet take tens of milliseconds each. In the process of a shard they would be taken from its cycles,
-whoever looks; in a process of its own they are not.
-Must never: end or delay the process it belongs to, or outlive it (the kernel ends it even after a kill).
+Why: a page of a large fleet takes tens of milliseconds, which inside the shard would delay its cycles.
+Must never: end or delay the process that started it, or outlive it (the kernel ends it even after SIGKILL).
 Rules: dashboard 2, 9; ADR-0145.
 """
 
@@ -20,8 +19,8 @@ from bigfleet.cli.framework.settings import TlsFlags
 from bigfleet.transport.address import ListenAddress
 
 _GRACE_S: Final = 5.0
-# A first program asks the kernel to be ended with its parent, and becomes the dashboard: Python code between fork and exec
-# is not safe in a process with threads.
+# The child asks the kernel to end it with its parent, then executes the dashboard: Python code between fork and exec is
+# not safe in a process with threads.
 _BECOME: Final = (
     f"import ctypes,os,sys;ctypes.CDLL(None).prctl(1,{int(signal.SIGTERM)});"
     "os.execv(sys.executable,[sys.executable,'-c',"
@@ -30,7 +29,7 @@ _BECOME: Final = (
 
 
 def check_dashboard(address: ListenAddress | None, settings: TlsFlags) -> None:
-    """Refuse what cannot work: under TLS a reader needs a certificate of its own."""
+    """Refuse --dashboard-addr with TLS, where the dashboard needs its own certificate."""
     if address is not None and settings.tls_cert is not None:
         raise UsageError(
             "--dashboard-addr: found together with --tls-cert, allowed is without; under TLS run bigfleet dashboard with "
@@ -42,7 +41,7 @@ def check_dashboard(address: ListenAddress | None, settings: TlsFlags) -> None:
 async def dashboard_beside(
     address: ListenAddress | None, log: FilteringBoundLogger, *sources: str
 ) -> AsyncIterator[None]:
-    """Run a dashboard on this address, if any, with these flags for its sources, until the block ends."""
+    """Run a dashboard on this address, if any, until the block ends; `sources` are its flags."""
     if address is None:
         yield
         return
@@ -50,7 +49,7 @@ async def dashboard_beside(
         sys.executable, "-c", _BECOME, "dashboard", f"--listen={address}", *sources, stdin=asyncio.subprocess.DEVNULL
     )  # fmt: skip
     log.info("dashboard_started", address=str(address), pid=process.pid)
-    watching = asyncio.create_task(_tell_its_end(process, log))
+    watching = asyncio.create_task(_log_end(process, log))
     try:
         yield
     finally:
@@ -58,9 +57,9 @@ async def dashboard_beside(
         await _end(process)
 
 
-async def _tell_its_end(process: asyncio.subprocess.Process, log: FilteringBoundLogger) -> None:
+async def _log_end(process: asyncio.subprocess.Process, log: FilteringBoundLogger) -> None:
     code = await process.wait()
-    log.error("dashboard_ended", code=code, why="its own log has the reason; everything else goes on")
+    log.error("dashboard_ended", code=code, why="its own log has the reason; this process continues")
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

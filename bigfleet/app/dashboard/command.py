@@ -1,6 +1,6 @@
-"""`bigfleet dashboard`: its flags.
+"""Flags and defaults of `bigfleet dashboard`.
 
-Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Must never: import the server code before the command runs, since `--help` has to be quick.
 Rules: dashboard 2, 11.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import Cli, Dial, Listen, OptionalPath
@@ -26,49 +26,51 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
     listen: Listen = Field(
         default=ListenAddress(_LOOPBACK, 8760), description="HTTP address of pages and API"
     )
-    allow_remote: bool = Field(default=False, description="let --listen be an address that others reach")
+    allow_remote: bool = Field(
+        default=False, description="allow --listen to be an address that other hosts can reach"
+    )
     coordinator_addr: tuple[Dial, ...] = Field(
         default=(),
-        description="coordinator, by a name of all its replicas or by each of them; its shards are found through it; "
+        description="coordinator, by one name for all replicas or by each of them; it lists the shards to read; "
         "repeatable",
     )
     shard_addr: tuple[Dial, ...] = Field(default=(), description="shard to read directly; repeatable")
     scrape: Annotated[tuple[str, ...], Cli(metavar="POD=URL")] = Field(
         default=(),
-        description="where a shard or coordinator exports its metrics, by the name it appears under; repeatable; "
-        "found by itself if not given: port 8780 of each shard's host, 8790 of the coordinator's",
+        description="where a shard or coordinator exports its metrics, with the name to show; repeatable; "
+        "default: port 8780 of each shard's host, 8790 of the coordinator's",
     )
     prometheus_url: Annotated[str, Cli(metavar="URL")] = Field(
-        default="", pattern=r"^(https?://[^\s?#]+)?$", description="Prometheus to ask instead of scraping"
+        default="", pattern=r"^(https?://[^\s?#]+)?$", description="Prometheus to query instead of scraping"
     )
     kubeconfig: OptionalPath = Field(
-        default=None, description="file whose contexts are the clusters to read custom resources of"
+        default=None, description="kubeconfig whose contexts are the clusters to read custom resources from"
     )
-    grafana_url: str = Field(default="", description="address that pages link to")
+    grafana_url: str = Field(default="", description="Grafana address that pages link to")
     base_path: str = Field(
         default="/",
         pattern=r"^/([A-Za-z0-9._~-]+/)*[A-Za-z0-9._~-]*$",
         description="prefix behind a reverse proxy",
     )
-    https_cert: OptionalPath = Field(default=None, description="PEM certificate of its own listener")
-    https_key: OptionalPath = Field(default=None, description="PEM key of its own listener")
+    https_cert: OptionalPath = Field(default=None, description="PEM certificate for HTTPS")
+    https_key: OptionalPath = Field(default=None, description="PEM key for HTTPS")
     https_client_ca: OptionalPath = Field(
         default=None,
-        description="PEM certificates of those who sign the certificates of readers; one that they signed lets in",
+        description="PEM bundle of the CA for reader certificates; readers with a certificate that it signed are admitted",
     )
     token_file: OptionalPath = Field(
         default=None,
-        description="file with the token asked of readers: as bearer token, or as password when a browser asks for one",
+        description="file with the token that readers must send: as bearer token, or as password in a browser",
     )
     trusted_proxy: Annotated[tuple[str, ...], Cli(metavar="NETWORK")] = Field(
         default=(),
-        description="address or network of reverse proxies that ask readers who they are and name them in "
-        "X-Forwarded-User; only what comes from there with that name is let in; repeatable",
+        description="address or network of reverse proxies that authenticate readers and name them in "
+        "X-Forwarded-User; only requests from there with that header are admitted; repeatable",
     )
 
 
 def check(settings: DashboardSettings) -> None:
-    """Refuse flags that contradict each other or would open the fleet to strangers unasked."""
+    """Refuse flags that contradict each other, or that would expose the fleet unintentionally."""
     if settings.listen.host not in _LOCAL and not settings.allow_remote:
         raise UsageError(
             f"--listen: found {settings.listen}, allowed is a loopback address, or any with --allow-remote"
@@ -78,7 +80,7 @@ def check(settings: DashboardSettings) -> None:
     asked = settings.token_file or settings.https_client_ca or settings.trusted_proxy
     if settings.https_cert is not None and not asked:
         raise UsageError(
-            "--https-cert: found without a way to know readers, allowed is together with --token-file, "
+            "--https-cert: found without a way to authenticate readers, allowed is together with --token-file, "
             "--https-client-ca or --trusted-proxy"
         )
     if settings.https_client_ca is not None and settings.https_cert is None:
@@ -93,7 +95,7 @@ def check(settings: DashboardSettings) -> None:
 
 
 def trusted_networks(settings: DashboardSettings) -> tuple[IPv4Network | IPv6Network, ...]:
-    """The networks of --trusted-proxy; a host that is given with its network means that network."""
+    """Return the networks of --trusted-proxy; a host address with a prefix length means its network."""
     found = []
     for given in settings.trusted_proxy:
         try:
@@ -112,11 +114,11 @@ def _run(settings: DashboardSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-DASHBOARD = Command(
+DASHBOARD = CliCommand(
     DashboardSettings,
     _run,
     """Serve read-only pages and an HTTP API over a coordinator, its shards and their metrics. Every source is optional;
-    a page says which one it lacks. Nothing on it can change the fleet.""",
+    a page names the sources that it lacks. It cannot change the fleet.""",
     (
         "bigfleet dashboard --shard-addr 127.0.0.1:7780",
         "bigfleet dashboard --shard-addr 127.0.0.1:7780 --scrape shard-0=http://127.0.0.1:8780/metrics",

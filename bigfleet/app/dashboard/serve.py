@@ -1,7 +1,6 @@
-"""The dashboard as a process of its own.
+"""The dashboard as a process.
 
-Why: the real clock, network and certificates of the dashboard meet here and nowhere else.
-Must never: end because a source is away; only bad flags and a part that ended by itself end it.
+Must never: end because a source is unavailable; only bad flags and a part that ended by itself end it.
 Rules: dashboard 2, 11; packaging 1.3.
 """
 
@@ -17,7 +16,7 @@ from bigfleet.aio.disk import DiskError
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard.command import DashboardSettings, trusted_networks
-from bigfleet.app.parts import logs_of, run_parts, tls_store
+from bigfleet.app.parts import process_log, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.verbs.version import build_commit
@@ -25,11 +24,11 @@ from bigfleet.dashboard.cluster_reader import KubeClusters
 from bigfleet.dashboard.guard import Admission
 from bigfleet.dashboard.meter import own_metrics
 from bigfleet.dashboard.prometheus import Prometheus
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.errors import LoginError
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, read_kubeconfig
@@ -37,7 +36,9 @@ from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 
 _SCRAPE_S = 5.0
-_STRANGERS = "Everybody who can reach this dashboard may read it: it asks for no token, certificate or proxy."
+_NO_AUTHENTICATION = (
+    "Anyone who can reach this dashboard may read it: it requires no token, certificate or proxy."
+)
 
 
 def serve(settings: DashboardSettings, console: Console) -> int:
@@ -77,14 +78,14 @@ def _https(settings: DashboardSettings, admission: Admission) -> ssl.SSLContext 
             context.load_verify_locations(settings.https_client_ca)
         except (OSError, ssl.SSLError) as error:
             raise UsageError(f"--https-client-ca: {error}") from None
-        # Where there is another way in, a reader without a certificate gets as far as being asked for it.
+        # Where a token or proxy also admits readers, the handshake must accept readers without a certificate.
         other = admission.token or admission.proxies
         context.verify_mode = ssl.CERT_OPTIONAL if other else ssl.CERT_REQUIRED
     return context
 
 
 def _contexts(settings: DashboardSettings) -> Mapping[str, Target]:
-    """Every context of the kubeconfig, resolved, so that a file that does not fit ends the program now."""
+    """Resolve every context of the kubeconfig, so that an unusable file ends the program at the start."""
     if settings.kubeconfig is None:
         return {}
     try:
@@ -103,7 +104,7 @@ async def _serve(
 ) -> int:
     proc, clock = SystemProc(), SystemClock()
     with (
-        logs_of(settings, console, "dashboard") as log,
+        process_log(settings, console, "dashboard") as log,
         proc.listen(),
     ):
         async with aiohttp.ClientSession() as session:
@@ -121,7 +122,7 @@ async def _serve(
                 grafana_url=settings.grafana_url,
                 admission=admission,
                 tls=tls,
-                warnings=(_STRANGERS,) if settings.allow_remote and not admission.asked else (),
+                warnings=(_NO_AUTHENTICATION,) if settings.allow_remote and not admission.asked else (),
             )
             metrics = own_metrics(build_commit(console.environ))
             dashboard = Dashboard(
@@ -134,7 +135,7 @@ async def _serve(
             await dashboard.start()
             try:
                 scheme = "https" if tls else "http"
-                console.say(
+                console.print_now(
                     f"dashboard: {scheme}://{settings.listen.host or '127.0.0.1'}:{dashboard.port}{options.base}"
                 )
                 parts = {"dashboard": dashboard.wait_failure()}
@@ -152,7 +153,7 @@ def _clusters(contexts: Mapping[str, Target], clock: SystemClock) -> KubeCluster
     disk = SystemDisk()
     return KubeClusters(
         {
-            name: KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
+            name: KubeClient(HttpTransport(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
             for name, target in contexts.items()
         },
         clock,
@@ -176,9 +177,9 @@ def _prometheus(
     return Prometheus(ask, lambda: clock.wall_ns() / 1e9)
 
 
-def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> Endpoint:
+def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> ScrapeTarget:
     pod, _, url = given.partition("=")
-    return Endpoint(pod, partial(_fetch, url, session, clock))
+    return ScrapeTarget(pod, partial(_fetch, url, session, clock))
 
 
 async def _fetch(url: str, session: aiohttp.ClientSession, clock: SystemClock) -> bytes:

@@ -7,12 +7,12 @@ Rules: packaging 1.1 and 1.2, providers 5.
 from functools import partial
 
 from bigfleet.app.process import run_single_command
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleet-fake-provider",
-    summary="bigfleet-fake-provider serves machines that do not exist, with the failures of those that do.",
-    rows=(Row("serve", "serve made-up machines", "bigfleet.app.fake_provider.command:SERVE"),),
+    summary="bigfleet-fake-provider serves simulated machines that fail like real ones.",
+    rows=(CommandRow("serve", "serve simulated machines", "bigfleet.app.fake_provider.command:SERVE"),),
     examples=(
         "bigfleet-fake-provider --catalog realistic --idle 1000 --speculative 15000",
         "bigfleet-fake-provider --inventory pools.yaml --control-addr 127.0.0.1:9001",

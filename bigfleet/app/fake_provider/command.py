@@ -1,6 +1,6 @@
-"""`bigfleet-fake-provider`: its flags.
+"""Flags and defaults of `bigfleet-fake-provider`.
 
-Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Must never: import the server code before the command runs, since `--help` has to be quick.
 Rules: providers 5.1, packaging 1.2 and 1.3.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from bigfleet.app.provider_flags import ProviderFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import ByteSize, Cli, Duration, HttpListen, Listen, OptionalPath
@@ -23,13 +23,13 @@ class FakeProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAKE_PROVIDER_"):
 
     addr: Listen = Field(default=ListenAddress(_LOOPBACK, 9000), description="gRPC address")
     control_addr: HttpListen = Field(
-        default=None, description="HTTP address of the control and its page, loopback only"
+        default=None, description="HTTP address of the control API and its page, loopback only"
     )
     metrics_addr: HttpListen = Field(
         default=ListenAddress(_LOOPBACK, 9090), description="address of metrics and probes"
     )
-    seed: int = Field(default=1, description="all randomness")
-    inventory: OptionalPath = Field(default=None, description="YAML file of pools to begin with")
+    seed: int = Field(default=1, description="seed of all randomness")
+    inventory: OptionalPath = Field(default=None, description="YAML file of the initial pools")
     catalog: Annotated[str, Cli(metavar="NAME|FILE")] = Field(
         default="", description="workload catalogue to seed from: a built-in one, or a YAML file"
     )
@@ -44,28 +44,28 @@ class FakeProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAKE_PROVIDER_"):
     ordinal: int = Field(
         default=0,
         ge=0,
-        description="with --catalog: which shard's machines, those of every shards-th cluster",
+        description="with --catalog: ordinal of the shard whose clusters get machines",
     )
     shards: int = Field(default=1, ge=1, description="with --catalog: shards of the whole fleet")
     owner_shard: str = Field(
         default="",
-        description="with --catalog: shard id whose mark Configured machines carry; empty for none",
+        description="with --catalog: id of the shard that owns Configured machines; empty for none",
     )
     sync: bool = Field(default=False, description="complete transitions inside the call")
     latency: Annotated[tuple[str, ...], Cli(metavar="KIND=SPEC")] = Field(
         default=(),
-        description="how long create, configure, ready, drain, delete, get, list or, as create-call, an answer takes: "
+        description="duration of create, configure, ready, drain, delete, get or list, or of a response as create-call: "
         "2s, uniform:1s-5s or lognormal:30s,p99=4m",
     )
     create_latency: Annotated[Duration, Cli(variables=("BIGFLEET_FAKE_CREATE_LATENCY",))] = Field(
-        default=0.0, description="how long a Create takes, where --latency does not say"
+        default=0.0, description="duration of a Create that --latency does not set"
     )
     fail: Annotated[tuple[str, ...], Cli(metavar="KIND=P[:TEXT]")] = Field(
-        default=(), description="probability that an operation of this kind fails, and its error"
+        default=(), description="probability that an operation of this kind fails, and its error text"
     )
     stockout: Annotated[tuple[str, ...], Cli(metavar="TYPE[@ZONE][=FROM-TO]")] = Field(
         default=(),
-        description="Creates that fail for want of stock, and when since the start; * for any type",
+        description="Creates that fail because of a stock-out, and when since the start; * for any type",
     )
     loss_per_hour: float = Field(default=0.0, ge=0, description="losses per Configured machine and hour")
     use_declared_loss: bool = Field(
@@ -73,22 +73,23 @@ class FakeProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAKE_PROVIDER_"):
     )
     configure_until_joined: bool = Field(
         default=False,
-        description="stay Configuring until the control says joined, or until the configure timeout",
+        description="stay Configuring until the control API reports joined, or until the configure timeout",
     )
     drain_until_empty: bool = Field(
-        default=False, description="stay Draining until the control says emptied, or until the grace ends"
+        default=False,
+        description="stay Draining until the control API reports emptied, or until the grace ends",
     )
-    no_delete: bool = Field(default=False, description="offer no Delete, as bare metal does not")
+    no_delete: bool = Field(default=False, description="do not offer Delete, like bare metal")
     cursor: Literal["honest", "none", "stale"] = Field(default="honest", description="revision support")
     state: Annotated[OptionalPath, Cli(metavar="DIR", default="memory")] = Field(
-        default=None, description="directory that the state is kept in"
+        default=None, description="directory of the state"
     )
     time_scale: float = Field(default=1.0, gt=0, description="all latencies are divided by this")
     lie: Annotated[tuple[str, ...], Cli(metavar="NAME[=P]")] = Field(
         default=(), description="lies to tell from the start"
     )
     script: OptionalPath = Field(
-        default=None, description="YAML file of control verbs to carry out at their times"
+        default=None, description="YAML file of control verbs with the times to run them"
     )
     create_timeout: Duration = Field(default=300.0, gt=0, description="longest time of a Create")
     configure_timeout: Duration = Field(
@@ -98,10 +99,13 @@ class FakeProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAKE_PROVIDER_"):
         default=600.0, gt=0, description="longest time of a Drain on top of its grace"
     )
     delete_timeout: Duration = Field(default=300.0, gt=0, description="longest time of a Delete")
-    max_message_bytes: ByteSize = Field(default=1 << 30, ge=1, description="largest answer, refused beyond")
+    max_message_bytes: ByteSize = Field(
+        default=1 << 30, ge=1, description="largest response; larger ones are refused"
+    )
     require_fencing: bool = Field(default=False, description="refuse calls without a fencing token")
     require_shard_san: bool = Field(
-        default=False, description="let a shard's certificate move machines in that shard's name only"
+        default=False,
+        description="allow a shard's certificate to change machines only in the name of that shard",
     )
 
 
@@ -117,14 +121,14 @@ def _run(settings: FakeProviderSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-SERVE = Command(
+SERVE = CliCommand(
     FakeProviderSettings,
     _run,
-    """Serve a fleet that does not exist behind the real provider contract, and let it fail as real ones do. Machines come
-    from a file of pools or from a workload catalogue. Waits, failures, stock-outs, losses and lies are set by flags, and
-    changed while it runs through the control: HTTP with JSON, on loopback only, with a page for people.
+    """Serve simulated machines behind the real provider contract, with the failures of real providers. Machines come from a
+    file of pools or from a workload catalogue. Flags set delays, failures, stock-outs, losses and lies; the control API
+    (HTTP with JSON, on loopback only, with a web page) changes them at run time.
 
-    One seed gives the same waits and failures again. With --state the provider survives being killed.""",
+    The same seed gives the same delays and failures. With --state the provider survives a crash.""",
     (
         "bigfleet-fake-provider --inventory pools.yaml",
         "bigfleet-fake-provider --catalog realistic --idle 1000 --speculative 15000 --latency create=lognormal:30s,p99=4m",

@@ -1,7 +1,6 @@
-"""The fake provider as a process: from flags to options, machines and listeners.
+"""The fake provider as a process: options, machines and listeners from its flags.
 
-Why: the real clock, disk and network of the fake meet here and nowhere else.
-Must never: serve before flags, inventory and state were found good.
+Must never: serve before flags, inventory and state have been validated.
 Rules: providers 5.1, packaging 1.2 and 1.3.
 """
 
@@ -34,7 +33,7 @@ from bigfleet.workload.catalogues import CATALOGUES
 
 def serve(settings: FakeProviderSettings, console: Console) -> int:
     """Serve until a signal comes; return the exit code."""
-    # Before anything is opened: what is wrong with the flags is told at once, and leaves nothing behind.
+    # Validate before anything is opened, so that an error leaves nothing behind.
     options, seeds = options_of(settings), seeds_of(settings)
     steps = read_script(SystemDisk().read(settings.script)) if settings.script is not None else ()
     if settings.control_addr is not None:
@@ -43,7 +42,7 @@ def serve(settings: FakeProviderSettings, console: Console) -> int:
 
 
 def options_of(settings: FakeProviderSettings) -> FakeOptions:
-    """Return the flags as the provider takes them."""
+    """Return the options that the flags describe."""
     latencies = parse_latencies(settings.latency)
     if settings.create_latency:
         latencies.setdefault("create", fixed(settings.create_latency))
@@ -75,7 +74,7 @@ def options_of(settings: FakeProviderSettings) -> FakeOptions:
 
 
 def seeds_of(settings: FakeProviderSettings) -> Seeds:
-    """Return what makes the machines to begin with."""
+    """Return the source of the initial machines."""
     if settings.inventory is not None:
         pools = read_inventory(SystemDisk().read(settings.inventory))
         return lambda: slots_of(pools)
@@ -136,7 +135,7 @@ def _parts(
 ) -> dict[str, Coroutine[Any, Any, object]]:
     async def play_and_stay() -> None:
         await play(steps, fake, process.clock)
-        await asyncio.get_running_loop().create_future()  # a script that is over is no reason to end
+        await asyncio.get_running_loop().create_future()  # the end of the script must not end the process
 
     parts: dict[str, Coroutine[Any, Any, object]] = {"state": fake.wait_failure()}
     if steps:

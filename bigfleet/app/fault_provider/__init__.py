@@ -7,12 +7,14 @@ Rules: packaging 1.1 and 1.2, providers 6.
 from functools import partial
 
 from bigfleet.app.process import run_single_command
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleet-fault-provider",
-    summary="bigfleet-fault-provider fails on command, for the fault lane of the conformance kit.",
-    rows=(Row("serve", "serve slots that fail on command", "bigfleet.app.fault_provider.command:SERVE"),),
+    summary="bigfleet-fault-provider fails on command, for the fault profile of the conformance kit.",
+    rows=(
+        CommandRow("serve", "serve slots that fail on command", "bigfleet.app.fault_provider.command:SERVE"),
+    ),
     examples=("bigfleet-fault-provider --transition-timeout 2s",),
 )
 

@@ -1,6 +1,6 @@
 """The fault provider as a process.
 
-Must never: serve before its state was found good.
+Must never: serve before its state has been validated.
 Rules: providers 6, packaging 1.2 and 1.3.
 """
 
@@ -19,12 +19,16 @@ from bigfleet.provider.methods import PROVIDER
 
 def serve(settings: FaultProviderSettings, console: Console) -> int:
     """Serve until a signal comes; return the exit code."""
-    options = FaultOptions(
+    return asyncio.run(_serve(settings, console, options_of(settings)))
+
+
+def options_of(settings: FaultProviderSettings) -> FaultOptions:
+    """Return the options that the flags describe."""
+    return FaultOptions(
         provider=settings.provider,
         seed_count=settings.seed_count,
         transition_timeout_s=settings.transition_timeout,
     )
-    return asyncio.run(_serve(settings, console, options))
 
 
 async def _serve(settings: FaultProviderSettings, console: Console, options: FaultOptions) -> int:

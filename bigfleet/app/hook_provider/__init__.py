@@ -7,12 +7,14 @@ Rules: packaging 1.1 and 1.2, providers 7.
 from functools import partial
 
 from bigfleet.app.process import run_single_command
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleet-hook-provider",
-    summary="bigfleet-hook-provider serves machines of an inventory file, by commands of their owner.",
-    rows=(Row("serve", "serve the machines of an inventory", "bigfleet.app.hook_provider.command:SERVE"),),
+    summary="bigfleet-hook-provider serves the machines of an inventory file and acts on them through hook commands.",
+    rows=(
+        CommandRow("serve", "serve the machines of an inventory", "bigfleet.app.hook_provider.command:SERVE"),
+    ),
     examples=(
         "bigfleet-hook-provider --inventory hall-7.yaml --state /var/lib/bigfleet-hook",
         "bigfleet-hook-provider --inventory hall-7.yaml --check",

@@ -1,6 +1,6 @@
-"""`bigfleet-hook-provider`: its flags.
+"""Flags and defaults of `bigfleet-hook-provider`.
 
-Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Must never: import the server code before the command runs, since `--help` has to be quick.
 Rules: providers 7, packaging 1.2 and 1.3.
 """
 
@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bigfleet.app.provider_flags import ProviderFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, Listen, OptionalPath
@@ -28,7 +28,7 @@ class HookProviderSettings(ProviderFlags, OutputFlags, env_prefix="BIGFLEET_HOOK
         description="files or directories of YAML, JSON or CSV; read again when they change"
     )
     check: bool = Field(
-        default=False, description="validate the inventory, try every hook with BF_DRY_RUN=1, and exit"
+        default=False, description="validate the inventory, run every hook with BF_DRY_RUN=1, and exit"
     )
     addr: Listen = Field(default=ListenAddress(_LOOPBACK, 9000), description="gRPC address")
     metrics_addr: HttpListen = Field(
@@ -36,40 +36,42 @@ class HookProviderSettings(ProviderFlags, OutputFlags, env_prefix="BIGFLEET_HOOK
     )
     state: Annotated[str, Cli(metavar="DIR")] = Field(
         default="",
-        description="directory that bindings are kept in; the word memory keeps nothing, for trials; needed to serve",
+        description="directory of the bindings, required to serve; the word memory keeps nothing, for trials",
     )
     blob_dir: Annotated[OptionalPath, Cli(metavar="DIR", default="blobs in the state directory")] = Field(
-        default=None, description="private directory for bootstrap blobs while a hook runs; best in memory"
+        default=None,
+        description="private directory for bootstrap blobs while a hook runs, preferably in memory",
     )
     admin_socket: Annotated[OptionalPath, Cli(default="admin.sock in the state directory")] = Field(
         default=None, description="local socket for bigfleet provider-admin"
     )
-    parallel: int = Field(
-        default=16, ge=1, description="hooks that may run at once; one per machine in any case"
-    )
+    parallel: int = Field(default=16, ge=1, description="hooks that may run at once, at most one per machine")
     create_timeout: Duration = Field(
-        default=300.0, description="longest time of a create hook, retries included"
+        default=300.0, description="longest time of a create hook, including retries"
     )
     configure_timeout: Duration = Field(
-        default=300.0, description="longest time from configure to Ready, retries included"
+        default=300.0, description="longest time from configure to Ready, including retries"
     )
     drain_timeout: Duration = Field(
-        default=600.0, description="longest time of a drain hook on top of the grace, retries included"
+        default=600.0, description="longest time of a drain hook after the grace, including retries"
     )
     delete_timeout: Duration = Field(
-        default=300.0, description="longest time of a delete hook, retries included"
+        default=300.0, description="longest time of a delete hook, including retries"
     )
     ready_interval: Duration = Field(
-        default=5.0, description="time between two looks for a node that is Ready"
+        default=5.0, description="time between two checks whether a node is Ready"
     )
     probe_interval: Duration = Field(default=60.0, description="time between two rounds of the probe hook")
-    watch_interval: Duration = Field(default=5.0, description="time between two looks at the inventory files")
+    watch_interval: Duration = Field(
+        default=5.0, description="time between two checks of the inventory files"
+    )
     refresh_interval: Duration = Field(
         default=120.0, description="time between two comparisons of inventory and records; 0 = only on change"
     )
     require_fencing: bool = Field(default=False, description="refuse calls without a fencing token")
     require_shard_san: bool = Field(
-        default=False, description="let a shard's certificate move machines in that shard's name only"
+        default=False,
+        description="allow a shard's certificate to change machines only in the name of that shard",
     )
 
 
@@ -91,14 +93,14 @@ def _run(settings: HookProviderSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-SERVE = Command(
+SERVE = CliCommand(
     HookProviderSettings,
     _run,
-    """Serve the machines of an inventory to shards. What is done to a machine, hooks do: executable files of the machine's
-    owner, called with its record on standard input. Without create and delete hooks the machines are hosts that exist and
-    begin Idle; with both they begin Speculative and are powered on and off.
+    """Serve the machines of an inventory to shards. Hooks act on the machines: executable files of the machine's owner, which
+    get its record on standard input. Without create and delete hooks the machines are existing hosts and begin Idle; with
+    both they begin Speculative and are powered on and off.
 
-    The inventory is read again when it changes and on SIGHUP. One that is bad changes nothing and is reported.""",
+    The inventory is read again when it changes and on SIGHUP. An invalid inventory is reported and changes nothing.""",
     (
         "bigfleet-hook-provider --inventory hall-7.yaml --check",
         "bigfleet-hook-provider --inventory hall-7.yaml --state /var/lib/bigfleet-hook",

@@ -1,7 +1,7 @@
-"""Built-in readiness of the hook provider: looks for the node of a machine with a kubeconfig.
+"""Built-in readiness check of the hook provider: looks up the node of a machine with a kubeconfig.
 
-Why: `bigfleet.provider.hook` does not know Kubernetes, and a shop with a kubeconfig should need no ready hook.
-Must never: write to a cluster, or list all of its nodes more often than once in a while.
+Why: `bigfleet.provider.hook` does not know Kubernetes, and with a kubeconfig no ready hook should be necessary.
+Must never: write to a cluster, or list all of its nodes more often than every `LIST_EVERY_S`.
 Rules: providers 7.3 (`ready`), ADR-0056.
 """
 
@@ -14,19 +14,19 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.disk import Disk
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import NotFoundError
-from bigfleet.kube.http_link import HttpLink, run_plugin
+from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Document, Link
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import NODES, ObjectKey
+from bigfleet.kube.transport import ApiTransport, Document
 from bigfleet.provider.hook.core.nodes import MACHINE_ID_LABEL, ready_node
 
 LIST_EVERY_S: Final = 15.0
 _NODE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
-Dial = Callable[[str], Link]
-"""From the path of a kubeconfig to its API server."""
+Dial = Callable[[str], ApiTransport]
+"""Connects to the API server of a kubeconfig, given by path."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class ClusterNodes:
         self._clusters: dict[str, _Cluster] = {}
 
     async def node_ready(self, kubeconfig: str, machine_id: str, ref: str) -> bool:
-        """Ask for what can be asked for by name; only a providerID needs the whole list, which is shared for a while."""
+        """Look the node up by name and label; only a providerID needs the list of all nodes, which is cached."""
         cluster = self._cluster(kubeconfig)
         for name in dict.fromkeys((machine_id, ref)):
             if _NODE_NAME.fullmatch(name) and ready_node(await self._named(cluster, name), machine_id, ref):
@@ -56,7 +56,7 @@ class ClusterNodes:
         return ready_node(await self._all(cluster), machine_id, ref)
 
     async def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         for kubeconfig in sorted(self._clusters):
             await self._clusters[kubeconfig].client.close()
         self._clusters.clear()
@@ -83,9 +83,9 @@ class ClusterNodes:
 
 
 def system_dial(disk: Disk, clock: Clock) -> Dial:
-    """Return what opens real connections, each by the kubeconfig it is given and by nothing else."""
+    """Return the function that opens real connections; it uses the given kubeconfig and no other source."""
 
-    def dial(kubeconfig: str) -> Link:
-        return HttpLink(Login(find_target({}, disk, kubeconfig=kubeconfig), disk, clock, run_plugin))
+    def dial(kubeconfig: str) -> ApiTransport:
+        return HttpTransport(Login(find_target({}, disk, kubeconfig=kubeconfig), disk, clock, run_plugin))
 
     return dial

@@ -1,7 +1,6 @@
-"""The hook provider as a process: its wiring, its signals, its end.
+"""The hook provider as a process: wiring, signals, shutdown.
 
-Why: the real clock, disk, processes and network of the hook provider meet here and nowhere else.
-Must never: serve before inventory and state were found good, or end with 0 when a part of it ended by itself.
+Must never: serve before inventory and state have been validated, or end with 0 when a part ended by itself.
 Rules: providers 7, packaging 1.2 and 1.3.
 """
 
@@ -44,7 +43,7 @@ _COLUMNS = tuple(Column(name.upper(), name) for name in ("hook", "file", "machin
 
 
 def check(settings: HookProviderSettings, console: Console) -> int:
-    """Try every hook once without effect and print how each did."""
+    """Run every hook once without effect and print the results."""
     disk, clock = SystemDisk(), SystemClock()
     inventory = _loaded(InventorySource(disk, _absolute(settings), BUNDLED))
     with tempfile.TemporaryDirectory(prefix="bigfleet-hook-") as directory:
@@ -54,7 +53,7 @@ def check(settings: HookProviderSettings, console: Console) -> int:
             disk=disk,
             blob_directory=directory,
             clock=clock,
-            # The last word of each hook is in the table; the rest of what they say is for whoever asks for it.
+            # The table has the last line of each hook; the rest of their output is logged with --log-level debug.
             log=build_logger(
                 level="info" if settings.log_level == "debug" else "error",
                 form=settings.log_format,
@@ -100,7 +99,7 @@ async def _serve(settings: HookProviderSettings, console: Console) -> int:
             watch_s=settings.watch_interval,
             probe_s=settings.probe_interval,
             store=store,
-            limits=_limits(settings),
+            limits=limits_of(settings),
             metrics=process.metrics,
             audit=RepairAuditFile(disk, Path(state) / "audit.jsonl") if state else RepairAuditLog(log),
             require_fencing=settings.require_fencing,
@@ -150,7 +149,7 @@ def _store(settings: HookProviderSettings, disk: SystemDisk, clock: Clock) -> tu
 
 
 def _blob_directory(settings: HookProviderSettings, state: str, stack: AsyncExitStack) -> str:
-    # Absolute: a hook is told the path of its blob, and is executed in its own directory.
+    # Absolute, because a hook runs in its own directory and gets the path of its blob.
     if settings.blob_dir is not None:
         return fspath(settings.blob_dir.absolute())
     if state:
@@ -158,9 +157,10 @@ def _blob_directory(settings: HookProviderSettings, state: str, stack: AsyncExit
     return stack.enter_context(tempfile.TemporaryDirectory(prefix="bigfleet-hook-"))
 
 
-def _limits(settings: HookProviderSettings) -> Limits:
+def limits_of(settings: HookProviderSettings) -> Limits:
+    """Return the limits that the flags describe."""
     return Limits(
-        # As many as hooks may run: an operation that waits for a place has not begun, so its timeout does not run.
+        # One worker per hook that may run: the timeout of an operation starts when a worker takes it.
         workers=settings.parallel,
         create=settings.create_timeout,
         configure=settings.configure_timeout,
@@ -172,7 +172,7 @@ def _limits(settings: HookProviderSettings) -> Limits:
 
 
 def _absolute(settings: HookProviderSettings) -> list[Path]:
-    # A hook is executed in its own directory, where a relative path would lead somewhere else.
+    # Absolute, because a hook runs in its own directory.
     return [path.absolute() for path in settings.inventory]
 
 
@@ -202,4 +202,4 @@ def _print(
         count = "1 machine" if checked.machines == 1 else f"{checked.machines} machines"
         console.print(f"\n{count}, {inventory.mode.value}, beginning {state}")
     for warning in warnings_of(inventory):
-        console.complain(f"warning: {warning}")
+        console.print_error(f"warning: {warning}")

@@ -7,12 +7,12 @@ Rules: packaging 1.1 and 1.2, operator 3 and 9.
 from functools import partial
 
 from bigfleet.app.process import run_single_command
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleet-operator",
-    summary="bigfleet-operator speaks for one cluster: it reports demand to a shard and carries out what comes back.",
-    rows=(Row("run", "work for one cluster", "bigfleet.app.operator.command:RUN"),),
+    summary="bigfleet-operator represents one cluster: it reports demand to a shard and carries out the shard's requests.",
+    rows=(CommandRow("run", "run the operator of one cluster", "bigfleet.app.operator.command:RUN"),),
     examples=(
         "bigfleet-operator --cluster-id prod-1 --shard-addr shard-0.bigfleet:7780",
         "bigfleet-operator --cluster-id prod-1 --shard-addr shard-0:7780 --bootstrap-template-file join.tmpl",

@@ -1,6 +1,6 @@
-"""`bigfleet-operator`: its flags.
+"""Flags and defaults of `bigfleet-operator`.
 
-Must never: import what works before it is asked to work; `--help` has to be quick.
+Must never: import the server code before the command runs, since `--help` has to be quick.
 Rules: operator 3.1 and 9, packaging 1.2.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bigfleet.aio.identity import Identity
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UnreadableValueError, UsageError
 from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, OptionalPath
@@ -26,40 +26,41 @@ class OperatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_OPERATOR_"):
 
     cluster_id: Annotated[str, Cli(metavar="ID")] = Field(
         default="",
-        description="stable id of the cluster; with TLS the one that the certificate names; needed",
+        description="stable id of the cluster, required; with TLS the id in the certificate",
     )
     shard_addr: Annotated[str, Cli(metavar="ADDRESS")] = Field(
-        default="", description="host:port of the shard that serves the cluster; needed"
+        default="", description="host:port of the shard that serves the cluster, required"
     )
     kubeconfig: OptionalPath = Field(
         default=None,
-        description="way into the cluster; without it $KUBECONFIG, the user's own file, or the pod's account",
+        description="kubeconfig of the cluster; default: $KUBECONFIG, the user's own file, or the service account of the pod",
     )
     metrics_addr: HttpListen = Field(
         default=ListenAddress("127.0.0.1", 8770), description="address of metrics and probes"
     )
-    qps: float = Field(default=50.0, gt=0, description="calls per second to the API server, on average")
-    burst: int = Field(default=100, ge=1, description="calls that may be made at once after a quiet time")
-    ack_concurrency: int = Field(default=16, ge=1, description="requests that are acknowledged at once")
+    qps: float = Field(default=50.0, gt=0, description="average calls per second to the API server")
+    burst: int = Field(default=100, ge=1, description="calls to the API server allowed in a burst")
+    ack_concurrency: int = Field(default=16, ge=1, description="requests to acknowledge at the same time")
     rollup_interval: Annotated[Duration, Cli(default="10s")] = Field(
-        default=0.0, description="time between two roll-ups; 0 is 10s"
+        default=0.0, description="time between two roll-ups; 0 means 10s"
     )
     bootstrap_template_file: OptionalPath = Field(
         default=None,
-        description="template of what a machine needs to join; without it a stub that boots nothing",
+        description="template of the bootstrap blob; without it machines get a stub that boots nothing",
     )
     bootstrap_ttl: int = Field(
-        default=0, ge=0, description="seconds for which what the template renders is good; 0 = not stated"
+        default=0, ge=0, description="seconds for which a rendered blob is valid; 0 means not stated"
     )
     cache_sync_timeout: Duration = Field(
-        default=600.0, description="how long the first lists of the cluster's objects may take"
+        default=600.0, description="longest time of the initial lists of the cluster's objects"
     )
     orphan_sweep: bool = Field(
-        default=True, description="delete UpcomingNodes of machines that left while nobody listened"
+        default=True,
+        description="delete UpcomingNodes of machines that left while the operator was not connected",
     )
     leader_elect: bool = Field(
         default=False,
-        description="dial and work only while holding the lease of this name in the own namespace",
+        description="dial and work only while holding the lease bigfleet-operator in its namespace",
     )
 
 
@@ -80,14 +81,14 @@ def _run(settings: OperatorSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-RUN = Command(
+RUN = CliCommand(
     OperatorSettings,
     _run,
-    """Speak for one Kubernetes cluster. It adds up the CapacityRequests of the cluster and sends the whole demand to one shard
-    every few seconds, shows machines on their way as UpcomingNodes and hints as AvailableCapacities, renders what a machine
-    needs to join, and empties nodes that are to leave: cordon, then eviction, with respect for disruption budgets.
+    """Represent one Kubernetes cluster. The operator adds up the CapacityRequests of the cluster and sends the whole demand
+    to one shard every few seconds, shows machines on their way as UpcomingNodes and hints as AvailableCapacities, renders
+    bootstrap blobs, and drains nodes that have to leave: cordon, then eviction within disruption budgets.
 
-    It dials out and listens to nobody but for metrics and probes. Run one per cluster.""",
+    It only dials out, and listens for metrics and probes only. Run one per cluster.""",
     (
         "bigfleet-operator --cluster-id prod-1 --shard-addr shard-0.bigfleet:7780 --metrics-addr :8770",
         "bigfleet-operator --cluster-id prod-1 --shard-addr shard-0:7780 --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt",

@@ -1,8 +1,7 @@
-"""The operator as a process: its wiring, its signals, its end.
+"""The operator as a process: wiring, signals, shutdown.
 
-Why: the real clock, disk and connections of the operator meet here and nowhere else.
-Must never: touch a cluster before flags, TLS material and template were found good; work without the lease when one is asked
-for; end with 0 when a part of it ended by itself; log what a template rendered.
+Must never: touch a cluster before flags, certificates and template have been validated; work without the lease under
+--leader-elect; end with 0 when a part ended by itself; log a rendered blob.
 Rules: operator 1 rule 8, 3.1 and 9; packaging 1.3 and 1.11.
 """
 
@@ -21,18 +20,25 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
-from bigfleet.app.garbage import hold_collection, release_collection, settle_collection
+from bigfleet.app.garbage import freeze_and_resume, pause_collection, unfreeze_and_resume
 from bigfleet.app.operator.command import DEFAULT_ROLLUP_S, OperatorSettings
-from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics, show_certificate, tls_store
+from bigfleet.app.parts import (
+    process_log,
+    process_metrics,
+    run_parts,
+    serve_metrics,
+    show_certificate,
+    tls_store,
+)
 from bigfleet.cli.framework.console import Console
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.metric import Component
+from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
 from bigfleet.operator.core.template.errors import TemplateError
-from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.transport.grpc_net import GrpcNet
 
@@ -40,7 +46,7 @@ NAME: Final = "bigfleet-operator"
 
 
 class BadTemplateError(BigFleetError):
-    """The bootstrap template cannot be used; the text has file, line and word."""
+    """The bootstrap template cannot be used; the text names the place."""
 
 
 def serve(settings: OperatorSettings, console: Console) -> int:
@@ -53,7 +59,7 @@ def serve(settings: OperatorSettings, console: Console) -> int:
 
 
 def renderer_of(settings: OperatorSettings, disk: Disk) -> Renderer:
-    """Return what renders blobs; a template that cannot be read or parsed ends the program."""
+    """Return the renderer of blobs; raises for a template that cannot be read or parsed."""
     if settings.bootstrap_template_file is None:
         return StubRenderer(settings.cluster_id, settings.bootstrap_ttl or STUB_TTL_S)
     path = fspath(settings.bootstrap_template_file)
@@ -68,7 +74,7 @@ def renderer_of(settings: OperatorSettings, disk: Disk) -> Renderer:
 
 
 def options_of(settings: OperatorSettings) -> OperatorOptions:
-    """Return the flags as the operator takes them."""
+    """Return the options that the flags describe."""
     return OperatorOptions(
         cluster=settings.cluster_id,
         shard_addr=settings.shard_addr,
@@ -89,7 +95,7 @@ async def _serve(
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     with (
-        logs_of(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
+        process_log(settings, console, Component.OPERATOR.value, cluster=settings.cluster_id) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
@@ -100,8 +106,8 @@ async def _serve(
             store = tls_store(settings, log)
             net = GrpcNet(store)
 
-            def make() -> Operator:
-                return Operator(
+            def make() -> ClusterOperator:
+                return ClusterOperator(
                     options_of(settings),
                     client,
                     net,
@@ -110,7 +116,7 @@ async def _serve(
                     rng=rng,
                     metrics=metrics,
                     host=host,
-                    on_synced=settle_collection,
+                    on_synced=freeze_and_resume,
                 )
 
             candidate = _Candidate(make)
@@ -126,26 +132,26 @@ async def _serve(
 
 
 class _Candidate:
-    """The operator of this process; with a lease a new one for each time that the lease is held."""
+    """Runs the operator of this process; under a lease a new one each time that the lease is acquired."""
 
-    def __init__(self, make: Callable[[], Operator]) -> None:
+    def __init__(self, make: Callable[[], ClusterOperator]) -> None:
         self._make = make
-        self._operator: Operator | None = None
+        self._operator: ClusterOperator | None = None
 
     async def lead(self, lease: Lease) -> None:
-        """Dial and work whenever the lease is ours."""
+        """Dial and work while this process holds the lease."""
         while not await lease.lead(self.work):
-            pass  # lost: wait for it again
+            pass  # the lease was lost
 
     async def work(self) -> None:
         """Dial and work until cancelled."""
         self._operator = self._make()
-        hold_collection()
+        pause_collection()
         try:
             await self._operator.run()
         finally:
             self._operator = None
-            release_collection()
+            unfreeze_and_resume()
 
     def not_ready(self) -> list[str]:
         """Return why the process is not ready."""

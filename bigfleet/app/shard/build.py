@@ -1,7 +1,7 @@
-"""A shard from its flags and seams: the provider behind it, its audit file, its listeners.
+"""Builds a shard from its flags and seams: provider, audit file, listeners.
 
-Why: `bigfleet shard`, all-in-one and tests over real sockets start the same shard; only their surroundings differ.
-Must never: listen before everything that can fail at start was found good.
+Why: `bigfleet shard`, all-in-one and tests over real sockets start the same shard.
+Must never: listen before everything else that can fail at start has succeeded.
 Rules: shard 3; decisions S14, S24.
 """
 
@@ -14,9 +14,9 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.net import Channel, DialOptions, ServeOptions, Server
 from bigfleet.aio.seams import Seams
-from bigfleet.app.parts import naming
+from bigfleet.app.parts import flag_errors
 from bigfleet.app.shard.command import ShardSettings
-from bigfleet.app.shard.readers import Readers, readers_of
+from bigfleet.app.shard.readers import ShardReaders, readers_of
 from bigfleet.obs.audit import Audit, AuditFile, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
@@ -35,7 +35,7 @@ from bigfleet.workload.catalogues import CATALOGUES, REALISTIC
 
 
 def options_of(settings: ShardSettings) -> ShardOptions:
-    """The flags as the shard takes them."""
+    """Return the options that the flags describe."""
     defaults = ShardOptions()
     return ShardOptions(
         shard_id=settings.id,
@@ -60,14 +60,14 @@ def options_of(settings: ShardSettings) -> ShardOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunningShard:
-    """A shard that listens; `shard.run()` is for the caller to run."""
+    """A shard that listens; the caller runs `shard.run()`."""
 
     shard: Shard
     server: Server
-    readers: Readers
-    """Those who watch the shard and the way to its coordinator; their parts are for the caller to run too."""
+    readers: ShardReaders
+    """The read services and the coordinator client; the caller runs their parts too."""
     fake: FakeProvider | None
-    """The provider inside this process, if it is one."""
+    """The in-process provider, if there is one."""
 
 
 @asynccontextmanager
@@ -80,9 +80,9 @@ async def listening_shard(
     log: FilteringBoundLogger,
     fake: FakeProvider | None = None,
 ) -> AsyncIterator[RunningShard]:
-    """Build a shard and let it listen; leaving ends it within the grace of its settings.
+    """Build a shard that listens until the block ends, then stop it within its shutdown grace.
 
-    Without a provider to dial, `fake` is the one inside this process; left out, it is made from the seed flags.
+    Without --provider-addr the shard uses `fake`, or a fake provider made from the seed flags.
     """
     async with AsyncExitStack() as stack:
         if settings.provider_addr:
@@ -98,7 +98,7 @@ async def listening_shard(
         stack.push_async_callback(channel.close)
         audit: Audit = NoAudit()
         if settings.audit_log is not None:
-            with naming("--audit-log"):
+            with flag_errors("--audit-log"):
                 audit = AuditFile(
                     seams.disk,
                     settings.audit_log,
@@ -117,7 +117,7 @@ async def listening_shard(
             audit=RecordingAudit(audit, decisions, seams.clock.wall_ns),
         )
         readers = readers_of(settings, shard, decisions, seams=seams, metrics=metrics, log=log)
-        # Every service that is served on the session port stands here; read services take the shard as `ShardViews`.
+        # All services of the session port; read services see the shard as `ShardViews`.
         services = (*shard.services(), *readers.services())
         server = await seams.net.serve(
             str(settings.listen), services, ServeOptions(reflection=settings.reflection)
@@ -128,7 +128,7 @@ async def listening_shard(
 
 
 def fake_provider(settings: ShardSettings, seams: Seams, log: FilteringBoundLogger) -> FakeProvider:
-    """The provider inside this process, with the machines that the seed flags ask for."""
+    """Return the in-process provider with the machines of the seed flags."""
     seed = CatalogueSeed(
         catalogue=_catalogue(settings, seams),
         idle=settings.seed_machines,

@@ -1,6 +1,6 @@
-"""`bigfleet shard`: its flags.
+"""Flags and defaults of `bigfleet shard`.
 
-Must never: import what serves before it is asked to serve; `--help` has to be quick.
+Must never: import the server code before the command runs, since `--help` has to be quick.
 Rules: shard 22.1, packaging 1.2 to 1.4.
 """
 
@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from bigfleet.app.dashboard.beside import check_dashboard
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import (
@@ -45,7 +45,7 @@ _FAKE_ONLY: Final = (
     "speculative_shed_multiplier",
     "fake_create_latency",
 )
-"""Flags that speak of the provider inside this process."""
+"""Flags of the in-process fake provider."""
 
 _ORDINAL: Final = re.compile(r".*-([0-9]{1,9})")
 
@@ -58,25 +58,23 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
         default=ListenAddress(_LOOPBACK, 8780), description="address of metrics and probes, 0 for none"
     )
     dashboard_addr: Annotated[HttpListen, Cli(default="no dashboard")] = Field(
-        default=None, description="HTTP address of a dashboard beside this shard, in a process of its own"
+        default=None, description="HTTP address of a dashboard that this shard starts as a separate process"
     )
     id: str = Field(
-        default=_DEFAULTS.shard_id, min_length=1, description="shard id, the same over all restarts"
+        default=_DEFAULTS.shard_id, min_length=1, description="shard id, the same after every restart"
     )
     data_dir: Directory = Field(
         default=Path("./data"), description="directory of the epoch; must outlive the process"
     )
     provider_addr: OptionalDial = Field(
-        default="", description="provider to dial; empty runs a fake provider inside this process"
+        default="", description="provider to dial; empty runs a fake provider in this process"
     )
     provider_max_message_bytes: ByteSize = Field(
-        default=1 << 30, ge=1, description="largest answer taken from the provider"
+        default=1 << 30, ge=1, description="largest response accepted from the provider"
     )
-    coordinator_addr: OptionalDial = Field(
-        default="", description="coordinator to report to; empty reports to nobody"
-    )
+    coordinator_addr: OptionalDial = Field(default="", description="coordinator to report to; empty for none")
     advertise_addr: OptionalDial = Field(
-        default="", description="address reported to the coordinator; empty reports --listen"
+        default="", description="address to report to the coordinator; empty reports --listen"
     )
     coordinator_heartbeat_interval: Duration = Field(
         default=10.0, gt=0, description="time between two reports to the coordinator"
@@ -88,28 +86,33 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
         default=_DEFAULTS.max_actions_per_cycle, ge=0, description="actions a cycle may start, 0 for no limit"
     )
     execute_concurrency: int = Field(
-        default=_DEFAULTS.execute_concurrency, ge=1, le=10_000, description="actions carried out side by side"
+        default=_DEFAULTS.execute_concurrency,
+        ge=1,
+        le=10_000,
+        description="actions to execute at the same time",
     )
     incremental_reconcile: bool = Field(
         default=_DEFAULTS.incremental_reconcile,
-        description="ask the provider for changes only; a machine it drops then stays until a restart",
+        description="list only changes from the provider; a machine that it drops then stays until a restart",
     )
     available_capacity_interval: Duration = Field(
-        default=0.0, ge=0, description="least time between two hints about a profile, 0 for 5s"
+        default=0.0, ge=0, description="minimum time between two hints about a profile, 0 for 5s"
     )
     metrics_warmup_cycles: int = Field(
         default=_DEFAULTS.metrics_warmup_cycles,
         ge=0,
-        description="cycles at the start that histograms leave out",
+        description="first cycles to leave out of the histograms",
     )
     phase_attribution_log: Annotated[bool, Cli(variables=("BIGFLEET_PHASEDUMP",))] = Field(
         default=_DEFAULTS.phase_attribution_log,
-        description="log every 20th cycle what is given up while somebody is short",
+        description="log every 20th cycle which capacity is released while needs are short",
     )
     actuation_paused: bool = Field(
-        default=_DEFAULTS.actuation_paused, description="kill switch: decide, and carry nothing out"
+        default=_DEFAULTS.actuation_paused, description="kill switch: decide, but execute nothing"
     )
-    dry_run: bool = Field(default=_DEFAULTS.dry_run, description="shadow mode: decide and log, touch nothing")
+    dry_run: bool = Field(
+        default=_DEFAULTS.dry_run, description="shadow mode: decide and log, but execute nothing"
+    )
     reclaim_cap_fraction: float = Field(
         default=_DEFAULTS.reclaim_cap_fraction,
         ge=0,
@@ -121,15 +124,15 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     )
     audit_log: OptionalPath = Field(default=None, description="file of JSON lines, one per action")
     audit_strict: bool = Field(
-        default=_DEFAULTS.audit_strict, description="carry nothing out while the audit log cannot be written"
+        default=_DEFAULTS.audit_strict, description="execute nothing while the audit log cannot be written"
     )
     audit_max_bytes: ByteSize = Field(
-        default=100 << 20, ge=1, description="size at which the audit log begins anew"
+        default=100 << 20, ge=1, description="size at which the audit log is rotated"
     )
-    audit_keep: int = Field(default=5, ge=0, description="old audit logs that are kept")
+    audit_keep: int = Field(default=5, ge=0, description="number of old audit logs to keep")
     local_bootstrap: bool = Field(
         default=_DEFAULTS.local_bootstrap,
-        description="make stub blobs instead of asking operators; for tests",
+        description="create stub blobs instead of asking operators; for tests",
     )
     seed_machines: int = Field(default=0, ge=0, description="in-process fake: Idle machines")
     seed_speculative: int = Field(default=0, ge=0, description="in-process fake: on-demand slots")
@@ -143,7 +146,7 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     seed_cluster_stride: int = Field(
         default=0,
         ge=0,
-        description="in-process fake: shards of the whole fleet; every so many-th cluster is ours",
+        description="in-process fake: shards of the whole fleet; this shard has every Nth cluster",
     )
     seed_density_multiplier: int = Field(default=1, ge=1, description="in-process fake: pods per machine")
     archetypes: Annotated[str, Cli(metavar="NAME|FILE")] = Field(
@@ -156,15 +159,15 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
         default=0, ge=0, description="in-process fake: when slots are lost, 0 for never"
     )
     speculative_shed_multiplier: float = Field(
-        default=1.0, ge=0, le=1, description="in-process fake: share of the slots that is left then"
+        default=1.0, ge=0, le=1, description="in-process fake: share of the slots that remains then"
     )
     fake_create_latency: Annotated[Duration, Cli(variables=("BIGFLEET_FAKE_CREATE_LATENCY",))] = Field(
-        default=0.0, ge=0, description="in-process fake: how long a Create takes"
+        default=0.0, ge=0, description="in-process fake: duration of a Create"
     )
 
     @property
     def ordinal(self) -> int | None:
-        """The number an id such as `shard-3` ends in."""
+        """The number at the end of an id such as `shard-3`, or None."""
         found = _ORDINAL.fullmatch(self.id)
         return None if found is None else int(found[1])
 
@@ -198,13 +201,13 @@ def _run(settings: ShardSettings, console: Console) -> int:
     return serve(settings, console)
 
 
-SHARD = Command(
+SHARD = CliCommand(
     ShardSettings,
     _run,
-    """Run a shard. It follows the machines of one provider, takes the demand of the operators that dial it, decides every
-    few seconds which machine serves whom, and carries that out. It needs no coordinator, and goes on without one.
+    """Run a shard. It follows the machines of one provider, receives the demand of the operators that connect to it, decides
+    every few seconds which machine serves which cluster, and executes the decision. It works without a coordinator.
 
-    A shard keeps nothing on disk but its epoch: whatever it knows comes back from provider and operators.""",
+    A shard keeps nothing on disk but its epoch: provider and operators send everything else again after a restart.""",
     (
         "bigfleet shard --provider-addr provider:9000 --data-dir /var/lib/bigfleet --listen :7780",
         "bigfleet shard --seed-machines 100 --archetypes realistic --local-bootstrap",

@@ -1,7 +1,7 @@
-"""Those who look at a shard: its read services, what watches it for them, and its client of the coordinator.
+"""The readers of a shard: its read services, the watcher that feeds them, and its client of the coordinator.
 
-Why: the shard knows none of them; this is where they are joined, from flags, in the one room that may know all.
-Must never: hand any of them more of the shard than its views, its term mark, and questions that change nothing.
+Why: the shard knows none of them; they are connected here, from flags.
+Must never: give a reader more of the shard than its views, its term, and calls that change nothing.
 Rules: shard 1 (static stability), 17 and 19; dashboard 8; decisions S15 and S18.
 """
 
@@ -31,8 +31,8 @@ _PREFIX = "bigfleet_shard_"
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
-    """What is served beside the sessions, and what runs beside the shard."""
+class ShardReaders:
+    """The read services, and the parts that run with the shard."""
 
     read: ReadService
     insight: InsightService
@@ -40,11 +40,11 @@ class Readers:
     link: CoordinatorLink | None
 
     def services(self) -> tuple[BoundService, ...]:
-        """The services for the session port."""
+        """Return the services for the session port."""
         return (self.read.bound(), self.insight.bound())
 
     def parts(self) -> dict[str, Coroutine[Any, Any, object]]:
-        """What has to run; none of it ends by itself."""
+        """Return the parts to run; none of them ends by itself."""
         parts: dict[str, Coroutine[Any, Any, object]] = {"watching": self.follower.follow()}
         if self.link is not None:
             parts["coordinator client"] = self.link.run()
@@ -59,8 +59,8 @@ def readers_of(
     seams: Seams,
     metrics: Metrics,
     log: FilteringBoundLogger,
-) -> Readers:
-    """Join the readers to a shard; a term file that cannot be read refuses the start."""
+) -> ShardReaders:
+    """Connect the readers to a shard; raises for a term file that cannot be read."""
     link = None
     if settings.coordinator_addr:
         link = CoordinatorLink(
@@ -90,7 +90,7 @@ def readers_of(
         totals=lambda: metrics.totals(_PREFIX),
     )
     frames = NeedFrames()
-    return Readers(
+    return ShardReaders(
         ReadService(shard, frames), InsightService(shard, follower, sources, frames), follower, link
     )
 

@@ -1,7 +1,6 @@
-"""The shard as a process: logs, data directory, probes, signals, the end.
+"""The shard as a process: logs, data directory, probes, signals, shutdown.
 
-Why: the real clock, disk and network of a shard meet here and nowhere else.
-Must never: end with 0 when a part of the process ended by itself, or take longer to end than its grace.
+Must never: end with 0 when a part ended by itself, or take longer to end than its grace.
 Rules: shard 3 and 20; packaging 1.3 and 1.11; decisions S18, S20, S21.
 """
 
@@ -16,20 +15,20 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard.beside import dashboard_beside
-from bigfleet.app.garbage import set_aside_what_lives
+from bigfleet.app.garbage import freeze_live_objects
 from bigfleet.app.parts import (
     Part,
-    logs_of,
-    naming,
+    flag_errors,
+    process_log,
     process_metrics,
+    run_until_stop,
     serve_metrics,
     show_certificate,
     tls_store,
-    until_stop,
 )
 from bigfleet.app.shard.build import RunningShard, listening_shard
 from bigfleet.app.shard.command import ShardSettings
-from bigfleet.app.turns import quick_turns
+from bigfleet.app.switch_interval import short_switch_interval
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metric import Component
@@ -50,18 +49,18 @@ def serve(settings: ShardSettings, console: Console) -> int:
 
 async def _serve(settings: ShardSettings, console: Console) -> int:
     proc = SystemProc()
-    with naming("--data-dir"):
+    with flag_errors("--data-dir"):
         data = open_data_directory(SystemDisk(), settings.data_dir)
     try:
         with (
-            logs_of(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
+            process_log(settings, console, Component.SHARD.value, shard=settings.id, epoch=data.epoch) as log,
             proc.listen(),
-            quick_turns(),
+            short_switch_interval(),
         ):
             tls = tls_store(settings, log)
             seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
             metrics = process_metrics(Component.SHARD, console)
-            tidying = asyncio.ensure_future(set_aside_what_lives(seams.clock))
+            tidying = asyncio.ensure_future(freeze_live_objects(seams.clock))
             try:
                 return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
             finally:
@@ -82,7 +81,7 @@ async def run_shard(
 ) -> int:
     """Run a shard until its process is asked to stop; return the exit code.
 
-    `fake` takes the place of the provider that the seed flags would make inside this process.
+    `fake` replaces the in-process provider of the seed flags.
     """
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(
@@ -100,8 +99,8 @@ async def run_shard(
         parts = _parts(settings, running, seams, metrics)
         if tls is not None:
             parts["certificate"] = show_certificate(tls, metrics, seams.clock, Role.SHARD.value)
-        await until_stop(parts, seams.proc, log)
-        # The grace is for calls under way; a second signal forfeits what is left of it.
+        await run_until_stop(parts, seams.proc, log)
+        # The grace is for running calls; a second signal ends the process at once.
         ending = asyncio.ensure_future(stack.aclose())
         hurry = asyncio.ensure_future(seams.proc.wait_hurry())
         await asyncio.wait([ending, hurry], return_when=asyncio.FIRST_COMPLETED)
@@ -114,13 +113,13 @@ async def run_shard(
 
 
 def _parts(settings: ShardSettings, running: RunningShard, seams: Seams, metrics: Metrics) -> dict[str, Part]:
-    """What runs side by side; a part that ends by itself ends the process with 1 (decision S18)."""
+    """Return the parts to run; a part that ends by itself ends the process with 1 (decision S18)."""
     lag = metrics.histogram("bigfleet_event_loop_lag_seconds")
     parts: dict[str, Part] = {
         "shard": running.shard.run(),
         **running.readers.parts(),
         "loop lag": sample_loop_lag(seams.clock, lag.observe),
-        "health": _tell_health(running, seams),
+        "health": _follow_readiness(running, seams),
     }
     if running.fake is not None:
         parts["in-process fake"] = running.fake.wait_failure()
@@ -129,15 +128,15 @@ def _parts(settings: ShardSettings, running: RunningShard, seams: Seams, metrics
     return parts
 
 
-async def _tell_health(running: RunningShard, seams: Seams) -> None:
-    """Let the gRPC health of the session service say what readiness says (decision S23)."""
+async def _follow_readiness(running: RunningShard, seams: Seams) -> None:
+    """Set the gRPC health of the session service from the readiness of the shard (decision S23)."""
     while True:
         running.server.health.set_serving(SHARD.name, not running.shard.not_ready())
         await seams.clock.sleep(_HEALTH_EVERY_S)
 
 
 async def _shed(settings: ShardSettings, running: RunningShard, seams: Seams) -> None:
-    """Lose a share of the slots once, then stay."""
+    """Lose a share of the slots once, then wait for ever."""
     await seams.clock.sleep(settings.speculative_shed_at_seconds)
     if running.fake is not None:
         await running.fake.shed(1 - settings.speculative_shed_multiplier)

@@ -1,6 +1,6 @@
 """The program `bigfleet-unschedulable-pod-controller`, which has one command.
 
-The name is historical: it keeps a request for every pod, scheduled or not (ADR-0039); charts and scripts know it.
+The name is historical (ADR-0039): the program keeps a request for every pod, scheduled or not; charts and scripts use it.
 Must never: import the command here; `--version` has to be quick.
 Rules: packaging 1.1 and 1.2, operator 12.
 """
@@ -8,13 +8,13 @@ Rules: packaging 1.1 and 1.2, operator 12.
 from functools import partial
 
 from bigfleet.app.process import run_single_command
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     name="bigfleet-unschedulable-pod-controller",
     summary="bigfleet-unschedulable-pod-controller keeps one CapacityRequest for every pod of a cluster.",
     rows=(
-        Row(
+        CommandRow(
             "run",
             "keep one CapacityRequest per pod",
             "bigfleet.app.unschedulable_pod_controller.command:RUN",

@@ -1,8 +1,7 @@
-"""The pod controller as a process: its wiring, its signals, its end.
+"""The pod controller as a process: wiring, signals, shutdown.
 
-Why: the real clock, disk and connections of the controller meet here and nowhere else.
-Must never: touch a cluster before flags, defaults and the way into it were found good; work without the lease when one is
-asked for; end with 0 when a part of it ended by itself.
+Must never: touch a cluster before flags, defaults and kubeconfig have been validated; work without the lease under
+--leader-elect; end with 0 when a part ended by itself.
 Rules: operator 1 rule 8, 9 and 12; packaging 1.3, 1.8 and 1.11.
 """
 
@@ -18,14 +17,14 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
-from bigfleet.app.parts import logs_of, process_metrics, run_parts, serve_metrics
+from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics
 from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
 from bigfleet.cli.framework.console import Console
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
 from bigfleet.obs.metric import Component
-from bigfleet.podcontroller.controller import COMPONENT, Options, PodController
+from bigfleet.podcontroller.controller import COMPONENT, PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import (
     NO_DEFAULTS,
     BadDefaultsError,
@@ -43,7 +42,7 @@ def serve(settings: PodControllerSettings, console: Console) -> int:
 
 
 def load_defaults(settings: PodControllerSettings, disk: Disk) -> PenaltyDefaults:
-    """Read the file of penalty defaults; a file that cannot be used ends the program, naming the class."""
+    """Read the file of penalty defaults; raises BadDefaultsError, which names the class, for an unusable file."""
     if settings.priority_class_defaults is None:
         return NO_DEFAULTS
     path = fspath(settings.priority_class_defaults)
@@ -67,7 +66,7 @@ async def _serve(
 ) -> int:
     proc, clock, rng = SystemProc(), SystemClock(), SystemRng()
     with (
-        logs_of(settings, console, Component.POD_CONTROLLER.value) as log,
+        process_log(settings, console, Component.POD_CONTROLLER.value) as log,
         proc.listen(),
     ):
         async with AsyncExitStack() as stack:
@@ -80,7 +79,7 @@ async def _serve(
                 clock=clock,
                 rng=rng,
                 metrics=metrics,
-                options=_options(settings),
+                options=options_of(settings),
                 defaults=defaults,
                 host=host,
             )
@@ -106,13 +105,14 @@ async def _serve(
 
 
 async def lead(lease: Lease, controller: PodController) -> None:
-    """Work whenever the lease is ours; the caches are kept in any case, so that a standby can begin at once."""
+    """Work while this process holds the lease; a standby keeps its caches, so that it can begin at once."""
     while not await lease.lead(controller.work):
-        pass  # lost: wait for it again
+        pass  # the lease was lost
 
 
-def _options(settings: PodControllerSettings) -> Options:
-    return Options(
+def options_of(settings: PodControllerSettings) -> PodControllerOptions:
+    """Return the options that the flags describe."""
+    return PodControllerOptions(
         concurrency=settings.concurrency,
         resync_s=settings.resync_interval,
         exclude_daemonset_pods=settings.exclude_daemonset_pods,

@@ -1,7 +1,7 @@
-"""One call of `bigfleetctl` to whichever replica leads, and what its end means as an exit code.
+"""Calls of `bigfleetctl` to the leader, and the exit codes of their failures.
 
-Why: every verb finds the leader, waits out an election and tells a refusal in the same way.
-Must never: print more than one line for a failure, or take an answer of unknown outcome for a failure without saying so.
+Why: every verb finds the leader, waits for an election and reports errors in the same way.
+Must never: print more than one line for a failure, or report an unknown outcome as a failure without saying so.
 Rules: coordinator 4.1 and 15.
 """
 
@@ -42,14 +42,14 @@ _BETWEEN_ROUNDS: Final = BackoffPolicy(first_s=0.3, ceiling_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Ctl:
-    """A connection of one verb."""
+class LeaderConnection:
+    """The connection of one verb to the leader."""
 
     leader: LeaderClient
     timeout_s: float
 
     async def call(self, method: UnaryMethod[Any, T], request: object) -> T:
-        """Ask the leader, waiting for one to be elected for as long as one call may take."""
+        """Call the leader, after waiting for an election for at most the timeout of one call."""
 
         async def once() -> T:
             reply = await self.leader.unary(method, request, timeout_s=self.timeout_s)
@@ -63,13 +63,13 @@ class Ctl:
 def run_with(
     settings: CtlFlags,
     console: Console,
-    verb: Callable[[Ctl], Awaitable[int]],
+    verb: Callable[[LeaderConnection], Awaitable[int]],
     *,
     hints: Mapping[Code, str] = _NO_HINTS,
 ) -> int:
-    """Run a verb against the coordinator that the flags name; every failure becomes its exit code.
+    """Run a verb against the coordinator of the flags; every failure becomes an exit code.
 
-    `hints` say what to do next after a refusal of a kind.
+    `hints` are added to errors with these codes.
     """
     target = target_of(settings, console.environ)
     try:
@@ -79,16 +79,16 @@ def run_with(
 
     async def go() -> int:
         async with LeaderClient(GrpcNet(tls), target.addresses, resolve=system_resolve) as leader:
-            return await verb(Ctl(leader, settings.timeout))
+            return await verb(LeaderConnection(leader, settings.timeout))
 
     try:
         return asyncio.run(go())
     except NoLeaderError as error:
         code = ExitCode.REFUSED if error.reachable else ExitCode.UNAVAILABLE
-        next_step = "bigfleetctl status shows what each replica says"
+        hint = "bigfleetctl status shows the state of each replica"
         if not error.reachable:
-            next_step = "are the replicas up, and is --coordinator right?"
-        raise CommandError(f"{error}; {next_step}", code) from error
+            hint = "are the replicas up, and is --coordinator right?"
+        raise CommandError(f"{error}; {hint}", code) from error
     except RpcError as error:
         detail = error.detail
         if error.code is Code.DEADLINE_EXCEEDED:
@@ -99,4 +99,4 @@ def run_with(
 
 
 def _ignore(_problem: str) -> None:
-    """A certificate that is rotated while one call runs is the next call's business."""
+    """Ignore problems with a certificate that changes during one call."""

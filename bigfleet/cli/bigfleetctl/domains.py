@@ -9,13 +9,13 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import done, listing
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column
 
-if TYPE_CHECKING:  # gRPC is imported by the verbs as they run, so that --help stays quick
-    from bigfleet.cli.bigfleetctl.client import Ctl
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
 
 _COLUMNS: Final = (
     Column("TOPOLOGY_KEY", "topology_key"),
@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 class ListDomainsSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl list-domain-assignments`."""
 
-    shard: str = Field(default="", description="only domains of this shard")
+    shard: str = Field(default="", description="list only the domains of this shard")
 
 
 class UnassignSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
@@ -40,7 +40,7 @@ class UnassignSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 class AssignSettings(UnassignSettings, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl assign-domain`."""
 
-    shard: str = Field(min_length=1, description="id of the shard that gets it")
+    shard: str = Field(min_length=1, description="id of the shard that gets the domain")
 
 
 def _list(settings: ListDomainsSettings, console: Console) -> int:
@@ -48,7 +48,7 @@ def _list(settings: ListDomainsSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         found = (await ctl.call(LIST_DOMAIN_ASSIGNMENTS, pb.ListDomainAssignmentsRequest())).assignments
         rows = [
             {
@@ -71,7 +71,7 @@ def _assign(settings: AssignSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import ASSIGN_DOMAIN
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         wire = {
             "topology_key": settings.key,
             "topology_value": settings.value,
@@ -82,8 +82,8 @@ def _assign(settings: AssignSettings, console: Console) -> int:
         return ExitCode.DONE
 
     hints = {
-        Code.NOT_FOUND: "a shard registers with its first report, bigfleetctl list-shards shows who has",
-        Code.ALREADY_EXISTS: "bigfleetctl unassign-domain takes it from there",
+        Code.NOT_FOUND: "a shard registers with its first report; bigfleetctl list-shards lists the registered ones",
+        Code.ALREADY_EXISTS: "bigfleetctl unassign-domain takes it from its shard",
     }
     return run_with(settings, console, ask, hints=hints)
 
@@ -93,7 +93,7 @@ def _unassign(settings: UnassignSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import UNASSIGN_DOMAIN
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         wire = {"topology_key": settings.key, "topology_value": settings.value}
         await ctl.call(UNASSIGN_DOMAIN, pb.UnassignDomainRequest(**wire))
         done(console, settings, f"unassigned {settings.key}={settings.value}", wire)
@@ -102,22 +102,22 @@ def _unassign(settings: UnassignSettings, console: Console) -> int:
     return run_with(settings, console, ask)
 
 
-LIST = Command(
+LIST = CliCommand(
     ListDomainsSettings,
     _list,
-    """List which shard owns which domain, by shard, key and value. A domain is all machines whose label has one value.""",
+    """List which shard owns which domain, by shard, key and value. A domain is the set of machines with one label value.""",
     ("bigfleetctl list-domain-assignments", "bigfleetctl domains list --shard shard-0 -o json"),
 )
-ASSIGN = Command(
+ASSIGN = CliCommand(
     AssignSettings,
     _assign,
-    """Give a domain to a shard. Again to its owner is fine; a domain of another shard is refused until it is unassigned. It
-    changes no decision of a shard that owns its provider alone.""",
+    """Assign a domain to a shard. Repeating an assignment is allowed; a domain of another shard is refused until it is
+    unassigned. Assignments have no effect on a shard that does not share its provider.""",
     ("bigfleetctl assign-domain --key topology.kubernetes.io/rack --value r17 --shard shard-0",),
 )
-UNASSIGN = Command(
+UNASSIGN = CliCommand(
     UnassignSettings,
     _unassign,
-    """Take a domain from its owner. One that nobody owns is fine.""",
+    """Take a domain from its shard. A domain without a shard is not an error.""",
     ("bigfleetctl unassign-domain --key topology.kubernetes.io/rack --value r17",),
 )

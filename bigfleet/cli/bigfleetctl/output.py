@@ -1,6 +1,6 @@
 """Output of `bigfleetctl`: tables with times and ages for people, wire names and numbers for programs.
 
-Must never: print two objects as JSON, or an age where there was no time.
+Must never: print two JSON objects, or an age for a missing time.
 Rules: coordinator 15, packaging 1.9.
 """
 
@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Final
 
 from bigfleet.cli.framework.console import Console
-from bigfleet.cli.framework.output import Column, Listing, Record, write
+from bigfleet.cli.framework.output import Column, Listing, OutputRecord, write
 from bigfleet.cli.framework.settings import OutputFlags
 
 _MACHINE_FORMS: Final = ("json", "yaml")
 
 
 def for_programs(settings: OutputFlags) -> bool:
-    """Whether a program reads the output."""
+    """Return whether the output is for a program."""
     return settings.output in _MACHINE_FORMS
 
 
@@ -29,20 +29,20 @@ def listing(
     wire: Sequence[Mapping[str, object]],
     shown: Sequence[Mapping[str, object]],
 ) -> None:
-    """Print rows: as the wire has them for programs, as `shown` for people."""
+    """Print rows: `wire` for programs, `shown` for people."""
     write(console, settings, Listing(name, columns, wire if for_programs(settings) else shown))
 
 
 def done(console: Console, settings: OutputFlags, text: str, wire: Mapping[str, object]) -> None:
-    """Print what was done: one line for people, one object for programs."""
+    """Print the result of a change: one line for people, one object for programs."""
     if for_programs(settings):
-        write(console, settings, Record(wire))
+        write(console, settings, OutputRecord(wire))
     else:
         console.print(text)
 
 
 def age(unix_ns: int, now: datetime) -> str | None:
-    """How long ago, in the largest unit that says enough; None for never."""
+    """Return how long ago a time is, in one unit of at least two; None for the zero time."""
     if not unix_ns:
         return None
     seconds = max(0, int(now.timestamp() - unix_ns / 1e9))

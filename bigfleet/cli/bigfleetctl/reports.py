@@ -1,6 +1,6 @@
-"""`bigfleetctl reports`: what shards last told the leader.
+"""`bigfleetctl reports`: the last report of each shard.
 
-Must never: let an empty answer read as no demand: after a failover the leader knows nothing until shards report again.
+Must never: present an empty list as no demand: a new leader has no reports until shards send them again.
 Rules: coordinator 15.
 """
 
@@ -10,13 +10,13 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import age, for_programs, listing
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column
 
-if TYPE_CHECKING:  # gRPC is imported by the verb as it runs, so that --help stays quick
-    from bigfleet.cli.bigfleetctl.client import Ctl
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
     from bigfleet.v1alpha1.coordinator_pb2 import ShardReportSnapshot
 
 NOTHING: Final = "no reports yet; the leader may be rebuilding"
@@ -29,7 +29,7 @@ _COLUMNS: Final = tuple(
 class ReportsSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl reports`."""
 
-    shard: str = Field(default="", description="only the report of this shard")
+    shard: str = Field(default="", description="show only the report of this shard")
 
 
 def _reports(settings: ReportsSettings, console: Console) -> int:
@@ -39,7 +39,7 @@ def _reports(settings: ReportsSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import LIST_SHARD_REPORTS
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         request = pb.ListShardReportsRequest(shard_id=settings.shard)
         reports = (await ctl.call(LIST_SHARD_REPORTS, request)).reports
         if not reports and not for_programs(settings):
@@ -53,7 +53,7 @@ def _reports(settings: ReportsSettings, console: Console) -> int:
             wire=[
                 {
                     **MessageToDict(report, preserving_proto_field_name=True),
-                    "cycle": report.cycle,  # the library would write these two as texts
+                    "cycle": report.cycle,  # protobuf would write these two as strings
                     "received_at_unix_ns": report.received_at_unix_ns,
                 }
                 for report in reports
@@ -78,10 +78,10 @@ def _row(report: "ShardReportSnapshot", console: Console) -> dict[str, object]:
     }
 
 
-REPORTS = Command(
+REPORTS = CliCommand(
     ReportsSettings,
     _reports,
     """Show the last report of each shard: its machines, its provider, how many profiles it could not serve, and for how many
-    cycles the oldest of them has waited. Right after a failover there are none until shards report again.""",
+    cycles the oldest of them has been short. After a failover there are none until shards report again.""",
     ("bigfleetctl reports", "bigfleetctl reports --shard shard-0 -o json"),
 )

@@ -1,8 +1,7 @@
 """Flags that every verb of `bigfleetctl` understands, and the file of contexts behind `--context`.
 
-Why: an admin of three fleets names one of them instead of typing addresses and certificate paths.
-Must never: let a context win over a flag, a variable or a config file, or take a part of the TLS files from one and a part
-from the other.
+Why: with several fleets, an admin names one of them instead of typing addresses and certificate paths.
+Must never: let a context override a flag, a variable or a config file, or mix TLS files from the context and the flags.
 Rules: packaging 1.2 and 1.9, coordinator 15.
 
     contexts:
@@ -32,39 +31,39 @@ _KEYS: Final = ("coordinator", "tls-cert", "tls-key", "tls-ca")
 
 
 class CtlFlags(OutputFlags, TlsFlags):
-    """What every verb understands, before or after its name; verbs that call nobody take the addresses and do not use them."""
+    """Flags of every verb, before or after its name; verbs that work on local files ignore the addresses."""
 
     group_title: ClassVar[str] = "Global flags"
 
     coordinator: Annotated[str, Cli(metavar="ADDRESS,…", default=DEFAULT_COORDINATOR)] = Field(
         default="",
-        description="address of the coordinator; several, or a name of several replicas, are all tried",
+        description="addresses of the coordinator, or a name that resolves to all replicas; each is tried",
     )
     timeout: Duration = Field(default=10.0, gt=0, description="longest time of one call")
     context: Annotated[str, Cli(metavar="NAME")] = Field(
-        default="", description="entry of the context file: address and certificate paths"
+        default="", description="context to take address and certificate paths from"
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Whom to call, and with which certificate; no files is plaintext."""
+class CoordinatorTarget:
+    """The addresses to call, and the certificate files; None means plaintext."""
 
     addresses: tuple[str, ...]
     tls: tuple[Path, Path, Path] | None = None
 
 
-def target_of(settings: CtlFlags, environ: Mapping[str, str]) -> Target:
-    """Return whom the flags, or else the context, name."""
+def target_of(settings: CtlFlags, environ: Mapping[str, str]) -> CoordinatorTarget:
+    """Return the target of the flags, or else of the context."""
     given = _context(settings.context, environ) if settings.context else {}
-    return Target(
+    return CoordinatorTarget(
         _addresses(settings.coordinator or given.get("coordinator") or DEFAULT_COORDINATOR),
         _files(settings, given),
     )
 
 
 def context_file(environ: Mapping[str, str]) -> Path:
-    """Return where contexts are kept."""
+    """Return the path of the file of contexts."""
     base = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
     return Path(base) / "bigfleet" / "contexts.yaml"
 
@@ -97,7 +96,7 @@ def _context(name: str, environ: Mapping[str, str]) -> dict[str, str]:
 
     path = context_file(environ)
     try:
-        document: Any = yaml.safe_load(SystemDisk().read(path))  # Any: whatever the user wrote
+        document: Any = yaml.safe_load(SystemDisk().read(path))  # Any: written by the user
     except DiskError as error:
         raise UsageError(f"--context: {path}: {error.cause.value}") from None
     except yaml.YAMLError as error:

@@ -1,6 +1,6 @@
 """`bigfleetctl list-shards` and `remove-shard`: the registry of shards.
 
-Must never: remove a shard that is alive without being told twice (coordinator 8.4).
+Must never: remove a live shard without a confirming flag (coordinator 8.4).
 Rules: coordinator 15, packaging 1.9.
 """
 
@@ -10,14 +10,14 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import age, done, listing
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.output import Column, time_of
 
-if TYPE_CHECKING:  # gRPC is imported by the verbs as they run, so that --help stays quick
-    from bigfleet.cli.bigfleetctl.client import Ctl
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
 
 _ALIVE_S: Final = 30.0
 _COLUMNS: Final = (
@@ -38,9 +38,9 @@ class RemoveShardSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
 
     shard: str = Field(min_length=1, description="id of the shard")
     destroyed: bool = Field(
-        default=False, description="vouch that the shard's process and disk are gone for good"
+        default=False, description="confirm that the shard's process and disk are gone for good"
     )
-    yes: bool = Field(default=False, description="remove it though it was heard a moment ago")
+    yes: bool = Field(default=False, description="remove the shard although it reported a moment ago")
 
 
 def _list(settings: ListShardsSettings, console: Console) -> int:
@@ -48,7 +48,7 @@ def _list(settings: ListShardsSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import LIST_SHARDS
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         shards = (await ctl.call(LIST_SHARDS, pb.ListShardsRequest())).shards
         listing(
             console,
@@ -85,8 +85,8 @@ def _remove(settings: RemoveShardSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import REMOVE_SHARD
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
-        await _look_first(ctl, settings, console)
+    async def ask(ctl: "LeaderConnection") -> int:
+        await _check_removal(ctl, settings, console)
         request = pb.RemoveShardRequest(shard_id=settings.shard, destroyed=settings.destroyed)
         await ctl.call(REMOVE_SHARD, request)
         wire = {"shard_id": settings.shard, "destroyed": settings.destroyed}
@@ -96,8 +96,8 @@ def _remove(settings: RemoveShardSettings, console: Console) -> int:
     return run_with(settings, console, ask)
 
 
-async def _look_first(ctl: "Ctl", settings: RemoveShardSettings, console: Console) -> None:
-    """Refuse where the shard lives and nobody said so; tell what goes with it."""
+async def _check_removal(ctl: "LeaderConnection", settings: RemoveShardSettings, console: Console) -> None:
+    """Refuse to remove a live shard without a confirming flag, and warn about side effects."""
     from bigfleet.transport.coordinator import (
         LIST_DOMAIN_ASSIGNMENTS,
         LIST_SHARD_REPORTS,
@@ -110,14 +110,14 @@ async def _look_first(ctl: "Ctl", settings: RemoveShardSettings, console: Consol
     since_s = console.now().timestamp() - heard_ns / 1e9
     if heard_ns and since_s <= _ALIVE_S and not (settings.yes or settings.destroyed):
         raise CommandError(
-            f"shard {settings.shard} was heard {max(0, since_s):.0f} s ago and would register again; say --yes to remove it, "
+            f"shard {settings.shard} reported {max(0, since_s):.0f} s ago and would register again; use --yes to remove it, "
             "or --destroyed if its process and disk are gone",
             ExitCode.REFUSED,
         )
     assignments = (await ctl.call(LIST_DOMAIN_ASSIGNMENTS, pb.ListDomainAssignmentsRequest())).assignments
     lost = sum(row.shard_id == settings.shard for row in assignments)
     if lost:
-        console.stderr.write(f"warning: {lost} domain rows of shard {settings.shard} go with it\n")
+        console.stderr.write(f"warning: {lost} domain rows of shard {settings.shard} are removed with it\n")
     request = pb.ListShardReportsRequest(shard_id=settings.shard)
     reports = (await ctl.call(LIST_SHARD_REPORTS, request)).reports
     if reports and reports[0].summary.partition_key and not settings.destroyed:
@@ -127,20 +127,20 @@ async def _look_first(ctl: "Ctl", settings: RemoveShardSettings, console: Consol
         )
 
 
-LIST = Command(
+LIST = CliCommand(
     ListShardsSettings,
     _list,
-    """List the shards that have registered, with their address and when the leader last heard them. A dash under
-    LAST_HEARTBEAT means: not since this leader took over.""",
+    """List the registered shards with their address and the time of their last report to the leader. A dash under
+    LAST_HEARTBEAT means none since this leader was elected.""",
     ("bigfleetctl list-shards", "bigfleetctl shards list -o json"),
 )
-REMOVE = Command(
+REMOVE = CliCommand(
     RemoveShardSettings,
     _remove,
-    """Forget a shard with its domains and clusters. A live shard registers again with its next report, which is also the way
-    to teach the coordinator a changed address; its domain rows have to be entered anew.
+    """Remove a shard with its domains and clusters. A live shard registers again with its next report, for example with a
+    changed address; its domains must then be assigned again.
 
-    --destroyed vouches that process and disk are gone, so that machines it may have held can be given to others.""",
+    --destroyed confirms that process and disk are gone, so that its machines can be given to other shards.""",
     (
         "bigfleetctl remove-shard --shard shard-3 --destroyed",
         "bigfleetctl shards remove --shard shard-3 --yes",

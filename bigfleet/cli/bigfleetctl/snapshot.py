@@ -1,8 +1,8 @@
 """`bigfleetctl snapshot save`, `restore`, `inspect` and `extract`: backups of the coordinator's tables.
 
-Why: the runbook of lost disks consists of these four, and each must refuse what would make things worse.
-Must never: leave half an archive under the name asked for, write into a directory that a process uses, or restore what fails
-its checksum.
+Why: the runbook for lost disks uses these four, so each must refuse whatever would cause more damage.
+Must never: leave an incomplete archive under the given name, write into a directory that a process uses, or restore an
+archive with a wrong checksum.
 Rules: coordinator 10 and 15.
 """
 
@@ -15,15 +15,15 @@ from pydantic import Field
 
 from bigfleet.cli.bigfleetctl.output import done, for_programs
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 
-if TYPE_CHECKING:  # gRPC and the coordinator's room are imported by the verbs as they run
-    from bigfleet.cli.bigfleetctl.client import Ctl
+if TYPE_CHECKING:  # gRPC and the coordinator take longer to import than --help may
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
     from bigfleet.coordinator.archive import Archive
 
 _Archive = Annotated[Path, Cli(positional=True, metavar="FILE|DIR")]
@@ -34,7 +34,9 @@ _DataDir = Annotated[Path, Cli(metavar="DIR")]
 class SaveSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl snapshot save`."""
 
-    file: _File = Field(description="archive to write; replaced only once the new one is complete")
+    file: _File = Field(
+        description="archive to write; an existing file is replaced when the new one is complete"
+    )
 
 
 class RestoreSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
@@ -47,7 +49,7 @@ class RestoreSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     )
     raft_advertise: Annotated[str, Cli(metavar="ADDRESS")] = Field(
         default="",
-        description="Raft address of that replica; only checked, as replicas derive it from their flags",
+        description="Raft address of that replica; only checked, since replicas derive it from their flags",
     )
     force: bool = Field(default=False, description="replace what is in the directory")
 
@@ -71,12 +73,12 @@ def _save(settings: SaveSettings, console: Console) -> int:
     from bigfleet.transport.coordinator import SNAPSHOT_SAVE
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         meta, state = b"", bytearray()
         async for chunk in ctl.leader.server_stream(SNAPSHOT_SAVE, pb.SnapshotSaveRequest()):
             meta = meta or chunk.meta_json
             state += chunk.data
-        with _told():
+        with _exit_codes():
             _write(settings.file, join_archive(meta, bytes(state)), console, settings, "saved snapshot")
         return ExitCode.DONE
 
@@ -87,7 +89,7 @@ def _extract(settings: ExtractSettings, console: Console) -> int:
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.coordinator.offline import extract
 
-    with _told():
+    with _exit_codes():
         now_ns = int(console.now().timestamp() * 1e9)
         archive = extract(SystemDisk(), settings.data_dir, now_ns)
         _write(settings.file, archive, console, settings, "extracted snapshot")
@@ -120,7 +122,7 @@ def _restore(settings: RestoreSettings, console: Console) -> int:
 
     _check_address(settings)
     disk = SystemDisk()
-    with _told():
+    with _exit_codes():
         archive = read_archive(disk, settings.archive)
         identity = restore(
             disk,
@@ -146,16 +148,16 @@ def _restore(settings: RestoreSettings, console: Console) -> int:
     steps = (
         "next:",
         f"  1. empty the data directories of all other replicas; only {identity.node_id} may have one",
-        "  2. start all replicas with their usual flags; the others learn and are let in",
-        "  3. look at bigfleetctl status until every replica is there and every shard was heard",
-        "  4. enter domains again that were assigned after the snapshot was taken",
+        "  2. start all replicas with their usual flags; the others join as learners and become voters",
+        "  3. repeat bigfleetctl status until it shows every replica and a report from every shard",
+        "  4. repeat domain assignments that were made after the snapshot",
     )
     done(console, settings, "\n".join((text, *steps)), wire)
     return ExitCode.DONE
 
 
 def _check_address(settings: RestoreSettings) -> None:
-    """Refuse an address under which a replica of this id would never be: a slip here shows only much later."""
+    """Refuse an address that a replica with this id cannot have, since the mistake would show up much later."""
     from ipaddress import ip_address
 
     from bigfleet.transport.address import parse_listen
@@ -177,7 +179,7 @@ def _inspect(settings: InspectSettings, console: Console) -> int:
     from bigfleet.coordinator.archive import tables_of
     from bigfleet.coordinator.offline import read_archive
 
-    with _told():
+    with _exit_codes():
         archive = read_archive(SystemDisk(), settings.archive)
         tables = tables_of(archive, cluster_id="none")
     ours = dict(archive.meta.ours or {})
@@ -190,24 +192,24 @@ def _inspect(settings: InspectSettings, console: Console) -> int:
         "move_seq": tables["move_seq"],
     }
     if for_programs(settings):
-        document = {"meta": archive.meta.document(), "checksum": _verdict(ours), "rows": rows}
-        write(console, settings, Record(document))
+        document = {"meta": archive.meta.document(), "checksum": _checksum(ours), "rows": rows}
+        write(console, settings, OutputRecord(document))
         return ExitCode.DONE
     meta = archive.meta
     fields: dict[str, object] = {"id": meta.id, "index": meta.index, "term": meta.term, "bytes": meta.size}
     shown = ("cluster_id", "incarnation", "epoch", "level", "created_at", "voters", "sha256")
     fields |= {name: ours[name] for name in shown if name in ours}
-    write(console, settings, Record({**fields, "checksum": _verdict(ours), **rows}))
+    write(console, settings, OutputRecord({**fields, "checksum": _checksum(ours), **rows}))
     return ExitCode.DONE
 
 
-def _verdict(ours: dict[str, object]) -> str:
+def _checksum(ours: dict[str, object]) -> str:
     return "good" if ours else "none; an archive of the original"
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Turn what archives and directories raise into exit codes."""
+def _exit_codes() -> Iterator[None]:
+    """Turn errors of archives and directories into exit codes."""
     from bigfleet.aio.disk import DiskCause, DiskError
     from bigfleet.coordinator.archive import CorruptArchiveError
     from bigfleet.coordinator.log import DamagedDirectoryError
@@ -226,34 +228,34 @@ def _told() -> Iterator[None]:
         raise CommandError(str(error), code) from error
 
 
-SAVE = Command(
+SAVE = CliCommand(
     SaveSettings,
     _save,
-    """Save a fresh snapshot of the coordinator's tables into one archive. Takes as long as it takes; --timeout does not bind
-    it. The file appears only when it is complete and on the disk.""",
+    """Save a new snapshot of the coordinator's tables to an archive. --timeout does not apply. The file appears only when it
+    is complete and on disk.""",
     ("bigfleetctl snapshot save coordinator.tar",),
 )
-RESTORE = Command(
+RESTORE = CliCommand(
     RestoreSettings,
     _restore,
-    """Make the data directory of a stopped replica from an archive or an export, as a single voter that the others then join.
-    Works without any coordinator; refuses while a process uses the directory.
+    """Create the data directory of a stopped replica from an archive or an export, as a single voter that the others join
+    later. Needs no coordinator; refuses while a process uses the directory.
 
-    It is for a cluster that has lost its majority. A replica that lost only its own disk is started empty instead.""",
+    For a cluster that has lost its majority. A replica that lost only its own disk is started with an empty one instead.""",
     (
         "bigfleetctl snapshot restore --data-dir /var/lib/bigfleet --node-id bigfleet-coordinator-0 coordinator.tar",
         "bigfleetctl snapshot restore --data-dir ./coord-data --node-id node-1 ./exports/latest",
     ),
 )
-INSPECT = Command(
+INSPECT = CliCommand(
     InspectSettings,
     _inspect,
-    """Show what is in an archive or an export: where it was taken, whether its checksum holds, how many rows each table has.""",
+    """Show what is in an archive or an export: its origin, whether its checksum is correct, and the rows of each table.""",
     ("bigfleetctl snapshot inspect coordinator.tar", "bigfleetctl snapshot inspect ./exports/latest -o json"),
 )
-EXTRACT = Command(
+EXTRACT = CliCommand(
     ExtractSettings,
     _extract,
-    """Make an archive of all that a stopped replica holds, when it is the last one left.""",
+    """Create an archive from the data directory of a stopped replica, when it is the last one left.""",
     ("bigfleetctl snapshot extract --data-dir /var/lib/bigfleet survivor.tar",),
 )

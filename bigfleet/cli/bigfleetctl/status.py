@@ -1,7 +1,7 @@
-"""`bigfleetctl status`: one screen that says how the coordinator stands, with or without a leader.
+"""`bigfleetctl status`: the state of the coordinator on one screen, with or without a leader.
 
-Why: when nothing else works this has to; so it asks every replica for what it says about itself, which needs no leader.
-Must never: fail because one replica is away, or end with 0 while nobody leads.
+Why: it must work when nothing else does, so it asks every replica about itself, which needs no leader.
+Must never: fail because one replica is unreachable, or end with 0 without a leader.
 Rules: coordinator 15, packaging 1.9.
 """
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bigfleet.cli.bigfleetctl.output import age, for_programs
 from bigfleet.cli.bigfleetctl.settings import CtlFlags
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.output import Column, Listing, Record, table_text, write
+from bigfleet.cli.framework.output import Column, Listing, OutputRecord, table_text, write
 
-if TYPE_CHECKING:  # gRPC is imported by the verb as it runs, so that --help stays quick
-    from bigfleet.cli.bigfleetctl.client import Ctl
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
+    from bigfleet.cli.bigfleetctl.client import LeaderConnection
     from bigfleet.transport.coordinator import ReplicaFacts
 
 _REPLICA: Final = tuple(
@@ -37,13 +37,13 @@ SERVING: Final = "serving"
 UNREACHABLE: Final = "unreachable"
 
 
-class StatusSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
+class CtlStatusSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl status`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One replica and what it said; `problem` is why it said nothing."""
+class ReplicaAnswer:
+    """The answer of one replica; `problem` is why there was none."""
 
     target: tuple[str, str]
     facts: "ReplicaFacts"
@@ -59,10 +59,10 @@ class Asked:
         return self.facts.raft_state or UNREACHABLE
 
 
-def _status(settings: StatusSettings, console: Console) -> int:
+def _status(settings: CtlStatusSettings, console: Console) -> int:
     from bigfleet.cli.bigfleetctl.client import run_with
 
-    async def ask(ctl: "Ctl") -> int:
+    async def ask(ctl: "LeaderConnection") -> int:
         asked = await _ask_all(ctl)
         leader = next((one for one in asked if one.state == SERVING and one.shards is not None), None)
         if leader is not None:
@@ -70,7 +70,7 @@ def _status(settings: StatusSettings, console: Console) -> int:
         reports = await _reports(ctl) if leader is not None else {}
         document = _document(asked, leader, reports)
         if for_programs(settings):
-            write(console, settings, Record(document))
+            write(console, settings, OutputRecord(document))
         else:
             _print(console, settings, document)
         return ExitCode.DONE if leader is not None else ExitCode.REFUSED
@@ -78,8 +78,8 @@ def _status(settings: StatusSettings, console: Console) -> int:
     return run_with(settings, console, ask)
 
 
-async def _ask_all(ctl: "Ctl") -> list[Asked]:
-    """Ask every address of the name, then every peer that was named and has not answered."""
+async def _ask_all(ctl: "LeaderConnection") -> list[ReplicaAnswer]:
+    """Ask every address of the name, then every known peer that has not answered."""
     found = list(await asyncio.gather(*(_ask(ctl, target) for target in await ctl.leader.targets())))
     heard = {one.facts.node for one in found if one.facts.node}
     peers = dict(pair for one in found for pair in one.facts.peers)
@@ -92,8 +92,10 @@ async def _ask_all(ctl: "Ctl") -> list[Asked]:
     return sorted(unique.values(), key=lambda one: (one.facts.node or one.address, one.address))
 
 
-async def _ask_followers_again(ctl: "Ctl", asked: Sequence[Asked]) -> list[Asked]:
-    """Ask the others once more: the leader's answer is an entry of its own, which they would all seem to lag behind."""
+async def _ask_followers_again(
+    ctl: "LeaderConnection", asked: Sequence[ReplicaAnswer]
+) -> list[ReplicaAnswer]:
+    """Ask the followers again: the leader's answer is itself a log entry, behind which they would seem to lag."""
     later = await asyncio.gather(
         *(
             _ask(ctl, one.target, one.facts.node)
@@ -105,7 +107,7 @@ async def _ask_followers_again(ctl: "Ctl", asked: Sequence[Asked]) -> list[Asked
     return [newer.get(one.target, one) for one in asked]
 
 
-async def _ask(ctl: "Ctl", target: tuple[str, str], node: str = "") -> Asked:
+async def _ask(ctl: "LeaderConnection", target: tuple[str, str], node: str = "") -> ReplicaAnswer:
     from bigfleet.aio.net import Code, RpcError
     from bigfleet.transport.coordinator import LIST_SHARDS, facts_of
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
@@ -114,14 +116,14 @@ async def _ask(ctl: "Ctl", target: tuple[str, str], node: str = "") -> Asked:
     facts = facts_of(answer.trailing)
     named = replace(facts, node=facts.node or node)
     if not isinstance(answer, RpcError):
-        return Asked(target, named, answer.message)
+        return ReplicaAnswer(target, named, answer.message)
     if answer.code is Code.PERMISSION_DENIED:
         raise answer
     problem = "" if facts.raft_state else answer.detail or answer.code.name
-    return Asked(target, named, problem=problem)
+    return ReplicaAnswer(target, named, problem=problem)
 
 
-async def _reports(ctl: "Ctl") -> dict[str, Any]:
+async def _reports(ctl: "LeaderConnection") -> dict[str, Any]:
     from bigfleet.transport.coordinator import LIST_SHARD_REPORTS
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
@@ -129,7 +131,9 @@ async def _reports(ctl: "Ctl") -> dict[str, Any]:
     return {report.shard_id: report for report in found.reports}
 
 
-def _document(asked: Sequence[Asked], leader: Asked | None, reports: Mapping[str, Any]) -> dict[str, object]:
+def _document(
+    asked: Sequence[ReplicaAnswer], leader: ReplicaAnswer | None, reports: Mapping[str, Any]
+) -> dict[str, object]:
     newest = max((one.facts.last_index for one in asked), default=0)
     standard = leader.facts.last_index if leader is not None else newest
     cluster = next((one.facts.cluster_id for one in asked if one.facts.cluster_id), "")
@@ -173,7 +177,7 @@ def _shard(row: Any, reports: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _print(console: Console, settings: StatusSettings, document: Mapping[str, Any]) -> None:
+def _print(console: Console, settings: CtlStatusSettings, document: Mapping[str, Any]) -> None:
     now = console.now()
     leader = document["leader"]
     head: dict[str, object] = {
@@ -187,7 +191,7 @@ def _print(console: Console, settings: StatusSettings, document: Mapping[str, An
     }
     if document["blocked_by"]:
         head["blocked by"] = document["blocked_by"]
-    write(console, settings, Record(head))
+    write(console, settings, OutputRecord(head))
     console.print("")
     console.stdout.write(table_text(console, settings, Listing("replicas", _REPLICA, document["replicas"])))
     for replica in document["replicas"]:
@@ -200,7 +204,7 @@ def _print(console: Console, settings: StatusSettings, document: Mapping[str, An
 
 
 def levels(document: Mapping[str, Any]) -> str | None:
-    """Say up to which level commands may be proposed, and who has not been upgraded to the highest one known."""
+    """Return the command level in use, and which replicas must be upgraded before it can rise."""
     known = {row["replica"] or row["address"]: row["command_level"] or 0 for row in document["replicas"]}
     highest = max(known.values(), default=0)
     level = document["command_level"]
@@ -213,11 +217,11 @@ def levels(document: Mapping[str, Any]) -> str | None:
     return f"level {level}, to be raised to {highest}{waits}"
 
 
-STATUS = Command(
-    StatusSettings,
+STATUS = CliCommand(
+    CtlStatusSettings,
     _status,
-    """Show how the coordinator stands: who leads, the state of each replica and how far it lags behind, each shard with the
-    time since its last report, when a snapshot was last exported, and who keeps domains of shared providers from moving.
+    """Show the status of the coordinator: the leader, the state and lag of each replica, each shard with the time since its
+    last report, the time of the last export, and which shard blocks moves of domains of shared providers.
 
     Works without a leader too, and then ends with 3.""",
     ("bigfleetctl status", "bigfleetctl status --coordinator 10.0.0.1:7790,10.0.0.2:7790 -o json"),

@@ -1,6 +1,6 @@
-"""What a row of a command table points to.
+"""A command of a program, and the import of the command that a row names.
 
-Must never: be imported by a module that `--version` or a group's `--help` needs: it brings pydantic.
+Must never: be imported for `--version` or the help page of a group, since it imports pydantic.
 """
 
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from typing import Generic, TypeVar
 
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.settings import Flags
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
 S = TypeVar("S", bound=Flags)
 
 
 @dataclass(frozen=True, slots=True)
-class Command(Generic[S]):
-    """A verb: its settings, what it does with them, and the prose of its help page."""
+class CliCommand(Generic[S]):
+    """A verb: its settings, the function that runs it, and the text of its help page."""
 
     settings: type[S]
     run: Callable[[S, Console], int]
@@ -25,15 +25,15 @@ class Command(Generic[S]):
     examples: tuple[str, ...] = ()
 
 
-def resolve(row: Row) -> Command[Flags]:
+def resolve(row: CommandRow) -> CliCommand[Flags]:
     """Import the command that a row names."""
     module, _, attribute = row.target.partition(":")
     command = getattr(import_module(module), attribute)
-    if not isinstance(command, Command):
-        raise TypeError(f"{row.target} is a {type(command).__name__}, a row must name a Command")
+    if not isinstance(command, CliCommand):
+        raise TypeError(f"{row.target} is a {type(command).__name__}, a row must name a CliCommand")
     return command
 
 
-def neighbours(program: Program) -> list[type[Flags]]:
-    """Return the settings of every command of a program, which imports them all."""
+def all_settings(program: CliProgram) -> list[type[Flags]]:
+    """Return the settings of every command of a program; imports all commands."""
     return [resolve(row).settings for row in program.commands()]

@@ -1,6 +1,6 @@
-"""What a command may touch of the world around it: streams, environment, clock.
+"""The environment of a command: streams, environment variables, clock.
 
-Why: `bigfleet.app` makes the real ones, tests make their own, and no command reaches past them.
+Why: `bigfleet.app` makes the real ones and tests make their own; a command uses nothing else.
 Must never: import anything slow.
 """
 
@@ -10,29 +10,29 @@ from datetime import datetime
 from io import BytesIO
 from typing import BinaryIO, TextIO
 
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The surroundings of one run of one program."""
+    """The environment of one run of one program."""
 
-    program: Program
+    program: CliProgram
     stdout: TextIO
     stderr: TextIO
     environ: Mapping[str, str]
     now: Callable[[], datetime]  # aware, UTC
-    stdin: BinaryIO = field(default_factory=BytesIO)  # nothing, unless somebody hands something in
+    stdin: BinaryIO = field(default_factory=BytesIO)
 
     def print(self, text: str) -> None:
         """Write a line to standard output."""
         self.stdout.write(f"{text}\n")
 
-    def say(self, text: str) -> None:
-        """Print a line at once, also into a file or pipe: for programs that tell what happens while it happens."""
+    def print_now(self, text: str) -> None:
+        """Write a line to standard output and flush it, for programs that report events as they happen."""
         self.print(text)
         self.stdout.flush()
 
-    def complain(self, text: str) -> None:
-        """Write the one line on standard error that tells why the command ends."""
+    def print_error(self, text: str) -> None:
+        """Write a line to standard error, after the name of the program."""
         self.stderr.write(f"{self.program.name}: {text}\n")

@@ -1,8 +1,8 @@
-"""From arguments to an exit code: find the command, fill its settings, run it, tell how it ended.
+"""From arguments to an exit code: find the command, load its settings, run it, report its errors.
 
-Why: every program ends the same way, with one line and one number, and never with a traceback.
-Must never: import pydantic, grpc, numpy or cryptography before a command is chosen; swallow a defect
-without a word; print more than one line for a failure unless `--log-level debug` asks for it.
+Why: every program fails in the same way, with one line and one exit code, never with a traceback.
+Must never: import pydantic, grpc, numpy or cryptography before the command is known; hide a defect; print more than one
+line for a failure without `--log-level debug`.
 Rules: packaging 1.2 and 1.3.
 """
 
@@ -12,7 +12,7 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.help import command_page, group_page
-from bigfleet.cli.framework.tree import Row, flag_name, is_flag, walk
+from bigfleet.cli.framework.tree import CommandRow, flag_name, is_flag, walk
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.version import __version__
 
@@ -25,7 +25,7 @@ def dispatch(console: Console, argv: Sequence[str]) -> int:
     except OSError as error:
         _drop_buffered(console)
         if code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
-            console.complain(_told(error))
+            console.print_error(_os_error_text(error))
             return ExitCode.FAILURE
     return code
 
@@ -33,27 +33,27 @@ def dispatch(console: Console, argv: Sequence[str]) -> int:
 def _ended(console: Console, argv: Sequence[str]) -> int:
     try:
         return _dispatch(console, argv)
-    except BrokenPipeError:  # the reader has seen enough, as in `bigfleet … | head`
+    except BrokenPipeError:  # the reader closed the pipe, as in `bigfleet … | head`
         return ExitCode.DONE
     except CommandError as error:
-        console.complain(str(error))
+        console.print_error(str(error))
         return error.code
     except InvalidFieldError as error:
-        console.complain(str(error))
+        console.print_error(str(error))
         return ExitCode.USAGE
     except OSError as error:
-        console.complain(_told(error))
+        console.print_error(_os_error_text(error))
         return ExitCode.FAILURE
     except BigFleetError as error:
-        console.complain(str(error))
+        console.print_error(str(error))
         return ExitCode.FAILURE
     except KeyboardInterrupt:
-        # A process that serves ends by its own signal handler, with 0; here a command was cut short.
-        console.complain("interrupted before it was done")
+        # A serving process has a signal handler and ends with 0; this was a command that had not finished.
+        console.print_error("interrupted before it had finished")
         return ExitCode.FAILURE
 
 
-def _told(error: OSError) -> str:
+def _os_error_text(error: OSError) -> str:
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
 
@@ -77,9 +77,9 @@ def _dispatch(console: Console, argv: Sequence[str]) -> int:
     raise UsageError(f"a command is missing, allowed is one of {names}; see {here} --help")
 
 
-def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
-    # Imported here, once a command is chosen: pydantic alone takes longer than all of --version may.
-    from bigfleet.cli.framework.command import neighbours, resolve
+def _run(console: Console, row: CommandRow, arguments: Sequence[str]) -> int:
+    # Imported here: pydantic alone takes longer than --version may take.
+    from bigfleet.cli.framework.command import all_settings, resolve
     from bigfleet.cli.framework.load import load
     from bigfleet.cli.framework.options import options_of
     from bigfleet.cli.framework.parse import parse
@@ -91,7 +91,7 @@ def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
         if parsed.help:
             console.stdout.write(command_page(console.program, row, command, options))
             return ExitCode.DONE
-        loaded = load(command.settings, parsed.texts, console.environ, lambda: neighbours(console.program))
+        loaded = load(command.settings, parsed.texts, console.environ, lambda: all_settings(console.program))
     except UsageError as error:
         raise UsageError(f"{error}; see {console.program.name} {row.name} --help") from None
     if loaded.settings.print_config:
@@ -109,7 +109,7 @@ def _run(console: Console, row: Row, arguments: Sequence[str]) -> int:
             _print_traceback(console, error)
         if isinstance(error, BigFleetError | OSError):
             raise
-        # A defect of ours. The type is named, as many a message is empty or means nothing without it.
+        # A defect in BigFleet. The type is printed because many messages mean nothing without it.
         hint = "" if debug else "; --log-level debug shows where"
         raise CommandError(
             f"internal error: {type(error).__name__}: {' '.join(str(error).split())}{hint}"
@@ -131,9 +131,9 @@ def _drop_buffered(console: Console) -> None:
 
     try:
         descriptor = console.stdout.fileno()
-    except (OSError, ValueError):  # not a file: nothing is flushed behind our back at exit
+    except (OSError, ValueError):  # not a file, so the interpreter does not flush it at exit
         return
-    # What is still buffered can go nowhere, yet the interpreter tries once more at exit and would complain there.
+    # The interpreter would try to write the buffered rest again at exit, and report the failure there.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

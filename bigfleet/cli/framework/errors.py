@@ -2,10 +2,10 @@
 
     BigFleetError
     ├── CommandError           the command failed; carries its exit code
-    │   └── UsageError         the command was asked wrongly; exit 2
-    └── UnreadableValueError   a text is no value of its kind; the field is named by whoever knows it
+    │   └── UsageError         wrong flags or input; exit 2
+    └── UnreadableValueError   a text is not a value of its kind; the caller names the field
 
-Must never: carry a secret in its text, since the text is printed.
+Must never: contain a secret in its text, since the text is printed.
 Rules: packaging 1.3.
 """
 
@@ -14,7 +14,7 @@ from bigfleet.model.errors import BigFleetError
 
 
 class CommandError(BigFleetError):
-    """A command could not do its work."""
+    """A command failed."""
 
     def __init__(self, text: str, code: ExitCode = ExitCode.FAILURE) -> None:
         super().__init__(text)
@@ -22,14 +22,14 @@ class CommandError(BigFleetError):
 
 
 class UsageError(CommandError):
-    """A command was asked for something it does not offer."""
+    """A command was called with wrong flags or input."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, ExitCode.USAGE)
 
 
 class UnreadableValueError(BigFleetError, ValueError):
-    """A text is no value of its kind."""
+    """A text is not a value of its kind."""
 
     def __init__(self, found: str, allowed: str) -> None:
         super().__init__(f"found {found!r}, allowed is {allowed}")

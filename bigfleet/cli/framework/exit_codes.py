@@ -1,7 +1,7 @@
-"""What a process of ours tells its caller by the number it ends with.
+"""The exit codes of all programs.
 
-Why: scripts and supervisors branch on the number, so it is contract and has one home.
-Must never: get a second meaning for a number, or a number that is not in the table.
+Why: scripts and supervisors branch on them, so they are part of the contract.
+Must never: give a number a second meaning.
 Rules: packaging 1.3.
 """
 

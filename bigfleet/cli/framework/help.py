@@ -1,6 +1,6 @@
-"""Help pages that teach: what the command is for, each flag with default and variable, examples.
+"""Help pages: what the command does, each flag with its default and variable, examples.
 
-Must never: import pydantic on the way to a group's page; options are only passed in, never read off a class here.
+Must never: import pydantic, which the page of a group does not need; the caller passes the options in.
 Rules: packaging 1.2, rule 6.
 """
 
@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 
-if TYPE_CHECKING:  # both bring pydantic, which a group's page must not pay for
-    from bigfleet.cli.framework.command import Command
+if TYPE_CHECKING:  # these import pydantic, which is too slow for the page of a group
+    from bigfleet.cli.framework.command import CliCommand
     from bigfleet.cli.framework.options import Option
     from bigfleet.cli.framework.settings import Flags
 
 _WIDTH = 100
 
 
-def group_page(program: Program, path: Sequence[str]) -> str:
+def group_page(program: CliProgram, path: Sequence[str]) -> str:
     """Return the help of a program or of a group of its commands."""
     here = program.row(path)
     rows = program.children(path)
@@ -30,14 +30,16 @@ def group_page(program: Program, path: Sequence[str]) -> str:
         "Commands:\n" + _columns((row.words[-1], row.summary) for row in rows),
         "Flags:\n"
         + _columns(
-            [("-h, --help", "this page; for one command: its own"), ("--version", "print the version")]
+            [("-h, --help", "help for the program or for one command"), ("--version", "print the version")]
         ),
     ]
     examples = () if path else program.examples
     return "\n\n".join([*parts, *_examples(examples)]) + "\n"
 
 
-def command_page(program: Program, row: Row, command: "Command[Flags]", options: "Sequence[Option]") -> str:
+def command_page(
+    program: CliProgram, row: CommandRow, command: "CliCommand[Flags]", options: "Sequence[Option]"
+) -> str:
     """Return the help of one command."""
     arguments = [option for option in options if option.positional]
     flags = [option for option in options if not option.positional]
@@ -49,13 +51,13 @@ def command_page(program: Program, row: Row, command: "Command[Flags]", options:
         for group in dict.fromkeys(option.group for option in flags)
     ]
     parts.append(
-        "Everywhere:\n" + _columns([("-h, --help", "this page"), ("--version", "print the version")])
+        "Always:\n" + _columns([("-h, --help", "print this page"), ("--version", "print the version")])
     )
     return "\n\n".join([*parts, *_examples(command.examples)]) + "\n"
 
 
-def usage(program: Program, row: Row, options: "Sequence[Option]") -> str:
-    """Return the one-line form of a command: what must be given, then what may be."""
+def usage(program: CliProgram, row: CommandRow, options: "Sequence[Option]") -> str:
+    """Return the usage line of a command, required arguments first."""
     words = [program.name, *row.words]
     for option in (option for option in options if option.positional):
         name = option.flag + ("..." if option.many else "")

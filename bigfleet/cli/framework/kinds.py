@@ -1,7 +1,7 @@
-"""Field types of settings: how a text becomes a value, how it is written back, what is allowed.
+"""Field types of settings: how a text becomes a value, how a value is written, what is allowed.
 
-Why: help page, error line, `--print-config` and reference page must say the same about a value.
-Must never: accept in a file what a flag would refuse.
+Why: help pages, error lines, `--print-config` and the reference must agree about a value.
+Must never: accept in a file what a flag refuses.
 Rules: packaging 1.2, rules 1, 2 and 7.
 """
 
@@ -19,21 +19,21 @@ from bigfleet.transport.address import ListenAddress, parse_http_listen, parse_l
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A type of value that has a text form of its own."""
+class ValueKind:
+    """A type of value with its own text form."""
 
-    types: tuple[type, ...]  # what a value is once it is read
+    types: tuple[type, ...]  # types of a parsed value
     metavar: str
     allowed: str
     parse: Callable[[str], object]
-    format: Callable[[Any], str] = str  # Any: each kind writes its own type only
+    format: Callable[[Any], str] = str  # Any: each kind formats its own type only
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(self._read)
 
     def _read(self, value: object) -> object:
         if not isinstance(value, str):
-            # Built by code, as defaults are, or something a file can hold and a flag cannot, such as a list.
+            # A default from code, or something that only a file can hold, such as a list.
             if isinstance(value, bool) or not isinstance(value, self.types):
                 raise UnreadableValueError(str(value), self.allowed)
             return value
@@ -49,9 +49,8 @@ def _optional_path(text: str) -> Path | None:
 
 def _directory(text: str) -> Path:
     if not text:
-        raise InvalidFieldError(
-            "directory", text, _A_DIRECTORY
-        )  # Path("") would be wherever one happens to stand
+        # Path("") would mean the current directory.
+        raise InvalidFieldError("directory", text, _A_DIRECTORY)
     return Path(text)
 
 
@@ -60,43 +59,43 @@ def _path_text(path: Path | None) -> str:
 
 
 _NONE = type(None)
-_A_DIRECTORY = "the path of a directory, . for the one it is started in"
+_A_DIRECTORY = "the path of a directory, . for the current one"
 
 Duration = Annotated[
-    float, Kind((int, float), "DURATION", values.DURATION, values.parse_duration, values.format_duration)
+    float, ValueKind((int, float), "DURATION", values.DURATION, values.parse_duration, values.format_duration)
 ]
 ByteSize = Annotated[
-    int, Kind((int,), "BYTES", values.BYTE_SIZE, values.parse_byte_size, values.format_byte_size)
+    int, ValueKind((int,), "BYTES", values.BYTE_SIZE, values.parse_byte_size, values.format_byte_size)
 ]
-Listen = Annotated[ListenAddress, Kind((ListenAddress,), "ADDRESS", values.LISTEN_ADDRESS, parse_listen)]
+Listen = Annotated[ListenAddress, ValueKind((ListenAddress,), "ADDRESS", values.LISTEN_ADDRESS, parse_listen)]
 HttpListen = Annotated[
     ListenAddress | None,
-    Kind(
+    ValueKind(
         (ListenAddress, _NONE), "ADDRESS", values.HTTP_ADDRESS, parse_http_listen, values.format_http_address
     ),
 ]
-Dial = Annotated[str, Kind((), "ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
+Dial = Annotated[str, ValueKind((), "ADDRESS", values.DIAL_ADDRESS, values.parse_dial_address)]
 OptionalDial = Annotated[
     str,
-    Kind((), "ADDRESS", f"{values.DIAL_ADDRESS}, or empty for none", values.parse_optional_dial_address),
+    ValueKind((), "ADDRESS", f"{values.DIAL_ADDRESS}, or empty for none", values.parse_optional_dial_address),
 ]
 OptionalPath = Annotated[
-    Path | None, Kind((Path, _NONE), "FILE", "a path, or empty for none", _optional_path, _path_text)
+    Path | None, ValueKind((Path, _NONE), "FILE", "a path, or empty for none", _optional_path, _path_text)
 ]
 
-Directory = Annotated[Path, Kind((Path,), "DIR", _A_DIRECTORY, _directory)]
+Directory = Annotated[Path, ValueKind((Path,), "DIR", _A_DIRECTORY, _directory)]
 
 
 @dataclass(frozen=True, slots=True)
 class Cli:
-    """What a field's type cannot say about its place on the command line; put into `Annotated`."""
+    """How a field appears on the command line, beyond its type; put into `Annotated`."""
 
     positional: bool = False
     metavar: str = ""
     short: str = ""
     aliases: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()  # further variables, read after the field's own
+    variables: tuple[str, ...] = ()  # more variables, read after the field's own
     in_environment: bool = True
     in_file: bool = True
     masked: bool = False
-    default: str = ""  # how the help words a default that depends on the surroundings
+    default: str = ""  # text for a default that is not a fixed value

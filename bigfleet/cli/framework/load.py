@@ -1,8 +1,7 @@
-"""Flag, environment, file, default: the one place that layers them and remembers who won.
+"""Loads settings from flags, environment, file and defaults, and records the source of each value.
 
-Why: three ways to set a thing are only bearable if the order is fixed and the winner can be seen.
-Must never: let a mistyped key pass in silence, show a value that is masked, or read anything but the
-environment and the one file it was given.
+Why: with several sources, the order must be fixed and the effective source visible.
+Must never: accept an unknown key, show a masked value, or read anything but the environment and the given file.
 Rules: packaging 1.2, rules 3 to 5.
 """
 
@@ -21,20 +20,20 @@ from bigfleet.cli.framework.tree import near_miss
 from bigfleet.cli.framework.values import parse_boolean
 
 S = TypeVar("S", bound=Flags)
-Neighbours = Callable[[], Iterable[type[Flags]]]
+OtherSettings = Callable[[], Iterable[type[Flags]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A value as some source gave it, and which source that was."""
+class _Given:
+    """A value as its source gave it, and the name of the source."""
 
     value: object
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded(Generic[S]):
-    """Settings with the source of each value, by field; what is not in `sources` is the default."""
+class LoadedSettings(Generic[S]):
+    """Settings with the source of each value by field; fields that are not in `sources` have their default."""
 
     settings: S
     sources: dict[str, str]
@@ -44,50 +43,50 @@ def load(
     settings: type[S],
     texts: Mapping[str, Sequence[str]],
     environ: Mapping[str, str],
-    neighbours: Neighbours = tuple,
-) -> Loaded[S]:
+    other_settings: OtherSettings = tuple,
+) -> LoadedSettings[S]:
     """Build the settings from parsed flags, environment and config file.
 
-    `neighbours` gives the settings of the program's other commands. It is asked only when a variable under
-    this command's prefix is unknown here, since answering it imports them all.
+    `other_settings` returns the settings of the program's other commands. It imports them all, so it is called only when
+    the environment has a variable with this command's prefix that this command does not know.
     """
     options = options_of(settings)
-    _refuse_unknown_variables(settings, options, environ, neighbours)
+    _refuse_unknown_variables(settings, options, environ, other_settings)
     layers = [_from_flags(options, texts), _from_environment(options, environ)]
     config = layers[0].get("config") or layers[1].get("config")
     if config is not None and config.value:
         layers.append(_from_file(options, Path(str(config.value))))
     given = {name: value for layer in reversed(layers) for name, value in layer.items()}
-    # Any: the settings class checks each value against its field.
+    # Any: the settings class validates each value.
     values: dict[str, Any] = {
         option.field: _prepared(option, given[option.field]) for option in options if option.field in given
     }
     try:
         filled = settings(**values)
     except ValidationError as error:
-        raise UsageError("; ".join(_told(error, options, given))) from None
-    return Loaded(filled, {name: value.source for name, value in given.items()})
+        raise UsageError("; ".join(_error_lines(error, options, given))) from None
+    return LoadedSettings(filled, {name: value.source for name, value in given.items()})
 
 
-def _from_flags(options: Iterable[Option], texts: Mapping[str, Sequence[str]]) -> dict[str, Given]:
+def _from_flags(options: Iterable[Option], texts: Mapping[str, Sequence[str]]) -> dict[str, _Given]:
     return {
-        option.field: Given(list(found) if option.many else found[-1], "flag")
+        option.field: _Given(list(found) if option.many else found[-1], "flag")
         for option in options
         if (found := texts.get(option.field))
     }
 
 
-def _from_environment(options: Iterable[Option], environ: Mapping[str, str]) -> dict[str, Given]:
+def _from_environment(options: Iterable[Option], environ: Mapping[str, str]) -> dict[str, _Given]:
     found = {}
     for option in options:
         name = next((name for name in option.variables if name in environ), None)
         if name is not None:
-            found[option.field] = Given(environ[name], f"environment {name}")
+            found[option.field] = _Given(environ[name], f"environment {name}")
     return found
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where plain YAML would let the last one win unseen."""
+    """YAML that refuses a duplicate key, where plain YAML would use the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
@@ -99,9 +98,9 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _from_file(options: Iterable[Option], path: Path) -> dict[str, Given]:
+def _from_file(options: Iterable[Option], path: Path) -> dict[str, _Given]:
     try:
-        document = yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
+        document = yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506  a subclass of SafeLoader
     except OSError as error:
         raise UsageError(f"--config: {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -116,11 +115,14 @@ def _from_file(options: Iterable[Option], path: Path) -> dict[str, Given]:
     for key in document:
         if key not in known:
             raise UsageError(f"--config: {path}: unknown key {key}{near_miss(str(key), list(known))}")
-    return {known[key].field: Given(value, f"file {path}") for key, value in document.items()}
+    return {known[key].field: _Given(value, f"file {path}") for key, value in document.items()}
 
 
 def _refuse_unknown_variables(
-    settings: type[Flags], options: Iterable[Option], environ: Mapping[str, str], neighbours: Neighbours
+    settings: type[Flags],
+    options: Iterable[Option],
+    environ: Mapping[str, str],
+    other_settings: OtherSettings,
 ) -> None:
     prefix = settings.model_config.get("env_prefix", "")
     known = {name for option in options for name in option.variables}
@@ -129,9 +131,9 @@ def _refuse_unknown_variables(
     )
     if not unknown:
         return
-    others = list(neighbours())
-    # A longer prefix belongs to another command (BIGFLEET_X_ and BIGFLEET_X_Y_); an equal one is shared by
-    # the verbs of a program, and each of them knows only a part of the keys.
+    others = list(other_settings())
+    # A longer prefix belongs to another command (BIGFLEET_X_ and BIGFLEET_X_Y_). Verbs of one program share a prefix, and
+    # each knows only a part of its keys.
     longer = tuple(
         p
         for other in others
@@ -143,8 +145,8 @@ def _refuse_unknown_variables(
             raise UsageError(f"unknown environment variable {name}{near_miss(name, sorted(known))}")
 
 
-def _prepared(option: Option, given: Given) -> object:
-    """Bring a raw value into the form a flag would have given it, so that one rule reads all three."""
+def _prepared(option: Option, given: _Given) -> object:
+    """Convert a raw value to the form that a flag gives, so that all sources are read by one rule."""
     value = given.value
     if option.many:
         parts = value if isinstance(value, list) else [value]
@@ -157,19 +159,19 @@ def _prepared(option: Option, given: Given) -> object:
         try:
             return parse_boolean(str(value))
         except UnreadableValueError:
-            return value  # the settings class refuses it, with every other fault in the same line
+            return value  # the settings class refuses it, together with all other errors
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)  # YAML reads 0 and 7780 as numbers; a flag would have been the same text
+        return str(value)  # YAML reads 0 and 7780 as numbers; a flag gives text
     return value
 
 
-def _told(error: ValidationError, options: Iterable[Option], given: Mapping[str, Given]) -> list[str]:
+def _error_lines(error: ValidationError, options: Iterable[Option], given: Mapping[str, _Given]) -> list[str]:
     by_field = {option.field: option for option in options}
     lines = []
     for fault in error.errors(include_url=False, include_input=False):
         option = by_field.get(str(fault["loc"][0])) if fault["loc"] else None
         cause = fault.get("ctx", {}).get("error")
-        if option is None:  # a rule about several fields, worded by the settings class
+        if option is None:  # a rule about several fields; the settings class has the text
             lines.append(str(cause))
             continue
         if fault["type"] == "missing":
@@ -180,7 +182,7 @@ def _told(error: ValidationError, options: Iterable[Option], given: Mapping[str,
     return list(dict.fromkeys(lines))
 
 
-def _found(option: Option, given: Mapping[str, Given]) -> str:
+def _found(option: Option, given: Mapping[str, _Given]) -> str:
     value = given[option.field]
     shown = "a value" if option.cli.masked else repr(value.value)
     return f"found {shown}" + ("" if value.source == "flag" else f" in {value.source}")

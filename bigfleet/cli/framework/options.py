@@ -1,6 +1,6 @@
-"""Settings fields as options: names, default, meaning and allowed values, read off the class.
+"""The options of a settings class: names, default, meaning and allowed values of each field.
 
-Why: parser, help, completion, `--print-config` and reference pages must all tell the same story.
+Why: parser, help, completion, `--print-config` and the reference must agree.
 Must never: need an instance, read a value, or know a particular command.
 Rules: packaging 1.2, rule 3.
 """
@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from bigfleet.cli.framework import values
-from bigfleet.cli.framework.kinds import Cli, Kind
+from bigfleet.cli.framework.kinds import Cli, ValueKind
 from bigfleet.cli.framework.settings import Flags
 
 _NAMES = {
@@ -32,7 +32,7 @@ _NO_MARK = Cli()
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One field of a settings class, as a user meets it."""
+    """One field of a settings class, as the user sees it."""
 
     field: str
     flag: str  # without dashes; for a positional argument its metavar
@@ -44,12 +44,12 @@ class Option:
     required: bool
     takes_value: bool
     many: bool
-    optional: bool  # None is a value of it, given as an empty text
+    optional: bool  # an empty text gives None
     choices: tuple[str, ...]
     is_path: bool
     variable: str  # empty for none
     cli: Cli = _NO_MARK
-    kind: Kind | None = None
+    kind: ValueKind | None = None
 
     @property
     def positional(self) -> bool:
@@ -57,22 +57,22 @@ class Option:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name it answers to on the command line, without dashes."""
+        """All of its names on the command line, without dashes."""
         short = (self.cli.short,) if self.cli.short else ()
         return () if self.positional else (self.flag, *self.cli.aliases, *short)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Every environment variable that sets it, the one that wins first."""
+        """All environment variables that set it, in order of precedence."""
         return ((self.variable,) if self.variable else ()) + self.cli.variables
 
     @property
     def label(self) -> str:
-        """How error lines call it."""
+        """Its name in error lines."""
         return self.flag if self.positional else f"--{self.flag}"
 
     def text(self, value: object) -> str:
-        """Write a value as it would be given."""
+        """Return a value in the form that a flag takes."""
         if value is None and self.optional:
             return ""
         if self.kind is not None:
@@ -86,7 +86,7 @@ class Option:
 
 @cache
 def options_of(settings: type[Flags]) -> tuple[Option, ...]:
-    """Return the options of a settings class: its own first, those of its bases after, as declared."""
+    """Return the options of a settings class in the order of declaration, its own before those of its bases."""
     prefix = settings.model_config.get("env_prefix", "")
     found = [_option(name, info, settings, prefix) for name, info in settings.model_fields.items()]
     order = [_group_title(cls) for cls in settings.__mro__ if issubclass(cls, Flags)]
@@ -94,7 +94,7 @@ def options_of(settings: type[Flags]) -> tuple[Option, ...]:
 
 
 def by_name(options: Iterable[Option]) -> dict[str, Option]:
-    """Return the options under every flag name they answer to."""
+    """Return the options by each of their flag names."""
     return {name: option for option in options for name in option.names}
 
 
@@ -111,8 +111,8 @@ def _option(name: str, info: FieldInfo, settings: type[Flags], prefix: str) -> O
     base, many, optional, inner = _unwrap(info.annotation)
     marks = (*info.metadata, *inner)
     cli = next((mark for mark in marks if isinstance(mark, Cli)), _NO_MARK)
-    kind = next((mark for mark in marks if isinstance(mark, Kind)), None)
-    optional = optional and kind not in info.metadata  # such a kind reads and writes its own None
+    kind = next((mark for mark in marks if isinstance(mark, ValueKind)), None)
+    optional = optional and kind not in info.metadata  # such a kind parses and formats None itself
     choices = tuple(map(str, get_args(base))) if get_origin(base) is Literal else ()
     is_bool = base is bool
     metavar, allowed = _NAMES.get(base, ("VALUE", "a value"))
@@ -150,15 +150,15 @@ def _with_default(option: Option, info: FieldInfo) -> Option:
     default = info.get_default(call_default_factory=False)
     if default is PydanticUndefined:
         return option
-    # Defaults may be written as people write them ("10s"), and are then shown just so.
+    # A default may be written as text ("10s"), and is then shown unchanged.
     text = default if isinstance(default, str) else option.text(default)
     return replace(option, default=option.cli.default or text)
 
 
 def _unwrap(
     annotation: Any,
-) -> tuple[Any, bool, bool, tuple[Any, ...]]:  # Any: any type form may be annotated
-    """Return the type of one value, whether several may be given, whether None may, and the inner marks."""
+) -> tuple[Any, bool, bool, tuple[Any, ...]]:  # Any: a type form
+    """Return the type of one value, whether it may be repeated, whether it may be None, and its inner marks."""
     if get_origin(annotation) is tuple:
         return get_args(annotation)[0], True, False, ()
     arms = [arm for arm in get_args(annotation) if arm is not NoneType]
@@ -178,7 +178,7 @@ def _bounds(metadata: Iterable[object]) -> str:
         MinLen: "of length at least",
         MaxLen: "of length at most",
     }
-    told = []
+    bounds = []
     for mark in metadata:
         if type(mark) in words:
             (bound,) = (
@@ -186,5 +186,5 @@ def _bounds(metadata: Iterable[object]) -> str:
                 for slot in ("ge", "gt", "le", "lt", "min_length", "max_length")
                 if hasattr(mark, slot)
             )
-            told.append(f"{words[type(mark)]} {bound}")
-    return f" {' and '.join(told)}" if told else ""
+            bounds.append(f"{words[type(mark)]} {bound}")
+    return f" {' and '.join(bounds)}" if bounds else ""

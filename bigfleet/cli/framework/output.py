@@ -1,6 +1,6 @@
 """Output of commands: tables for people, JSON and YAML for programs.
 
-Why: every listing pads, dates, colours and nests alike, so that a script written for one reads all.
+Why: all listings use the same form, so that a script for one can read the others.
 Must never: colour JSON, YAML, or anything that is not a terminal; print a local time.
 Rules: packaging 1.9; coordinator 15 (columns two spaces apart, RFC 3339 in UTC, an em dash for zero).
 """
@@ -13,13 +13,14 @@ from json import dumps
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.document.listing import Column, Listing
+from bigfleet.model.times import rfc3339_of
 
-# What a command needs to print a listing comes from one place, also the two that pages share with it.
+# Column and Listing are exported here too, so that a command imports its output from one module.
 __all__ = [
     "EM_DASH",
     "Column",
     "Listing",
-    "Record",
+    "OutputRecord",
     "cell",
     "colour_wanted",
     "is_zero_time",
@@ -37,19 +38,19 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One thing; as a table one line per field, as JSON one object."""
+class OutputRecord:
+    """One object: a table with one line per field, or one JSON object."""
 
     fields: Mapping[str, object]
 
 
-def write(console: Console, settings: OutputFlags, content: Listing | Record) -> None:
-    """Print a listing or a record in the form that was asked for."""
+def write(console: Console, settings: OutputFlags, content: Listing | OutputRecord) -> None:
+    """Print a listing or a record in the form that the flags choose."""
     if settings.output == "json":
         console.print(dumps(_document(content), indent=2, ensure_ascii=False))
     elif settings.output == "yaml":
         console.stdout.write(yaml_text(_document(content)))
-    elif isinstance(content, Record):
+    elif isinstance(content, OutputRecord):
         console.stdout.write(_record_table(content))
     else:
         console.stdout.write(table_text(console, settings, content))
@@ -69,13 +70,13 @@ def table_text(console: Console, settings: OutputFlags, listing: Listing) -> str
 
 
 def colour_wanted(console: Console, *, no_color: bool) -> bool:
-    """Tell whether standard output is a terminal that nobody asked to keep plain."""
+    """Return whether standard output is a terminal and no setting forbids colour."""
     refused = no_color or bool(console.environ.get("NO_COLOR")) or console.environ.get("TERM") == "dumb"
     return not refused and console.stdout.isatty()
 
 
 def table(listing: Listing, *, wide: bool = False, colour: bool = False) -> str:
-    """Return a listing as a table, its columns two spaces apart; with no rows the header alone."""
+    """Return a listing as a table with two spaces between columns; without rows only the header."""
     columns = [column for column in listing.columns if wide or not column.wide]
     header = [column.title for column in columns]
     lines = [[cell(row.get(column.key)) for column in columns] for row in listing.rows]
@@ -90,7 +91,7 @@ def table(listing: Listing, *, wide: bool = False, colour: bool = False) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value as table text; nothing and the zero time are an em dash."""
+    """Return a value as table text; None and the zero time are an em dash."""
     if isinstance(value, datetime):
         return EM_DASH if is_zero_time(value) else rfc3339(value.replace(microsecond=0))
     if value is None:
@@ -103,7 +104,7 @@ def cell(value: object) -> str:
 
 
 def is_zero_time(moment: datetime) -> bool:
-    """Tell whether a time means never: year 1, as Go has it, or the epoch, as protobuf has it."""
+    """Return whether a time means never: year 1, as in Go, or the epoch, as in protobuf."""
     return moment.year == 1 or moment == _EPOCH
 
 
@@ -113,21 +114,21 @@ def time_of(unix_ns: int) -> datetime:
 
 
 def rfc3339(moment: datetime) -> str:
-    """Return a time as RFC 3339 in UTC; a time without zone is a defect."""
+    """Return a time as RFC 3339 in UTC; raises ValueError for a time without a zone."""
     if moment.tzinfo is None:
         raise ValueError("a time without a zone cannot be printed")
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return rfc3339_of(moment)
 
 
-def _record_table(record: Record) -> str:
+def _record_table(record: OutputRecord) -> str:
     width = max(len(key) for key in record.fields) + 1
     lines = (f"{key + ':':<{width}}  {cell(value)}" for key, value in record.fields.items())
-    # A value of several lines begins below its key; nothing trails behind that.
+    # A value of several lines begins below its key, without trailing spaces.
     return "".join("\n".join(part.rstrip() for part in line.split("\n")) + "\n" for line in lines)
 
 
-def _document(content: Listing | Record) -> object:
-    if isinstance(content, Record):
+def _document(content: Listing | OutputRecord) -> object:
+    if isinstance(content, OutputRecord):
         return _plain(content.fields)
     return {content.name: [_plain(row) for row in content.rows]}
 

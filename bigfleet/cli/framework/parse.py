@@ -1,7 +1,7 @@
-"""Arguments into raw texts per option, the way Go's flag package reads them, and a little kinder.
+"""Splits arguments into raw texts by option, as Go's flag package does.
 
 Why: scripts written for the original pass `-flag`, `--flag`, `--flag=value` and `--bool=false`.
-Must never: interpret a value; that is the settings class's part.
+Must never: interpret a value; the settings class does.
 Rules: packaging 1.2, rules 1 and 6.
 """
 
@@ -14,15 +14,15 @@ from bigfleet.cli.framework.tree import flag_name, is_flag, near_miss
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """The texts given on the command line, by field; `help` when any form of it was among them."""
+class ParsedArguments:
+    """The texts from the command line by field, and whether help was asked for."""
 
     texts: dict[str, list[str]]
     help: bool
 
 
-def parse(options: Sequence[Option], argv: Sequence[str]) -> Parsed:
-    """Sort the arguments by option; raises UsageError naming the first one that fits nowhere."""
+def parse(options: Sequence[Option], argv: Sequence[str]) -> ParsedArguments:
+    """Return the arguments by option; raises UsageError for the first one that belongs to no option."""
     known = by_name(options)
     texts: dict[str, list[str]] = {}
     plain: list[str] = []
@@ -37,14 +37,14 @@ def parse(options: Sequence[Option], argv: Sequence[str]) -> Parsed:
             continue
         name = flag_name(word)
         if name in ("h", "help"):
-            return Parsed({}, help=True)
+            return ParsedArguments({}, help=True)
         if name not in known:
             near = near_miss(f"--{name}", [f"--{known_name}" for known_name in known if len(known_name) > 1])
             raise UsageError(f"unknown flag --{name}{near}")
         option = known[name]
         texts.setdefault(option.field, []).append(_value(option, word, rest, known))
     _assign_plain(options, plain, texts)
-    return Parsed(texts, help=False)
+    return ParsedArguments(texts, help=False)
 
 
 def _value(option: Option, word: str, rest: list[str], known: dict[str, Option]) -> str:
@@ -53,7 +53,7 @@ def _value(option: Option, word: str, rest: list[str], known: dict[str, Option])
         return value
     if not option.takes_value:
         return "true"
-    # Go would swallow a following flag as the value; that is never what was meant.
+    # Go would take a following flag as the value, which is never intended.
     if not rest or (rest[0].startswith("--") and flag_name(rest[0]) in known):
         raise UsageError(f"{option.label}: found nothing, allowed is {option.allowed}")
     return rest.pop(0)

@@ -1,9 +1,8 @@
 """Settings of commands: one field is a flag, an environment variable and a key of the config file.
 
-Why: charts, scripts and people set the same thing in three ways, and must get one answer.
-Must never: read the environment or a file by itself (a settings object built in a test has its defaults
-and what the test gave, nothing else), or hold a secret: secrets are files, and a field that looks like
-one is refused when its class is made.
+Why: charts, scripts and people set the same value in three ways.
+Must never: read the environment or a file (a settings object in a test has its defaults and the arguments of the test), or
+hold a secret: secrets are files, and a field with the name of a secret is refused when its class is created.
 Rules: packaging 1.2.
 
     class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
@@ -25,7 +24,7 @@ from bigfleet.cli.framework.kinds import Cli, Duration, OptionalPath
 if TYPE_CHECKING:  # cryptography takes longer to import than --help may
     from bigfleet.transport.tls import TlsFiles, TlsStore
 
-# Variables of the original that keep their names; they are never an unknown key of some command's prefix.
+# Variables of the original that keep their names; no command refuses them as unknown.
 KEPT_VARIABLES = {
     "BIGFLEET_PHASEDUMP": "1 logs where the time of each cycle went",
     "BIGFLEET_FAKE_CREATE_LATENCY": "how long the fake provider takes to create a machine",
@@ -37,29 +36,29 @@ _SECRET_WORD = re.compile(r"(?:^|_)(?:password|passphrase|secret|token|credentia
 
 
 class Flags(BaseSettings):
-    """What every command understands, besides `--help` and `--version`."""
+    """Flags of every command, besides `--help` and `--version`."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     group_title: ClassVar[str] = "Common flags"
 
     config: Annotated[OptionalPath, Cli(in_file=False)] = Field(
-        default=None, description="YAML file keyed by flag name; flags and environment win over it"
+        default=None, description="YAML file keyed by flag name; flags and environment take precedence"
     )
     print_config: Annotated[bool, Cli(in_file=False, in_environment=False)] = Field(
         default=False, description="print each effective value with its source, and exit"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="least severity that is logged; debug also shows tracebacks"
+        default="info", description="lowest severity to log; debug also shows tracebacks"
     )
 
     def __init_subclass__(cls, *, env_prefix: str = "", **kwargs: Any) -> None:  # Any: pydantic's own
-        """Take `env_prefix` as a class keyword; pydantic-settings has stored it by now."""
+        """Accept `env_prefix` as a class keyword; pydantic-settings has already stored it."""
         super().__init_subclass__(**kwargs)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_kwargs: Any) -> None:
-        """Refuse a field that would take a secret as a flag value."""
+        """Refuse a field that takes a secret as a flag value."""
         for name, field in cls.model_fields.items():
             if _SECRET_WORD.search(name) and field.annotation not in (Path, Path | None):
                 raise TypeError(f"{cls.__name__}.{name}: a secret is a file, so its type must be a path")
@@ -73,35 +72,36 @@ class Flags(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take nothing but what was given: `bigfleet.cli.framework.load` layers the sources and remembers which won."""
+        """Use only the arguments: `bigfleet.cli.framework.load` reads the other sources."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
 
 
 class ProcessFlags(Flags):
-    """What every long-running process understands on top."""
+    """Flags of every long-running process."""
 
     group_title: ClassVar[str] = "Process flags"
 
-    log_format: Annotated[Literal["json", "console"] | None, Cli(default="json, on a terminal console")] = (
-        Field(default=None, description="form of the log lines on standard error")
+    log_format: Annotated[Literal["json", "console"] | None, Cli(default="json; console on a terminal")] = (
+        Field(default=None, description="format of the log lines on standard error")
     )
     shutdown_grace: Duration = Field(
-        default=10.0, description="time that calls in flight get after SIGTERM before they are cut"
+        default=10.0, description="time that calls in flight get after SIGTERM before they are cancelled"
     )
     reflection: bool = Field(default=False, description="serve gRPC reflection")
 
 
 class OutputFlags(Flags):
-    """For commands that print something a program may read."""
+    """Flags of commands whose output a program may read."""
 
     group_title: ClassVar[str] = "Output flags"
 
     output: Annotated[Literal["table", "wide", "json", "yaml"], Cli(short="o")] = Field(
-        default="table", description="form of the output"
+        default="table", description="format of the output"
     )
     no_color: bool = Field(
-        default=False, description="never colour; also off with NO_COLOR, and when the output is no terminal"
+        default=False,
+        description="never use colour; NO_COLOR and output to a file or pipe have the same effect",
     )
 
 

@@ -1,6 +1,6 @@
 """The command tree as a flat table, and the walk from arguments to one command.
 
-Why: adding a command is adding one row, and no command is imported before it is asked for.
+Why: to add a command is to add one row, and a command is imported only when it runs.
 Must never: import a command, pydantic, or anything else that slows down `--version` and `--help`.
 Rules: packaging 1.2, rules 6 and 7.
 """
@@ -12,11 +12,11 @@ from bigfleet.cli.framework.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CommandRow:
     """One command, or one group of commands when `target` is empty.
 
     `name` may have several words: `certs issue` is the command `issue` of the group `certs`.
-    `target` is `module:attribute`, the attribute being a `bigfleet.cli.framework.command.Command`.
+    `target` is `module:attribute`, the attribute being a `bigfleet.cli.framework.command.CliCommand`.
     """
 
     name: str
@@ -29,41 +29,41 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CliProgram:
     """A console script: its name, what it is for, and its table of commands."""
 
     name: str
     summary: str
-    rows: tuple[Row, ...]
+    rows: tuple[CommandRow, ...]
     examples: tuple[str, ...] = ()
-    # Flags that take a value and may stand before the command. Kept here, as the walk must step over the
-    # value before it can know which command is meant; a test compares it with the commands' own flags.
+    # Flags with a value that may come before the command. `walk` must skip the value before it knows the command;
+    # a test compares this set with the flags of the commands.
     leading_value_flags: frozenset[str] = frozenset({"config", "log-level", "output", "o"})
 
-    def children(self, path: Sequence[str]) -> tuple[Row, ...]:
+    def children(self, path: Sequence[str]) -> tuple[CommandRow, ...]:
         """Return the rows directly below a group, in the order of the table."""
         return tuple(row for row in self.rows if row.words[:-1] == tuple(path))
 
-    def row(self, path: Sequence[str]) -> Row | None:
-        """Return the row of exactly this path, None when there is none."""
+    def row(self, path: Sequence[str]) -> CommandRow | None:
+        """Return the row of exactly this path, or None."""
         return next((row for row in self.rows if row.words == tuple(path)), None)
 
-    def commands(self) -> tuple[Row, ...]:
-        """Return the rows that can be run, groups left out."""
+    def commands(self) -> tuple[CommandRow, ...]:
+        """Return the rows of commands, without those of groups."""
         return tuple(row for row in self.rows if row.target)
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class CommandMatch:
     """Where the arguments lead: a command (`row` is set) or a group, and what is left for it."""
 
     path: tuple[str, ...]
-    row: Row | None
+    row: CommandRow | None
     arguments: tuple[str, ...]
 
 
 def is_flag(word: str) -> bool:
-    """Tell whether an argument is a flag; a lone dash is a name by custom of standard input."""
+    """Return whether an argument is a flag; a lone dash means standard input."""
     return word.startswith("-") and word != "-"
 
 
@@ -73,8 +73,8 @@ def flag_name(word: str) -> str:
     return name.partition("=")[0]
 
 
-def walk(program: Program, argv: Sequence[str]) -> Walk:
-    """Follow the command words of the arguments; flags met on the way are left for the command."""
+def walk(program: CliProgram, argv: Sequence[str]) -> CommandMatch:
+    """Find the command that the arguments name; flags before it are left for the command."""
     path: tuple[str, ...] = ()
     passed: list[str] = []
     rest = list(argv)
@@ -93,11 +93,11 @@ def walk(program: Program, argv: Sequence[str]) -> Walk:
             raise _unknown(program, path, word)
         path = row.words
         if row.target:
-            return Walk(path, row, (*passed, *rest))
-    return Walk(path, None, (*passed, *rest))
+            return CommandMatch(path, row, (*passed, *rest))
+    return CommandMatch(path, None, (*passed, *rest))
 
 
-def _unknown(program: Program, path: tuple[str, ...], word: str) -> UsageError:
+def _unknown(program: CliProgram, path: tuple[str, ...], word: str) -> UsageError:
     names = [row.words[-1] for row in program.children(path)]
     here = " ".join((program.name, *path))
     return UsageError(
@@ -106,7 +106,7 @@ def _unknown(program: Program, path: tuple[str, ...], word: str) -> UsageError:
 
 
 def near_miss(word: str, known: Sequence[str]) -> str:
-    """Return ` (did you mean …?)` for a word that is nearly a known one, else nothing."""
+    """Return ` (did you mean …?)` for a word that is close to a known one, else an empty text."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, known, n=1)

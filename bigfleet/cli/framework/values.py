@@ -1,7 +1,7 @@
-"""Texts of flags, variables and files, read as charts and scripts write them.
+"""Parses and formats the values of flags, variables and files.
 
-Why: charts pass Go-style values (`1h30m`, `:7780`, `--x=true`), and all three sources must read them alike.
-Must never: import pydantic or anything slow, or guess a unit that was not written.
+Why: charts pass Go-style values (`1h30m`, `:7780`, `--x=true`), and all sources must read them in the same way.
+Must never: import pydantic or anything slow, or guess a unit.
 Rules: packaging 1.2, rules 1 and 2.
 """
 
@@ -22,7 +22,7 @@ DIAL_ADDRESS = "host:port or [ipv6]:port"
 _UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
 _DURATION_TEXT = re.compile(rf"(?:{_DURATION_PART.pattern})+")
-_LONGEST_NS = 2**63 - 1  # what a Go program on the other end can hold
+_LONGEST_NS = 2**63 - 1  # the longest duration in Go
 
 _BYTE_UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BYTE_UNITS |= {f"{prefix}iB": 2 ** (10 * power) for power, prefix in enumerate("KMGT", start=1)}
@@ -33,7 +33,7 @@ _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
 def parse_duration(text: str) -> float:
-    """Read a Go-style duration as seconds; a bare number other than 0 has no unit and is refused."""
+    """Parse a Go-style duration into seconds; a number without a unit is refused, except 0."""
     if text == "0":
         return 0.0
     if not _DURATION_TEXT.fullmatch(text):
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds as the shortest Go-style duration that reads back as the same."""
+    """Format seconds as the shortest Go-style duration that parses to the same value."""
     left = round(seconds * 10**9)
     if left == 0:
         return "0"
@@ -60,7 +60,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_byte_size(text: str) -> int:
-    """Read a number of bytes, with a binary (KiB) or decimal (kB) unit or none."""
+    """Parse a number of bytes with a binary unit (KiB), a decimal unit (kB) or none."""
     match = _BYTE_TEXT.fullmatch(text)
     if not match or match[2] not in _BYTE_UNITS:
         raise UnreadableValueError(text, BYTE_SIZE)
@@ -68,7 +68,7 @@ def parse_byte_size(text: str) -> int:
 
 
 def format_byte_size(size: int) -> str:
-    """Write a number of bytes in the largest binary unit that divides it."""
+    """Format a number of bytes in the largest binary unit that divides it."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):
         if size and size % _BYTE_UNITS[unit] == 0:
             return f"{size // _BYTE_UNITS[unit]}{unit}"
@@ -76,7 +76,7 @@ def format_byte_size(size: int) -> str:
 
 
 def parse_boolean(text: str) -> bool:
-    """Read a boolean in any spelling that Go's flag package takes."""
+    """Parse a boolean in any spelling of Go's flag package."""
     if text in _TRUE:
         return True
     if text in _FALSE:
@@ -85,7 +85,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def parse_dial_address(text: str) -> str:
-    """Read an address to dial, which needs both a host and a port."""
+    """Parse an address to dial, which needs a host and a port."""
     try:
         address = parse_listen(text)
     except InvalidFieldError:
@@ -96,10 +96,10 @@ def parse_dial_address(text: str) -> str:
 
 
 def parse_optional_dial_address(text: str) -> str:
-    """Read an address to dial, or nothing."""
+    """Parse an address to dial; an empty text means none."""
     return parse_dial_address(text) if text else ""
 
 
 def format_http_address(address: ListenAddress | None) -> str:
-    """Write an HTTP address as it is given; off is `0`."""
+    """Format an HTTP address; `0` means off."""
     return "0" if address is None else str(address)

@@ -1,7 +1,7 @@
-"""What the verbs of `kubectl bigfleet` have in common: the way into a cluster, the namespace, and calls as a person.
+"""Flags and cluster access of the verbs of `kubectl bigfleet`.
 
-Why: a plugin is used beside kubectl, so it finds its cluster and names its flags as kubectl does.
-Must never: write to a cluster, or need more than the person's own rights.
+Why: a plugin finds its cluster and names its flags as kubectl does.
+Must never: write to a cluster, or need more than the user's own rights.
 Rules: decision O5; operator 3.1 step 5 (kubeconfig as kubectl finds it).
 """
 
@@ -28,24 +28,24 @@ class KubeFlags(OutputFlags):
     """Flags of every verb."""
 
     kubeconfig: OptionalPath = Field(
-        default=None, description="way into the cluster; without it $KUBECONFIG or the user's own file"
+        default=None, description="kubeconfig of the cluster; default: $KUBECONFIG or the user's own file"
     )
-    context: str = Field(default="", description="context of the kubeconfig; without it the current one")
+    context: str = Field(default="", description="context of the kubeconfig; default: the current one")
     namespace: Annotated[str, Cli(short="n")] = Field(
-        default="", description="namespace to look at; without it the one of the context, else default"
+        default="", description="namespace to read; default: that of the context, else default"
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """A cluster as one person sees it."""
+class ClusterAccess:
+    """A client of the cluster, and the namespace to read."""
 
     client: "KubeClient"
     namespace: str
 
 
-def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awaitable[T]]) -> T:
-    """Ask a cluster something and return the answer; what the API server refuses becomes an exit code and a line."""
+def ask(settings: KubeFlags, console: Console, question: Callable[[ClusterAccess], Awaitable[T]]) -> T:
+    """Run a query against the cluster and return its result; API errors become an exit code and one line."""
     import asyncio
     from os import fspath
 
@@ -53,7 +53,7 @@ def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awa
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.kube.client import KubeClient
     from bigfleet.kube.errors import KubeError
-    from bigfleet.kube.http_link import HttpLink, run_plugin
+    from bigfleet.kube.http_transport import HttpTransport, run_plugin
     from bigfleet.kube.limiter import RateLimiter
     from bigfleet.kube.login import Login, find_target
 
@@ -63,9 +63,9 @@ def ask(settings: KubeFlags, console: Console, question: Callable[[Cluster], Awa
     )
 
     async def answer() -> T:
-        client = KubeClient(HttpLink(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
+        client = KubeClient(HttpTransport(Login(target, disk, clock, run_plugin)), RateLimiter(clock))
         try:
-            return await question(Cluster(client, settings.namespace or target.namespace or "default"))
+            return await question(ClusterAccess(client, settings.namespace or target.namespace or "default"))
         finally:
             await client.close()
 
@@ -82,4 +82,4 @@ def _code(error: "KubeError") -> ExitCode:
         return ExitCode.PERMISSION
     if isinstance(error, NotFoundError):
         return ExitCode.NOT_FOUND
-    return ExitCode.UNAVAILABLE if error.passing else ExitCode.FAILURE
+    return ExitCode.UNAVAILABLE if error.temporary else ExitCode.FAILURE

@@ -1,7 +1,4 @@
-"""Objects of the cluster in words for people: amounts, requirements, ages.
-
-Must never: call anything; documents in, texts out.
-"""
+"""Formats parts of Kubernetes objects as text: amounts, requirements, ages."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -30,7 +27,7 @@ def requirement(item: Mapping[str, Any]) -> str:
 
 
 def age(stamp: str | None, now: datetime) -> str | None:
-    """Return how long ago a time of the API server is, as kubectl shows it; None where there is none."""
+    """Return how long ago a time of the API server is, in the form of kubectl; None without a time."""
     if not stamp:
         return None
     seconds = max(0, int((now - datetime.fromisoformat(stamp)).total_seconds()))
@@ -41,6 +38,6 @@ def age(stamp: str | None, now: datetime) -> str | None:
 
 
 def condition(document: Document, kind: str) -> Mapping[str, Any]:
-    """Return one condition of an object, empty where it has none of that type."""
+    """Return the condition of this type, empty if there is none."""
     found = (document.get("status") or {}).get("conditions") or ()
     return next((item for item in found if item.get("type") == kind), {})

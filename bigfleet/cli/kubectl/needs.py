@@ -1,7 +1,7 @@
-"""`kubectl bigfleet needs`: what the pods of a namespace or cluster ask for, equal demand in one row.
+"""`kubectl bigfleet needs`: what the pods of a namespace or cluster request, equal demand in one row.
 
-Why: ten thousand requests are a few dozen needs; those are what a shard decides on and what a person can read.
-Must never: judge; whether a need is met is the shard's to say, see `why`.
+Why: ten thousand requests are a few dozen needs, which is what a shard decides on and a person can read.
+Must never: say whether a need is met; only the shard knows, see `why`.
 Rules: operator 4.3 (what is one row), 13.
 """
 
@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.output import Column, Listing, write
 from bigfleet.cli.kubectl import formatting
-from bigfleet.cli.kubectl.flags import Cluster, KubeFlags, ask
+from bigfleet.cli.kubectl.flags import ClusterAccess, KubeFlags, ask
 from bigfleet.model.errors import InvalidFieldError
 
 Document = dict[str, Any]
@@ -38,16 +38,14 @@ _COLUMNS: Final = (
 )
 
 
-class NeedsSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
+class KubectlNeedsSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
     """Flags of `kubectl bigfleet needs`."""
 
-    all_namespaces: Annotated[bool, Cli(short="A")] = Field(
-        default=False, description="look at the whole cluster"
-    )
+    all_namespaces: Annotated[bool, Cli(short="A")] = Field(default=False, description="read all namespaces")
 
 
 def needs(requests: Iterable[Document], now: datetime) -> list[dict[str, object]]:
-    """Return the needs that requests make up: highest priority first, then the largest number of requests."""
+    """Return the needs of the requests: highest priority first, then the largest number of requests."""
     groups: dict[str, list[Document]] = {}
     for request in requests:
         groups.setdefault(_key(request), []).append(request)
@@ -56,7 +54,7 @@ def needs(requests: Iterable[Document], now: datetime) -> list[dict[str, object]
 
 
 def _key(request: Document) -> str:
-    """Return a text that is equal for requests that become one row; where co-location holds, its scope is part of it."""
+    """Return the key of a request's row; with co-location it includes the scope."""
     spec = {name: value for name, value in request["spec"].items() if name != "resources"}
     scope = ""
     if spec.get("coLocation"):
@@ -77,7 +75,7 @@ def _row(members: list[Document], now: datetime) -> dict[str, object]:
             try:
                 nano, binary = parse_with_family(str(text))
             except InvalidFieldError:
-                unreadable.add(name)  # the operator leaves such a request out, and says so on it
+                unreadable.add(name)  # the operator leaves such a request out, with a condition on it
                 continue
             before, was_binary = totals.get(name, (0, True))
             totals[name] = (before + nano, was_binary and (binary or not nano))
@@ -103,27 +101,27 @@ def _row(members: list[Document], now: datetime) -> dict[str, object]:
     }
 
 
-def _needs(settings: NeedsSettings, console: Console) -> int:
+def _needs(settings: KubectlNeedsSettings, console: Console) -> int:
     from bigfleet.kube.client import Selection
     from bigfleet.kube.resources import CAPACITY_REQUESTS
 
-    async def requests(cluster: Cluster) -> list[Document]:
+    async def requests(cluster: ClusterAccess) -> list[Document]:
         namespace = "" if settings.all_namespaces else cluster.namespace
         return await cluster.client.list_all(Selection(CAPACITY_REQUESTS, namespace=namespace))
 
     rows = needs(ask(settings, console, requests), console.now())
     write(console, settings, Listing("needs", _COLUMNS, rows))
     if not rows:
-        console.complain("no CapacityRequest there; -A looks at all namespaces, -n at one")
+        console.print_error("found no CapacityRequest; -A reads all namespaces, -n one")
     return ExitCode.DONE
 
 
-NEEDS = Command(
-    NeedsSettings,
+NEEDS = CliCommand(
+    KubectlNeedsSettings,
     _needs,
-    """List what pods ask for, equal demand in one row: how many requests, how many of them the operator has reported, and the
-    resources of all together. A number under NOT REPORTED means requests that are left out because they are wrong; why tells
-    what is wrong with one.""",
+    """List what pods request, equal demand in one row: the number of requests, how many of them the operator has reported,
+    and their total resources. NOT REPORTED counts requests that are left out because they are invalid; kubectl bigfleet why
+    shows what is wrong with one.""",
     (
         "kubectl bigfleet needs -n shop",
         "kubectl bigfleet needs -A -o wide",

@@ -1,6 +1,6 @@
-"""`kubectl bigfleet upcoming`: the machines of this cluster that come, stay and go.
+"""`kubectl bigfleet upcoming`: the machines that join or leave this cluster.
 
-Must never: ask anybody but the API server.
+Must never: call anything but the API server.
 Rules: operator 2.2, 13.
 """
 
@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.output import Column, Listing, write
 from bigfleet.cli.kubectl import formatting
-from bigfleet.cli.kubectl.flags import Cluster, KubeFlags, ask
+from bigfleet.cli.kubectl.flags import ClusterAccess, KubeFlags, ask
 
 Document = dict[str, Any]
 _COLUMNS: Final = (
@@ -36,12 +36,12 @@ class UpcomingSettings(KubeFlags, env_prefix="KUBECTL_BIGFLEET_"):
     """Flags of `kubectl bigfleet upcoming`."""
 
     every: Annotated[bool, Cli(short="a")] = Field(
-        default=False, description="also show nodes that are Ready; without it only those that come or go"
+        default=False, description="also show nodes that are Ready, not only those that join or leave"
     )
 
 
 def upcoming(nodes: Iterable[Document], now: datetime, *, every: bool) -> list[dict[str, object]]:
-    """Return one row per machine, in the order of its life, then by name."""
+    """Return one row per machine, by phase, then by name."""
     from bigfleet.kube.crds.upcoming_node import PHASES
     from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 
@@ -74,21 +74,21 @@ def _upcoming(settings: UpcomingSettings, console: Console) -> int:
     from bigfleet.kube.client import Selection
     from bigfleet.kube.resources import UPCOMING_NODES
 
-    async def nodes(cluster: Cluster) -> list[Document]:
+    async def nodes(cluster: ClusterAccess) -> list[Document]:
         return await cluster.client.list_all(Selection(UPCOMING_NODES))
 
     rows = upcoming(ask(settings, console, nodes), console.now(), every=settings.every)
     write(console, settings, Listing("upcoming", _COLUMNS, rows))
     if not rows:
         hint = "" if settings.every else "; -a also shows those that are Ready"
-        console.complain(f"no machine is on its way into this cluster or out of it{hint}")
+        console.print_error(f"no machine is joining or leaving this cluster{hint}")
     return ExitCode.DONE
 
 
-UPCOMING = Command(
+UPCOMING = CliCommand(
     UpcomingSettings,
     _upcoming,
-    """List the machines that are on their way into this cluster or out of it, in the order of their life. A machine that is
-    Failed after a reclaim could not be emptied in time: its node is still cordoned, and somebody has to look.""",
+    """List the machines that are joining or leaving this cluster, by phase. A machine that is Failed after a reclaim could not
+    be drained in time: its node is still cordoned and needs attention.""",
     ("kubectl bigfleet upcoming", "kubectl bigfleet upcoming -a -o wide"),
 )

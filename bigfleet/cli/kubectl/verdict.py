@@ -1,7 +1,7 @@
-"""The shard's verdict on the need that a request belongs to, in words.
+"""The shard's verdict on the need that a request belongs to, as text.
 
 Why: only the shard knows whether a need is covered, and what is missing.
-Must never: show a need that is not like the request: requirements and priority must be equal.
+Must never: show a need with other requirements or another priority than the request.
 Rules: decision O5, ADR-0061; wire 5 (ShardRead).
 """
 
@@ -39,22 +39,20 @@ _CODES: Final = {
 async def verdicts(
     tls: TlsFlags, shard: str, cluster: str, request: Document, console: Console
 ) -> tuple[str, ...]:
-    """Return what a shard says about the needs that are like a request."""
-    channel = GrpcNet(tls.tls_store(console.complain)).dial(shard)
+    """Return the shard's verdicts on the needs that match a request."""
+    channel = GrpcNet(tls.tls_store(console.print_error)).dial(shard)
     asked = shardread_pb2.InspectNeedsRequest(cluster_id=cluster)
-    frames = []
     try:
-        async for frame in channel.server_stream(INSPECT, asked, timeout_s=DEADLINE_S):
-            frames.append(frame)  # noqa: PERF401  the stream is read whole before it is judged
+        frames = [frame async for frame in channel.server_stream(INSPECT, asked, timeout_s=DEADLINE_S)]
     except RpcError as error:
         raise CommandError(f"--shard {shard}: {error}", _CODES.get(error.code, ExitCode.FAILURE)) from error
     finally:
         await channel.close()
-    return told(frames, request)
+    return verdict_lines(frames, request)
 
 
-def told(frames: Iterable[shardread_pb2.InspectNeedsResponse], request: Document) -> tuple[str, ...]:
-    """Return the verdicts in an answer on needs like the request; one line that says so where there are none."""
+def verdict_lines(frames: Iterable[shardread_pb2.InspectNeedsResponse], request: Document) -> tuple[str, ...]:
+    """Return one line per need that matches the request, or one line that says there is none."""
     lines: list[str] = []
     cycle = 0
     for frame in frames:
@@ -62,7 +60,7 @@ def told(frames: Iterable[shardread_pb2.InspectNeedsResponse], request: Document
             cycle = frame.header.cycle
         elif _is_like(frame.need.need, request):
             lines.append(f"cycle {cycle}: {_verdict(frame.need)}")
-    return tuple(lines) or (f"cycle {cycle}: no need like this one is known",)
+    return tuple(lines) or (f"cycle {cycle}: the shard knows no such need",)
 
 
 def _is_like(need: capacity_pb2.CapacityNeed, request: Document) -> bool:
@@ -80,7 +78,7 @@ def _is_like(need: capacity_pb2.CapacityNeed, request: Document) -> bool:
 
 
 def _word(operator: int) -> str:
-    """Return the operator as requests write it; nothing for Same, which no request has."""
+    """Return the operator as requests write it; empty for Same, which requests do not have."""
     name = capacity_pb2.NodeSelectorRequirement.Operator.Name(operator)  # type: ignore[arg-type]
     return next((word for suffix, word in _WORDS.items() if name.removeprefix("OPERATOR_") == suffix), "")
 
@@ -98,7 +96,7 @@ def _verdict(view: shardread_pb2.NeedView) -> str:
         words.append(reason.lower().replace("_", " "))
     supply = view.matching_supply
     words.append(
-        f"matching machines: {supply.idle} idle, {supply.speculative} that could be bought, {supply.configured} in use"
+        f"matching machines: {supply.idle} idle, {supply.speculative} speculative, {supply.configured} in use"
         + (" or more" if supply.capped else "")
     )
     if view.age_cycles_unmet:
@@ -106,12 +104,12 @@ def _verdict(view: shardread_pb2.NeedView) -> str:
     if view.same_domain:
         words.append(f"gathers in {view.same_domain}")
     if view.acquisition_parked:
-        words.append("waits, as no domain can hold the whole gang")
+        words.append("parked, since no domain can hold the whole gang")
     return "; ".join(words)
 
 
 def _amount(name: str, text: str) -> str:
-    """Return an amount as people write it: bytes in binary units, all else as it came."""
+    """Return an amount with bytes in binary units, other resources unchanged."""
     if not name.startswith(_BYTES):
         return text
     try:

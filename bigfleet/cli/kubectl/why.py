@@ -1,7 +1,7 @@
-"""`kubectl bigfleet why`: what is happening for one pod, and what somebody may do about it.
+"""`kubectl bigfleet why`: the state of one pod, and what to do about it.
 
-Why: the answer is spread over the pod, its request, events and upcoming nodes, and the last part of it only the shard knows.
-Must never: ask a shard unless told to: that takes a certificate of its own, and a shard knows other clusters' demand.
+Why: the answer is spread over the pod, its request, events and upcoming nodes, and only the shard knows the verdict.
+Must never: call a shard without --shard: that needs a certificate, and a shard knows the demand of other clusters.
 Rules: decision O5, operator 13, ADR-0061.
 """
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 from bigfleet.cli.framework.settings import TlsFlags
-from bigfleet.cli.kubectl.flags import Cluster, KubeFlags, ask
+from bigfleet.cli.kubectl.flags import ClusterAccess, KubeFlags, ask
 
 if TYPE_CHECKING:  # the client library takes longer to import than --help may
-    from bigfleet.cli.kubectl.story import Case
+    from bigfleet.cli.kubectl.pod_report import PodFacts
 
 Document = dict[str, Any]
 _EVENTS = 5
@@ -32,25 +32,23 @@ class WhySettings(KubeFlags, TlsFlags, env_prefix="KUBECTL_BIGFLEET_"):
         min_length=1, description="a pod, or a CapacityRequest"
     )
     shard: Dial | None = Field(
-        default=None, description="shard to ask for its verdict; under TLS with a readonly certificate"
+        default=None, description="shard to ask for its verdict; with TLS this needs a readonly certificate"
     )
-    cluster_id: str = Field(default="", description="the cluster's id at the shard; needed with --shard")
+    cluster_id: str = Field(default="", description="id of the cluster at the shard, required with --shard")
 
 
 def _why(settings: WhySettings, console: Console) -> int:
-    from bigfleet.cli.kubectl.story import tell
+    from bigfleet.cli.kubectl.pod_report import describe_pod
 
     if settings.shard is not None and not settings.cluster_id:
-        raise UsageError(
-            "--cluster-id: missing, allowed is the id under which the operator speaks to --shard"
-        )
-    case = ask(settings, console, lambda cluster: _look(cluster, settings, console))
-    write(console, settings, Record(_shown(tell(case, console.now()), settings.output)))
+        raise UsageError("--cluster-id: missing, allowed is the id that the operator uses with --shard")
+    facts = ask(settings, console, lambda cluster: _facts(cluster, settings, console))
+    write(console, settings, OutputRecord(_shown(describe_pod(facts, console.now()), settings.output)))
     return ExitCode.DONE
 
 
-async def _look(cluster: Cluster, settings: WhySettings, console: Console) -> "Case":
-    from bigfleet.cli.kubectl.story import Case
+async def _facts(cluster: ClusterAccess, settings: WhySettings, console: Console) -> "PodFacts":
+    from bigfleet.cli.kubectl.pod_report import PodFacts
     from bigfleet.cli.kubectl.verdict import verdicts
     from bigfleet.kube.client import Selection
     from bigfleet.kube.crds.capacity_request import OWNED_BY_POD
@@ -87,10 +85,10 @@ async def _look(cluster: Cluster, settings: WhySettings, console: Console) -> "C
     said: tuple[str, ...] = ()
     if settings.shard is not None and request is not None:
         said = await verdicts(settings, settings.shard, settings.cluster_id, request, console)
-    return Case(pod, request, await client.list_all(Selection(UPCOMING_NODES)), events[-_EVENTS:], said)
+    return PodFacts(pod, request, await client.list_all(Selection(UPCOMING_NODES)), events[-_EVENTS:], said)
 
 
-async def _find(cluster: Cluster, resource: Any, key: Any) -> Document | None:
+async def _find(cluster: ClusterAccess, resource: Any, key: Any) -> Document | None:
     from bigfleet.kube.errors import NotFoundError
 
     try:
@@ -99,22 +97,22 @@ async def _find(cluster: Cluster, resource: Any, key: Any) -> Document | None:
         return None
 
 
-def _shown(story: dict[str, object], form: str) -> dict[str, object]:
-    """Return the story for a table with its lists as lines of their own; programs get the lists."""
+def _shown(report: dict[str, object], form: str) -> dict[str, object]:
+    """Return the report with lists as lines for a table; programs get the lists."""
     if form not in ("table", "wide"):
-        return {key.replace(" ", "_"): value for key, value in story.items()}
+        return {key.replace(" ", "_"): value for key, value in report.items()}
     shown: dict[str, object] = {}
-    for key, value in story.items():
+    for key, value in report.items():
         shown[key] = "\n  ".join(["", *map(str, value)]) if isinstance(value, list) else value
     return shown
 
 
-WHY = Command(
+WHY = CliCommand(
     WhySettings,
     _why,
-    """Tell what is happening for one pod: what it asks for, whether that was reported, which nodes on their way could serve
-    it, and what it comes to. With --shard the verdict of the last cycle is asked for as well: is the need covered, what is
-    missing, and why; that takes a certificate with the readonly role.""",
+    """Explain the state of one pod: what it requests, whether the operator has reported that, which upcoming nodes could serve
+    it, and a conclusion. With --shard also the verdict of the last cycle: whether the need is covered, what is missing, and
+    why; that needs a certificate with the readonly role.""",
     (
         "kubectl bigfleet why cart-0 -n shop",
         "kubectl bigfleet why cart-0 -n shop --shard shard-0:7780 --cluster-id eu-1 "

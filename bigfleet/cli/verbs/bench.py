@@ -1,7 +1,7 @@
-"""`bigfleet bench`: measure the engine on a made-up fleet, and lay two measurements side by side.
+"""`bigfleet bench`: measure the engine on a generated fleet, and compare two measurements.
 
-Why: whoever changes the engine, the interpreter or the machine must be able to see what that did to every figure.
-Must never: print figures of a run whose answers were wrong; such a run ends with exit code 1 and one line.
+Why: a change of the engine, the interpreter or the machine must show its effect on every figure.
+Must never: print figures of a run with wrong decisions; such a run ends with exit code 1 and one line.
 Rules: engine performance 7.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -18,9 +18,9 @@ from bigfleet.cli.framework.kinds import Cli, OptionalPath
 from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 
-if TYPE_CHECKING:  # numpy comes with the engine, and --help must stay quick
-    from bigfleet.bench.compare import Comparison
-    from bigfleet.bench.report import Report, Result
+if TYPE_CHECKING:  # the engine imports numpy, which takes longer than --help may
+    from bigfleet.bench.compare import BenchComparison
+    from bigfleet.bench.report import BenchReport, BenchResult
 
 
 class EngineSettings(OutputFlags, env_prefix="BIGFLEET_BENCH_ENGINE_"):
@@ -29,13 +29,13 @@ class EngineSettings(OutputFlags, env_prefix="BIGFLEET_BENCH_ENGINE_"):
     profile: Annotated[str, Cli(metavar="NAME")] = Field(
         default="5k",
         min_length=1,
-        description="world to measure on: tiny, 5k, 50k, 500k, gang-heavy and others",
+        description="generated fleet to measure: tiny, 5k, 50k, 500k, gang-heavy and others",
     )
-    seed: int = Field(default=1, ge=-(2**63), lt=2**63, description="seed of the world and of its changes")
+    seed: int = Field(default=1, ge=-(2**63), lt=2**63, description="seed of the fleet and of its changes")
     only: Annotated[tuple[str, ...], Cli(metavar="NAME")] = Field(
-        default=(), description="benchmark to run instead of all; may be repeated"
+        default=(), description="benchmark to run, instead of all; repeatable"
     )
-    repetitions: int = Field(default=5, ge=1, le=1000, description="how often each benchmark runs")
+    repetitions: int = Field(default=5, ge=1, le=1000, description="repetitions of each benchmark")
     out: OptionalPath = Field(default=None, description="also write the figures as JSON to this file")
 
 
@@ -51,12 +51,12 @@ class CompareSettings(OutputFlags, env_prefix="BIGFLEET_BENCH_COMPARE_"):
     fail_over: Annotated[float | None, Cli(metavar="RATIO")] = Field(
         default=None,
         gt=0,
-        description="exit 1 when a figure is more than this many times the earlier one, or the answers differ",
+        description="exit 1 when a figure is more than this many times the earlier one, or the decisions differ",
     )
 
 
 def _engine(settings: EngineSettings, console: Console) -> int:
-    from bigfleet.bench.meter import Meter
+    from bigfleet.bench.meter import BenchMeter
     from bigfleet.bench.plans import names_of, plan_named
     from bigfleet.bench.report import write_report
     from bigfleet.bench.run import run
@@ -64,13 +64,13 @@ def _engine(settings: EngineSettings, console: Console) -> int:
     plan = plan_named(settings.profile)
     names = names_of(plan, settings.only)
     if settings.out is not None:
-        settings.out.touch()  # better now than after an hour of measuring
+        settings.out.touch()  # fail now rather than after an hour of measuring
 
-    def told(result: "Result") -> None:
+    def report_progress(result: "BenchResult") -> None:
         if console.stderr.isatty():
             console.stderr.write(f"{result.name}: {result.units:g} units\n")
 
-    report = run(plan, names, settings.seed, Meter(settings.repetitions), told)
+    report = run(plan, names, settings.seed, BenchMeter(settings.repetitions), report_progress)
     if settings.out is not None:
         settings.out.write_bytes(write_report(report))
     if settings.output == "json":
@@ -98,15 +98,15 @@ def _compare(settings: CompareSettings, console: Console) -> int:
         return ExitCode.DONE
     over = comparison.over(settings.fail_over)
     for row in over:
-        console.complain(
+        console.print_error(
             f"{row.name}: {row.ratio:.3g} times the earlier figure, allowed is {settings.fail_over:g}"
         )
     if comparison.answers_differ:
-        console.complain("actions_sha256: the decisions differ, so the figures are not of the same work")
+        console.print_error("actions_sha256: the decisions differ, so the figures cannot be compared")
     return ExitCode.FAILURE if over or comparison.answers_differ else ExitCode.DONE
 
 
-def _read(path: Path) -> "Report":
+def _read(path: Path) -> "BenchReport":
     from bigfleet.bench.report import read_report
     from bigfleet.document.errors import DocumentError
 
@@ -116,7 +116,7 @@ def _read(path: Path) -> "Report":
         raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
 
 
-def _report_tables(settings: OutputFlags, console: Console, report: "Report") -> str:
+def _report_tables(settings: OutputFlags, console: Console, report: "BenchReport") -> str:
     rows = [
         {
             "name": result.name,
@@ -138,7 +138,7 @@ def _report_tables(settings: OutputFlags, console: Console, report: "Report") ->
     )
 
 
-def _comparison_document(comparison: "Comparison") -> dict[str, object]:
+def _comparison_document(comparison: "BenchComparison") -> dict[str, object]:
     return {
         "results": [
             {
@@ -154,7 +154,7 @@ def _comparison_document(comparison: "Comparison") -> dict[str, object]:
     }
 
 
-def _comparison_tables(settings: OutputFlags, console: Console, comparison: "Comparison") -> str:
+def _comparison_tables(settings: OutputFlags, console: Console, comparison: "BenchComparison") -> str:
     rows = [
         {
             "name": row.name,
@@ -190,26 +190,26 @@ _COMPARISON_COLUMNS = (
     Column("MARK", "mark"),
 )
 
-ENGINE = Command(
+ENGINE = CliCommand(
     EngineSettings,
     _engine,
-    """Build a fleet of the given profile, measure the engine and the reading of listings on it, and print CPU times and
-    how many units they are: a unit is a fixed piece of work done before and after each repetition, so that figures of
-    different machines compare. Every decision is checked against one that was made without memory of earlier cycles.
+    """Generate a fleet of the given profile, measure the engine and the decoding of listings on it, and print CPU times, also
+    in units: a unit is a fixed piece of work that runs before and after each repetition, so that figures of different
+    machines can be compared. Every decision is checked against a decision without state from earlier cycles.
 
-    It runs in one process and needs about 0.6 GB for 50k and 1.2 GB for 500k, more for the benchmarks that make every
-    machine unique.""",
+    It runs in one process and needs about 0.6 GB for 50k and 1.2 GB for 500k, more for the benchmarks in which every machine
+    is unique.""",
     (
         "bigfleet bench engine --profile 5k",
         "bigfleet bench engine --profile 50k -o json --out before.json",
         "bigfleet bench engine --only full_pass,zero_change",
     ),
 )
-COMPARE = Command(
+COMPARE = CliCommand(
     CompareSettings,
     _compare,
-    """Compare two files that `bench engine` wrote for the same profile and seed, figure by figure in units. More than a
-    fifth above is worse, more than a fifth below better, all else the same.""",
+    """Compare two files that `bench engine` wrote for the same profile and seed, figure by figure in units. A figure
+    that is more than a fifth higher is worse, more than a fifth lower is better, otherwise the same.""",
     (
         "bigfleet bench compare before.json after.json",
         "bigfleet bench compare --fail-over 1.2 before.json after.json",

@@ -1,6 +1,6 @@
-"""`bigfleet certs`: a development CA, certificates for the four roles, and a look at any certificate.
+"""`bigfleet certs`: a development CA, certificates for the four roles, and a description of any certificate.
 
-Why: mutual TLS must be tried on a laptop without a company's PKI; production brings its own CA.
+Why: mutual TLS must work on a laptop without a company PKI; production uses its own CA.
 Must never: overwrite a file, or print a key.
 Rules: packaging 1.10.
 """
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from bigfleet.aio.identity import Identity, Role
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 from bigfleet.cli.framework.settings import Flags, OutputFlags
 
-if TYPE_CHECKING:  # cryptography is imported by the verbs as they run, so that --help stays quick
+if TYPE_CHECKING:  # cryptography takes longer to import than --help may
     from bigfleet.transport.dev_ca import CertificateInfo
 
 _Directory = Annotated[Path, Cli(positional=True, metavar="DIR")]
@@ -37,14 +37,14 @@ class InitSettings(Flags, env_prefix="BIGFLEET_CERTS_INIT_"):
 class IssueSettings(Flags, env_prefix="BIGFLEET_CERTS_ISSUE_"):
     """Flags of `bigfleet certs issue`."""
 
-    directory: _Directory = Field(description="directory that `certs init` made")
-    role: Literal["cluster", "shard", "admin", "readonly"] = Field(description="what the holder is")
+    directory: _Directory = Field(description="directory that `certs init` created")
+    role: Literal["cluster", "shard", "admin", "readonly"] = Field(description="role of the holder")
     name: Annotated[str, Cli(metavar="ID")] = Field(
         min_length=1,
         description="id of the cluster or shard; for the other roles only the name of the directory",
     )
     dns: Annotated[tuple[str, ...], Cli(metavar="NAME")] = Field(
-        default=(), description="further DNS name or IP address; localhost is always in; may be repeated"
+        default=(), description="additional DNS name or IP address besides localhost; repeatable"
     )
     days: int = Field(default=30, ge=1, description="validity of the certificate in days")
 
@@ -62,7 +62,7 @@ def _init(settings: InitSettings, console: Console) -> int:
 
     with _exit_codes():
         certificate = create_ca(settings.directory, now=console.now(), days=settings.days)
-    console.print(f"made a development CA, certificate {certificate}, valid for {settings.days} days")
+    console.print(f"created a development CA, certificate {certificate}, valid for {settings.days} days")
     return ExitCode.DONE
 
 
@@ -89,7 +89,7 @@ def _show(settings: ShowSettings, console: Console) -> int:
 
     with _exit_codes():
         info = describe(settings.path, now=console.now())
-    write(console, settings, Record(_fields(info)))
+    write(console, settings, OutputRecord(_fields(info)))
     return ExitCode.DONE
 
 
@@ -112,7 +112,7 @@ def _fields(info: "CertificateInfo") -> dict[str, object]:
 
 @contextmanager
 def _exit_codes() -> Iterator[None]:
-    """Give a file that is missing, or in the way, the exit code of its kind."""
+    """Turn errors of certificate files into exit codes."""
     from bigfleet.transport.dev_ca import CertificateFileError, CertificateFileExistsError
 
     try:
@@ -123,35 +123,35 @@ def _exit_codes() -> Iterator[None]:
         cause = error.__cause__
         if isinstance(cause, FileNotFoundError):
             code = ExitCode.NOT_FOUND
-        else:  # the disk failed, or what is in the file is not what it should be
+        else:  # an I/O error, or wrong content
             code = ExitCode.FAILURE if isinstance(cause, OSError) else ExitCode.USAGE
         raise CommandError(str(error), code) from error
 
 
-INIT = Command(
+INIT = CliCommand(
     InitSettings,
     _init,
-    """Make a certificate authority for development in a directory: ca.crt and ca.key. It refuses to overwrite.
+    """Create a certificate authority for development in a directory: ca.crt and ca.key. It never overwrites files.
 
-    It has no revocation and its key lies on the disk, so production brings its own authority.""",
+    It has no revocation, and its key is on disk; use your own authority in production.""",
     ("bigfleet certs init ./pki",),
 )
-ISSUE = Command(
+ISSUE = CliCommand(
     IssueSettings,
     _issue,
     """Sign a certificate for one member of the fleet. The files tls.crt, tls.key and ca.crt go to a directory of
-    that name below the authority's, readable by the owner only; nothing is overwritten.
+    that name below the authority's, readable by the owner only; existing files are never overwritten.
 
-    The identity is the one bigfleet:// URI inside: bigfleet://cluster/ID, bigfleet://shard/ID, bigfleet://admin or
+    The identity is the single bigfleet:// URI in the certificate: bigfleet://cluster/ID, bigfleet://shard/ID, bigfleet://admin or
     bigfleet://readonly.""",
     (
         "bigfleet certs issue ./pki --role shard --name shard-0 --dns shard-0.example.org",
         "bigfleet certs issue ./pki --role admin --name alice --days 7",
     ),
 )
-SHOW = Command(
+SHOW = CliCommand(
     ShowSettings,
     _show,
-    "Tell what a certificate says: identity, names, validity, uses, and every problem for which the fleet would refuse it.",
+    "Show a certificate: identity, names, validity, uses, and every problem for which BigFleet would refuse it.",
     ("bigfleet certs show ./pki/shard-0", "bigfleet certs show ./pki/ca.crt -o json"),
 )

@@ -1,11 +1,11 @@
 """`completion bash|zsh|fish`: completion scripts made from the command table and the settings.
 
-Why: a script that asks the program at each key press would cost an interpreter start; these are static.
+Why: the scripts are static, since calling the program at each key press would be too slow.
 Must never: offer what the program refuses.
 Rules: packaging 1.9.
 
-All three scripts work alike: from the words typed so far they make the path of the command (flags and
-their values skipped), then offer commands, flags, or the values of the flag before the cursor.
+All three scripts find the command from the words before the cursor, without flags and their values, then offer commands,
+flags, or the values of the flag before the cursor.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,21 +14,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.options import Option
 from bigfleet.cli.framework.settings import Flags
-from bigfleet.cli.framework.surface import Entry, entries, groups
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.surface import CommandEntry, entries, groups
+from bigfleet.cli.framework.tree import CliProgram
 
 _EVERYWHERE = ("-h", "--help", "--version")
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What a shell needs to know of a program."""
+    """The commands, flags and values of a program."""
 
     paths: tuple[str, ...]  # every command and group, as the words typed
     value_flags: tuple[str, ...]  # flags whose next word is a value
@@ -38,7 +38,7 @@ class _Words:
     file_arguments: tuple[str, ...]  # paths whose arguments are files
 
 
-def _words(program: Program) -> _Words:
+def _words(program: CliProgram) -> _Words:
     found = entries(program)
     after = {
         " ".join(path): (*(row.words[-1] for row in program.children(path)), *_EVERYWHERE)
@@ -63,13 +63,13 @@ def spellings(option: Option) -> tuple[str, ...]:
     return tuple(f"-{name}" if len(name) == 1 else f"--{name}" for name in option.names)
 
 
-def _offered(entry: Entry) -> Iterable[str]:
+def _offered(entry: CommandEntry) -> Iterable[str]:
     for option in entry.options:
         yield from option.choices if option.positional else spellings(option)
     yield from _EVERYWHERE
 
 
-def bash_script(program: Program) -> str:
+def bash_script(program: CliProgram) -> str:
     """Return a script for `source <(bigfleet completion bash)`."""
     name, words = program.name, _words(program)
     offer = 'COMPREPLY=($(compgen -W "{}" -- "$current"))'
@@ -127,7 +127,7 @@ complete -o filenames -F _{name} {name}
 """
 
 
-def zsh_script(program: Program) -> str:
+def zsh_script(program: CliProgram) -> str:
     """Return a script for a file `_bigfleet` in a directory of zsh's fpath."""
     name, words = program.name, _words(program)
     values = [
@@ -139,7 +139,7 @@ def zsh_script(program: Program) -> str:
     return f"""#compdef {name}
 # zsh completion of {name}; save it as _{name} in a directory of $fpath
 _{name}() {{
-  local previous="${{words[CURRENT-1]}}" trodden="" skip="" word
+  local previous="${{words[CURRENT-1]}}" command="" skip="" word
   local -i i
   for ((i = 2; i < CURRENT; i++)); do
     word="${{words[i]}}"
@@ -151,19 +151,19 @@ _{name}() {{
       {"|".join(words.value_flags)}) skip=1 ;;
       -*) ;;
       *)
-        case "${{trodden:+$trodden }}$word" in
-          {"|".join(f'"{path}"' for path in words.paths)}) trodden="${{trodden:+$trodden }}$word" ;;
+        case "${{command:+$command }}$word" in
+          {"|".join(f'"{path}"' for path in words.paths)}) command="${{command:+$command }}$word" ;;
         esac
         ;;
     esac
   done
-  case "$trodden|$previous" in
+  case "$command|$previous" in
 {_indented(4, values)}
   esac
-  case "$trodden" in
+  case "$command" in
 {_indented(4, after)}
   esac
-  case "$trodden" in
+  case "$command" in
 {_indented(4, files) or "    *) ;;"}
   esac
 }}
@@ -171,13 +171,13 @@ compdef _{name} {name}
 """
 
 
-def fish_script(program: Program) -> str:
+def fish_script(program: CliProgram) -> str:
     """Return a script for `bigfleet completion fish | source`."""
     name, words = program.name, _words(program)
     lines = [
         f"# fish completion of {name}; load it with: {name} completion fish | source",
         f"function __{name}_at",
-        "    set -l trodden",
+        "    set -l command",
         "    set -l skip 0",
         "    for word in (commandline -opc)[2..-1]",
         "        if test $skip = 1",
@@ -189,13 +189,13 @@ def fish_script(program: Program) -> str:
         "                set skip 1",
         "            case '-*'",
         "            case '*'",
-        "                set -l longer (string join ' ' -- $trodden $word)",
+        "                set -l longer (string join ' ' -- $command $word)",
         f"                if contains -- $longer {' '.join(map(_quoted, words.paths))}",
-        "                    set trodden $trodden $word",
+        "                    set command $command $word",
         "                end",
         "        end",
         "    end",
-        '    test "$trodden" = "$argv[1]"',
+        '    test "$command" = "$argv[1]"',
         "end",
         f"complete -c {name} -f",
         f"complete -c {name} -s h -l help -d 'help, on any level'",
@@ -239,7 +239,11 @@ def _indented(width: int, lines: Iterable[str]) -> str:
     return "\n".join(" " * width + line for line in lines)
 
 
-_SCRIPTS: dict[str, Callable[[Program], str]] = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
+_SCRIPTS: dict[str, Callable[[CliProgram], str]] = {
+    "bash": bash_script,
+    "zsh": zsh_script,
+    "fish": fish_script,
+}
 
 
 class CompletionSettings(Flags, env_prefix="BIGFLEET_COMPLETION_"):
@@ -272,5 +276,5 @@ def _examples(program: str) -> tuple[str, ...]:
     )
 
 
-BIGFLEET = Command(CompletionSettings, _run, _DESCRIPTION, _examples("bigfleet"))
-BIGFLEETCTL = Command(CtlCompletionSettings, _run, _DESCRIPTION, _examples("bigfleetctl"))
+BIGFLEET = CliCommand(CompletionSettings, _run, _DESCRIPTION, _examples("bigfleet"))
+BIGFLEETCTL = CliCommand(CtlCompletionSettings, _run, _DESCRIPTION, _examples("bigfleetctl"))

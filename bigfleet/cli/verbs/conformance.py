@@ -1,7 +1,7 @@
-"""`bigfleet conformance`: test any provider against the contract, and say what it is certified for.
+"""`bigfleet conformance`: test any provider against the contract, and print its verdict.
 
-Why: whoever writes a provider, in whatever language, needs to know before a shard trusts it.
-Must never: change a machine before somebody allowed it.
+Why: the author of a provider, in any language, must know before a shard relies on it.
+Must never: change a machine without permission.
 Rules: providers 2.3 and 3; exit 0 only for CERTIFIED, 1 otherwise, 2 when the run could not be done.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -19,37 +19,40 @@ from bigfleet.cli.framework.kinds import Cli, Dial, Duration, OptionalPath
 from bigfleet.cli.framework.output import Column, Listing, colour_wanted, table
 from bigfleet.cli.framework.settings import TlsFlags
 
-if TYPE_CHECKING:  # gRPC comes with the kit, and --help must stay quick
-    from bigfleet.provider.conformance.report import Report
-    from bigfleet.provider.conformance.settings import Launcher, Profile, Settings, Survey
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
+    from bigfleet.provider.conformance.report import ConformanceReport
+    from bigfleet.provider.conformance.settings import ConformanceProfile, Launcher, RunSettings, Survey
 
 
 class ConformanceSettings(TlsFlags, env_prefix="BIGFLEET_CONFORMANCE_"):
     """Flags of `bigfleet conformance`."""
 
     target: Annotated[Dial | None, Cli(variables=("BIGFLEET_PROVIDER_TARGET",))] = Field(
-        default=None, description="provider to test; without it the process that --start names"
+        default=None, description="provider to test; default: the process of --start"
     )
     profile: tuple[str, ...] = Field(
         default=("core", "cloud", "spot"),
         description="what the provider claims to be: core, cloud, spot, bare-metal (instead of core), fault, durable, scale",
     )
-    seed: int = Field(default=1, description="seed of everything that is drawn by lot; same seed, same calls")
+    seed: int = Field(default=1, description="seed of all randomness; the same seed gives the same calls")
     only: Annotated[tuple[str, ...], Cli(metavar="GLOB")] = Field(
-        default=(), description="run these behaviours alone, such as B303 or 'B3*'; no verdict but INCOMPLETE"
+        default=(),
+        description="run only these behaviours, such as B303 or 'B3*'; the verdict is then INCOMPLETE",
     )
-    extra: bool = Field(default=False, description="let X01 to X12 count, and run the long ones among them")
+    extra: bool = Field(
+        default=False, description="include X01 to X12 in the verdict, and run the long ones among them"
+    )
     machines: Annotated[str, Cli(metavar="GLOB")] = Field(
-        default="*", min_length=1, description="ids of the machines that may be touched"
+        default="*", min_length=1, description="ids of the machines that may be changed"
     )
     yes: bool = Field(default=False, description="change machines without asking first")
-    no_cleanup: bool = Field(default=False, description="leave machines as each behaviour left them")
+    no_cleanup: bool = Field(default=False, description="do not clean up the machines after each behaviour")
     start: Annotated[str, Cli(metavar="CMD")] = Field(
         default="",
-        description="command that starts the provider, with {port}, {state} and {seed_count} in it; for durable and scale",
+        description="command that starts the provider, with {port}, {state} and {seed_count}; for durable and scale",
     )
     fault_target: Dial | None = Field(
-        default=None, description="endpoint that follows the fault convention; default is the kit's own"
+        default=None, description="endpoint that follows the fault convention; default: the built-in one"
     )
     fault_start: Annotated[str, Cli(metavar="CMD")] = Field(
         default="",
@@ -57,22 +60,23 @@ class ConformanceSettings(TlsFlags, env_prefix="BIGFLEET_CONFORMANCE_"):
     )
     substrate: Annotated[str, Cli(metavar="CMD")] = Field(
         default="",
-        description="command with {verb} (reprice or remove) and {id} that reaches below the provider",
+        description="command with {verb} (reprice or remove) and {id} that changes the infrastructure of the provider",
     )
-    scale_seed: int = Field(default=4000, ge=100, description="machines of the scale behaviours")
-    soak: Duration = Field(default=8.0, description="how long the scale behaviours keep going")
-    list: bool = Field(default=False, description="print every behaviour with its meaning, and exit")
+    scale_seed: int = Field(default=4000, ge=100, description="number of machines for the scale behaviours")
+    soak: Duration = Field(default=8.0, description="duration of the scale behaviours")
+    list: bool = Field(default=False, description="print all behaviours with their meaning, and exit")
     show: Annotated[str, Cli(metavar="ID")] = Field(
         default="", description="print the steps of one behaviour, and exit"
     )
     output: Annotated[Literal["table", "json", "junit"], Cli(short="o")] = Field(
-        default="table", description="form of the output"
+        default="table", description="format of the output"
     )
     out: Annotated[OptionalPath, Cli(metavar="DIR")] = Field(
         default=None, description="directory for report.json, junit.xml, badge.json and report.html"
     )
     no_color: bool = Field(
-        default=False, description="never colour; also off with NO_COLOR, and when the output is no terminal"
+        default=False,
+        description="never use colour; NO_COLOR and output to a file or pipe have the same effect",
     )
 
 
@@ -84,7 +88,7 @@ def _conformance(settings: ConformanceSettings, console: Console) -> int:
     if settings.target is None and not settings.start:
         raise UsageError("--target: found nothing, allowed is host:port, or --start with a command")
     if not settings.yes and not console.stdin.isatty():
-        raise UsageError("--yes: found nothing, and nobody is here to ask whether machines may be changed")
+        raise UsageError("--yes: missing, and there is no terminal to ask whether machines may be changed")
     return _test(settings, console)
 
 
@@ -100,7 +104,9 @@ def _list(settings: ConformanceSettings, console: Console) -> int:
     colour = colour_wanted(console, no_color=settings.no_color)
     console.stdout.write(table(Listing("behaviours", _COLUMNS, rows), colour=colour))
     counts = [sum(str(row["id"]).startswith(letter) for row in rows) for letter in "ABX"]
-    console.print(f"\n{counts[0]} baseline + {counts[1]} extension behaviours, and {counts[2]} of our own")
+    console.print(
+        f"\n{counts[0]} baseline + {counts[1]} extension behaviours, and {counts[2]} additional ones"
+    )
     return ExitCode.DONE
 
 
@@ -122,10 +128,10 @@ def _test(settings: ConformanceSettings, console: Console) -> int:
 
     from bigfleet.provider.conformance import render
     from bigfleet.provider.conformance.errors import ConformanceError
-    from bigfleet.provider.conformance.report import Result, Verdict
+    from bigfleet.provider.conformance.report import BehaviourResult, RunVerdict
     from bigfleet.provider.conformance.run import run
 
-    def tell(result: Result) -> None:
+    def print_result(result: BehaviourResult) -> None:
         if settings.output == "table":
             console.print(render.live_line(result))
             console.stdout.flush()
@@ -133,18 +139,18 @@ def _test(settings: ConformanceSettings, console: Console) -> int:
     with ExitStack() as stack:
         chosen = _chosen(settings, console, stack)
         try:
-            report = asyncio.run(run(settings.target or "", chosen, tell))
+            report = asyncio.run(run(settings.target or "", chosen, print_result))
         except ConformanceError as error:
             raise UsageError(str(error)) from error
     forms = {"table": render.summary, "json": render.as_json, "junit": render.as_junit}
     console.stdout.write(f"{forms[settings.output](report).rstrip()}\n")
     if settings.out is not None:
         _write(settings.out, report)
-    return ExitCode.DONE if report.verdict is Verdict.CERTIFIED else ExitCode.FAILURE
+    return ExitCode.DONE if report.verdict is RunVerdict.CERTIFIED else ExitCode.FAILURE
 
 
-def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -> "Settings":
-    from bigfleet.provider.conformance.settings import Sizes, Timings
+def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -> "RunSettings":
+    from bigfleet.provider.conformance.settings import RunSizes, Timings
     from bigfleet.provider.conformance.system import (
         CommandLauncher,
         CommandSubstrate,
@@ -152,7 +158,7 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
         system_settings,
     )
 
-    base = system_settings(tls=settings.tls_store(console.complain))
+    base = system_settings(tls=settings.tls_store(console.print_error))
     directory = (
         Path(stack.enter_context(private_directory())) if settings.start or settings.fault_start else None
     )
@@ -171,7 +177,7 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
         machines=settings.machines,
         clean_up=not settings.no_cleanup,
         timings=Timings(soak_s=settings.soak),
-        sizes=Sizes(scale_seed=settings.scale_seed),
+        sizes=RunSizes(scale_seed=settings.scale_seed),
         fault_target=settings.fault_target or "",
         substrate=CommandSubstrate(settings.substrate) if settings.substrate else None,
         approve=lambda survey: settings.yes or _ask(console, survey),
@@ -181,22 +187,22 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
     )
 
 
-def _profiles(names: tuple[str, ...]) -> "tuple[Profile, ...]":
-    from bigfleet.provider.conformance.settings import Profile
+def _profiles(names: tuple[str, ...]) -> "tuple[ConformanceProfile, ...]":
+    from bigfleet.provider.conformance.settings import ConformanceProfile
 
     try:
-        return tuple(Profile(name) for name in names)
+        return tuple(ConformanceProfile(name) for name in names)
     except ValueError:
         found = ",".join(names)
         raise UsageError(
-            f"--profile: found {found!r}, allowed is one or more of {', '.join(Profile)}"
+            f"--profile: found {found!r}, allowed is one or more of {', '.join(ConformanceProfile)}"
         ) from None
 
 
 def _ask(console: Console, survey: "Survey") -> bool:
     console.stdout.write(
-        f"{survey.target} has {survey.machines} machines; {survey.touchable} of them may be created, bound, drained and "
-        "deleted now. Never do this to a provider that serves a fleet. Go on? [y/N] "
+        f"{survey.target} has {survey.machines} machines; this test will create, bind, drain and delete {survey.touchable} of "
+        "them. Never run it on a provider that serves a fleet. Continue? [y/N] "
     )
     console.stdout.flush()
     return console.stdin.readline().strip().lower() in (b"y", b"yes")
@@ -215,7 +221,7 @@ def _repeat_flags(settings: ConformanceSettings) -> tuple[str, ...]:
     return tuple(word for flag, value in given.items() if value for word in (flag, str(value)))
 
 
-def _write(directory: Path, report: "Report") -> None:
+def _write(directory: Path, report: "ConformanceReport") -> None:
     from bigfleet.aio.disk import atomic_write, ensure_directory
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.provider.conformance.render import all_files
@@ -233,16 +239,15 @@ _COLUMNS = (
     Column("MEANING", "meaning"),
 )
 
-CONFORMANCE = Command(
+CONFORMANCE = CliCommand(
     ConformanceSettings,
     _conformance,
-    """Test a provider, in whatever language it is written, against the contract: 27 baseline and 93 extension behaviours,
-    and 12 of our own. It knows nothing but the wire. Machines are created, bound, drained and deleted, so it asks first;
-    what it used it gives back.
+    """Test a provider, in any language, against the contract: 27 baseline and 93 extension behaviours, and 12 additional
+    ones. It uses only the wire contract. It creates, binds, drains and deletes machines, so it asks first and cleans up.
 
     The verdict is CERTIFIED when every required behaviour passed or does not apply, FAILED when one failed, INCOMPLETE
-    when one could not be tested. Exit code 0 is CERTIFIED, 1 the other two, 2 a run that could not be done. A failure
-    prints the exact calls with tokens, answers and codes, and the command that repeats it.""",
+    when one could not be tested. Exit code 0 is CERTIFIED, 1 the other two, 2 a run that was not possible. A failure
+    prints the exact calls with tokens, responses and codes, and the command that repeats it.""",
     (
         "bigfleet conformance --target 127.0.0.1:9000",
         "bigfleet conformance --target 127.0.0.1:9000 --profile bare-metal --machines 'test-*' --yes --out ./report",

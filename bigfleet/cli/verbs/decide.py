@@ -1,6 +1,6 @@
-"""`bigfleet decide`: the production engine on a saved snapshot.
+"""`bigfleet decide`: runs the production engine on a saved snapshot.
 
-Why: a decision can be replayed, looked at and compared without a fleet.
+Why: a decision can be repeated, inspected and compared without a fleet.
 Must never: print anything on standard output for a document that is refused.
 Rules: snapshot sections 1 to 3.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -20,7 +20,7 @@ from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.documents import read_file
 
-if TYPE_CHECKING:  # numpy comes with the engine, and --help must stay quick
+if TYPE_CHECKING:  # the engine imports numpy, which takes longer than --help may
     from bigfleet.document.snapshot import SnapshotDocument
 
 
@@ -108,13 +108,14 @@ _NEED_COLUMNS = (
     Column("PROFILE", "fingerprint", wide=True),
 )
 
-DECIDE = Command(
+DECIDE = CliCommand(
     DecideSettings,
     _decide,
-    """Run the decision engine on a snapshot document and print the actions it decides and how every need fares.
-    Nothing is carried out. The same document gives the same answer, with -o json to the byte.
+    """Run the decision engine on a snapshot document, and print its actions and the verdict on every need. Nothing is
+    executed. The same document gives the same result, with -o json byte for byte.
 
-    A document that is refused is told with the path of its flaw, exit code 2, and nothing on standard output.""",
+    For an invalid document the command prints the path of the error, ends with exit code 2, and prints nothing on standard
+    output.""",
     (
         "bigfleet decide snapshot.json",
         "bigfleet decide -o json - < snapshot.json",

@@ -1,13 +1,13 @@
-"""`bigfleet demo`: plays a short story of a fleet and tells it.
+"""`bigfleet demo`: runs a short scripted scenario of a fleet and prints it.
 
-Must never: open a socket; everything happens in memory, on virtual time.
+Must never: open a socket; everything runs in memory, on virtual time.
 """
 
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -22,7 +22,7 @@ class DemoSettings(OutputFlags, env_prefix="BIGFLEET_DEMO_"):
     """Flags of `bigfleet demo`."""
 
     story: Annotated[str, Cli(positional=True, metavar="STORY")] = Field(
-        default="", description="which story to play; left out, they are listed"
+        default="", description="scenario to run; without it all are listed"
     )
 
 
@@ -38,17 +38,17 @@ def _demo(settings: DemoSettings, console: Console) -> int:
     if settings.story not in STORIES:
         raise UsageError(f"STORY: found {settings.story!r}, allowed is one of {', '.join(STORIES)}")
     try:
-        play(settings.story, console.say)
+        play(settings.story, console.print_now)
     except StoryError as error:
         raise CommandError(str(error), ExitCode.FAILURE) from error
     return ExitCode.DONE
 
 
-DEMO = Command(
+DEMO = CliCommand(
     DemoSettings,
     _demo,
-    """Play a short story: a shard, a provider and clusters, all of them the production code, on virtual time and without
-    a socket. Every sentence is checked while it is told; a story that does not come out as told ends with exit code 1.
-    Times are minutes and seconds of the story.""",
+    """Run a short scenario with the production code of a shard, a provider and clusters, on virtual time and without sockets.
+    Every printed statement is checked; if one does not hold, the command ends with exit code 1. Times are minutes and
+    seconds of virtual time.""",
     ("bigfleet demo", "bigfleet demo priority-inversion", "bigfleet demo unsatisfiable-gang"),
 )

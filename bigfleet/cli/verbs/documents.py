@@ -1,4 +1,4 @@
-"""Files that commands are handed: documents and edits, from disk, from standard input, packed or plain.
+"""Reads the documents and edits that arguments name.
 
 Must never: interpret what it reads.
 Rules: snapshot section 1.
@@ -16,11 +16,11 @@ STDIN = Path("-")
 
 
 def read_file(path: Path, console: Console) -> bytes:
-    """The bytes of a file; `-` is standard input, a name that ends in .gz is decompressed."""
+    """Return the bytes of a file; `-` is standard input, a name that ends in .gz is decompressed."""
     data = console.stdin.read() if path == STDIN else path.read_bytes()
     if path.suffix != ".gz":
         return data
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error):
-        raise CommandError(f"{path}: is no gzip file", ExitCode.USAGE) from None
+        raise CommandError(f"{path}: is not a gzip file", ExitCode.USAGE) from None

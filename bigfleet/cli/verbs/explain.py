@@ -1,7 +1,6 @@
-"""`bigfleet explain`: why a need or a machine of a saved snapshot or a running shard fares as it does, and what would change it.
+"""`bigfleet explain`: explains the decision on a need or a machine, and what would change it.
 
-Why: a decision that cannot be explained is not trusted.
-Must never: print anything on standard output for what is refused, or a change that was not tried.
+Must never: print anything on standard output for a refused document, or print a change that was not tried.
 Rules: dashboard section 6.
 """
 
@@ -12,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
 from bigfleet.cli.framework.output import Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.live_shard import ShardFlags, ask, source
+from bigfleet.cli.verbs.live_shard import ShardFlags, ask, read_snapshot
 from bigfleet.cli.verbs.what_if import read_edit_files
 from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
 
-if TYPE_CHECKING:  # gRPC takes longer to load than --help may take
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
     from bigfleet.aio.net import Channel
 
 
@@ -42,9 +41,9 @@ class ExplainSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_EXPLAIN_"):
     )
     machine: str = Field(default="", description="id of a machine")
     edit: tuple[Path, ...] = Field(
-        default=(), description="files of edits that are applied first, as by bigfleet what-if"
+        default=(), description="files of edits to apply first, as in bigfleet what-if"
     )
-    quick: bool = Field(default=False, description="leave out what would change the answer")
+    quick: bool = Field(default=False, description="do not search for changes that would satisfy the need")
 
 
 def _explain(settings: ExplainSettings, console: Console) -> int:
@@ -65,24 +64,24 @@ def _explain(settings: ExplainSettings, console: Console) -> int:
 
 
 def _content(settings: ExplainSettings, console: Console) -> dict[str, Any]:
-    # Imported here: numpy comes with the engine, and --help must stay quick.
+    # Imported here: the engine imports numpy, which takes longer than --help may.
     from bigfleet.document.snapshot import read_situation
-    from bigfleet.explain.question import explain_in
+    from bigfleet.explain.what_if import explain_document
 
-    document = read_situation(source(settings, settings.file, settings.shard, console))
+    document = read_situation(read_snapshot(settings, settings.file, settings.shard, console))
     edits = read_edit_files(settings.edit, console)
-    return explain_in(
+    return explain_document(
         document, edits, need=settings.need, machine=settings.machine, quick=settings.quick, prefix="--"
     )
 
 
 def _asked(settings: ExplainSettings, address: str, console: Console) -> tuple[dict[str, Any], bool]:
-    """The explanation as the shard itself makes it, for its last cycle, and whether changes were tried for it."""
+    """Return the shard's own explanation of its last cycle, and whether the shard tried changes."""
     content, tried = ask(settings, address, console, lambda channel: _explained(channel, settings))
     if settings.need and not tried and not settings.quick:
-        console.complain(
-            "the fleet is too large to try changes inside the shard; bigfleet snapshot saves it, and explain on the "
-            "saved document tries them"
+        console.print_error(
+            "the fleet is too large to try changes in the shard; save it with bigfleet snapshot and run explain on the "
+            "saved document"
         )
     return content, tried
 
@@ -112,11 +111,11 @@ def _text(settings: ExplainSettings, console: Console, content: Mapping[str, Any
     return "\n".join(parts)
 
 
-_CELL = 80  # characters of a cell; what explanations say themselves is shorter, names may be anything
+_CELL = 80  # longest cell; only names can be longer
 
 
 def _clipped(listing: Listing, wide: bool) -> Listing:
-    """Keep a name that somebody made very long from pushing all else off the screen."""
+    """Shorten long names, so that the table fits the screen."""
     if wide:
         return listing
     return Listing(listing.name, listing.columns, list(_short_rows(listing.rows)))
@@ -130,14 +129,14 @@ def _short_rows(rows: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, o
         }
 
 
-EXPLAIN = Command(
+EXPLAIN = CliCommand(
     ExplainSettings,
     _explain,
-    """Explain how one need, or one machine, of a snapshot document or of a running shard fares: what was chosen, what was next best, which
-    machines were refused and why, and which changes would satisfy the need. Every change was tried on the engine; with
-    -o yaml it comes as edits that bigfleet what-if takes.
+    """Explain the decision on one need or one machine of a snapshot document or of a running shard: what was chosen, the next
+    best choice, which machines were refused and why, and which changes would satisfy the need. Every change has been tried
+    on the engine; with -o yaml it is printed as edits for bigfleet what-if.
 
-    What is refused is told in one line, exit code 2, and nothing on standard output.""",
+    For invalid input the command prints one line, ends with exit code 2, and prints nothing on standard output.""",
     (
         "bigfleet explain snapshot.json --need 3",
         "bigfleet explain snapshot.json --need train/llm-7 -o yaml",

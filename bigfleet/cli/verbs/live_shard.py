@@ -1,7 +1,6 @@
-"""Commands that ask a running shard: their flags, the way to it, and what its refusals mean to the person at the keyboard.
+"""Reading from a running shard: flags, connection, and error texts that say what to do next.
 
-Why: every such command dials in the same way and fails in the same words, and each failure says what to do next.
-Must never: change anything; it has reading calls only. Must never print a part of an answer as if it were the whole.
+Must never: change anything, or present a part of an answer as the whole.
 Rules: wire 7 and 8, packaging 1.3, 1.9 and 1.10.
 """
 
@@ -20,7 +19,7 @@ from bigfleet.cli.framework.output import rfc3339, time_of
 from bigfleet.cli.framework.settings import TlsFlags
 from bigfleet.cli.verbs.documents import read_file
 
-if TYPE_CHECKING:  # gRPC takes longer to load than --help may take
+if TYPE_CHECKING:  # gRPC takes longer to import than --help may
     from google.protobuf.message import Message
 
     from bigfleet.aio.net import Channel, RpcError
@@ -30,24 +29,24 @@ T = TypeVar("T")
 
 
 class ShardFlags(TlsFlags):
-    """How to reach a shard, with the TLS flags as the role readonly or admin; where, each command says with `--shard`."""
+    """Flags for reading from a shard; the certificate needs the role readonly or admin."""
 
     group_title: ClassVar[str] = "Shard flags"
 
-    timeout: Duration = Field(default=60.0, description="how long the shard may take to answer")
+    timeout: Duration = Field(default=60.0, description="longest time to wait for the shard")
 
 
 def ask(
     settings: ShardFlags, address: str, console: Console, question: "Callable[[Channel], Awaitable[T]]"
 ) -> T:
-    """Put a question to the shard at an address; what it refuses ends the command with what to do about it."""
+    """Run a query against the shard at an address; RPC errors become a CommandError."""
     import asyncio
 
     return asyncio.run(_ask(settings, address, console, question))
 
 
-def source(settings: ShardFlags, file: Path | None, address: str | None, console: Console) -> bytes:
-    """The snapshot document to work on: a file, or what a running shard decided on last; exactly one of the two."""
+def read_snapshot(settings: ShardFlags, file: Path | None, address: str | None, console: Console) -> bytes:
+    """Return the snapshot document from a file or from the last cycle of a running shard; exactly one must be given."""
     if (file is None) == (address is None):
         found = "neither" if file is None else "both"
         raise UsageError(f"SNAPSHOT, --shard: found {found}, allowed is one of the two")
@@ -65,14 +64,14 @@ async def _ask(
         try:
             return await question(channel)
         except RpcError as error:
-            raise told(error, address, secured=settings.tls_cert is not None) from None
+            raise command_error(error, address, secured=settings.tls_cert is not None) from None
 
 
 @asynccontextmanager
 async def _dialled(settings: ShardFlags, console: Console, address: str) -> "AsyncIterator[Channel]":
     from bigfleet.transport.grpc_net import GrpcNet
 
-    channel = GrpcNet(settings.tls_store(console.complain)).dial(address)
+    channel = GrpcNet(settings.tls_store(console.print_error)).dial(address)
     try:
         yield channel
     finally:
@@ -108,36 +107,38 @@ def message_document(message: "Message") -> dict[str, Any]:  # Any: JSON as prot
     return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
 
 
-def told(error: "RpcError", address: str, *, secured: bool) -> CommandError:
-    """What a refusal means, with the exit code of its kind and the next step."""
+def command_error(error: "RpcError", address: str, *, secured: bool) -> CommandError:
+    """Return the error for an RPC error: its text, with the next step, and its exit code."""
     from bigfleet.aio.net import Code
 
     plain = (
-        "" if secured else "; if it wants TLS, pass --tls-cert, --tls-key and --tls-ca of the role readonly"
+        ""
+        if secured
+        else "; if it requires TLS, pass --tls-cert, --tls-key and --tls-ca of the role readonly"
     )
     meanings: Mapping[Code, tuple[ExitCode, str]] = {
         Code.UNAVAILABLE: (
             ExitCode.UNAVAILABLE,
-            f"the shard at {address} cannot be reached: {error.detail}; see that it runs and that --shard is its "
+            f"the shard at {address} cannot be reached: {error.detail}; check that it runs and that --shard is its "
             f"--listen address{plain}",
         ),
         Code.DEADLINE_EXCEEDED: (
             ExitCode.UNAVAILABLE,
-            f"the shard at {address} did not answer in time; it may be busy: a larger --timeout waits longer{plain}",
+            f"the shard at {address} did not answer in time; if it is busy, use a larger --timeout{plain}",
         ),
         Code.PERMISSION_DENIED: (
             ExitCode.PERMISSION,
-            f"the shard at {address} does not let this certificate read: {error.detail}; one that may is made by "
+            f"the shard at {address} does not allow this certificate to read: {error.detail}; create one with "
             "bigfleet certs issue DIR --role readonly --name NAME",
         ),
         Code.FAILED_PRECONDITION: (
             ExitCode.REFUSED,
-            f"the shard at {address} cannot answer yet: {error.detail}; its /readyz says what it waits for",
+            f"the shard at {address} cannot answer yet: {error.detail}; its /readyz shows what it waits for",
         ),
         Code.UNIMPLEMENTED: (
             ExitCode.REFUSED,
             f"the process at {address} does not offer this: it is an older shard or something else; "
-            "see that --shard is the gRPC address of a shard",
+            "check that --shard is the gRPC address of a shard",
         ),
         Code.NOT_FOUND: (ExitCode.NOT_FOUND, error.detail),
         Code.INVALID_ARGUMENT: (ExitCode.USAGE, error.detail),

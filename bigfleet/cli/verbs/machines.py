@@ -1,7 +1,6 @@
-"""`bigfleet machines`: the machines of a running shard, filtered, sorted and limited by the shard itself.
+"""`bigfleet machines`: lists machines of a running shard; the shard filters, sorts and limits.
 
-Why: a look at a fleet of any size costs what is looked at.
-Must never: fetch what is not shown.
+Must never: fetch what is not shown, since the fleet may be large.
 Rules: dashboard 4.2 and 8.
 """
 
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
@@ -26,23 +25,23 @@ class MachinesSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_MACHINES_")
     """Flags of `bigfleet machines`."""
 
     shard: Dial = Field(description="gRPC address of a running shard, host:port")
-    state: tuple[str, ...] = Field(default=(), description="only machines in these states, as Idle")
+    state: tuple[str, ...] = Field(default=(), description="only machines in these states, such as Idle")
     cluster: tuple[str, ...] = Field(
-        default=(), description="only machines of these clusters, those on order for them included"
+        default=(), description="only machines of these clusters, including those on order for them"
     )
-    free: bool = Field(default=False, description="only machines that no cluster has")
+    free: bool = Field(default=False, description="only machines without a cluster")
     type: Annotated[tuple[str, ...], Cli(metavar="TYPE")] = Field(
         default=(), description="only machines of these instance types"
     )
     zone: tuple[str, ...] = Field(default=(), description="only machines in these zones")
     capacity: Annotated[tuple[str, ...], Cli(metavar="TYPE")] = Field(
-        default=(), description="only machines of these capacity types, as Spot"
+        default=(), description="only machines of these capacity types, such as Spot"
     )
-    id: str = Field(default="", description="only machines whose id holds this text")
+    id: str = Field(default="", description="only machines whose id contains this text")
     sort: Literal["id", "price", "state", "cluster", "type", "zone", "idle", "priority"] = Field(
-        default="id", description="by what to sort"
+        default="id", description="column to sort by"
     )
-    descending: bool = Field(default=False, description="the largest first")
+    descending: bool = Field(default=False, description="sort in descending order")
     limit: int = Field(default=200, ge=0, description="show at most this many; 0 shows all")
 
 
@@ -135,12 +134,12 @@ _COLUMNS = (
     Column("HOST", "host", wide=True),
 )
 
-MACHINES = Command(
+MACHINES = CliCommand(
     MachinesSettings,
     _machines,
-    """Print the machines of a running shard as its last cycle saw them. The shard filters, sorts and limits, so that a
-    look at a large fleet is quick. A star behind the state means that an action of the machine waits or is being carried
-    out right now. bigfleet explain --shard ADDRESS --machine ID tells why a machine is where it is.""",
+    """List the machines of a running shard as of its last cycle. The shard filters, sorts and limits, so that the command is
+    quick on a large fleet. A star after the state means that an action of the machine is waiting or running.
+    bigfleet explain --shard ADDRESS --machine ID explains the state of a machine.""",
     (
         "bigfleet machines --shard shard-0:7780 --state Idle --sort price",
         "bigfleet machines --shard shard-0:7780 --cluster train --type g8 -o wide",

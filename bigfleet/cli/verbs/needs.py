@@ -1,8 +1,8 @@
-"""`bigfleet needs`: the demand of a running shard, and how each need fares.
+"""`bigfleet needs`: the needs of a running shard, and the status of each.
 
-Why: "who is short, since when, and why" without a dashboard.
+Why: shows which needs are short, since when, and why, without a dashboard.
 Must never: show "no cycle yet" as "no demand".
-Rules: wire 6, shard 19. Works against shards of the original too, which show everything and let us leave out the rest.
+Rules: wire 6, shard 19. Works with shards of the original too: they list all needs, and the filter is applied here.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
@@ -34,7 +34,7 @@ class NeedsSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_NEEDS_"):
 
 
 def _needs(settings: NeedsSettings, console: Console) -> int:
-    answer = ask(settings, settings.shard, console, lambda channel: _asked(channel, settings))
+    answer = ask(settings, settings.shard, console, lambda channel: _fetch(channel, settings))
     if settings.output in ("json", "yaml"):
         write(console, settings, Listing("needs", (), list(map(message_document, answer.shown))))
         return ExitCode.DONE
@@ -43,17 +43,17 @@ def _needs(settings: NeedsSettings, console: Console) -> int:
 
 
 class _Answer(NamedTuple):
-    """What a shard told."""
+    """The answer of a shard."""
 
     cycle: "insight_pb2.Cycle"
     needs: int
-    """Of the cluster that was asked for, or of all."""
+    """Needs of the selected cluster, or of all."""
     short: int
-    """Of those; known only where it was asked for."""
+    """How many of them are short; known only with --short."""
     shown: "list[shardread_pb2.NeedView]"
 
 
-async def _asked(channel: "Channel", settings: NeedsSettings) -> _Answer:
+async def _fetch(channel: "Channel", settings: NeedsSettings) -> _Answer:
     from bigfleet.aio.net import Code, RpcError
 
     if not settings.short:
@@ -67,13 +67,13 @@ async def _asked(channel: "Channel", settings: NeedsSettings) -> _Answer:
 
 
 async def _listed(channel: "Channel", settings: NeedsSettings) -> _Answer:
-    """Only what is short, left out by the shard itself."""
+    """List only needs that are short; the shard filters."""
     from bigfleet.insight.v1 import insight_pb2 as pb
     from bigfleet.transport.shard_reading import LIST_NEEDS
 
     clusters = [settings.cluster] if settings.cluster else []
-    everybody = pb.ListNeedsRequest(clusters=clusters, page_size=1)
-    async with channel.server_stream(LIST_NEEDS, everybody, timeout_s=settings.timeout) as frames:
+    every_need = pb.ListNeedsRequest(clusters=clusters, page_size=1)
+    async with channel.server_stream(LIST_NEEDS, every_need, timeout_s=settings.timeout) as frames:
         counted, *_ = [frame.header async for frame in frames]
     short = pb.ListNeedsRequest(
         clusters=clusters, status=pb.ListNeedsRequest.STATUS_SHORT, page_size=settings.limit
@@ -81,7 +81,7 @@ async def _listed(channel: "Channel", settings: NeedsSettings) -> _Answer:
     async with channel.server_stream(LIST_NEEDS, short, timeout_s=settings.timeout) as frames:
         first, *rows = [frame async for frame in frames]
     cycle = first.header.cycle
-    cycle.shard_id = ""  # the line reads the same whoever is asked
+    cycle.shard_id = ""  # both calls print the same line
     return _Answer(cycle, counted.total, first.header.total, [frame.need for frame in rows])
 
 
@@ -90,7 +90,7 @@ async def _inspected(channel: "Channel", settings: NeedsSettings) -> _Answer:
     from bigfleet.transport.shard_reading import INSPECT_NEEDS
     from bigfleet.v1alpha1 import shardread_pb2 as pb
 
-    # The limit is the shard's only where nothing is left out here.
+    # The shard may apply the limit only if nothing is filtered here.
     limit = 0 if settings.short else settings.limit
     request = pb.InspectNeedsRequest(cluster_id=settings.cluster, limit=limit)
     async with channel.server_stream(INSPECT_NEEDS, request, timeout_s=settings.timeout) as frames:
@@ -163,13 +163,13 @@ _COLUMNS = (
     Column("PROFILE", "fingerprint", wide=True),
 )
 
-NEEDS = Command(
+NEEDS = CliCommand(
     NeedsSettings,
     _needs,
-    """Print the needs of a running shard as its last cycle saw them, in the order of precedence: what each wants, what it
-    lacks, how many machines it holds, and why it is short. bigfleet explain --shard tells more about one of them.
+    """List the needs of a running shard as of its last cycle, in order of precedence: what each requests, what is missing, how
+    many machines it has, and why it is short. bigfleet explain --shard has the details of one need.
 
-    No cycle yet is told as such and is not the same as no demand.""",
+    A shard that has not completed a cycle is reported as such, which is not the same as no demand.""",
     (
         "bigfleet needs --shard shard-0:7780",
         "bigfleet needs --shard shard-0:7780 --short -o wide",

@@ -1,7 +1,7 @@
-"""`bigfleet new-provider NAME`: writes the project of a provider that works, to be filled in.
+"""`bigfleet new-provider NAME`: creates the project of a working provider, which the author then completes.
 
-Why: an author should begin with something that passes conformance, and see at each step whether it still does.
-Must never: write into a directory that holds anything, or leave half a project behind a refusal.
+Why: an author should begin with a provider that passes conformance, and see at each step whether it still does.
+Must never: write into a directory that is not empty, or leave half a project after an error.
 Rules: providers 4.3.
 """
 
@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -48,12 +48,12 @@ class NewProviderSettings(Flags, env_prefix="BIGFLEET_NEW_PROVIDER_"):
         description="name of the provider: small letters, digits and single dashes, such as acme-provider"
     )
     directory: Annotated[OptionalPath, Cli(metavar="DIR", default="the name")] = Field(
-        default=None, description="directory to write to; must not exist, or be empty"
+        default=None, description="directory to write; it must be empty or not exist"
     )
 
 
-def words(name: str) -> dict[str, str]:
-    """Return what stands in for each mark of the templates."""
+def template_values(name: str) -> dict[str, str]:
+    """Return the value of each mark in the templates."""
     package = name.replace("-", "_")
     base = name.removesuffix("-provider")
     return {
@@ -65,8 +65,8 @@ def words(name: str) -> dict[str, str]:
     }
 
 
-def filled(text: str, marks: dict[str, str]) -> str:
-    """Return a template with its marks replaced; a mark nobody knows is a defect."""
+def fill_template(text: str, marks: dict[str, str]) -> str:
+    """Return a template with its marks replaced; an unknown mark is a defect."""
     return re.sub(r"@@(\w+)@@", lambda found: marks[found[1]], text)
 
 
@@ -80,10 +80,12 @@ def _run(settings: NewProviderSettings, console: Console) -> int:
     target, disk = settings.directory or Path(settings.name), SystemDisk()
     if disk.exists(target) and (not disk.stat(target).is_directory or disk.list_names(target)):
         raise CommandError(f"{target}: exists and is not an empty directory", ExitCode.EXISTS)
-    marks = words(settings.name)
-    # All of it is made before any of it is written.
+    marks = template_values(settings.name)
+    # Render everything before writing anything.
     project = {
-        filled(path, marks): filled(disk.read(f"{TEMPLATES}/{template}{ENDING}").decode(), marks)
+        fill_template(path, marks): fill_template(
+            disk.read(f"{TEMPLATES}/{template}{ENDING}").decode(), marks
+        )
         for template, path in FILES.items()
     }
     for path, text in project.items():
@@ -95,10 +97,10 @@ def _run(settings: NewProviderSettings, console: Console) -> int:
     return ExitCode.DONE
 
 
-NEW_PROVIDER = Command(
+NEW_PROVIDER = CliCommand(
     NewProviderSettings,
     _run,
-    """Write the project of a provider: a backend that works on machines that do not exist, tests that run the conformance
-    kit, a container file and a chart. It passes conformance as it is; its TODOs say what to replace.""",
+    """Create the project of a provider: a backend with simulated machines, tests that run the conformance kit, a container
+    file and a chart. It passes conformance unchanged; its TODOs mark what to replace.""",
     ("bigfleet new-provider acme-provider", "bigfleet new-provider acme --directory ../acme"),
 )

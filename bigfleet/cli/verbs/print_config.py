@@ -1,6 +1,6 @@
-"""`--print-config`: every effective value with the source it came from.
+"""`--print-config`: every effective value with its source.
 
-Why: with four sources, "which value holds, and who set it" must be one command away.
+Why: with four sources, a user must be able to see which value is in effect and where it comes from.
 Must never: show a masked value, or the user and password of a URL.
 Rules: packaging 1.2, rule 5.
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import yaml
 
-from bigfleet.cli.framework.load import Loaded
+from bigfleet.cli.framework.load import LoadedSettings
 from bigfleet.cli.framework.options import Option, options_of
 from bigfleet.cli.framework.settings import Flags
 
@@ -20,7 +20,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 MASK = "****"
 
 
-def effective(command: str, loaded: Loaded[Flags]) -> str:
+def effective(command: str, loaded: LoadedSettings[Flags]) -> str:
     """Return the settings as commented YAML."""
     lines = {
         option.flag: (_shown(option, getattr(loaded.settings, option.field)), _source(option, loaded.sources))
@@ -37,7 +37,7 @@ def _shown(option: Option, value: object) -> str:
         return option.text(value)
     text = option.text(value)
     shown = MASK if option.cli.masked and text else _USER_INFO.sub(MASK, text)
-    # A whole document of one scalar: YAML's own quoting, without its end mark.
+    # A document of one scalar, for YAML's quoting, without its end marker.
     scalar = str(yaml.safe_dump(shown, default_flow_style=True, allow_unicode=True, width=10**6))
     return scalar.removesuffix("...\n").strip()
 

@@ -1,7 +1,7 @@
-"""`bigfleet provider-admin`: what only a person at the provider's own host may do.
+"""`bigfleet provider-admin`: actions that only a person on the provider's host may take.
 
-Why: no call of the contract leads out of Failed; somebody has to look at the machine and vouch for it.
-Must never: speak to a provider over the network; the socket is a file that its owner alone can open.
+Why: no call of the contract leads out of Failed; a person has to inspect the machine and confirm its state.
+Must never: call a provider over the network; the socket is a file that only its owner can open.
 Rules: providers 4.1 (human repair).
 """
 
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -47,12 +47,12 @@ def _repair(settings: RepairSettings, console: Console) -> int:
     return ExitCode.DONE
 
 
-REPAIR = Command(
+REPAIR = CliCommand(
     RepairSettings,
     _repair,
-    """Bring a Failed machine back after somebody has looked at it; there is no other way out of Failed. Its binding and
-    its error are cleared, with --to speculative its host too. Only Failed machines can be repaired, and the provider
-    writes down who asked.
+    """Bring a Failed machine back after a person has inspected it; there is no other way out of Failed. This clears its
+    binding and its error, with --to speculative also its host. Only Failed machines can be repaired, and the provider
+    records the user in its audit log.
 
     Run it on the provider's host, as the user that the provider runs as.""",
     (

@@ -1,13 +1,13 @@
-"""`bigfleet snapshot`: what a running shard decided on last, as a document.
+"""`bigfleet snapshot`: prints the snapshot of a running shard's last cycle as a document.
 
-Why: a decision of a live fleet can be saved, replayed, explained and changed on paper.
-Must never: print a document that is not whole.
+Why: a decision of a live fleet can be saved, repeated, explained and edited.
+Must never: print an incomplete document.
 Rules: snapshot section 4.
 """
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
@@ -28,14 +28,14 @@ def _snapshot(settings: SnapshotSettings, console: Console) -> int:
     return ExitCode.DONE
 
 
-SNAPSHOT = Command(
+SNAPSHOT = CliCommand(
     SnapshotSettings,
     _snapshot,
-    """Print the snapshot document of a running shard's last cycle: machines, demand and whatever else the decision
-    depended on, consistent with that one cycle. bigfleet decide on it gives the very actions that the cycle decided;
-    bigfleet explain and what-if take it too. Nothing is changed.
+    """Print the snapshot document of a running shard's last cycle: machines, demand and everything else that the
+    decision depended on. bigfleet decide gives the same actions as the cycle; bigfleet explain and what-if accept it too.
+    Nothing is changed.
 
-    It holds the whole demand of the shard's clusters, so treat it as confidential; it holds no bootstrap blobs.""",
+    It contains the whole demand of the shard's clusters, so treat it as confidential; it contains no bootstrap blobs.""",
     (
         "bigfleet snapshot --shard shard-0:7780 > snapshot.json",
         "bigfleet snapshot --shard shard-0:7780 | bigfleet decide -",

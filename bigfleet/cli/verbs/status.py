@@ -1,7 +1,6 @@
-"""`bigfleet status` and `bigfleet watch`: how a running shard stands, once or again after every cycle.
+"""`bigfleet status` and `bigfleet watch`: the status of a running shard, once or after every cycle.
 
-Why: the first question of whoever is on call, answered in a terminal.
-Must never: ask the shard more often than it completes cycles.
+Must never: call the shard more often than it completes cycles.
 Rules: dashboard 1 and 8; packaging 1.10.
 """
 
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
-from bigfleet.cli.framework.output import Column, Listing, Record, table_text, write, yaml_text
+from bigfleet.cli.framework.output import Column, Listing, OutputRecord, table_text, write, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
 
@@ -57,7 +56,7 @@ class WatchSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WATCH_"):
     """Flags of `bigfleet watch`."""
 
     shard: Dial = Field(description="gRPC address of a running shard, host:port")
-    cycles: int = Field(default=0, ge=0, description="end after this many cycles; 0 goes on until Ctrl-C")
+    cycles: int = Field(default=0, ge=0, description="end after this many cycles; 0 continues until Ctrl-C")
 
 
 def _status(settings: StatusSettings, console: Console) -> int:
@@ -65,14 +64,14 @@ def _status(settings: StatusSettings, console: Console) -> int:
         settings, settings.shard, console, lambda channel: _look(channel, settings.timeout)
     )
     if settings.output in ("json", "yaml"):
-        write(console, settings, Record(_document(status, shortfalls)))
+        write(console, settings, OutputRecord(_document(status, shortfalls)))
     else:
         console.stdout.write(_text(settings, console, status, shortfalls))
     return ExitCode.DONE if status.ready else ExitCode.REFUSED
 
 
 def _watch(settings: WatchSettings, console: Console) -> int:
-    with suppress(KeyboardInterrupt):  # the way to end it
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends it
         ask(settings, settings.shard, console, lambda channel: _follow(channel, settings, console))
     return ExitCode.DONE
 
@@ -94,18 +93,18 @@ async def _follow(channel: "Channel", settings: WatchSettings, console: Console)
     seen = shown = 0
     async for number in _cycles(channel):
         if number <= shown:
-            continue  # it completed while the shard was being asked, so the last answer told of it already
+            continue  # the last answer already included this cycle
         status, shortfalls = await _look(channel, settings.timeout)
         shown = status.cycle.number
         if settings.output == "json":
             from json import dumps
 
-            console.say(dumps(_document(status, shortfalls), ensure_ascii=False))
+            console.print_now(dumps(_document(status, shortfalls), ensure_ascii=False))
         elif settings.output == "yaml":
-            console.say(f"---\n{yaml_text(_document(status, shortfalls))}".rstrip("\n"))
+            console.print_now(f"---\n{yaml_text(_document(status, shortfalls))}".rstrip("\n"))
         else:
             clear = _CLEAR if console.stdout.isatty() else ""
-            console.say(f"{clear}{_text(settings, console, status, shortfalls)}")
+            console.print_now(f"{clear}{_text(settings, console, status, shortfalls)}")
         seen += 1
         if seen == settings.cycles:
             return
@@ -129,7 +128,7 @@ def _text(
     parts = [
         _state(status),
         f"{status.needs - status.needs_short} of {status.needs} needs covered",
-        f"{status.queue_depth} actions wait, {status.in_flight} under way",
+        f"{status.queue_depth} actions waiting, {status.in_flight} running",
     ]
     lines = [cycle_line(console, status.cycle, *parts), *(f"note: {note}" for note in status.notes)]
     listings = (listing for listing in _listings(status, shortfalls) if listing.rows)
@@ -188,22 +187,22 @@ def _shortfall(row: "insight_pb2.ShortfallRow") -> dict[str, object]:
 
 def _document(
     status: "insight_pb2.GetStatusResponse", shortfalls: "insight_pb2.ListShortfallsResponse"
-) -> dict[str, Any]:  # Any: what JSON can say
+) -> dict[str, Any]:  # Any: JSON
     rows = message_document(shortfalls)["shortfalls"]
     return {**message_document(status), "shortfall_rows": rows}
 
 
-STATUS = Command(
+STATUS = CliCommand(
     StatusSettings,
     _status,
-    """Tell how a running shard stands: ready or why not, machines by state with their price, clusters with their sessions,
-    and what cannot be served. Ends with exit code 3 when the shard is not ready.""",
+    """Show the status of a running shard: ready or why not, machines by state with their price, clusters with their sessions,
+    and needs that cannot be served. Ends with exit code 3 when the shard is not ready.""",
     ("bigfleet status --shard 127.0.0.1:7780", "bigfleet status --shard 127.0.0.1:7780 -o json"),
 )
-WATCH = Command(
+WATCH = CliCommand(
     WatchSettings,
     _watch,
-    """Show the status of a running shard anew after each of its cycles, until Ctrl-C. For programs: with -o json one line
-    per cycle, with -o yaml one document.""",
+    """Show the status of a running shard after each of its cycles, until Ctrl-C. With -o json one line per cycle, with
+    -o yaml one document.""",
     ("bigfleet watch --shard 127.0.0.1:7780", "bigfleet watch --shard 127.0.0.1:7780 --cycles 1 -o json"),
 )

@@ -1,15 +1,15 @@
-"""`bigfleet version` and `bigfleetctl version`: which build this is, for people and for scripts.
+"""`bigfleet version` and `bigfleetctl version`: version and commit of this build.
 
-Must never: guess a commit; a build that was not told its commit says so.
+Must never: guess a commit; without one the output says `unknown`.
 """
 
 import platform
 from collections.abc import Mapping
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.version import __version__
 
@@ -36,15 +36,13 @@ def _run(settings: OutputFlags, console: Console) -> int:
         "commit": build_commit(console.environ),
         "python": platform.python_version(),
     }
-    write(console, settings, Record(fields))
+    write(console, settings, OutputRecord(fields))
     return ExitCode.DONE
 
 
-_DESCRIPTION = (
-    "Print the version of this build, its commit where the build was told it, and the Python it runs on."
-)
+_DESCRIPTION = "Print the version of this build, its commit if known, and the version of Python."
 
-BIGFLEET = Command(VersionSettings, _run, _DESCRIPTION, ("bigfleet version", "bigfleet version -o json"))
-BIGFLEETCTL = Command(
+BIGFLEET = CliCommand(VersionSettings, _run, _DESCRIPTION, ("bigfleet version", "bigfleet version -o json"))
+BIGFLEETCTL = CliCommand(
     CtlVersionSettings, _run, _DESCRIPTION, ("bigfleetctl version", "bigfleetctl version -o yaml")
 )

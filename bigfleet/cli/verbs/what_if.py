@@ -1,8 +1,8 @@
-"""`bigfleet what-if`: the production engine on a saved snapshot, or on that of a running shard, with edits.
+"""`bigfleet what-if`: runs the production engine on a snapshot with edits and prints the difference.
 
-Why: more machines, other prices, another priority or a lost zone are tried on paper first.
-Must never: print anything on standard output for a document or an edit that is refused, or compute in the shard: what a
-shard is asked for is its snapshot, and the engine runs here.
+Why: shows the effect of more machines, other prices, another priority or a lost zone without changing a fleet.
+Must never: print anything on standard output for a refused document or edit, or compute in the shard: the shard sends its
+snapshot, and the engine runs here.
 Rules: dashboard section 7.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -20,16 +20,16 @@ from bigfleet.cli.framework.kinds import Cli, Dial, Duration
 from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.documents import STDIN, read_file
-from bigfleet.cli.verbs.live_shard import ShardFlags, source
+from bigfleet.cli.verbs.live_shard import ShardFlags, read_snapshot
 from bigfleet.explain.amounts import amounts_text
 from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import InvalidFieldError
 
-if TYPE_CHECKING:  # numpy comes with the engine, and --help must stay quick
+if TYPE_CHECKING:  # the engine imports numpy, which takes longer than --help may
     from bigfleet.document.compare import Comparison, MachineChange, MachineSide, NeedSide, Totals
     from bigfleet.document.edits import Edit
     from bigfleet.explain.horizon import Horizon
-    from bigfleet.explain.question import Answer
+    from bigfleet.explain.what_if import WhatIfResult
 
 _IDS_SHOWN = 3
 _DAY_S = 86_400
@@ -46,50 +46,50 @@ class WhatIfSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_"):
         default=None, description="in place of a document: gRPC address of a running shard, host:port"
     )
     edit: tuple[Path, ...] = Field(
-        default=(), description="file of edits, YAML or JSON; given more than once, applied in this order"
+        default=(), description="file of edits, YAML or JSON; repeatable, applied in order"
     )
     until_quiet: bool = Field(
         default=False,
-        description="carry every decision out and decide again, until nothing is left to do, at most 20 cycles; "
-        "left out, one cycle is compared",
+        description="execute every decision and decide again until nothing is left to do, at most 20 cycles; "
+        "without it one cycle is compared",
     )
     create_time: Duration = Field(
         default=0.0,
         ge=0,
         le=_DAY_S,
-        description="how long the provider takes to create a machine; with it, as with --until-quiet",
+        description="time the provider takes to create a machine; implies --until-quiet",
     )
     drain_time: Duration = Field(
         default=0.0,
         ge=0,
         le=_DAY_S,
-        description="how long a machine takes to drain; with it, as with --until-quiet",
+        description="time a machine takes to drain; implies --until-quiet",
     )
     print_snapshot: bool = Field(
         default=False,
-        description="print the snapshot with its edits in place of the difference; with --until-quiet the world in the end",
+        description="print the edited snapshot instead of the difference; with --until-quiet the final snapshot",
     )
 
 
 def _what_if(settings: WhatIfSettings, console: Console) -> int:
     from bigfleet.document.edits import apply_edits
     from bigfleet.document.snapshot import read_situation, write_document
-    from bigfleet.explain.horizon import play
-    from bigfleet.explain.question import ask
+    from bigfleet.explain.horizon import run_to_horizon
     from bigfleet.explain.redecide import Redecider
+    from bigfleet.explain.what_if import run_what_if
 
     if [settings.file, *settings.edit].count(STDIN) > 1:
         raise CommandError("--edit: found -, allowed is standard input for one file only", ExitCode.USAGE)
     horizon = _horizon(settings)
-    document = read_situation(source(settings, settings.file, settings.shard, console))
+    document = read_situation(read_snapshot(settings, settings.file, settings.shard, console))
     edits = read_edit_files(settings.edit, console)
     if settings.print_snapshot:
         edited = apply_edits(document, edits).document
         if horizon.until_quiet:
-            edited = play(edited, horizon, Redecider()).side.document
+            edited = run_to_horizon(edited, horizon, Redecider()).side.document
         console.stdout.write(write_document(edited).decode())
         return ExitCode.DONE
-    console.stdout.write(_answer(settings, console, ask(document, edits, horizon)))
+    console.stdout.write(_answer(settings, console, run_what_if(document, edits, horizon)))
     return ExitCode.DONE
 
 
@@ -101,7 +101,7 @@ def _horizon(settings: WhatIfSettings) -> "Horizon":
 
 
 def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
-    """The edits of some files, in order; a refusal names its file."""
+    """Return the edits of the files, in order; an error names its file."""
     from bigfleet.document.edits import read_edits
 
     edits: list[Edit] = []
@@ -109,12 +109,12 @@ def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
         try:
             edits.extend(read_edits(read_file(path, console)))
         except InvalidFieldError as error:
-            # Two files are in play, so the path inside of one does not say which.
+            # There are several files, so the path inside the document is not enough.
             raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
     return edits
 
 
-def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str:
+def _answer(settings: WhatIfSettings, console: Console, answer: "WhatIfResult") -> str:
     from bigfleet.document.canonical import one_line
 
     if settings.output == "json":
@@ -131,26 +131,26 @@ def _answer(settings: WhatIfSettings, console: Console, answer: "Answer") -> str
 
 
 def _summary(comparison: "Comparison") -> str:
-    from bigfleet.document.compare import Change
+    from bigfleet.document.compare import NeedChangeKind
 
     if comparison.same:
         return "no difference"
     counts = {
         change: sum(len(item.numbers) for item in comparison.needs if item.change is change)
-        for change in Change
+        for change in NeedChangeKind
     }
-    told = [_told(change.value, count) for change, count in counts.items() if count]
+    changes = [_change_text(change.value, count) for change, count in counts.items() if count]
     before, after = comparison.before.costs.total, comparison.after.costs.total
     money = f"${before:.2f}/h stays" if before == after else f"${before:.2f}/h becomes ${after:.2f}/h"
-    return "; ".join([", ".join(told) or "no need fares differently", money])
+    return "; ".join([", ".join(changes) or "no need changes", money])
 
 
-def _told(change: str, count: int) -> str:
+def _change_text(change: str, count: int) -> str:
     return f"{_needs(count)} {change if count == 1 else change.replace('becomes', 'become')}"
 
 
-def _way(answer: "Answer") -> str:
-    """How each side came to its end, where more than one cycle was looked at."""
+def _way(answer: "WhatIfResult") -> str:
+    """Return how many cycles each side took, with --until-quiet."""
     if not answer.horizon.until_quiet:
         return ""
     ends = [
@@ -199,7 +199,7 @@ def _fares(side: "NeedSide | None") -> str | None:
 
 
 def _machine_rows(changes: "Sequence[MachineChange]") -> list[dict[str, object]]:
-    """Machines that are alike and change alike are one row."""
+    """Return one row for all equal machines with the same change."""
     rows: dict[tuple[object, ...], list[str]] = {}
     for change in changes:
         side = change.after or change.before
@@ -300,14 +300,14 @@ _FIGURE_COLUMNS = (
     Column("DIFFERENCE", "difference"),
 )
 
-WHAT_IF = Command(
+WHAT_IF = CliCommand(
     WhatIfSettings,
     _what_if,
-    """Run the decision engine on a snapshot document as it is and with edits, and print what differs: needs, machines,
-    actions, dollars per hour. One cycle is compared, or where both worlds end. In the fleet nothing is carried out.
+    """Run the decision engine on a snapshot document without and with edits, and print the difference: needs, machines,
+    actions, dollars per hour. Compares one cycle or, with --until-quiet, the final states. Nothing is executed in the fleet.
 
-    A document or an edit that is refused is told with the path of its flaw, exit code 2, and nothing on standard
-    output. Without an edit there is no difference.""",
+    For an invalid document or edit the command prints the path of the error, ends with exit code 2, and prints nothing on
+    standard output. Without an edit there is no difference.""",
     (
         "bigfleet what-if snapshot.json --edit more-machines.yaml",
         "bigfleet what-if snapshot.json --edit lost-zone.yaml -o json",

@@ -1,7 +1,6 @@
-"""Commands: how each is spelled, read, and applied to the tables. The one list of what the log may carry.
+"""The list of replicated commands: how each is written, read, and applied to the tables.
 
-Why: the proposer writes what every replica, of this version or the next, has to read; one table holds both ends together.
-Must never: be given a kind without a level (decision C12), or read a field that its maker does not write.
+Must never: add a kind without a level (decision C12), or read a field that no proposer writes.
 Rules: coordinator 2.2 and 12.7. Times are stamped by the proposer.
 """
 
@@ -10,28 +9,28 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bigfleet.coordinator.core import fields, ledger
-from bigfleet.coordinator.core.results import DONE, Refused, Verdict
+from bigfleet.coordinator.core.results import DONE, CommandOutcome, CommandRefused
 from bigfleet.coordinator.core.tables import FIRST_LEVEL, Tables
 
-Command = dict[str, Any]  # Any: what JSON can say
-Apply = Callable[[Tables, Mapping[str, Any]], Verdict]
+Command = dict[str, Any]  # Any: JSON
+Apply = Callable[[Tables, Mapping[str, Any]], CommandOutcome]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of command: since which level it may be proposed, and what it does."""
+class CommandKind:
+    """One kind of command: the level from which it may be proposed, and its effect."""
 
     level: int
     apply: Apply
 
 
 def begin_epoch(term: int, node: str, cluster_id: str) -> Command:
-    """Let the term that a leader has won rule; alone in its batch."""
+    """Begin the epoch of a term that a leader has won; alone in its batch."""
     return {"kind": "begin_epoch", "term": term, "node": node, "cluster_id": cluster_id}
 
 
 def barrier() -> Command:
-    """Nothing but proof that a majority still follows."""
+    """Change nothing; its commit proves that a majority still follows."""
     return {"kind": "barrier"}
 
 
@@ -46,13 +45,8 @@ def add_shard(shard: str, address: str, registered_at_ns: int) -> Command:
 
 
 def remove_shard(shard: str, *, destroyed: bool, partitioned: bool) -> Command:
-    """Forget a shard with its clusters and domains."""
+    """Remove a shard with its clusters and domains."""
     return {"kind": "remove_shard", "id": shard, "destroyed": destroyed, "partitioned": partitioned}
-
-
-def bind_cluster(cluster: str, shard: str) -> Command:
-    """Record which shard a cluster dials."""
-    return {"kind": "bind_cluster", "cluster": cluster, "shard": shard}
 
 
 def assign_domain(key: str, value: str, shard: str) -> Command:
@@ -61,59 +55,8 @@ def assign_domain(key: str, value: str, shard: str) -> Command:
 
 
 def unassign_domain(key: str, value: str) -> Command:
-    """Take a domain from whoever has it."""
+    """Take a domain from its shard."""
     return {"kind": "unassign_domain", "key": key, "value": value}
-
-
-def move_begin(
-    provider: str,
-    machines: Mapping[str, str],
-    *,
-    key: str,
-    from_shard: str,
-    to_shard: str,
-    flow: str,
-    at_ns: int,
-) -> Command:
-    """Book machines (id to domain value) as on their way from one shard to another."""
-    return {
-        "kind": "move_begin",
-        "provider": provider,
-        "machines": dict(machines),
-        "key": key,
-        "from": from_shard,
-        "to": to_shard,
-        "flow": flow,
-        "at": at_ns,
-    }
-
-
-def move_step(kind: str, provider: str, ids: Sequence[str], seq: int) -> Command:
-    """One later step of a move: `move_released`, `move_settled`, `move_cancel`, `move_return` or `move_forget`."""
-    return {"kind": kind, "provider": provider, "ids": list(ids), "seq": seq}
-
-
-def move_learn(
-    provider: str,
-    machines: Mapping[str, str],
-    *,
-    key: str,
-    from_shard: str,
-    holder: str,
-    seq: int,
-    at_ns: int,
-) -> Command:
-    """Take back into the ledger what shards remember of a move."""
-    return {
-        "kind": "move_learn",
-        "provider": provider,
-        "machines": dict(machines),
-        "key": key,
-        "from": from_shard,
-        "holder": holder,
-        "seq": seq,
-        "at": at_ns,
-    }
 
 
 def relearn_done() -> Command:
@@ -121,17 +64,17 @@ def relearn_done() -> Command:
     return {"kind": "relearn_done"}
 
 
-def _begin_epoch(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _begin_epoch(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.begin_epoch(
         fields.number(given, "term", least=1), fields.text(given, "node"), fields.text(given, "cluster_id")
     )
 
 
-def _raise_level(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _raise_level(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.raise_level(fields.number(given, "level", least=FIRST_LEVEL))
 
 
-def _add_shard(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _add_shard(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.add_shard(
         fields.text(given, "id"),
         fields.text(given, "address", empty=True),
@@ -139,30 +82,30 @@ def _add_shard(tables: Tables, given: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _remove_shard(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _remove_shard(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     shard = fields.text(given, "id")
     destroyed, partitioned = fields.flag(given, "destroyed"), fields.flag(given, "partitioned")
     verdict = tables.remove_shard(shard, destroyed=destroyed, partitioned=partitioned)
-    if destroyed and not isinstance(verdict, Refused):
+    if destroyed and not isinstance(verdict, CommandRefused):
         ledger.settle_destroyed(tables, shard)
     return verdict
 
 
-def _bind_cluster(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _bind_cluster(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.bind_cluster(fields.text(given, "cluster"), fields.text(given, "shard"))
 
 
-def _assign_domain(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _assign_domain(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.assign_domain(
         fields.text(given, "key"), fields.text(given, "value"), fields.text(given, "shard")
     )
 
 
-def _unassign_domain(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _unassign_domain(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return tables.unassign_domain(fields.text(given, "key"), fields.text(given, "value"))
 
 
-def _move_begin(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _move_begin(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return ledger.begin(
         tables,
         provider=fields.text(given, "provider"),
@@ -175,7 +118,7 @@ def _move_begin(tables: Tables, given: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _move_learn(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _move_learn(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
     return ledger.learn(
         tables,
         provider=fields.text(given, "provider"),
@@ -188,32 +131,32 @@ def _move_learn(tables: Tables, given: Mapping[str, Any]) -> Verdict:
     )
 
 
-def _move_step(step: Callable[[Tables, str, Sequence[str], int], Verdict]) -> Apply:
-    def apply(tables: Tables, given: Mapping[str, Any]) -> Verdict:
+def _move_step(step: Callable[[Tables, str, Sequence[str], int], CommandOutcome]) -> Apply:
+    def apply(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:
         ids = fields.ids(given, "ids")
         return step(tables, fields.text(given, "provider"), ids, fields.number(given, "seq"))
 
     return apply
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "begin_epoch": Kind(1, _begin_epoch),
-    "barrier": Kind(1, lambda _tables, _given: DONE),
-    "raise_level": Kind(1, _raise_level),
-    "add_shard": Kind(1, _add_shard),
-    "remove_shard": Kind(1, _remove_shard),
-    "bind_cluster": Kind(1, _bind_cluster),
-    "assign_domain": Kind(1, _assign_domain),
-    "unassign_domain": Kind(1, _unassign_domain),
-    "move_begin": Kind(1, _move_begin),
-    "move_released": Kind(1, _move_step(ledger.released)),
-    "move_settled": Kind(1, _move_step(ledger.settled)),
-    "move_cancel": Kind(1, _move_step(ledger.cancel)),
-    "move_return": Kind(1, _move_step(ledger.give_back)),
-    "move_forget": Kind(1, _move_step(ledger.forget)),
-    "move_learn": Kind(1, _move_learn),
-    "relearn_done": Kind(1, lambda tables, _given: tables.relearn_done()),
+KINDS: Final[Mapping[str, CommandKind]] = {
+    "begin_epoch": CommandKind(1, _begin_epoch),
+    "barrier": CommandKind(1, lambda _tables, _given: DONE),
+    "raise_level": CommandKind(1, _raise_level),
+    "add_shard": CommandKind(1, _add_shard),
+    "remove_shard": CommandKind(1, _remove_shard),
+    "bind_cluster": CommandKind(1, _bind_cluster),
+    "assign_domain": CommandKind(1, _assign_domain),
+    "unassign_domain": CommandKind(1, _unassign_domain),
+    "move_begin": CommandKind(1, _move_begin),
+    "move_released": CommandKind(1, _move_step(ledger.released)),
+    "move_settled": CommandKind(1, _move_step(ledger.settled)),
+    "move_cancel": CommandKind(1, _move_step(ledger.cancel)),
+    "move_return": CommandKind(1, _move_step(ledger.give_back)),
+    "move_forget": CommandKind(1, _move_step(ledger.forget)),
+    "move_learn": CommandKind(1, _move_learn),
+    "relearn_done": CommandKind(1, lambda tables, _given: tables.relearn_done()),
 }
 
 KNOWN_LEVEL: Final = max(kind.level for kind in KINDS.values())
-"""The highest level this version knows; a replica whose log goes beyond it must not go on (exit 71)."""
+"""The highest level this version knows; a replica whose log goes beyond it ends with exit 71."""

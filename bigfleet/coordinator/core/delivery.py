@@ -1,10 +1,10 @@
-"""Which domain instructions a shard is owed: the difference between the table and what the shard is known to hold.
+"""Derives the domain instructions of a shard: the difference between the table and what the shard is known to hold.
 
-Why: level-triggered, so that a lost answer, a failover or a restarted shard heals by itself at the next report.
-Must never: send the same again while it is queued, or again at once after it was refused; send domain instructions while
-the coordinator re-learns (10.4), or to shards that share a provider: their rules (8.3) come with partition mode.
-Rules: coordinator 5.1 and 8.3. A shard outside partition mode sends no view; what it acked under this leader and its own
-epoch stands for it. What it held before that is unknown, so it takes a new term for an empty set (ADR-0140).
+Why: level-triggered, so a lost answer, a failover or a restarted shard heals at the next report.
+Must never: repeat an instruction while it is queued or right after it was refused; send domain instructions while the
+coordinator re-learns (10.4), or to shards that share a provider: their rules (8.3) come with partition mode.
+Rules: coordinator 5.1 and 8.3. What a shard acked under this leader and its own epoch counts as held; a new term begins with an
+empty set on both sides (ADR-0140).
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from bigfleet.model.instruction import Ack, AssignDomain, Domain, Instruction, O
 
 MAX_PER_REPORT: Final = 100
 
-Pair = tuple[str, str]  # key and value: a shard may hold 100,000, and tuples compare at the speed of C
+Pair = tuple[str, str]  # key and value; tuples, as a shard may hold 100,000
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one shard's domains."""
+    """One shard's domains as known to this leader."""
 
     held: dict[Pair, None] = field(default_factory=dict)
     queued: dict[Pair, str] = field(default_factory=dict)
@@ -31,27 +31,27 @@ class _Known:
 
 
 class DomainDelivery:
-    """Brings the domain table to the shards."""
+    """Queues the domain instructions of all shards."""
 
     def __init__(self, queue: InstructionQueue) -> None:
         self._queue = queue
         self._shards: dict[str, _Known] = {}
 
     def restarted(self, shard: str) -> None:
-        """A new process of the shard knows nothing of what the last one acked."""
+        """Forget what the shard acked before it restarted."""
         for instruction_id in self._shards.pop(shard, _Known()).queued.values():
             self._queue.withdraw(shard, instruction_id)
 
     def forget(self, shard: str) -> None:
-        """Drop all that is known of a shard, as it was removed."""
+        """Drop everything about a removed shard."""
         self._shards.pop(shard, None)
 
     def taken(self, shard: str, domain: Domain) -> None:
-        """A domain was taken from a shard under this leader, which may hold it from before this leader's time."""
+        """Record that a domain was unassigned; the shard may hold it since an earlier leader."""
         self._shards.setdefault(shard, _Known()).held[domain.key, domain.value] = None
 
     def acknowledged(self, shard: str, instruction: Instruction, ack: Ack, now_s: float) -> None:
-        """Note what became of an instruction of ours."""
+        """Record the outcome of an instruction."""
         payload = instruction.payload
         if not isinstance(payload, AssignDomain | UnassignDomain):
             return
@@ -67,7 +67,7 @@ class DomainDelivery:
             known.held.pop(pair, None)
 
     def derive(self, shard: str, desired: Mapping[Pair, None], now_s: float) -> None:
-        """Queue what the shard is owed at this report; letting go comes before taking."""
+        """Queue the instructions due at this report; unassignments first."""
         known = self._shards.setdefault(shard, _Known())
         known.refused_at_s = {
             pair: at_s for pair, at_s in known.refused_at_s.items() if now_s - at_s < INTERVAL_S
@@ -85,10 +85,9 @@ class DomainDelivery:
             known.queued[pair] = instruction.id
 
     def _withdraw(self, shard: str, known: _Known, desired: Mapping[Pair, None]) -> None:
-        """Take back what is queued and has become wrong.
+        """Withdraw queued instructions that no longer match the table.
 
-        It may have been delivered, its ack being lost or under way; so the shard counts as having done it, and is told
-        the contrary.
+        One may have been delivered and its ack lost. So the shard counts as having carried it out, and gets the opposite one.
         """
         by_id = {instruction.id: instruction for instruction in self._queue.pending(shard)}
         for pair, instruction_id in list(known.queued.items()):

@@ -1,7 +1,6 @@
-"""Fields of commands and table texts: taken as they are, or refused by name.
+"""Reads the fields of commands and dumped tables; raises `InvalidFieldError`, which names the field.
 
-Why: a log entry may come from another version, and apply must refuse what it cannot read instead of raising on it.
-Must never: repair a value, or take a number for a text.
+Must never: repair a value: a log entry may come from another version, and all replicas must treat it alike.
 """
 
 from collections.abc import Mapping
@@ -12,11 +11,11 @@ from bigfleet.model.errors import InvalidFieldError
 LARGEST: Final = 2**63 - 1
 MAX_MACHINES: Final = 32
 
-Fields = Mapping[str, Any]  # Any: whatever JSON brought
+Fields = Mapping[str, Any]  # Any: JSON
 
 
 def text(fields: Fields, name: str, *, empty: bool = False) -> str:
-    """A text, not empty unless allowed; one that UTF-8 cannot carry is refused, as no snapshot could hold it."""
+    """Return a text, not empty unless allowed, that UTF-8 can encode."""
     value = _given(fields, name)
     if not isinstance(value, str) or not _is_utf8(value):
         raise InvalidFieldError(name, _shown(value), "a text")
@@ -26,7 +25,7 @@ def text(fields: Fields, name: str, *, empty: bool = False) -> str:
 
 
 def number(fields: Fields, name: str, *, least: int = 0) -> int:
-    """A whole number that fits the wire."""
+    """Return a whole number that fits the wire."""
     value = _given(fields, name)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
         raise InvalidFieldError(name, _shown(value), f"a whole number from {least} to 2^63 - 1")
@@ -34,7 +33,7 @@ def number(fields: Fields, name: str, *, least: int = 0) -> int:
 
 
 def flag(fields: Fields, name: str) -> bool:
-    """True or false."""
+    """Return true or false."""
     value = _given(fields, name)
     if not isinstance(value, bool):
         raise InvalidFieldError(name, _shown(value), "true or false")
@@ -42,7 +41,7 @@ def flag(fields: Fields, name: str) -> bool:
 
 
 def mapping(fields: Fields, name: str) -> dict[str, Any]:
-    """An object whose keys are texts that are not empty."""
+    """Return an object whose keys are texts that are not empty."""
     value = _given(fields, name)
     if not isinstance(value, dict) or not all(
         isinstance(key, str) and key and _is_utf8(key) for key in value
@@ -52,7 +51,7 @@ def mapping(fields: Fields, name: str) -> dict[str, Any]:
 
 
 def ids(fields: Fields, name: str) -> list[str]:
-    """Machine ids, each once, 1 to 32 of them."""
+    """Return 1 to 32 machine ids, each once."""
     value = _given(fields, name)
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_MACHINES:
         raise InvalidFieldError(name, _shown(value), f"1 to {MAX_MACHINES} machine ids")
@@ -63,14 +62,14 @@ def ids(fields: Fields, name: str) -> list[str]:
 
 
 def machines(fields: Fields, name: str, *, least: int) -> dict[str, str]:
-    """Machine ids with their domain values, up to 32 of them."""
+    """Return up to 32 machine ids with their domain values."""
     value = mapping(fields, name)
     if not least <= len(value) <= MAX_MACHINES:
         raise InvalidFieldError(name, f"{len(value)} machines", f"{least} to {MAX_MACHINES} machines")
     return {machine_id: text(value, machine_id, empty=True) for machine_id in value}
 
 
-def _given(fields: Fields, name: str) -> Any:  # Any: whatever JSON brought
+def _given(fields: Fields, name: str) -> Any:  # Any: JSON
     if name not in fields:
         raise InvalidFieldError(name, "nothing", "a value")
     return fields[name]

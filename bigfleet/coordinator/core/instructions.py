@@ -1,8 +1,7 @@
-"""The queue of instructions per shard: sent with every answer until acknowledged, under the term that was won.
+"""The queue of instructions per shard: each goes with every answer until the shard acknowledges it.
 
-Why: instructions ride on answers to reports and may be lost with them; the queue is what makes them arrive.
-Must never: stamp another term than the one captured when this process won, send again what was answered in any way, or
-grow beyond its bound.
+Must never: stamp another term than the one this process won, send again what was acknowledged with any outcome, or grow
+beyond its bound.
 Rules: coordinator 5.1 and 5.3.
 """
 
@@ -16,17 +15,17 @@ MAX_PER_ANSWER: Final = 100
 
 
 class InstructionQueue:
-    """What waits for each shard, in the order it was queued."""
+    """The pending instructions of each shard, in the order they were queued."""
 
     def __init__(self, term: int, new_id: Callable[[], str]) -> None:
         self._term, self._new_id = term, new_id
         self._sequence = 0
         self._pending: dict[str, dict[str, Instruction]] = {}
         self.dropped = 0
-        """How many were not queued because the shard's queue was full."""
+        """How many were not queued because a shard's queue was full."""
 
     def enqueue(self, shard: str, payload: Payload, instruction_id: str = "") -> Instruction | None:
-        """Queue one instruction; the same id overwrites. None when the shard's queue is full."""
+        """Queue one instruction, in place of one with the same id; None if the shard's queue is full."""
         queue = self._pending.setdefault(shard, {})
         chosen = instruction_id or self._new_id()
         if len(queue) >= MAX_PENDING and chosen not in queue:
@@ -39,21 +38,21 @@ class InstructionQueue:
         return instruction
 
     def acknowledge(self, shard: str, ack: Ack) -> Instruction | None:
-        """Take an instruction off the queue, whatever became of it; None when it is not there."""
+        """Remove and return the instruction of an ack; None if it is not queued."""
         return self._pending.get(shard, {}).pop(ack.instruction_id, None)
 
     def withdraw(self, shard: str, instruction_id: str) -> None:
-        """Take an instruction off the queue that nobody wants any more."""
+        """Remove an instruction that is no longer wanted."""
         self._pending.get(shard, {}).pop(instruction_id, None)
 
     def pending(self, shard: str) -> tuple[Instruction, ...]:
-        """All that waits for a shard, by sequence number."""
+        """Return the pending instructions of a shard by sequence number."""
         return tuple(self._pending.get(shard, {}).values())
 
     def next_answer(self, shard: str) -> tuple[Instruction, ...]:
-        """What goes with the next answer."""
+        """Return the instructions of the next answer."""
         return self.pending(shard)[:MAX_PER_ANSWER]
 
     def forget(self, shard: str) -> None:
-        """Drop a shard's queue, as it was removed."""
+        """Drop the queue of a removed shard."""
         self._pending.pop(shard, None)

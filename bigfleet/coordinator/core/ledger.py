@@ -1,9 +1,7 @@
 """The ledger of machines that move between shards: seven commands, each one step of coordinator 12.7.
 
-Why: a move is ordered by committed steps and never by a clock (decision C6), so that no failover, late instruction or
-repeated command can give a machine two owners.
-Nothing of ours proposes these steps yet: partition mode and the rebalancer come in a later version, but rows survive
-replication and snapshots today.
+Why: committed steps order a move, never a clock (decision C6), so that no failover, late instruction or repeated command gives
+a machine two owners. No code proposes these steps yet; the rebalancer comes in a later version.
 Must never: delete a row in any step but `forget`; change some machines of a command and refuse others.
 Rules: coordinator 2.2, 10.4, 12.7, 12.9.
 """
@@ -11,7 +9,13 @@ Rules: coordinator 2.2, 10.4, 12.7, 12.9.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bigfleet.coordinator.core.results import DONE, Done, Refusal, Refused, Verdict
+from bigfleet.coordinator.core.results import (
+    DONE,
+    CommandDone,
+    CommandOutcome,
+    CommandRefused,
+    RefusalCode,
+)
 from bigfleet.coordinator.core.tables import MoveRow, MoveState, Tables
 
 MAX_MOVES: Final = 100_000
@@ -29,25 +33,27 @@ def begin(
     to_shard: str,
     flow: str,
     at_ns: int,
-) -> Verdict:
-    """Book machines (id to domain value) as on their way: step 2. All of them or none."""
+) -> CommandOutcome:
+    """Record machines (id to domain value) as moving: step 2. All of them or none."""
     for shard in (from_shard, to_shard):
         if shard not in tables.shards:
-            return Refused(Refusal.SHARD_NOT_FOUND, f"shard {shard} is not registered")
+            return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
     if from_shard == to_shard:
-        return Refused(Refusal.INVALID, f"to: found {to_shard}, allowed is another shard than from")
+        return CommandRefused(
+            RefusalCode.INVALID, f"to: found {to_shard}, allowed is another shard than from"
+        )
     found = {machine_id: tables.move(provider, machine_id) for machine_id in machines}
     begun = [
         row.seq for row in found.values() if row and (row.flow, row.holder) == (flow, to_shard) and row.flow
     ]
     if len(begun) == len(machines):
-        return Done(max(begun))
+        return CommandDone(max(begun))
     for machine_id, row in found.items():
         if row and not (row.phase == MoveState.HELD and row.holder == from_shard):
             detail = f"machine {machine_id} is {row.phase} with shard {row.holder}, not held by {from_shard}"
-            return Refused(Refusal.MOVE_CONFLICT, detail, row.holder)
+            return CommandRefused(RefusalCode.MOVE_CONFLICT, detail, row.holder)
     if tables.move_count + sum(row is None for row in found.values()) > MAX_MOVES:
-        return Refused(Refusal.LEDGER_FULL, f"the ledger holds {MAX_MOVES} machines at most")
+        return CommandRefused(RefusalCode.LEDGER_FULL, f"the ledger holds {MAX_MOVES} machines at most")
     tables.move_seq += 1
     for machine_id, value in machines.items():
         row = MoveRow(
@@ -63,23 +69,23 @@ def begin(
             replaces=0,
         )
         tables.put_move(provider, machine_id, row)
-    return Done(tables.move_seq)
+    return CommandDone(tables.move_seq)
 
 
-def released(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Verdict:
-    """The last owner has let go, durably: step 3."""
+def released(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
+    """Record that the donor has released the machines durably: step 3."""
     return _step(tables, (provider, ids, seq), MoveState.RELEASING, MoveState.ADOPTING)
 
 
-def settled(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Verdict:
-    """The recipient has adopted: step 4."""
+def settled(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
+    """Record that the recipient has adopted the machines: step 4."""
     return _step(tables, (provider, ids, seq), MoveState.ADOPTING, MoveState.HELD)
 
 
-def cancel(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Verdict:
-    """The donor did not let these go: they stay with it."""
+def cancel(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
+    """Record that the donor kept the machines."""
     rows = _rows(tables, provider, ids, seq)
-    if isinstance(rows, Refused):
+    if isinstance(rows, CommandRefused):
         return rows
     for machine_id, row in rows.items():
         done = row.phase == MoveState.HELD and row.holder == row.from_shard
@@ -91,21 +97,21 @@ def cancel(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Verdi
     return DONE
 
 
-def give_back(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Verdict:
-    """The recipient did not adopt: send them home, under a new number: step 5."""
+def give_back(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
+    """Return machines that the recipient did not adopt to their home, under a new number: step 5."""
     current = {machine_id: tables.move(provider, machine_id) for machine_id in ids}
     returned = [row.seq for row in current.values() if row and row.replaces == seq]
     if len(returned) == len(current):
-        return Done(max(returned))
+        return CommandDone(max(returned))
     rows = _rows(tables, provider, ids, seq)
-    if isinstance(rows, Refused):
+    if isinstance(rows, CommandRefused):
         return rows
     for machine_id, row in rows.items():
         if row.phase != MoveState.ADOPTING:
             return _wrong_phase(machine_id, row, MoveState.ADOPTING)
         if row.home in ("", row.holder):
             detail = f"machine {machine_id} has no home other than its holder {row.holder}"
-            return Refused(Refusal.MOVE_STALE, detail)
+            return CommandRefused(RefusalCode.MOVE_STALE, detail)
     tables.move_seq += 1
     for machine_id, row in rows.items():
         back = row._replace(
@@ -116,14 +122,14 @@ def give_back(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Ve
             replaces=seq,
         )
         tables.put_move(provider, machine_id, back)
-    return Done(tables.move_seq)
+    return CommandDone(tables.move_seq)
 
 
-def forget(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Verdict:
-    """The machines are where their domains say, or are gone: delete their rows. Absent ones were forgotten before."""
+def forget(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> CommandOutcome:
+    """Delete the rows of machines that are back in their domain or gone; absent rows are no error."""
     known = [machine_id for machine_id in ids if tables.move(provider, machine_id)]
     rows = _rows(tables, provider, known, seq)
-    if isinstance(rows, Refused):
+    if isinstance(rows, CommandRefused):
         return rows
     for machine_id in rows:
         tables.drop_move(provider, machine_id)
@@ -140,21 +146,21 @@ def learn(
     holder: str,
     seq: int,
     at_ns: int,
-) -> Verdict:
-    """Take back into the ledger what shards remember of a move that a restored snapshot does not know (10.4).
+) -> CommandOutcome:
+    """Record a move that shards remember and a restored snapshot lacks (10.4).
 
     Without machines it only keeps later numbers above one that a shard has seen.
     """
     if not tables.relearn:
-        return Refused(Refusal.MOVE_STALE, "the coordinator is not re-learning")
+        return CommandRefused(RefusalCode.MOVE_STALE, "the coordinator is not re-learning")
     for machine_id in machines:
         row = tables.move(provider, machine_id)
         if row and (row.seq, row.holder) != (seq, holder):
             detail = f"machine {machine_id} has number {row.seq} with shard {row.holder}"
-            return Refused(Refusal.MOVE_STALE, detail)
+            return CommandRefused(RefusalCode.MOVE_STALE, detail)
     added = [machine_id for machine_id in machines if not tables.move(provider, machine_id)]
     if tables.move_count + len(added) > MAX_MOVES:
-        return Refused(Refusal.LEDGER_FULL, f"the ledger holds {MAX_MOVES} machines at most")
+        return CommandRefused(RefusalCode.LEDGER_FULL, f"the ledger holds {MAX_MOVES} machines at most")
     tables.move_seq = max(tables.move_seq, seq)
     for machine_id in added:
         value = machines[machine_id]
@@ -166,9 +172,9 @@ def learn(
 
 
 def settle_destroyed(tables: Tables, shard: str) -> None:
-    """Send home what a destroyed shard held, and take as released what it had not let go (12.9).
+    """Send home what a destroyed shard held, and treat as released what it had not released (12.9).
 
-    Rows it held without another home are deleted, since nobody else can own those machines.
+    Rows it held without another home are deleted: no other shard can own those machines.
     """
     places = [(provider, machine_id) for provider, rows in tables.moves.items() for machine_id in rows]
     for provider, machine_id in places:
@@ -190,10 +196,10 @@ def settle_destroyed(tables: Tables, shard: str) -> None:
 
 def _step(
     tables: Tables, which: tuple[str, Sequence[str], int], before: MoveState, after: MoveState
-) -> Verdict:
+) -> CommandOutcome:
     provider, ids, seq = which
     rows = _rows(tables, provider, ids, seq)
-    if isinstance(rows, Refused):
+    if isinstance(rows, CommandRefused):
         return rows
     order = list(MoveState)
     for machine_id, row in rows.items():
@@ -206,16 +212,18 @@ def _step(
     return DONE
 
 
-def _rows(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Rows | Refused:
+def _rows(tables: Tables, provider: str, ids: Sequence[str], seq: int) -> Rows | CommandRefused:
     rows: Rows = {}
     for machine_id in ids:
         row = tables.move(provider, machine_id)
         if row is None or row.seq != seq:
             found = "no row" if row is None else f"number {row.seq}"
-            return Refused(Refusal.MOVE_STALE, f"machine {machine_id} has {found}, not number {seq}")
+            return CommandRefused(
+                RefusalCode.MOVE_STALE, f"machine {machine_id} has {found}, not number {seq}"
+            )
         rows[machine_id] = row
     return rows
 
 
-def _wrong_phase(machine_id: str, row: MoveRow, wanted: MoveState) -> Refused:
-    return Refused(Refusal.MOVE_STALE, f"machine {machine_id} is {row.phase}, not {wanted}")
+def _wrong_phase(machine_id: str, row: MoveRow, wanted: MoveState) -> CommandRefused:
+    return CommandRefused(RefusalCode.MOVE_STALE, f"machine {machine_id} is {row.phase}, not {wanted}")

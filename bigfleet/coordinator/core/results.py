@@ -1,6 +1,5 @@
-"""Results of commands: what was done, or why it was refused. A refusal is a value, never an exception.
+"""Results of commands. A refusal is a value: an exception in the replicated apply stops every replica for good (coordinator 17.3).
 
-Why: a command that raises inside the replicated apply would stop every replica for good (coordinator 17.3).
 Rules: coordinator 2.2.
 """
 
@@ -8,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-Result = dict[str, Any]  # Any: what JSON can say; it travels as text
+Result = dict[str, Any]  # Any: JSON
 
 
-class Refusal(StrEnum):
+class RefusalCode(StrEnum):
     """Why a command was refused."""
 
     INVALID = "invalid"
@@ -29,29 +28,29 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A refusal with its cause in words; `owner` names the shard that is in the way."""
+class CommandRefused:
+    """The command was refused; `owner` names the shard that holds what was asked for."""
 
-    refusal: Refusal
+    refusal: RefusalCode
     detail: str
     owner: str = ""
 
     def result(self) -> Result:
-        """The refusal as it travels."""
+        """Return the JSON of the refusal."""
         owner = {"owner": self.owner} if self.owner else {}
         return {"ok": False, "refusal": self.refusal.value, "detail": self.detail, **owner}
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The command took effect, or had taken effect before; `seq` is the number of a move begun or returned."""
+class CommandDone:
+    """The command took effect, now or before; `seq` is the number of a move begun or returned."""
 
     seq: int | None = None
 
     def result(self) -> Result:
-        """The success as it travels."""
+        """Return the JSON of the success."""
         return {"ok": True} if self.seq is None else {"ok": True, "seq": self.seq}
 
 
-DONE = Done()
-Verdict = Done | Refused
+DONE = CommandDone()
+CommandOutcome = CommandDone | CommandRefused

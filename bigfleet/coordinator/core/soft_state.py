@@ -1,8 +1,7 @@
-"""What the leader has heard from shards: reports, shortfalls, heartbeats. Its memory only, never replicated.
+"""Soft state: the reports, shortfalls and heartbeats that the leader keeps in memory and never replicates.
 
-Why: every shard tells it again within one interval, so that replicating it would cost writes and gain nothing.
-Must never: outlive a term (a replica that loses and regains leadership would revive dead data), keep a shortfall that the
-newest report no longer has, or let an older report replace a newer one.
+Why: every shard reports again within one interval.
+Must never: outlive a term, keep a shortfall that the newest report no longer has, or let an older report replace a newer one.
 Rules: coordinator 3 and 8.2.
 """
 
@@ -12,14 +11,14 @@ from typing import Final
 from bigfleet.model.shard_report import MAX_SHORTFALLS, OwnershipView, ShardReport, ShardSummary, Shortfall
 
 INTERVAL_S: Final = 10.0
-"""The report interval, for every rule counted in intervals; a shard's own setting is not known here."""
+"""The report interval, for every rule counted in intervals."""
 LIVE_S: Final = 3 * INTERVAL_S
 """For how long a report counts as fresh."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """When something was heard: by the steady clock for durations, in wall time for people."""
+class ClockReading:
+    """One moment: by the monotonic clock for durations, in wall time for people."""
 
     monotonic_s: float
     wall_ns: int
@@ -27,10 +26,10 @@ class Moment:
 
 @dataclass(slots=True)
 class ShardState:
-    """One shard as heard under this term."""
+    """What one shard has reported under this term."""
 
-    heartbeat: Moment
-    reported: Moment | None = None
+    heartbeat: ClockReading
+    reported: ClockReading | None = None
     cycle: int = 0
     shard_epoch: int = 0
     summary: ShardSummary | None = None
@@ -40,73 +39,85 @@ class ShardState:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What became of one report."""
+class ReportReceipt:
+    """How the leader took one report."""
 
     accepted: bool
     restarted: bool = False
-    """The shard's epoch differs from that of the report before; what it acked then counts no more."""
+    """The shard's epoch differs from that of the report before; earlier acks no longer count."""
     lower_epoch: bool = False
     """An older process, or a second one of the same id, still reports."""
     truncated: int = 0
 
 
 class SoftState:
-    """What this leader has heard since it began to serve."""
+    """The reports since this leader began to serve."""
 
     def __init__(self) -> None:
         self._shards: dict[str, ShardState] = {}
 
-    def hear(self, report: ShardReport, now: Moment) -> Heard:
-        """Take one report in; an older one than the last only counts as a heartbeat."""
+    def record(self, report: ShardReport, now: ClockReading) -> ReportReceipt:
+        """Record one report; an older one than the last only counts as a heartbeat."""
         state = self._shards.setdefault(report.shard_id, ShardState(now))
         state.heartbeat = now
         state.address = report.address
-        told, known = (report.shard_epoch, report.cycle), (state.shard_epoch, state.cycle)
-        # A shard that lost its epoch file starts again at 1: then nobody else has reported for a while.
+        reported, known = (report.shard_epoch, report.cycle), (state.shard_epoch, state.cycle)
+        # A shard that lost its epoch file starts again at 1; it is accepted once the last report is old.
         fresh = state.reported is not None and now.monotonic_s - state.reported.monotonic_s <= LIVE_S
-        if fresh and told < known:
-            return Heard(accepted=False, lower_epoch=report.shard_epoch < state.shard_epoch)
+        if fresh and reported < known:
+            return ReportReceipt(accepted=False, lower_epoch=report.shard_epoch < state.shard_epoch)
         restarted = state.reported is not None and report.shard_epoch != state.shard_epoch
         state.reported = now
-        state.shard_epoch, state.cycle = told
+        state.shard_epoch, state.cycle = reported
         state.summary = report.summary or state.summary
         state.shortfalls = report.shortfalls[:MAX_SHORTFALLS]
         state.view = report.ownership or (None if restarted else state.view)
-        return Heard(True, restarted, truncated=max(0, len(report.shortfalls) - MAX_SHORTFALLS))
+        return ReportReceipt(True, restarted, truncated=max(0, len(report.shortfalls) - MAX_SHORTFALLS))
 
     def forget(self, shard: str) -> None:
-        """Drop all that was heard of a shard, as it was removed."""
+        """Drop the reports of a removed shard."""
         self._shards.pop(shard, None)
 
     def of(self, shard: str) -> ShardState | None:
-        """What was heard of one shard under this term."""
+        """Return what a shard has reported under this term."""
         return self._shards.get(shard)
 
     def reported(self, only: str = "") -> list[tuple[str, ShardState]]:
-        """The shards with a summary or shortfalls, by id; with a filter that one or none."""
+        """Return the shards with a summary or shortfalls by id, or only one of them."""
         chosen = [only] if only else sorted(self._shards)
         found = [(shard, self._shards[shard]) for shard in chosen if shard in self._shards]
         return [(shard, state) for shard, state in found if state.summary is not None or state.shortfalls]
 
-    def heard(self) -> list[str]:
-        """Every shard heard under this term, by id."""
+    def shard_ids(self) -> list[str]:
+        """Return every shard that reported under this term."""
         return sorted(self._shards)
 
     def heartbeat_ns(self, shard: str) -> int:
-        """When a shard was last heard, 0 when not since this leader took over."""
+        """Return when a shard last reported to this leader; 0 for never."""
         state = self._shards.get(shard)
         return 0 if state is None else state.heartbeat.wall_ns
 
+    def shares_provider(self, shard: str) -> bool:
+        """Whether a shard last reported that it shares its provider."""
+        state = self._shards.get(shard)
+        return state is not None and state.summary is not None and bool(state.summary.partition_key)
+
+    def has_settled(self, shard: str) -> bool:
+        """Whether a shard has reported, and knows what it owns if it shares its provider."""
+        state = self._shards.get(shard)
+        if state is None or state.reported is None:
+            return False
+        return not self.shares_provider(shard) or (state.view is not None and state.view.settled)
+
     def is_partitioned(self, shard: str) -> bool:
-        """Whether a removed shard may go on holding machines: it shares its provider, or is unheard while others do."""
+        """Whether a removed shard may still hold machines: it shares its provider, or did not report while others share."""
         state = self._shards.get(shard)
         if state is not None and state.summary is not None:
-            return bool(state.summary.partition_key)
-        return any(other.summary and other.summary.partition_key for other in self._shards.values())
+            return self.shares_provider(shard)
+        return any(self.shares_provider(other) for other in self._shards)
 
     def conflicts(self, now_s: float) -> dict[str, tuple[str, ...]]:
-        """Providers that several live shards use without partition mode, or by different keys, with those shards."""
+        """Return providers that several live shards use without partition mode or with different keys, with the shards."""
         users: dict[str, list[tuple[str, str]]] = {}
         for shard, state in sorted(self._shards.items()):
             live = state.reported is not None and now_s - state.reported.monotonic_s <= LIVE_S

@@ -1,15 +1,14 @@
-"""The tables as a JSON value and back: what dumps of the log hold.
+"""The tables as JSON and back, for dumps of the log.
 
-Why: a dump must be made quickly, as the log stands still meanwhile, and must never be loaded half.
-Must never: load rows that break an invariant: loading goes through the same mutators as commands, and any refusal refuses
-the whole (coordinator 2.3, 7).
+Must never: load rows that break an invariant: loading uses the mutators of commands, and one refusal refuses the whole
+(coordinator 2.3, 7). Writing must be fast, because it blocks the log.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from bigfleet.coordinator.core import fields
-from bigfleet.coordinator.core.results import Refused, Verdict
+from bigfleet.coordinator.core.results import CommandOutcome, CommandRefused
 from bigfleet.coordinator.core.tables import FIRST_LEVEL, MoveRow, MoveState, Tables
 from bigfleet.model.errors import InvalidFieldError
 
@@ -17,7 +16,7 @@ FORMAT: Final = 1
 
 
 def table_text(tables: Tables) -> dict[str, Any]:
-    """Return a copy of all rows, ready for JSON."""
+    """Return a copy of all rows for JSON."""
     return {
         "format": FORMAT,
         "level": tables.level,
@@ -36,7 +35,7 @@ def table_text(tables: Tables) -> dict[str, Any]:
 
 
 def read_tables(given: Mapping[str, Any], *, known_level: int) -> Tables:
-    """Build tables from their text; `InvalidFieldError` on anything that does not fit."""
+    """Build tables from their JSON; raises `InvalidFieldError`."""
     if fields.number(given, "format") != FORMAT:
         raise InvalidFieldError("format", given["format"], str(FORMAT))
     tables = Tables()
@@ -114,6 +113,6 @@ def _read_move(row: object) -> MoveRow:
     )
 
 
-def _accept(place: str, verdict: Verdict) -> None:
-    if isinstance(verdict, Refused):
+def _accept(place: str, verdict: CommandOutcome) -> None:
+    if isinstance(verdict, CommandRefused):
         raise InvalidFieldError(place, verdict.detail, "rows that agree with each other")

@@ -1,24 +1,23 @@
-"""The replicated tables and every change that shards, clusters and domains allow.
+"""The replicated tables, and the changes to shards, clusters and domains.
 
-Why: three replicas apply the same commands and must end with the same rows; so each change is one method that checks first,
-then changes, and depends on nothing but the tables and its arguments.
-Must never: raise on bad input, ask the time, change anything before all checks passed, overwrite an address.
+Why: three replicas apply the same commands and must end with the same rows. So each change is one method that checks, then
+changes, and depends on nothing but the tables and its arguments.
+Must never: raise on bad input, change anything before all checks passed, overwrite an address.
 Rules: coordinator 2.1 to 2.3. Moves between shards are in `bigfleet.coordinator.core.ledger`.
 
-Rows are tuples and plain texts, and domains are nested by key, so that copying 100,000 rows takes a millisecond and the copy
-can be written as JSON as it is.
+Rows are tuples and texts, so that copying 100,000 of them takes a millisecond.
 """
 
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from bigfleet.coordinator.core.results import DONE, Refusal, Refused, Verdict
+from bigfleet.coordinator.core.results import DONE, CommandOutcome, CommandRefused, RefusalCode
 
 FIRST_LEVEL: Final = 1
 
 
 class MoveState(StrEnum):
-    """How far a move in the ledger has come (coordinator 12.7)."""
+    """The phase of a move in the ledger (coordinator 12.7)."""
 
     RELEASING = "releasing"
     ADOPTING = "adopting"
@@ -33,7 +32,7 @@ class ShardRow(NamedTuple):
 
 
 class MoveRow(NamedTuple):
-    """One machine that is not where its domain says; an empty shard id is none."""
+    """One machine outside the shard of its domain; an empty shard id is none."""
 
     key: str
     value: str
@@ -45,7 +44,7 @@ class MoveRow(NamedTuple):
     flow: str
     at_ns: int
     replaces: int
-    """The number this row had before it was returned, so that a repeated return is known; 0 otherwise."""
+    """The number of this row before it was returned, to recognise a repeated return; 0 otherwise."""
 
 
 class Tables:
@@ -64,37 +63,41 @@ class Tables:
         self.incarnation = 1
         self.relearn = False
         self.level = FIRST_LEVEL
-        # Indexes, made from the rows above and never dumped.
+        # Indexes over the rows above, never dumped.
         self.domains_of_shard: dict[str, dict[tuple[str, str], None]] = {}
         self.moves_of_domain: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
         self.move_count = 0
 
-    def begin_epoch(self, term: int, node: str, cluster_id: str) -> Verdict:
-        """Let a newly won term rule; the first one also names the cluster."""
+    def begin_epoch(self, term: int, node: str, cluster_id: str) -> CommandOutcome:
+        """Begin the epoch of a newly won term; the first one also names the cluster."""
         if term <= self.epoch:
-            return Refused(Refusal.STALE_EPOCH, f"term: found {term}, allowed is more than {self.epoch}")
+            return CommandRefused(
+                RefusalCode.STALE_EPOCH, f"term: found {term}, allowed is more than {self.epoch}"
+            )
         if self.cluster_id and cluster_id != self.cluster_id:
-            return Refused(Refusal.INVALID, f"cluster_id: found {cluster_id}, allowed is {self.cluster_id}")
+            return CommandRefused(
+                RefusalCode.INVALID, f"cluster_id: found {cluster_id}, allowed is {self.cluster_id}"
+            )
         self.epoch, self.epoch_owner, self.cluster_id = term, node, cluster_id
         return DONE
 
-    def raise_level(self, level: int) -> Verdict:
-        """Allow commands of a higher level; repeated or lower ones change nothing (decision C12)."""
+    def raise_level(self, level: int) -> CommandOutcome:
+        """Allow commands of a higher level; a lower one changes nothing (decision C12)."""
         self.level = max(self.level, level)
         return DONE
 
-    def add_shard(self, shard: str, address: str, registered_at_ns: int) -> Verdict:
-        """Register a shard; a ghost of that id has come back."""
+    def add_shard(self, shard: str, address: str, registered_at_ns: int) -> CommandOutcome:
+        """Register a shard; it is no longer a ghost."""
         if shard in self.shards:
-            return Refused(Refusal.SHARD_EXISTS, f"shard {shard} is registered already")
+            return CommandRefused(RefusalCode.SHARD_EXISTS, f"shard {shard} is registered already")
         self.shards[shard] = ShardRow(address, registered_at_ns)
         self.ghosts.pop(shard, None)
         return DONE
 
-    def remove_shard(self, shard: str, *, destroyed: bool, partitioned: bool) -> Verdict:
-        """Forget a shard with its clusters and domains; what that means for its moves is the ledger's part."""
+    def remove_shard(self, shard: str, *, destroyed: bool, partitioned: bool) -> CommandOutcome:
+        """Remove a shard with its clusters and domains; the ledger handles its moves."""
         if shard not in self.shards and shard not in self.ghosts:
-            return Refused(Refusal.SHARD_NOT_FOUND, f"shard {shard} is not registered")
+            return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
         was_registered = self.shards.pop(shard, None) is not None
         for key, value in list(self.domains_of_shard.pop(shard, ())):
             self._drop_domain(key, value)
@@ -105,31 +108,31 @@ class Tables:
             self.ghosts[shard] = None
         return DONE
 
-    def bind_cluster(self, cluster: str, shard: str) -> Verdict:
-        """Record which shard a cluster dials; nothing of ours proposes it (coordinator 7)."""
+    def bind_cluster(self, cluster: str, shard: str) -> CommandOutcome:
+        """Record which shard a cluster dials; no code proposes it yet (coordinator 7)."""
         if shard not in self.shards:
-            return Refused(Refusal.SHARD_NOT_FOUND, f"shard {shard} is not registered")
+            return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
         owner = self.clusters.setdefault(cluster, shard)
         if owner != shard:
             detail = f"cluster {cluster} is bound to shard {owner}"
-            return Refused(Refusal.CLUSTER_ALREADY_BOUND, detail, owner)
+            return CommandRefused(RefusalCode.CLUSTER_ALREADY_BOUND, detail, owner)
         return DONE
 
-    def assign_domain(self, key: str, value: str, shard: str) -> Verdict:
-        """Give a domain to a shard, whose home it then is for machines of it that are elsewhere."""
+    def assign_domain(self, key: str, value: str, shard: str) -> CommandOutcome:
+        """Give a domain to a shard, which becomes the home of its moved machines."""
         if shard not in self.shards:
-            return Refused(Refusal.SHARD_NOT_FOUND, f"shard {shard} is not registered")
+            return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
         owner = self.owner_of(key, value)
         if owner and owner != shard:
             detail = f"domain {key}={value} belongs to shard {owner}"
-            return Refused(Refusal.DOMAIN_ALREADY_ASSIGNED, detail, owner)
+            return CommandRefused(RefusalCode.DOMAIN_ALREADY_ASSIGNED, detail, owner)
         self.domains.setdefault(key, {})[value] = shard
         self.domains_of_shard.setdefault(shard, {})[key, value] = None
         self.set_home(key, value, shard)
         return DONE
 
-    def unassign_domain(self, key: str, value: str) -> Verdict:
-        """Take a domain from whoever has it; absent is as good."""
+    def unassign_domain(self, key: str, value: str) -> CommandOutcome:
+        """Take a domain from its shard; an unassigned domain is no error."""
         owner = self.owner_of(key, value)
         if owner:
             self._drop_domain(key, value)
@@ -140,23 +143,23 @@ class Tables:
             self.set_home(key, value, "")
         return DONE
 
-    def relearn_done(self) -> Verdict:
-        """End the time after a restore in which shards are asked what they hold (coordinator 10.4)."""
+    def relearn_done(self) -> CommandOutcome:
+        """End the re-learning after a restore (coordinator 10.4)."""
         self.relearn = False
         return DONE
 
     def owner_of(self, key: str, value: str) -> str:
-        """The shard that has a domain; empty for none."""
+        """Return the shard of a domain; empty for none."""
         return self.domains.get(key, {}).get(value, "")
 
     def set_home(self, key: str, value: str, shard: str) -> None:
-        """Point the moved machines of a domain at the shard that is their home from now on."""
+        """Set the home of the moved machines of a domain."""
         for provider, machine_id in self.moves_of_domain.get((key, value), ()):
             row = self.moves[provider][machine_id]
             self.moves[provider][machine_id] = row._replace(home=shard)
 
     def put_move(self, provider: str, machine_id: str, row: MoveRow) -> None:
-        """Write one row of the ledger, in place of the one that was there."""
+        """Write or replace one row of the ledger."""
         self.drop_move(provider, machine_id)
         self.moves.setdefault(provider, {})[machine_id] = row
         self.moves_of_domain.setdefault((row.key, row.value), {})[provider, machine_id] = None
@@ -177,7 +180,7 @@ class Tables:
         self.move_count -= 1
 
     def move(self, provider: str, machine_id: str) -> MoveRow | None:
-        """One row of the ledger, None when the machine is where its domain says."""
+        """Return one row of the ledger; None for a machine that was not moved."""
         return self.moves.get(provider, {}).get(machine_id)
 
     def _drop_domain(self, key: str, value: str) -> None:

@@ -1,8 +1,7 @@
-"""Group commit: commands of many callers share an entry of the log, readers share a barrier.
+"""Group commit: commands of many callers share one log entry, readers share one barrier.
 
-Why: an entry costs a sync on two replicas whatever is in it; one command each gave 338 commits a second, batches gave 2,243.
-Must never: tell a caller that something did not happen when it may have, nor let a barrier share a batch that left before the
-reader asked.
+Why: every entry costs a sync on two replicas; one command each gave 338 commits a second, batches gave 2,243.
+Must never: report that a command did not happen when it may have, nor let a reader share a batch that left before it asked.
 Rules: coordinator 2.2, 2.4, 4.1, 17.3 (two batches in flight), 17.5 (barrier, outcomes).
 """
 
@@ -15,38 +14,42 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from bigfleet.aio.clock import Clock
-from bigfleet.coordinator.log import (
-    BATCH_VERSION,
+from bigfleet.coordinator.core.batch import (
+    FRAME_BYTES,
     MAX_BATCH_BYTES,
     MAX_COMMANDS,
+    encode_batch,
+    encode_command,
+)
+from bigfleet.coordinator.core.commands import barrier
+from bigfleet.coordinator.core.results import RefusalCode
+from bigfleet.coordinator.log import (
     Command,
+    CommandOutcomeUnknownError,
     FrozenError,
     LogError,
     NotLeaderError,
-    OutcomeUnknownError,
     Result,
     TooLargeError,
     UnavailableError,
 )
-from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
+from bigfleet.coordinator.raft.replica import BatchResult, OnBatchResult
 
 _T = TypeVar("_T")
 
 IN_FLIGHT = 2
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_BARRIER = '{"kind":"barrier"}'
-_FRAME_BYTES = 64  # version, epoch and brackets around the items
+_BARRIER = encode_command(barrier())
 
 
-class Submit(Protocol):
-    """Hands a batch to the replica; `on_end` comes back on the loop, and perhaps never."""
+class SubmitBatch(Protocol):
+    """Passes a batch to the replica; `on_end` is called on the loop, or never."""
 
-    def __call__(self, batch: str, on_end: OnBatchEnd) -> None: ...
+    def __call__(self, batch: str, on_end: OnBatchResult) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """One caller's command on its way."""
+    """One caller's command."""
 
     text: str
     size: int
@@ -56,14 +59,14 @@ class _Waiting:
 
 @dataclass(eq=False, slots=True)
 class _Batch:
-    """One entry on its way; the first result is the barrier's if there are readers."""
+    """One entry in flight; with readers its first result is the barrier's."""
 
     items: Sequence[_Waiting]
     readers: Sequence["asyncio.Future[None]"]
 
 
 class Batches:
-    """The proposals of one serving leader; idle in between."""
+    """The proposals of the serving leader."""
 
     def __init__(self, clock: Clock, observe_batch: Callable[[int], object] = lambda _commands: None) -> None:
         self._clock, self._observe_batch = clock, observe_batch
@@ -71,17 +74,17 @@ class Batches:
         self._readers: list[asyncio.Future[None]] = []
         self._in_flight: list[_Batch] = []
         self._epoch: int | None = None
-        self._submit: Submit | None = None
+        self._submit: SubmitBatch | None = None
         self._hint: str | None = None
         self._frozen = False
         self._idle: asyncio.Future[None] | None = None
 
-    def begin(self, epoch: int, submit: Submit) -> None:
-        """Take proposals under an epoch that is committed."""
+    def begin(self, epoch: int, submit: SubmitBatch) -> None:
+        """Accept proposals under a committed epoch."""
         self._epoch, self._submit = epoch, submit
 
     def end(self, hint: str | None = None) -> None:
-        """Take no more: what waits was not proposed, what is on its way may still commit."""
+        """Accept no more: waiting commands were not proposed, those in flight may still commit."""
         self._epoch, self._submit, self._hint = None, None, hint
         queue, self._queue = self._queue, deque()
         readers, self._readers = self._readers, []
@@ -91,28 +94,30 @@ class Batches:
         for reader in readers:
             _fail(reader, NotLeaderError(hint))
         for batch in batches:
-            self._fail_batch(batch, OutcomeUnknownError("leadership was lost; the command may still commit"))
-        self._tell_if_idle()
+            self._fail_batch(
+                batch, CommandOutcomeUnknownError("leadership was lost; the command may still commit")
+            )
+        self._resolve_idle()
 
     def freeze(self) -> None:
-        """Refuse new proposals while the voters change; what is on its way comes to its end."""
+        """Refuse new proposals while the voters change; those in flight finish."""
         self._frozen = True
 
     def unfreeze(self) -> None:
-        """Take proposals again."""
+        """Accept proposals again."""
         self._frozen = False
 
     async def idle(self) -> None:
-        """Return once nothing waits and nothing is on its way."""
+        """Return once nothing waits and nothing is in flight."""
         while self._queue or self._readers or self._in_flight:
             self._idle = self._idle or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._idle)
 
     async def propose(self, command: Command, timeout_s: float) -> Result:
         """Return the result of one command; see `ReplicatedLog.propose`."""
-        text = _encode(command)
+        text = encode_command(command)
         size = len(text.encode())
-        if size + _FRAME_BYTES > MAX_BATCH_BYTES:
+        if size + FRAME_BYTES > MAX_BATCH_BYTES:
             raise TooLargeError(size)
         self._refuse_unless_open()
         waiting = _Waiting(text, size, asyncio.get_running_loop().create_future())
@@ -121,7 +126,7 @@ class Batches:
         return await self._within(waiting.future, timeout_s, lambda: waiting.sent)
 
     async def barrier(self, timeout_s: float) -> None:
-        """Return once a batch that was made after this call is applied under this epoch."""
+        """Return once a batch sent after this call is applied under this epoch."""
         self._refuse_unless_open()
         reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._readers.append(reader)
@@ -132,15 +137,12 @@ class Batches:
         self, future: "asyncio.Future[_T]", timeout_s: float, is_sent: Callable[[], bool]
     ) -> "_T":
         def expire() -> None:
+            error: LogError = UnavailableError(f"not proposed within {timeout_s:g} s; nothing was replicated")
             if is_sent():
-                _fail(
-                    future,
-                    OutcomeUnknownError(f"no answer within {timeout_s:g} s; the command may still commit"),
+                error = CommandOutcomeUnknownError(
+                    f"no answer within {timeout_s:g} s; the command may still commit"
                 )
-            else:
-                _fail(
-                    future, UnavailableError(f"not proposed within {timeout_s:g} s; nothing was replicated")
-                )
+            _fail(future, error)
 
         timer = self._clock.call_later(timeout_s, expire)
         try:
@@ -156,7 +158,7 @@ class Batches:
 
     def _send_soon(self) -> None:
         if len(self._in_flight) < IN_FLIGHT:
-            # One turn later, so that all callers of this turn share the batch.
+            # In the next turn of the loop, so that all callers of this turn share the batch.
             asyncio.get_running_loop().call_soon(self._send)
 
     def _send(self) -> None:
@@ -171,14 +173,13 @@ class Batches:
             batch = _Batch(items, readers)
             self._in_flight.append(batch)
             self._observe_batch(len(texts))
-            text = f'{{"v":{BATCH_VERSION},"epoch":{self._epoch},"items":[{",".join(texts)}]}}'
-            self._submit(text, partial(self._on_end, batch))
-        self._tell_if_idle()
+            self._submit(encode_batch(self._epoch, texts), partial(self._on_end, batch))
+        self._resolve_idle()
 
     def _take(self, most: int) -> list[_Waiting]:
-        """Take what fits into one batch; whoever gave up before it left was not proposed."""
+        """Take what fits into one batch, without commands whose callers have given up."""
         items: list[_Waiting] = []
-        room = MAX_BATCH_BYTES - _FRAME_BYTES - len(_BARRIER) - 1
+        room = MAX_BATCH_BYTES - FRAME_BYTES - len(_BARRIER) - 1
         while self._queue and len(items) < most:
             waiting = self._queue[0]
             if waiting.future.done():
@@ -191,27 +192,27 @@ class Batches:
             items.append(self._queue.popleft())
         return items
 
-    def _on_end(self, batch: _Batch, end: BatchEnd, results: str) -> None:
+    def _on_end(self, batch: _Batch, end: BatchResult, results: str) -> None:
         if batch not in self._in_flight:
-            return  # leadership was lost meanwhile, and everybody has been told
+            return  # leadership was lost meanwhile, and all callers have their error
         self._in_flight.remove(batch)
         match end:
-            case BatchEnd.APPLIED:
+            case BatchResult.APPLIED:
                 self._deliver(batch, json.loads(results))
-            case BatchEnd.NOT_APPLIED:
+            case BatchResult.NOT_APPLIED:
                 self._fail_batch(batch, NotLeaderError(self._hint))
-            case BatchEnd.BUSY:
+            case BatchResult.BUSY:
                 self._fail_batch(batch, UnavailableError("too much is waiting; nothing was replicated"))
-            case BatchEnd.UNKNOWN:
+            case BatchResult.UNKNOWN:
                 self._fail_batch(
-                    batch, OutcomeUnknownError("leadership changed; the command may still commit")
+                    batch, CommandOutcomeUnknownError("leadership changed; the command may still commit")
                 )
         self._send()
 
     def _deliver(self, batch: _Batch, results: list[Result]) -> None:
         expected = bool(batch.readers) + len(batch.items)
-        if results and results[0].get("refusal") == "stale_epoch":
-            # Refused whole: somebody else's epoch was committed before it, so certainly nothing happened.
+        if results and results[0].get("refusal") == RefusalCode.STALE_EPOCH:
+            # Refused whole: another leader's epoch was committed first, so nothing happened.
             self._fail_batch(batch, NotLeaderError(self._hint))
             return
         if len(results) != expected:
@@ -227,11 +228,11 @@ class Batches:
     def _fail_batch(self, batch: _Batch, error: LogError) -> None:
         for waiting in batch.items:
             _fail(waiting.future, error)
-        # A barrier changes nothing, so an unknown one is simply no barrier.
+        # A barrier changes nothing, so an unknown one simply failed.
         for reader in batch.readers:
             _fail(reader, error)
 
-    def _tell_if_idle(self) -> None:
+    def _resolve_idle(self) -> None:
         if self._idle is not None and not (self._queue or self._readers or self._in_flight):
             self._idle.set_result(None)
             self._idle = None

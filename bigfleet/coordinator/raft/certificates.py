@@ -1,8 +1,7 @@
 """TLS contexts of the Raft port, renewed when the certificate files change.
 
-Why: the standard library takes certificates from files only and keeps what it was given; rotation must not need a restart, nor
-half a pair end a link.
-Must never: leave a key on the disk, accept less than TLS 1.3, or trust a certificate for its CA alone: the far side must be a
+Why: the standard library reads certificates from files only, and a rotation must not need a restart.
+Must never: leave a key on the disk, accept less than TLS 1.3, or trust a certificate for its CA alone: the peer must be a
 replica, which carries the admin role.
 Rules: coordinator 4.2 and 17.7, wire 8, decisions C8 and S11.
 """
@@ -19,7 +18,7 @@ from bigfleet.transport.tls import TlsPair, TlsStore
 
 
 class RaftTls:
-    """Contexts for both directions from one store of certificates."""
+    """TLS contexts for both directions, from one store of certificates."""
 
     def __init__(self, store: TlsStore) -> None:
         self._store = store
@@ -27,11 +26,11 @@ class RaftTls:
         self._contexts = self._fresh(store.pair())
 
     def server(self) -> ssl.SSLContext:
-        """Return the context for whoever connects to us."""
+        """Return the context for incoming connections."""
         return self._current()[0]
 
     def client(self) -> ssl.SSLContext:
-        """Return the context for connecting to a peer; its name is checked."""
+        """Return the context for connections to a peer, which checks its name."""
         return self._current()[1]
 
     def _current(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
@@ -53,7 +52,7 @@ class RaftTls:
 
 
 def replica_problem(connection: ssl.SSLObject | None) -> str:
-    """Return why the far side of a connection is no replica; empty if it is one."""
+    """Return why the peer of a connection is no replica; empty if it is one."""
     certificate = None if connection is None else connection.getpeercert(binary_form=True)
     if certificate is None:
         return "no certificate"
@@ -67,7 +66,7 @@ def replica_problem(connection: ssl.SSLObject | None) -> str:
 
 
 def _load(context: ssl.SSLContext, pair: TlsPair) -> None:
-    # A file that is in memory only and gone when it is closed.
+    # A file in memory, gone when it is closed.
     descriptor = os.memfd_create("bigfleet-raft-tls", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, pair.key_pem + b"\n" + pair.cert_pem)

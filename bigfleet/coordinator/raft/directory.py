@@ -1,6 +1,5 @@
-"""The data directory of one replica: its files, its lock, and every way in which it comes to be.
+"""The data directory of one replica: its files, its lock, and every operation that writes them.
 
-Why: minting, learning, promoting, restoring and extracting all write or read the same five files, and each has one right order.
 Must never: be used without its lock, wipe what it cannot read, or write the identity before the rest is durable.
 Rules: coordinator 9.2 to 9.5, 10.4, 17.2.
 """
@@ -13,15 +12,15 @@ from typing import Self
 from bigfleet.aio.disk import Disk, DiskCause, DiskError, Lock, ensure_directory
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError, LogDiskError, Tables
 from bigfleet.coordinator.raft.dump import Dump, write_dump
-from bigfleet.coordinator.raft.identity import Identity, Mode, read_identity, write_identity
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode, read_identity, write_identity
 from bigfleet.coordinator.raft.journal import metadata_path, write_journal
-from bigfleet.coordinator.raft.metadata import VOTE_SPENT, Metadata, write_metadata
-from bigfleet.coordinator.raft.preflight import Found, examine
-from bigfleet.coordinator.raft.records import Entry
+from bigfleet.coordinator.raft.metadata import VOTE_SPENT, RaftMetadata, write_metadata
+from bigfleet.coordinator.raft.preflight import DirectoryContents, examine
+from bigfleet.coordinator.raft.records import LogEntry
 
-# No election of the snapshot's cluster can have come this far, so shards take the restored one for newer (10.4).
+# No election of the snapshot's cluster can have come this far, so shards treat the restored term as newer (10.4).
 RESTORED_TERM_JUMP = 1_048_576
-NO_OP = b"\x01"  # an entry that the library applies as nothing
+NO_OP = b"\x01"  # an entry that changes nothing
 
 
 class DirectoryInUseError(FatalLogError):
@@ -33,8 +32,8 @@ class NotEmptyError(FatalLogError):
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Where everything lies."""
+class DirectoryFiles:
+    """The paths of a data directory."""
 
     directory: str
 
@@ -56,23 +55,23 @@ class Files:
 
     @property
     def leftovers(self) -> tuple[str, ...]:
-        """What an interrupted write or transmission may leave; never read."""
+        """Files that an interrupted write or transfer may leave; never read."""
         return (f"{self.dump}.tmp", f"{self.dump}.1.tmp", f"{self.journal}.new")
 
 
-class DataDirectory:
-    """A locked data directory; close it to let the lock go."""
+class ReplicaDirectory:
+    """A locked data directory; close it to release the lock."""
 
     def __init__(self, disk: Disk, path: str) -> None:
-        """Make the directory if it is absent and lock it; raises DirectoryInUseError."""
-        self.disk, self.files = disk, Files(path)
+        """Create the directory if it is absent, and lock it; raises DirectoryInUseError."""
+        self.disk, self.files = disk, DirectoryFiles(path)
         try:
             ensure_directory(disk, path)
             self._lock: Lock = disk.lock(path)
         except DiskError as error:
             if error.cause is DiskCause.LOCKED:
                 raise DirectoryInUseError(f"{path}: another process uses this directory") from error
-            # Nothing was written yet, so nothing is ahead of the disk: an ordinary failure to start (packaging 7 item 7).
+            # Nothing was written yet: an ordinary failure to start (packaging 7 item 7).
             raise FatalLogError(str(error)) from error
 
     def __enter__(self) -> Self:
@@ -84,11 +83,11 @@ class DataDirectory:
         self.close()
 
     def close(self) -> None:
-        """Let the lock go."""
+        """Release the lock."""
         self._lock.close()
 
-    def identity(self, node_id: str = "") -> Identity | None:
-        """Return whose directory it is; with a node id, refuse another's."""
+    def identity(self, node_id: str = "") -> ReplicaIdentity | None:
+        """Return the identity; raises DamagedDirectoryError if it is not that of `node_id`."""
         identity = read_identity(self.disk, self.files.identity)
         if identity is not None and node_id and identity.node_id != node_id:
             raise DamagedDirectoryError(
@@ -97,7 +96,7 @@ class DataDirectory:
             )
         return identity
 
-    def examine(self) -> Found:
+    def examine(self) -> DirectoryContents:
         """Return what a replica may start from; raises DamagedDirectoryError."""
         found = examine(self.disk, self.files.journal, self.files.dump)
         identity = read_identity(self.disk, self.files.identity)
@@ -106,41 +105,41 @@ class DataDirectory:
                 self.files.identity,
                 "missing, although there is a log: it was removed, or a restore was cut off",
             )
-        if identity is not None and identity.mode is not Mode.LEARNER and not found.entries:
+        if identity is not None and identity.mode is not ReplicaMode.LEARNER and not found.entries:
             raise DamagedDirectoryError(
                 self.files.journal, f"missing, although this replica is {identity.mode}"
             )
         return found
 
     def clear_leftovers(self) -> None:
-        """Remove what interrupted writes left behind; a full disk needs the space."""
+        """Remove what interrupted writes left, as a full disk needs the space."""
         for path in self.files.leftovers:
             if self.disk.exists(path):
                 self.disk.remove(path)
 
-    def mint(self, node_id: str, cluster_id: str) -> Identity:
-        """Begin a cluster of one voter: the log first, then the name on it."""
-        write_journal(self.disk, self.files.journal, [Entry(NO_OP, 1, 0)])
-        write_metadata(self.disk, self.files.metadata, Metadata())
-        return self._name(Identity(node_id, cluster_id, 1, Mode.SOLO, (node_id,)))
+    def mint(self, node_id: str, cluster_id: str) -> ReplicaIdentity:
+        """Form a cluster of one voter: the log first, then the identity."""
+        write_journal(self.disk, self.files.journal, [LogEntry(NO_OP, 1, 0)])
+        write_metadata(self.disk, self.files.metadata, RaftMetadata())
+        return self._write_identity(ReplicaIdentity(node_id, cluster_id, 1, ReplicaMode.SOLO, (node_id,)))
 
-    def learn(self, node_id: str, cluster_id: str) -> Identity:
-        """Begin to learn one cluster's log."""
-        return self._name(Identity(node_id, cluster_id, 0, Mode.LEARNER, ()))
+    def learn(self, node_id: str, cluster_id: str) -> ReplicaIdentity:
+        """Become a learner of one cluster."""
+        return self._write_identity(ReplicaIdentity(node_id, cluster_id, 0, ReplicaMode.LEARNER, ()))
 
-    def promote(self, identity: Identity, voters: tuple[str, ...], term: int) -> Identity:
-        """Make a voter of a learner, its vote in the present term already spent.
+    def promote(self, identity: ReplicaIdentity, voters: tuple[str, ...], term: int) -> ReplicaIdentity:
+        """Make a learner a voter that does not vote in the present term.
 
-        Before it lost its disk the same replica may have voted in this term; it must not vote again.
+        The same replica may have voted in this term before it lost its disk.
         """
         found = self.examine()
         spent = replace(found.metadata, term=max(term, found.metadata.term), vote=VOTE_SPENT)
         write_metadata(self.disk, self.files.metadata, spent)
-        return self._name(replace(identity, mode=Mode.FULL, voters=voters))
+        return self._write_identity(replace(identity, mode=ReplicaMode.FULL, voters=voters))
 
-    def expand(self, identity: Identity, voters: tuple[str, ...]) -> Identity:
-        """Let the sole voter become one of several; from here on it needs a majority of them."""
-        return self._name(replace(identity, mode=Mode.FULL, voters=voters))
+    def expand(self, identity: ReplicaIdentity, voters: tuple[str, ...]) -> ReplicaIdentity:
+        """Make the sole voter one of several; from now on it needs a majority."""
+        return self._write_identity(replace(identity, mode=ReplicaMode.FULL, voters=voters))
 
     def restore(
         self,
@@ -152,10 +151,10 @@ class DataDirectory:
         index: int,
         term: int,
         force: bool,
-    ) -> Identity:
-        """Replace everything by a single voter that stands at a snapshot; raises NotEmptyError without `force`.
+    ) -> ReplicaIdentity:
+        """Replace everything by a single voter at a snapshot; raises NotEmptyError without `force`.
 
-        A crash half way leaves a log without identity, which no replica starts from.
+        A crash half way leaves a log without identity, from which no replica starts.
         """
         if index < 1:
             raise FatalLogError(f"index: found {index}, allowed is 1 or more")
@@ -164,14 +163,16 @@ class DataDirectory:
         self._remove(self.files.identity)
         for path in (self.files.journal, self.files.metadata, self.files.dump, *self.files.leftovers):
             self._remove(path)
-        entries = [Entry(NO_OP, index - 1, term), Entry(NO_OP, index, term)]
+        entries = [LogEntry(NO_OP, index - 1, term), LogEntry(NO_OP, index, term)]
         write_dump(self.disk, f"{self.files.dump}.tmp", Dump(entries[1], entries[0], (node_id,), tables))
         self.disk.rename(f"{self.files.dump}.tmp", self.files.dump)
-        write_metadata(self.disk, self.files.metadata, Metadata(term + RESTORED_TERM_JUMP, None, index))
+        write_metadata(self.disk, self.files.metadata, RaftMetadata(term + RESTORED_TERM_JUMP, None, index))
         write_journal(self.disk, self.files.journal, entries)
-        return self._name(Identity(node_id, cluster_id, incarnation, Mode.SOLO, (node_id,)))
+        return self._write_identity(
+            ReplicaIdentity(node_id, cluster_id, incarnation, ReplicaMode.SOLO, (node_id,))
+        )
 
-    def _name(self, identity: Identity) -> Identity:
+    def _write_identity(self, identity: ReplicaIdentity) -> ReplicaIdentity:
         try:
             write_identity(self.disk, self.files.identity, identity)
         except DiskError as error:

@@ -1,8 +1,7 @@
-"""The dump: all tables at one entry of the log, in a file with its checksum.
+"""The dump: all tables at one entry of the log, in a file with a checksum.
 
-Why: the library's dump is a pickle without a checksum, never synced; gone or damaged, its replica led with empty tables.
-Must never: unpickle, fork, or let a bad dump pass: one received from a leader ends the process before it can answer, as the
-library would go on and acknowledge it.
+Why: the library's dump is a pickle without checksum or sync; with a lost or damaged one its replica led with empty tables.
+Must never: unpickle, fork, or accept a bad dump: one received from a leader ends the process before the library acknowledges it.
 Rules: coordinator 17.2, 17.3 and 17.9; ADR-0150. SHA-256 in hex, a newline, then canonical JSON.
 """
 
@@ -24,7 +23,7 @@ from bigfleet.coordinator.log import (
     Tables,
 )
 from bigfleet.coordinator.raft.metadata import canonical
-from bigfleet.coordinator.raft.records import Entry, Raw
+from bigfleet.coordinator.raft.records import LogEntry, RawEntry
 from bigfleet.model.errors import BigFleetError
 
 RETRY_S = 60.0
@@ -33,10 +32,10 @@ _CHECKSUM_CHARACTERS = 64
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """Tables, the entry they stand at, the one before it, and who the members were."""
+    """The tables, the last entry applied to them, the one before it, and the members."""
 
-    last: Entry
-    before: Entry
+    last: LogEntry
+    before: LogEntry
     nodes: tuple[str, ...]
     tables: Tables
 
@@ -58,7 +57,7 @@ def decode(path: str, data: bytes) -> Dump:
     """Read a dump file; raises DamagedDirectoryError."""
     body = data[_CHECKSUM_CHARACTERS + 1 :]
     if data[: _CHECKSUM_CHARACTERS + 1] != sha256(body).hexdigest().encode() + b"\n":
-        raise DamagedDirectoryError(path, "its checksum does not fit its content")
+        raise DamagedDirectoryError(path, "its checksum does not match its content")
     try:
         document = json.loads(body)
         return Dump(
@@ -68,7 +67,7 @@ def decode(path: str, data: bytes) -> Dump:
             document["tables"],
         )
     except (ValueError, KeyError, TypeError, binascii.Error) as error:
-        raise DamagedDirectoryError(path, "its checksum fits, its content does not") from error
+        raise DamagedDirectoryError(path, "its checksum is right, its content is not a dump") from error
 
 
 def read_dump(disk: Disk, path: str) -> Dump:
@@ -77,7 +76,7 @@ def read_dump(disk: Disk, path: str) -> Dump:
 
 
 def write_dump(disk: Disk, path: str, dump: Dump) -> None:
-    """Write a dump under a name of its own and sync it; giving it its place is up to the caller."""
+    """Write and sync a dump under a temporary name; the caller renames it."""
     if disk.exists(path):
         disk.remove(path)
     with disk.open(path, OpenMode.CREATE) as file:
@@ -85,28 +84,33 @@ def write_dump(disk: Disk, path: str, dump: Dump) -> None:
         file.fsync()
 
 
-class Dumps:
-    """The library's serializer and deserializer; they are called on the tick thread."""
+class DumpSerializer:
+    """The library's serializer and deserializer; the tick thread calls them."""
 
     def __init__(
         self,
         disk: Disk,
-        machine: StateMachine,
+        state_machine: StateMachine,
         monotonic_ns: Callable[[], int],
         on_written: Callable[[float | None], object] = lambda _seconds: None,
         on_failure: Callable[[FatalLogError], object] = lambda _failure: None,
     ) -> None:
-        """`on_written` hears how long a dump took, or None of one that failed; `on_failure` that nothing may leave any more."""
-        self._disk, self._machine, self._now_ns, self._on_written = disk, machine, monotonic_ns, on_written
+        """`on_written` gets the duration of a dump, None for a failed one; `on_failure` must stop all answers."""
+        self._disk, self._state_machine, self._now_ns, self._on_written = (
+            disk,
+            state_machine,
+            monotonic_ns,
+            on_written,
+        )
         self._on_failure = on_failure
         self._resting_until_ns = 0
         self.failure: FatalLogError | None = None
-        """Why the process has to end; looked at after every tick, since the library swallows what is raised here."""
+        """Why the process has to end; checked after every tick, since the library swallows exceptions raised here."""
 
-    def write(self, path: str, log: tuple[Raw, Raw, Iterable[object]]) -> None:
-        """Write the tables as they stand, synced; the library renames the file and trims the journal.
+    def write(self, path: str, log: tuple[RawEntry, RawEntry, Iterable[object]]) -> None:
+        """Write and sync the tables; the library renames the file and trims the journal.
 
-        After an error nothing is tried for a minute: the library asks again on every tick.
+        After an error it waits a minute, because the library asks again on every tick.
         """
         now = self._now_ns()
         if now < self._resting_until_ns:
@@ -114,22 +118,24 @@ class Dumps:
         last, before, nodes = log
         names = tuple(sorted(str(node) for node in nodes if node is not None))
         try:
-            write_dump(self._disk, path, Dump(Entry(*last), Entry(*before), names, self._machine.dump()))
+            write_dump(
+                self._disk, path, Dump(LogEntry(*last), LogEntry(*before), names, self._state_machine.dump())
+            )
         except DiskError:
             self._resting_until_ns = now + nanoseconds(RETRY_S)
             self._on_written(None)
             raise
         self._on_written((self._now_ns() - now) / nanoseconds(1))
 
-    def load(self, path: str) -> tuple[Raw, Raw, tuple[str, ...]]:
-        """Fill the tables from a dump that is there already, at start or just received from the leader."""
+    def load(self, path: str) -> tuple[RawEntry, RawEntry, tuple[str, ...]]:
+        """Load the tables from a dump, at start or just received from the leader."""
         try:
             dump = read_dump(self._disk, path)
-            # It may bear its name since a moment ago, and the journal is about to be trimmed to it.
+            # It may just have been renamed, and the journal is about to be trimmed to it.
             with self._disk.open(path, OpenMode.UPDATE) as file:
                 file.fsync()
             self._disk.fsync_directory(posixpath.dirname(path) or ".")
-            self._machine.load(dump.tables)
+            self._state_machine.load(dump.tables)
         except FatalLogError as error:
             raise self._failed(error) from error.__cause__
         except DiskError as error:
@@ -144,14 +150,14 @@ class Dumps:
         return failure
 
 
-def _entry_document(entry: Entry) -> list[object]:
+def _entry_document(entry: LogEntry) -> list[object]:
     return [base64.b64encode(entry.command).decode(), entry.index, entry.term]
 
 
-def _entry(document: object) -> Entry:
+def _entry(document: object) -> LogEntry:
     if not isinstance(document, list):
         raise TypeError("an entry is a list")
     command, index, term = document
     if type(index) is not int or type(term) is not int:
         raise TypeError("an entry has a whole index and term")
-    return Entry(base64.b64decode(command, validate=True), index, term)
+    return LogEntry(base64.b64decode(command, validate=True), index, term)

@@ -1,7 +1,7 @@
-"""How a replica becomes what it is to be: alone, learner, voter; and how one voter becomes three.
+"""Formation: brings a replica from its start to a voter, and one voter to three.
 
-Why: forming, joining and growing are the moments in which a quorum can be lost or doubled; each step here is durable before the next
-is begun, so that a crash in between leaves one quorum.
+Why: forming, joining and growing can lose or double a quorum. Each step is durable before the next begins, so that a crash in
+between leaves one quorum.
 Must never: let a replica vote that has not applied an entry which the serving leader committed after it asked to join.
 Rules: coordinator 9.3 to 9.5; decision C3.
 """
@@ -17,26 +17,26 @@ from bigfleet.aio.ids import Ids
 from bigfleet.aio.rng import RandomStream
 from bigfleet.coordinator.log import DamagedDirectoryError, Membership
 from bigfleet.coordinator.raft.batches import Batches
-from bigfleet.coordinator.raft.directory import DataDirectory
-from bigfleet.coordinator.raft.identity import Identity, Mode
-from bigfleet.coordinator.raft.lives import Lives
-from bigfleet.coordinator.raft.membership import MemberAddress, Members
+from bigfleet.coordinator.raft.directory import ReplicaDirectory
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode, new_cluster_id
+from bigfleet.coordinator.raft.membership import ClusterMembers, MemberAddress
 from bigfleet.coordinator.raft.peer_calls import PeerCalls
+from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
 from bigfleet.coordinator.raft.startup import (
-    LeadAlone,
-    Learn,
-    Mint,
+    FormCluster,
     PeerAnswer,
-    Refuse,
-    Setting,
-    Vote,
-    Wait,
+    RefuseStart,
+    StartAsLearner,
+    StartAsSoleVoter,
+    StartAsVoter,
+    StartFlags,
+    WaitForPeers,
     decide,
 )
 
 ASK_AGAIN_S = 1.0
 LOOK_AGAIN_S = 0.1
-SAY_AGAIN_S = 10.0
+LOG_AGAIN_S = 10.0
 EXPAND_S = 30.0
 EXPAND_AGAIN_S = 5.0
 JOIN_BACKOFF = BackoffPolicy(first_s=1.0, ceiling_s=15.0)
@@ -45,15 +45,15 @@ OnStep = Callable[[str], object]
 
 
 class Formation:
-    """The way of one replica from its start to a full voter."""
+    """Forms, joins or grows the cluster for one replica."""
 
     def __init__(
         self,
-        setting: Setting,
-        members: Members,
+        setting: StartFlags,
+        members: ClusterMembers,
         *,
-        directory: DataDirectory,
-        lives: Lives,
+        directory: ReplicaDirectory,
+        runner: ReplicaRunner,
         batches: Batches,
         calls: PeerCalls,
         clock: Clock,
@@ -62,63 +62,61 @@ class Formation:
         log: FilteringBoundLogger,
         on_step: OnStep = lambda _step: None,
     ) -> None:
-        """`on_step` hears of every durable step, for logs and for tests that end the process there."""
+        """`on_step` is called after every durable step, for tests that end the process there."""
         self._setting, self._members, self._directory = setting, members, directory
-        self._lives, self._batches, self._calls = lives, batches, calls
+        self._runner, self._batches, self._calls = runner, batches, calls
         self._clock, self._ids, self._jitter, self._log, self._on_step = clock, ids, jitter, log, on_step
-        self._said_s = float("-inf")
+        self._logged_s = float("-inf")
         self.waiting: tuple[str, ...] = ("starting",)
-        """Why this replica is no voter yet; empty once it is one."""
+        """Why this replica is not a voter yet; empty once it is."""
         self.heard = Membership.UNFORMED
-        """What others last said the membership is, for a learner to repeat."""
+        """The membership that peers last reported; a learner reports it too."""
 
     async def run(self) -> None:
-        """Bring the replica to where it belongs; returns when there is nothing left to form. Raises FatalLogError."""
+        """Return once there is nothing left to form; raises FatalLogError."""
         identity = await self._started()
-        if identity.mode is Mode.LEARNER:
+        if identity.mode is ReplicaMode.LEARNER:
             identity = await self._learn(identity)
         self.waiting = ()
-        if identity.mode is Mode.SOLO and self._setting.replicas > 1:
+        if identity.mode is ReplicaMode.SOLO and self._setting.replicas > 1:
             await self._expand(identity)
 
     # Start (9.3).
 
-    async def _started(self) -> Identity:
+    async def _started(self) -> ReplicaIdentity:
         while True:
             identity = self._directory.identity(self._members.me.node_id)
-            needs_peers = self._setting.replicas > 1 and (identity is None or identity.mode is not Mode.FULL)
+            needs_peers = self._setting.replicas > 1 and (
+                identity is None or identity.mode is not ReplicaMode.FULL
+            )
             answers = await self._ask_all() if needs_peers else {}
             match decide(self._setting, identity, answers):
-                case Vote() | LeadAlone() if identity is not None:
+                case StartAsVoter() | StartAsSoleVoter() if identity is not None:
                     self._step(f"start as {identity.mode}")
-                    await self._lives.begin(identity)
+                    await self._runner.restart_as(identity)
                     return identity
-                case Mint():
-                    minted = self._directory.mint(self._members.me.node_id, self._cluster_id())
+                case FormCluster():
+                    minted = self._directory.mint(self._members.me.node_id, new_cluster_id(self._ids))
                     self._step("minted")
-                    await self._lives.begin(minted)
+                    await self._runner.restart_as(minted)
                     return minted
-                case Learn(cluster_id):
+                case StartAsLearner(cluster_id):
                     identity = identity or self._directory.learn(self._members.me.node_id, cluster_id)
                     self._step("learning")
-                    await self._lives.begin(identity)
+                    await self._runner.restart_as(identity)
                     return identity
-                case Refuse(problem):
+                case RefuseStart(problem):
                     raise DamagedDirectoryError(self._directory.files.identity, problem)
-                case Wait(reasons):
-                    self._say(reasons)
+                case WaitForPeers(reasons):
+                    self._log_waiting(reasons)
             await self._clock.sleep(ASK_AGAIN_S)
 
-    def _say(self, reasons: tuple[str, ...]) -> None:
+    def _log_waiting(self, reasons: tuple[str, ...]) -> None:
         now_s = monotonic_s(self._clock)
-        if reasons != self.waiting or now_s - self._said_s >= SAY_AGAIN_S:
+        if reasons != self.waiting or now_s - self._logged_s >= LOG_AGAIN_S:
             self._log.info("coordinator_waits", reasons=list(reasons))
-            self._said_s = now_s
+            self._logged_s = now_s
         self.waiting = reasons
-
-    def _cluster_id(self) -> str:
-        one, two = self._ids.operation(), self._ids.operation()
-        return f"{one[:8]}-{one[8:12]}-4{one[13:]}-8{two[1:4]}-{two[4:]}"
 
     async def _ask_all(self) -> dict[str, PeerAnswer | None]:
         others = self._members.others
@@ -127,34 +125,34 @@ class Formation:
 
     # Learner (9.4).
 
-    async def _learn(self, identity: Identity) -> Identity:
-        """Learn until this replica may vote, then vote."""
+    async def _learn(self, identity: ReplicaIdentity) -> ReplicaIdentity:
+        """Learn until this replica may vote, then restart it as a voter."""
         self.waiting = ("learning: not a voter yet",)
         backoff = Backoff(self._jitter, JOIN_BACKOFF)
         ask_at_s = 0.0
         while not self._may_vote():
             if monotonic_s(self._clock) >= ask_at_s:
                 await self._ask_to_join(identity)
-                # Once admitted only the membership is missing, which costs a peer next to nothing to say.
-                wait_s = ASK_AGAIN_S if self._lives.target else backoff.next_s()
+                # Once admitted only the membership is missing, which is a cheap question.
+                wait_s = ASK_AGAIN_S if self._runner.target else backoff.next_s()
                 ask_at_s = monotonic_s(self._clock) + wait_s
             await self._clock.sleep(LOOK_AGAIN_S)
-        replica = self._lives.replica
+        replica = self._runner.replica
         term = 0 if replica is None else replica.view.term
-        await self._lives.end()
+        await self._runner.stop()
         promoted = self._directory.promote(identity, self._members.ids, term)
         self._step("promoted")
-        await self._lives.begin(promoted)
+        await self._runner.restart_as(promoted)
         return promoted
 
     def _may_vote(self) -> bool:
-        replica, target = self._lives.replica, self._lives.target
+        replica, target = self._runner.replica, self._runner.target
         caught_up = replica is not None and 0 < target <= replica.view.applied
         return caught_up and self.heard is Membership.FULL
 
-    async def _ask_to_join(self, identity: Identity) -> None:
+    async def _ask_to_join(self, identity: ReplicaIdentity) -> None:
         queue: list[MemberAddress] = list(self._members.others)
-        replica = self._lives.replica
+        replica = self._runner.replica
         leader = None if replica is None else self._members.by_raft_address(replica.view.leader)
         if leader is not None and leader in queue:
             queue.insert(0, leader)
@@ -167,21 +165,21 @@ class Formation:
                 raise DamagedDirectoryError(self._directory.files.identity, problem)
             if answer.membership == Membership.FULL:
                 self.heard = Membership.FULL
-            if answer.accepted and not self._lives.target:
-                # Behind the barrier of the admission, so behind all that we acknowledged in a former life.
-                self._lives.target = answer.last_index
+            if answer.accepted and not self._runner.target:
+                # After the barrier of the admission, so after everything this replica acknowledged before it lost its disk.
+                self._runner.target = answer.last_index
                 self._step("admitted")
             if answer.accepted:
                 return
 
     # Expand (9.5).
 
-    async def _expand(self, identity: Identity) -> None:
-        """Let the sole voter become one of all; it alone is the whole old quorum, so it alone may decide."""
+    async def _expand(self, identity: ReplicaIdentity) -> None:
+        """Make the sole voter one of all; as the whole old quorum it may decide alone."""
         while not await self._try_to_expand(identity):
             await self._clock.sleep(EXPAND_AGAIN_S)
 
-    async def _try_to_expand(self, identity: Identity) -> bool:
+    async def _try_to_expand(self, identity: ReplicaIdentity) -> bool:
         needed = self._setting.replicas // 2
         while not (self._is_leader() and len(self._learners(0)) >= needed):
             await self._clock.sleep(LOOK_AGAIN_S)
@@ -195,7 +193,7 @@ class Formation:
             self._step("matched")
             full = self._directory.expand(identity, self._members.ids)
             self._step("full")
-            await self._lives.begin(full)
+            await self._runner.restart_as(full)
             self._step("rebuilt")
             return True
         finally:
@@ -204,7 +202,7 @@ class Formation:
     async def _learners_match(self, needed: int) -> bool:
         give_up_s = monotonic_s(self._clock) + EXPAND_S
         while monotonic_s(self._clock) < give_up_s:
-            replica = self._lives.replica
+            replica = self._runner.replica
             if replica is not None and self._is_leader():
                 last = replica.journal.last.index
                 if replica.view.applied >= last and len(self._learners(last)) >= needed:
@@ -213,12 +211,12 @@ class Formation:
         return False
 
     def _is_leader(self) -> bool:
-        replica = self._lives.replica
+        replica = self._runner.replica
         return replica is not None and replica.serving is not None
 
     def _learners(self, applied: int) -> list[str]:
-        """Return the admitted learners that have applied at least so much; members only, each once."""
-        replica = self._lives.replica
+        """Return the members among the admitted learners that have applied at least this index."""
+        replica = self._runner.replica
         reports = () if replica is None else replica.view.learners
         known = set(self._members.ids)
         return sorted(

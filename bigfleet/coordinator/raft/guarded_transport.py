@@ -1,7 +1,7 @@
-"""The library's TCP transport with the guard in front of every message.
+"""The library's TCP transport; `bigfleet.coordinator.raft.message_guard` decides about every message.
 
-Why: its own transport sends unsynced state, obeys utility messages such as "add a node", and takes forwarded commands.
-Must never: decide anything itself; the rules are in `bigfleet.coordinator.raft.message_guard`.
+Why: the library's own transport sends unsynced state, carries out utility messages such as "add a node", and takes forwarded
+commands.
 Rules: coordinator 17.7 and 17.9, decision C7: these methods are hooks that are not public, held by the contract test.
 """
 
@@ -10,11 +10,11 @@ from typing import Any
 from pysyncobj.node import Node, TCPNode
 from pysyncobj.transport import TCPTransport
 
-from bigfleet.coordinator.raft.message_guard import MessageGuard, Refused
+from bigfleet.coordinator.raft.message_guard import MessageGuard, MessageRefused
 
 
 class RelayedNode(TCPNode):  # type: ignore[misc]  # the library has no types
-    """A member whose name is its address for good, while connections go to a relay on loopback."""
+    """A member named by its address; connections go to a relay on loopback."""
 
     def __init__(self, address: str, relay_port: int) -> None:
         super().__init__(address)
@@ -30,7 +30,7 @@ class RelayedNode(TCPNode):  # type: ignore[misc]  # the library has no types
 
 
 class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has no types
-    """A transport that lets pass what the guard lets pass; `Any` below is the library's objects."""
+    """A transport that passes what the guard allows; `Any` is the library's objects."""
 
     def __init__(self, raft: Any, me: Node | None, others: Any, guard: MessageGuard) -> None:
         self._guard = guard
@@ -42,13 +42,13 @@ class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has n
 
     def _onMessageReceived(self, node: Any, message: Any) -> None:  # noqa: N802 - the library's name
         verdict = self._guard.incoming(str(node.id), isinstance(node, TCPNode), message, self._syncObj)
-        if not isinstance(verdict, Refused):
+        if not isinstance(verdict, MessageRefused):
             super()._onMessageReceived(node, verdict)
         elif verdict.close and node in self._connections:
             self._connections[node].disconnect()
 
     def _onUtilityMessage(self, conn: Any, message: Any) -> bool:  # noqa: N802 - the library's name
-        # Status, adding and removing nodes, code versions: none of them is for anybody here.
+        # Status, adding and removing nodes, code versions: refused for every peer.
         self._guard.incoming("", False, message, self._syncObj)
         conn.disconnect()
         return True

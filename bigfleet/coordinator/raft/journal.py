@@ -1,12 +1,12 @@
-"""The journal that pysyncobj is given in place of its own: checksummed, synced, cut on conflict only.
+"""The journal in place of pysyncobj's own: checksummed, synced, truncated on conflict only.
 
-Why: the library's journal never syncs, has no checksums, and lets a resend from behind cut entries that were acknowledged.
-Must never: let anything leave that rests on unsynced bytes, or go on after a failed write or sync: from then on every call
-raises, whatever the library does with the first error.
+Why: the library's journal never syncs, has no checksums, and truncates acknowledged entries on a resend.
+Must never: let a message leave that depends on unsynced bytes, or go on after a failed write or sync: from then on every call
+raises.
 Rules: coordinator 17.2 and 17.9, decisions C7 and C10.
 
-The whole log lives in memory until it is trimmed. After a sync a witness is written behind the last record and overwritten by the
-next; with it even the newest synced entry cannot be taken for a torn tail.
+The whole log is in memory until it is trimmed. After a sync a witness follows the last record, and the next record overwrites it;
+so even the newest synced entry is not mistaken for a torn tail.
 """
 
 import posixpath
@@ -16,65 +16,65 @@ from typing import NoReturn, overload
 
 from bigfleet.aio.disk import Disk, DiskCause, DiskError, File, OpenMode
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError, LogDiskError
-from bigfleet.coordinator.raft.metadata import Metadata, write_metadata
-from bigfleet.coordinator.raft.records import MAGIC, Entry, Raw, pack, witness
+from bigfleet.coordinator.raft.metadata import RaftMetadata, write_metadata
+from bigfleet.coordinator.raft.records import MAGIC, LogEntry, RawEntry, pack, witness
 
 
 class GuardedJournal:
-    """The log of one replica on its disk, in the shape of the library's abstract journal."""
+    """The log of one replica on disk, with the interface of the library's journal."""
 
     def __init__(
         self,
         disk: Disk,
         path: str,
-        entries: list[Entry],
-        metadata: Metadata,
+        entries: list[LogEntry],
+        metadata: RaftMetadata,
         observe_sync: Callable[[Callable[[], None]], None] = lambda sync: sync(),
     ) -> None:
-        """Take over what preflight found; it is written anew at the first sync, so nothing rests on bytes of a former life.
+        """Start from what preflight found; the first sync writes all of it again.
 
         `observe_sync` runs each data sync and may time it.
         """
         self._disk, self._path = disk, path
         self._metadata_path = metadata_path(path)
-        # Plain tuples, as the library pickles them to its peers and compares them with what a dump returns.
-        self._entries: list[Raw] = [entry.raw for entry in entries]
+        # Plain tuples: the library pickles them to its peers and compares them with those of a dump.
+        self._entries: list[RawEntry] = [entry.raw for entry in entries]
         self._metadata, self._written_metadata = metadata, metadata
         self._observe_sync = observe_sync
         self._file: File | None = None
         self._offsets: list[int] = []
         self._end = self._synced = 0
         self._dirty = False
-        self._stale = True  # the file does not hold what memory holds; the next sync writes it anew
+        self._stale = True  # the file differs from memory; the next sync writes a new one
         self._failure: FatalLogError | None = None
 
-    # What the rest of the replica reads, from any thread: single attributes, replaced whole.
+    # Read from any thread: single attributes, replaced as a whole.
 
     @property
-    def last(self) -> Entry:
-        """The newest entry; before the first one a nought."""
+    def last(self) -> LogEntry:
+        """The newest entry; index 0 if there is none."""
         entries = self._entries
-        return Entry(*entries[-1]) if entries else Entry(b"", 0, 0)
+        return LogEntry(*entries[-1]) if entries else LogEntry(b"", 0, 0)
 
     @property
-    def last_raw(self) -> Raw | None:
-        """The newest entry as it is kept, to see whether it is still the same."""
+    def last_raw(self) -> RawEntry | None:
+        """The newest entry, unconverted; a cheap way to notice a change."""
         entries = self._entries
         return entries[-1] if entries else None
 
     @property
     def base(self) -> tuple[int, int] | None:
-        """Index and term of the second entry, at which the dump stands once there is one; the first is the one before it."""
+        """Index and term of the second entry, which is the last one of the dump if there is a dump."""
         entries = self._entries
         return (entries[1][1], entries[1][2]) if len(entries) > 1 else None
 
     def holds(self, index: int, term: int) -> bool:
-        """Whether the entry of this index is kept here, and of this term."""
+        """Whether the journal has an entry of this index and term."""
         place = index - self._entries[0][1] if self._entries else -1
         return 0 <= place < len(self._entries) and self._entries[place][2] == term
 
-    def give_up(self, failure: FatalLogError) -> None:
-        """Let nothing rest on this journal any more, for a cause found outside of it; the first cause stays."""
+    def mark_failed(self, failure: FatalLogError) -> None:
+        """Make every further call raise, for a cause outside the journal; the first cause stays."""
         self._failure = self._failure or failure
 
     @property
@@ -84,11 +84,11 @@ class GuardedJournal:
 
     @property
     def failure(self) -> FatalLogError | None:
-        """The first error, after which nothing goes any more."""
+        """The first error; every call after it raises."""
         return self._failure
 
     def sync(self) -> None:
-        """Return once everything added so far is durable; called before anything leaves the replica."""
+        """Return once everything added so far is durable; called before a message leaves the replica."""
         self._refuse_if_broken()
         if self._stale:
             self._guarded(self._rewrite)
@@ -98,7 +98,7 @@ class GuardedJournal:
     # The library's interface; its names and arguments are pinned by the contract test.
 
     def add(self, command: bytes, idx: int, term: int) -> None:
-        """Append; at an index that is there already, keep an entry of the same term and cut before one of another."""
+        """Append; at an existing index keep an entry of the same term, and truncate from one of another term."""
         self._refuse_if_broken()
         if self._entries and idx <= self._entries[-1][1]:
             place = idx - self._entries[0][1]
@@ -110,37 +110,37 @@ class GuardedJournal:
                 )
             self._guarded(lambda: self._cut(place))
         if not self._stale:
-            self._guarded(lambda: self._append(Entry(command, idx, term)))
-        # Remembered only once it is in the file, so that memory is never ahead of it.
+            self._guarded(lambda: self._append(LogEntry(command, idx, term)))
+        # After the file, so that memory is never ahead of it.
         self._entries.append((command, idx, term))
 
     def clear(self) -> None:
-        """Forget everything; the file follows with the next sync, together with what takes its place."""
+        """Drop all entries; the next sync writes the file."""
         self._refuse_if_broken()
         self._entries, self._stale = [], True
 
     def deleteEntriesFrom(self, entryFrom: int) -> None:  # noqa: N802, N803 - the library's names
-        """Do nothing: the library cuts on every resend; `add` cuts where terms conflict, and only there."""
+        """Do nothing: the library truncates on every resend, `add` only where terms conflict."""
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803 - the library's names
-        """Forget what the dump holds, once the dump's name is durable."""
+        """Drop what the dump holds, once the dump's name is durable."""
         self._refuse_if_broken()
         self._guarded(lambda: self._disk.fsync_directory(posixpath.dirname(self._path) or "."))
         self._entries = self._entries[entryTo:]
         self._stale = True
 
     @overload
-    def __getitem__(self, item: int) -> Raw: ...
+    def __getitem__(self, item: int) -> RawEntry: ...
     @overload
-    def __getitem__(self, item: slice) -> list[Raw]: ...
-    def __getitem__(self, item: int | slice) -> Raw | list[Raw]:
+    def __getitem__(self, item: slice) -> list[RawEntry]: ...
+    def __getitem__(self, item: int | slice) -> RawEntry | list[RawEntry]:
         return self._entries[item]
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def _destroy(self) -> None:
-        """Leave the file as a restart would want it; harmless when broken, which the process already ends for."""
+        """Sync and close the file; after a failure only close it."""
         try:
             if self._failure is None:
                 self.sync()
@@ -151,7 +151,7 @@ class GuardedJournal:
                 self._file = None
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803 - the library's names
-        """Let the commit index move, over synced entries only; stored within a second, as a lower one is harmless."""
+        """Move the commit index over synced entries; it is stored within a second, as a lower one is harmless."""
         if raftCommitIndex != self._metadata.commit:
             self.sync()
             self._metadata = replace(self._metadata, commit=raftCommitIndex)
@@ -160,7 +160,7 @@ class GuardedJournal:
         return self._metadata.commit
 
     def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:  # noqa: N802, N803
-        """Store term and vote at once; a vote must not leave before it is durable."""
+        """Store term and vote at once: a vote must be durable before it leaves."""
         self.sync()
         self._metadata = replace(self._metadata, term=term, vote=votedForNodeId)
         self._write_metadata()
@@ -178,7 +178,7 @@ class GuardedJournal:
 
     # The file.
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: LogEntry) -> None:
         record = pack(entry, self._synced)
         self._open_file().pwrite(self._end, record)
         self._offsets.append(self._end)
@@ -189,13 +189,13 @@ class GuardedJournal:
         file = self._open_file()
         self._observe_sync(file.datasync)
         self._dirty, self._synced = False, self._end
-        # Not counted as part of the file: the next record takes its place, and losing it loses nothing.
+        # Not counted as part of the file: the next record overwrites it, and losing it loses nothing.
         file.pwrite(self._end, witness(self._end))
 
     def _cut(self, place: int) -> None:
-        """Remove the entries from one place on, durably before anything is put there.
+        """Truncate durably before anything is written there.
 
-        Else a power cut could keep a new entry together with old ones behind it, a log that no leader ever had.
+        Else a power cut could keep a new entry together with old ones after it, a log that no leader ever had.
         """
         if not self._stale:
             file = self._open_file()
@@ -207,11 +207,11 @@ class GuardedJournal:
         del self._entries[place:]
 
     def _rewrite(self) -> None:
-        """Write everything to a new file and let it take the place of the old one."""
+        """Write everything to a new file, which replaces the old one."""
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._offsets = write_journal(self._disk, self._path, [Entry(*raw) for raw in self._entries])
+        self._offsets = write_journal(self._disk, self._path, [LogEntry(*raw) for raw in self._entries])
         self._file = self._disk.open(self._path, OpenMode.UPDATE)
         self._end = self._file.size() - len(witness(0))
         self._synced = self._end
@@ -246,12 +246,12 @@ def _contradiction(index: int, ours: int, theirs: int) -> str:
 
 
 def metadata_path(journal_path: str) -> str:
-    """Return where term, vote and commit index of a journal are kept."""
+    """Return the path of term, vote and commit index of a journal."""
     return f"{journal_path}.meta"
 
 
-def write_journal(disk: Disk, path: str, entries: list[Entry]) -> list[int]:
-    """Replace a journal by one with these entries, durably; returns their offsets."""
+def write_journal(disk: Disk, path: str, entries: list[LogEntry]) -> list[int]:
+    """Replace a journal durably by one with these entries; return their offsets."""
     temporary = f"{path}.new"
     if disk.exists(temporary):
         disk.remove(temporary)
@@ -262,7 +262,7 @@ def write_journal(disk: Disk, path: str, entries: list[Entry]) -> list[int]:
         parts.append(record)
         offsets.append(offset)
         offset += len(record)
-    # The file gets its name only when all of it is synced, so its last record may vouch for everything before.
+    # The file is renamed only after its sync, so its last record may vouch for everything before.
     parts.append(witness(offset))
     with disk.open(temporary, OpenMode.CREATE) as file:
         file.pwrite(0, b"".join(parts))

@@ -1,7 +1,6 @@
-"""pysyncobj as we run it: its settings, its two hooks, and the one replicated method.
+"""pysyncobj as we run it: its settings, its hooks, and the one replicated method.
 
-Why: everything that touches the library's shape stands here and in `guarded_transport`, so that an upgrade is a project with a
-beginning and an end.
+Why: only this module and `guarded_transport` depend on the library's internals, which limits an upgrade to them.
 Must never: let a command raise (one such command stopped all three replicas for good), have a second replicated method (ids come
 from sorted names), or keep tables on the Raft object.
 Rules: coordinator 17.3, 17.4 and 17.9; decisions C7 and C12.
@@ -17,19 +16,20 @@ from typing import Any
 import pysyncobj.syncobj
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
-from bigfleet.coordinator.log import BATCH_VERSION, FatalLogError, StateMachine
-from bigfleet.coordinator.raft.dump import Dumps
+from bigfleet.coordinator.core.batch import BATCH_VERSION, newer_version
+from bigfleet.coordinator.core.results import CommandRefused, RefusalCode
+from bigfleet.coordinator.log import FatalLogError, StateMachine
+from bigfleet.coordinator.raft.dump import DumpSerializer
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport, RelayedNode
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import MessageGuard
 
 TICK_S = 0.05
-_KNOWN_LEVEL = f'{{"v":{BATCH_VERSION},'
 _building = threading.Lock()
 
 
 class UnknownLevelError(FatalLogError):
-    """The log holds a batch of a newer form; this version must not skip it (C12)."""
+    """The log holds a batch of a newer version, which must not be skipped (C12)."""
 
     exit_code = 71
 
@@ -40,10 +40,10 @@ def settings(
     journal_path: str,
     dump_path: str,
     password: bytes,
-    dumps: Dumps,
+    dumps: DumpSerializer,
     on_state: Callable[[int, int], None],
 ) -> SyncObjConf:
-    """Return the settings of 17.4; the comments there say why each differs from the stock value."""
+    """Return the settings of 17.4."""
     return SyncObjConf(
         autoTick=False,  # the library's thread logs and retries whatever raises, a failed sync included
         autoTickPeriod=TICK_S,
@@ -76,7 +76,7 @@ def settings(
 
 @contextmanager
 def _journal_hook(journal: GuardedJournal) -> Iterator[None]:
-    """Let the next Raft object built on this thread take our journal; the library looks the factory up by its module name."""
+    """Make the next Raft object use our journal; the library looks its factory up in the module."""
     with _building:
         stock = pysyncobj.syncobj.createJournal
         pysyncobj.syncobj.createJournal = lambda _path: journal
@@ -96,7 +96,7 @@ class Raft(SyncObj):  # type: ignore[misc]  # the library has no types
         conf: SyncObjConf,
         *,
         journal: GuardedJournal,
-        machine: StateMachine,
+        state_machine: StateMachine,
         guard: MessageGuard,
         transport: Callable[[Any, Any, Any, MessageGuard], Any] = GuardedTransport,
     ) -> None:
@@ -108,33 +108,26 @@ class Raft(SyncObj):  # type: ignore[misc]  # the library has no types
                 transportClass=lambda raft, mine, theirs: transport(raft, mine, theirs, guard),
             )
         self.failure: FatalLogError | None = None
-        self._machine = machine
+        self._state_machine = state_machine
 
     @replicated  # type: ignore[untyped-decorator]  # the library has no types
     def apply(self, batch: str) -> str:
         """Apply one batch and return its results as JSON; the replicated entry point."""
-        if not batch.startswith(_KNOWN_LEVEL):
-            self._refuse_newer(batch)
-        try:
-            return self._machine.apply(batch)
-        except Exception as error:  # whatever it is: a raising command would stop every replica for good
-            refusal = {"ok": False, "refusal": "invalid", "detail": f"{type(error).__name__}: {error}"}
-            return json.dumps([refusal])
-
-    def _refuse_newer(self, batch: str) -> None:
-        try:
-            level = json.loads(batch)["v"]
-        except (ValueError, KeyError, TypeError):
-            return  # the state machine refuses it as any bad text
-        if isinstance(level, int) and level > BATCH_VERSION:
+        if (version := newer_version(batch)) is not None:
             self.failure = UnknownLevelError(
-                f"the log holds a batch of level {level}, this version knows level {BATCH_VERSION}; upgrade it"
+                f"the log holds a batch of level {version}, this version knows level {BATCH_VERSION}; upgrade it"
             )
             raise self.failure
+        try:
+            return self._state_machine.apply(batch)
+        except Exception as error:  # a raising command would stop every replica for good
+            return json.dumps(
+                [CommandRefused(RefusalCode.INVALID, f"{type(error).__name__}: {error}").result()]
+            )
 
 
 class _NoFalseAlarms(logging.Filter):
-    """Drops the library's cry that it truncates applied entries: our journal does not do what it announces."""
+    """Drops the library's warning that it truncates applied entries, which our journal does not do."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not str(record.msg).startswith("truncating already-applied log entries")

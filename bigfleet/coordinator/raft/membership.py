@@ -1,7 +1,6 @@
-"""Who the members are: a fixed table by ordinal, the same on every replica.
+"""The members of the cluster: a fixed table by ordinal, from flags that are the same on every replica.
 
-Why: in the library a voter's identity is its address string and its dynamic membership is unsafe, so addresses are names that
-never change, and the table comes from flags that are identical everywhere.
+Why: the library identifies a voter by its address text, and its dynamic membership is unsafe.
 Must never: resolve a name.
 Rules: coordinator 9.1 and 14.
 """
@@ -19,7 +18,7 @@ ALLOWED_REPLICAS = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class MemberAddress:
-    """One member and where it is."""
+    """One member and its addresses."""
 
     node_id: str
     raft_address: str
@@ -27,8 +26,8 @@ class MemberAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
-    """All members, by ordinal, and which of them this process is."""
+class ClusterMembers:
+    """All members by ordinal, and which of them this process is."""
 
     all: tuple[MemberAddress, ...]
     me: MemberAddress
@@ -59,7 +58,7 @@ def members_from_flags(
     raft_advertise: str,
     raft_bind: str,
     listen: str,
-) -> Members:
+) -> ClusterMembers:
     """Return the members that the flags describe; raises InvalidFieldError naming the flag."""
     if replicas not in ALLOWED_REPLICAS:
         raise InvalidFieldError("--replicas", replicas, "1 or 3")
@@ -74,12 +73,12 @@ def members_from_flags(
     me = MemberAddress(
         node_id, raft_advertise or _reachable(raft_bind, "--raft-bind"), _reachable(listen, "--listen")
     )
-    return Members((me,), me)
+    return ClusterMembers((me,), me)
 
 
 def _from_ordinals(
     node_id: str, replicas: int, join_addr: str, raft_advertise: str, raft_bind: str
-) -> Members:
+) -> ClusterMembers:
     match = _ORDINAL.fullmatch(node_id)
     if match is None or int(match["ordinal"]) >= replicas:
         allowed = f"an id that ends in -0 to -{replicas - 1}, as --join-addr is set"
@@ -94,10 +93,10 @@ def _from_ordinals(
         MemberAddress(name, join(name + domain, place.port), join(name + domain, service.port))
         for name in (f"{match['stem']}-{ordinal}" for ordinal in range(replicas))
     )
-    return Members(every, every[int(match["ordinal"])])
+    return ClusterMembers(every, every[int(match["ordinal"])])
 
 
-def _from_list(node_id: str, replicas: int, peers: str) -> Members:
+def _from_list(node_id: str, replicas: int, peers: str) -> ClusterMembers:
     every = tuple(_member(text) for text in peers.split(","))
     form = "id@raft-address@grpc-address for every member, comma-separated"
     if len(every) != replicas:
@@ -109,7 +108,7 @@ def _from_list(node_id: str, replicas: int, peers: str) -> Members:
         raise InvalidFieldError(
             "--id", node_id, f"one of {', '.join(m.node_id for m in every)}, as --peers says"
         )
-    return Members(every, me)
+    return ClusterMembers(every, me)
 
 
 def _member(text: str) -> MemberAddress:

@@ -1,14 +1,13 @@
-"""What may pass between replicas, in both directions, whatever carries it.
+"""The message guard: checks and tags every message between replicas, in both directions.
 
-Why: the library sends before it syncs, answers without a term, commits its own stale tail while a snapshot arrives, and obeys
-forwarded commands. Each of these lost or invented data when it was measured.
-Must never: pass a message of another cluster, let one out before the journal is synced, or let a snapshot through that would
-take back what this replica has acknowledged.
+Why: the library sends before it syncs, answers without a term, commits its own stale tail while a snapshot arrives, and carries
+out forwarded commands. Each of these was measured to lose or invent data.
+Must never: pass a message of another cluster, send before the journal is synced, or accept a snapshot that would undo what this
+replica has acknowledged.
 Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport); ADR-0150 and ADR-0151.
 
-Keys that we add begin with `bf_`: the cluster in every message; the sender's term in append answers; where a chunk of a snapshot
-begins, and the entry at which its snapshot stands; and, from a learner, who it is, how far it has applied and which index it has
-to reach.
+Our keys begin with `bf_`: the cluster in every message; the sender's term in append answers; the offset of a snapshot chunk and
+the last entry of its snapshot; and a learner's id, applied index and target index.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,21 +21,21 @@ Message = dict[str, Any]  # the library's messages: plain data, its own keys
 
 
 class DurableLog(Protocol):
-    """What the guard has to know of the journal."""
+    """What the guard uses of the journal."""
 
     def sync(self) -> None:
-        """Return once everything is durable that a message could rest on; raises FatalLogError."""
+        """Return once everything is durable that a message could depend on; raises FatalLogError."""
 
     def holds(self, index: int, term: int) -> bool:
-        """Whether the entry of this index is there, and of this term."""
+        """Whether there is an entry of this index and term."""
 
     @property
     def base(self) -> tuple[int, int] | None:
-        """Index and term of the entry at which the dump stands, if there is one."""
+        """Index and term of the dump's last entry, if there is a dump."""
 
 
-class RaftNumbers(Protocol):
-    """The two numbers of the Raft object that decide about messages."""
+class RaftIndexes(Protocol):
+    """The numbers of the Raft object that the guard reads."""
 
     @property
     def raftCurrentTerm(self) -> int: ...  # noqa: N802 - the library's name
@@ -47,24 +46,24 @@ class RaftNumbers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LearnerReport:
-    """What a learner says of itself with every answer."""
+    """What a learner reports with every answer."""
 
     node_id: str
     target: int
-    """The index it has to apply before it may vote; 0 while no leader has admitted it."""
+    """The index it has to apply before it may vote; 0 until a leader has admitted it."""
     applied: int
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a message does not pass; `close` when its connection must not go on either."""
+class MessageRefused:
+    """Why a message is refused; `close` if its connection must be closed too."""
 
     reason: str
     close: bool = False
 
 
 class MessageGuard:
-    """The rules of one replica; called on the tick thread alone."""
+    """The guard of one replica; called on the tick thread only."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class MessageGuard:
         on_refused: Callable[[str], object] = lambda _reason: None,
         report: Callable[[], LearnerReport | None] = lambda: None,
     ) -> None:
-        """`report` is what this replica says of itself while it learns; None for a voter."""
+        """`report` returns this replica's report while it learns; None for a voter."""
         self._cluster_id, self._journal = cluster_id, journal
         self._on_refused, self._report = on_refused, report
         self._sent_commit: dict[str, int] = {}
@@ -82,12 +81,10 @@ class MessageGuard:
         self._sent_bytes: dict[str, int] = {}
         self._received_bytes: dict[str, int] = {}
         self.learners: dict[str, LearnerReport] = {}
-        """What learners last said, by connection, whether it still stands or not."""
-        self.match: dict[str, int] = {}
-        """The last index that a connection said to hold, under the present term."""
+        """The last report of every learner by connection, also of closed ones."""
 
-    def outgoing(self, node: str, message: Message, raft: RaftNumbers) -> Message | None:
-        """Return what to send in place of a message, None for nothing; everything it rests on is durable by then."""
+    def outgoing(self, node: str, message: Message, raft: RaftIndexes) -> Message | None:
+        """Return the message to send, None to drop it; everything it depends on is durable by then."""
         if message.get("type") in FORWARDED_TYPES or self._can_wait(node, message):
             return None
         self._journal.sync()
@@ -106,10 +103,9 @@ class MessageGuard:
         return tagged
 
     def _can_wait(self, node: str, message: Message) -> bool:
-        """Whether a message only says that more is committed, which the next one says too; one such is left out, not two.
+        """Whether a message only reports a higher commit index, and the one before it was not dropped for that reason.
 
-        The library sends one to every follower behind every commit. Nobody waits for it: clients are answered by the leader, and
-        the next entries or the next heartbeat bring the same news.
+        The library sends one to every follower after every commit. The next entries or the next heartbeat report the same.
         """
         if "prevLogIdx" not in message:
             return False
@@ -122,43 +118,45 @@ class MessageGuard:
         self._sent_commit[node] = commit
         return False
 
-    def incoming(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
-        """Return what to hand to the library in place of a message, or why nothing."""
+    def incoming(
+        self, node: str, is_voter: bool, message: object, raft: RaftIndexes
+    ) -> Message | MessageRefused:
+        """Return the message for the library, or why it is refused."""
         verdict = self._judge(node, is_voter, message, raft)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, MessageRefused):
             self._on_refused(verdict.reason)
         return verdict
 
-    def _judge(self, node: str, is_voter: bool, message: object, raft: RaftNumbers) -> Message | Refused:
+    def _judge(
+        self, node: str, is_voter: bool, message: object, raft: RaftIndexes
+    ) -> Message | MessageRefused:
         if not isinstance(message, dict):
-            return Refused("not_a_message", close=True)
+            return MessageRefused("not_a_message", close=True)
         if message.get("bf_cluster") != self._cluster_id:
-            return Refused("cluster", close=True)
+            return MessageRefused("cluster", close=True)
         kind = message.get("type")
         if kind in FORWARDED_TYPES:
-            return Refused("forwarded")
+            return MessageRefused("forwarded")
         if kind not in VOTER_TYPES or not (is_voter or kind == "next_node_idx"):
-            return Refused("type", close=True)
+            return MessageRefused("type", close=True)
         if kind == "next_node_idx":
             return self._append_answer(node, message, raft)
         if kind == "append_entries":
             return self._append(node, message, raft)
         return dict(message)
 
-    def _append_answer(self, node: str, message: Message, raft: RaftNumbers) -> Message | Refused:
+    def _append_answer(self, node: str, message: Message, raft: RaftIndexes) -> Message | MessageRefused:
         if message.get("bf_term") != raft.raftCurrentTerm:
-            return Refused("stale_term")
+            return MessageRefused("stale_term")
         learner = message.get("bf_learner")
         if learner is not None:
             self.learners[node] = LearnerReport(*learner)
-        if message.get("success"):
-            self.match[node] = message["next_node_idx"] - 1
         return dict(message)
 
-    def _append(self, node: str, message: Message, raft: RaftNumbers) -> Message | Refused:
+    def _append(self, node: str, message: Message, raft: RaftIndexes) -> Message | MessageRefused:
         if "transmission" in message:
-            # An entry in pieces: entries are too small for that, and the library marks the last piece wrongly.
-            return Refused("transmission", close=True)
+            # An entry in pieces: ours are too small for that, and the library marks the last piece wrongly.
+            return MessageRefused("transmission", close=True)
         passed = dict(message)
         previous = message.get("prevLogIdx")
         if previous is not None:
@@ -170,24 +168,24 @@ class MessageGuard:
         if chunk is None:
             return passed
         if self._has(message.get("bf_snapshot"), raft):
-            # Only a sign of life: the library would drop every entry behind the snapshot's, acknowledged ones too, while the
-            # leader goes on counting them. What the leader sends next begins right behind the snapshot.
+            # Passed as a heartbeat: the library would drop every entry after the snapshot's, acknowledged ones too, while the
+            # leader goes on counting them. The leader continues right after the snapshot.
             del passed["serialized"]
             return passed
         if not isinstance(chunk, tuple) or not self._continues(node, message, chunk):
-            return Refused("snapshot_gap")
+            return MessageRefused("snapshot_gap")
         return passed
 
-    def _has(self, snapshot: object, raft: RaftNumbers) -> bool:
-        """Whether the entry at which a snapshot stands is in this replica's log already, so that it has nothing to gain."""
+    def _has(self, snapshot: object, raft: RaftIndexes) -> bool:
+        """Whether this replica's log already has the last entry of a snapshot."""
         if not isinstance(snapshot, tuple):
             return False
         index, term = snapshot
-        # What is committed is the same everywhere; beyond that the terms have to agree.
+        # Committed entries are the same everywhere; beyond them the terms have to agree.
         return bool(index <= raft.raftCommitIndex or self._journal.holds(index, term))
 
     def _continues(self, node: str, message: Mapping[str, Any], chunk: tuple[bytes, bool, bool]) -> bool:
-        """Whether a chunk is the one that follows; after a reconnect the leader would go on in the middle."""
+        """Whether a chunk follows the last one; after a reconnect the leader would continue in the middle."""
         data, is_first, _ = chunk
         expected = 0 if is_first else self._received_bytes.get(node)
         if message.get("bf_offset") != expected:

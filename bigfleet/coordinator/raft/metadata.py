@@ -1,7 +1,7 @@
-"""Term, vote and commit index: the file beside the journal.
+"""The metadata file next to the journal: term, vote and commit index.
 
-Why: a replica that forgets its vote can vote twice in one term, and two leaders follow.
-Must never: be read as a default when it is unreadable; the library did that, and forgot votes.
+Why: a replica that forgets its vote can vote twice in one term, which gives two leaders.
+Must never: fall back to a default if it is unreadable, as the library did.
 Rules: coordinator 17.2 and 17.9. JSON {"b": {...}, "h": SHA-256 of "b" in canonical JSON}.
 """
 
@@ -13,14 +13,13 @@ from typing import Any
 from bigfleet.aio.disk import Disk, atomic_write
 from bigfleet.coordinator.log import DamagedDirectoryError
 
-VOTE_SPENT = (
-    "spent"  # a vote for nobody: it keeps a promoted learner from voting in the term it was promoted in
-)
+# A vote for no replica: a promoted learner does not vote in the term of its promotion.
+VOTE_SPENT = "spent"
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """What Raft must remember besides its log; a lower commit index than the real one is harmless."""
+class RaftMetadata:
+    """What Raft must keep besides its log; a commit index below the real one is harmless."""
 
     term: int = 0
     vote: str | None = None
@@ -28,12 +27,12 @@ class Metadata:
 
 
 def canonical(value: object) -> bytes:
-    """Return the one JSON text of a value: sorted keys, no spaces, UTF-8."""
+    """Return the canonical JSON of a value: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def sealed(body: object) -> bytes:
-    """Return a small document with the checksum of its body."""
+    """Return a document with the checksum of its body."""
     return canonical({"b": body, "h": sha256(canonical(body)).hexdigest()})
 
 
@@ -43,24 +42,24 @@ def unsealed(path: str, data: bytes) -> dict[str, Any]:
         document = json.loads(data)
         body, checksum = document["b"], document["h"]
         if not isinstance(body, dict) or sha256(canonical(body)).hexdigest() != checksum:
-            raise DamagedDirectoryError(path, "its checksum does not fit its content")
+            raise DamagedDirectoryError(path, "its checksum does not match its content")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedDirectoryError(path, "it is not the JSON that was written") from error
+        raise DamagedDirectoryError(path, "it is not a JSON document of a replica") from error
     return body
 
 
-def read_metadata(disk: Disk, path: str) -> Metadata:
-    """Return what the file holds; raises DamagedDirectoryError, and DiskError if it cannot be read."""
+def read_metadata(disk: Disk, path: str) -> RaftMetadata:
+    """Read the file; raises DamagedDirectoryError, or DiskError if it cannot be read."""
     body = unsealed(path, disk.read(path))
-    if set(body) != {field.name for field in fields(Metadata)}:
+    if set(body) != {field.name for field in fields(RaftMetadata)}:
         raise DamagedDirectoryError(path, f"found the fields {sorted(body)}, expected term, vote and commit")
     term, vote, commit = body["term"], body["vote"], body["commit"]
     is_whole = type(term) is int and type(commit) is int and term >= 0 and commit >= 0
     if not is_whole or not isinstance(vote, str | None):
-        raise DamagedDirectoryError(path, f"found {body}, which no replica writes")
-    return Metadata(term, vote, commit)
+        raise DamagedDirectoryError(path, f"found {body}, not the values of a replica")
+    return RaftMetadata(term, vote, commit)
 
 
-def write_metadata(disk: Disk, path: str, metadata: Metadata) -> None:
-    """Replace the file, durably."""
+def write_metadata(disk: Disk, path: str, metadata: RaftMetadata) -> None:
+    """Replace the file durably."""
     atomic_write(disk, path, sealed(asdict(metadata)))

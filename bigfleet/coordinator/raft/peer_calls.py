@@ -1,7 +1,7 @@
-"""What a replica asks its peers over gRPC: who they are, and to be let in.
+"""The gRPC calls of a replica to its peers: probe and join.
 
-Why: before there is a Raft link, and while no leader exists, the trailing metadata of any answer is all that is known.
-Must never: keep a connection: every question dials afresh, as a peer may have moved.
+Why: without a Raft link or a leader, the trailing metadata of any answer is all that a replica knows of its peers.
+Must never: keep a connection, because a peer may have moved.
 Rules: coordinator 9.3 (probe), 9.4 (join loop), 4.1 (metadata).
 """
 
@@ -20,17 +20,17 @@ JOIN_S = 10.0
 
 
 class PeerCalls(Protocol):
-    """Questions to one peer at a time; None when it does not answer."""
+    """Calls to one peer; they return None if it does not answer."""
 
     async def probe(self, grpc_address: str) -> PeerAnswer | None:
-        """Ask a peer what it is."""
+        """Ask a peer for its state."""
 
     async def join(self, grpc_address: str, me: MemberAddress) -> PeerAnswer | None:
-        """Ask a peer to let us in; whatever it says, it also says what it is."""
+        """Ask a peer to admit this replica; the answer includes the peer's state."""
 
 
 class GrpcPeerCalls:
-    """The questions over the network of the process."""
+    """The calls over the network of the process."""
 
     def __init__(self, net: Net) -> None:
         self._net = net
@@ -45,7 +45,7 @@ class GrpcPeerCalls:
     async def _ask(
         self,
         grpc_address: str,
-        method: UnaryMethod[Any, Any],  # Any: either of the two calls, whose messages do not matter here
+        method: UnaryMethod[Any, Any],  # Any: the messages do not matter here
         request: object,
         timeout_s: float,
         *,
@@ -60,7 +60,7 @@ class GrpcPeerCalls:
             trailing, accepted = reply.trailing, admits
         finally:
             await channel.close()
-        # A proxy, or a port that was reused, answers too; only a coordinator says in which state it is.
+        # A proxy or a reused port may answer too; only a coordinator reports a Raft state.
         if not any(key == RAFT_STATE for key, _ in trailing):
             return None
         facts = facts_of(trailing)
@@ -68,7 +68,7 @@ class GrpcPeerCalls:
             cluster_id=facts.cluster_id,
             membership=facts.membership or Membership.UNFORMED,
             state=facts.raft_state or RaftState.UNFORMED,
-            leader=facts.leader,
             last_index=facts.last_index,
+            command_level=facts.command_level,
             accepted=accepted,
         )

@@ -1,9 +1,9 @@
-"""Two connections as one: what arrives on either leaves on the other, within bounds.
+"""Pipes: forward bytes between two connections, with a limit on frame sizes.
 
-Why: the library believes any length prefix and keeps a silent connection for ever; a stranger must not get that far.
-Must never: read what it carries, or buffer more than the far side takes.
-Rules: coordinator 17.7. Until the library has answered once, which it does only to who knows the secret, a connection may send
-small frames only and has five seconds.
+Why: the library trusts any length prefix and keeps a silent connection for ever.
+Must never: interpret the content, or buffer more than the receiver takes.
+Rules: coordinator 17.7. Until the library has answered once, which takes the secret, a connection has five seconds and may only
+send small frames.
 """
 
 import asyncio
@@ -43,20 +43,20 @@ class FrameMeter:
         return True
 
 
-class Leg(asyncio.Protocol):
-    """One end of a pipe; it reads nothing until it is joined to the other end."""
+class PipeEnd(asyncio.Protocol):
+    """One end of a pipe; it reads nothing until it is joined to another."""
 
-    def __init__(self, on_made: Callable[["Leg"], object] = lambda _leg: None) -> None:
+    def __init__(self, on_made: Callable[["PipeEnd"], object] = lambda _leg: None) -> None:
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
-        self._other: Leg | None = None
+        self._other: PipeEnd | None = None
         self._early = b""
         self.meter: FrameMeter | None = None
         self.refused = ""
-        """Why this end was cut by the meter; empty if it was not."""
+        """Why the meter closed this end; empty if it did not."""
         loop = asyncio.get_running_loop()
         self.sent: asyncio.Future[None] = loop.create_future()
-        """Done with the first bytes that came from this end."""
+        """Done once this end has received its first bytes."""
         self.ended: asyncio.Future[None] = loop.create_future()
 
     @property
@@ -69,22 +69,22 @@ class Leg(asyncio.Protocol):
     def transport(self, transport: asyncio.Transport) -> None:
         self._transport = transport
 
-    def join(self, other: "Leg") -> None:
-        """Let bytes pass both ways from now on; where one end is gone already, the other goes too."""
+    def join(self, other: "PipeEnd") -> None:
+        """Forward bytes both ways from now on; if one end is closed, close the other."""
         self._other, other._other = other, self
         if self.ended.done() or other.ended.done():
             self.close()
             other.close()
             return
-        for leg in (self, other):
-            early, leg._early = leg._early, b""
+        for end in (self, other):
+            early, end._early = end._early, b""
             if early:
-                leg.data_received(early)
-            if not leg.transport.is_closing():
-                leg.transport.resume_reading()
+                end.data_received(early)
+            if not end.transport.is_closing():
+                end.transport.resume_reading()
 
     def close(self) -> None:
-        """Cut this end at once; what was not delivered yet is lost, as with any broken connection."""
+        """Close this end at once; undelivered bytes are lost."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -92,14 +92,14 @@ class Leg(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream is wanted")
+            raise TypeError("expected a stream transport")
         self._transport = transport
         transport.pause_reading()
         self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
         if self._other is None:
-            # A TLS handshake may end with the first bytes behind it, whatever was said about reading.
+            # The end of a TLS handshake may bring the first bytes although reading is paused.
             self._early += data
             if len(self._early) > FIRST_FRAME_BYTES + _LENGTH.size:
                 self.refused = "frame"

@@ -1,7 +1,6 @@
-"""The replicated log of one process: what the service calls, on top of a replica that lives on its own thread.
+"""The `ReplicatedLog` of one process, on top of a replica that runs on its own thread.
 
-Why: callers want four calls and an honest error; threads, lives, batches and relays are none of their business.
-Must never: say that it serves before everybody who keeps soft state has dropped it, or after leadership was lost.
+Must never: report that it serves before soft state was dropped, or after leadership was lost.
 Rules: coordinator 2.4, 4.1, 9, 10.2, 11, 17.
 """
 
@@ -30,15 +29,15 @@ from bigfleet.coordinator.log import (
 )
 from bigfleet.coordinator.raft.batches import Batches
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.coordinator.raft.directory import DataDirectory
+from bigfleet.coordinator.raft.directory import ReplicaDirectory
 from bigfleet.coordinator.raft.formation import Formation, OnStep
-from bigfleet.coordinator.raft.lives import Lives, Surroundings
-from bigfleet.coordinator.raft.membership import Members
+from bigfleet.coordinator.raft.membership import ClusterMembers
 from bigfleet.coordinator.raft.peer_calls import PeerCalls
 from bigfleet.coordinator.raft.relays import Relays, Resolve, as_named
-from bigfleet.coordinator.raft.replica import Listeners, OnBatchEnd
-from bigfleet.coordinator.raft.standing import Standing
-from bigfleet.coordinator.raft.startup import Setting
+from bigfleet.coordinator.raft.replica import OnBatchResult, ReplicaListeners
+from bigfleet.coordinator.raft.replica_runner import ReplicaEnvironment, ReplicaRunner
+from bigfleet.coordinator.raft.replica_status import ReplicaStatus
+from bigfleet.coordinator.raft.startup import StartFlags
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress, parse_listen
 
@@ -50,9 +49,9 @@ NO_PEER_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
-    """What the flags say about the log."""
+    """The settings of the log."""
 
-    members: Members
+    members: ClusterMembers
     data_dir: str
     bind: ListenAddress
     bootstrap: bool = False
@@ -72,7 +71,7 @@ class RaftLog:
         disk: Disk,
         ids: Ids,
         rng: Rng,
-        machine: StateMachine,
+        state_machine: StateMachine,
         calls: PeerCalls,
         metrics: Metrics,
         log: FilteringBoundLogger,
@@ -82,26 +81,26 @@ class RaftLog:
     ) -> None:
         self._settings, self._members = settings, settings.members
         self._clock, self._disk, self._ids, self._rng = clock, disk, ids, rng
-        self._machine, self._calls, self._metrics, self._log = machine, calls, metrics, log
+        self._state_machine, self._calls, self._metrics, self._log = state_machine, calls, metrics, log
         self._tls, self._resolve, self._on_step = tls, resolve, on_step
         self._batches = Batches(
             clock, lambda commands: metrics.histogram(f"{_PREFIX}batch_commands").observe(commands)
         )
-        self._standing = Standing(settings.members, machine)
+        self._status = ReplicaStatus(settings.members, state_machine)
         self._on_serving: list[Callable[[int], object]] = []
         self._on_lost: list[Callable[[], object]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: asyncio.Future[FatalLogError] | None = None
-        self._directory: DataDirectory | None = None
+        self._directory: ReplicaDirectory | None = None
         self._relays: Relays | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._failure = self._loop.create_future()
-        self._directory = directory = DataDirectory(self._disk, self._settings.data_dir)
+        self._directory = directory = ReplicaDirectory(self._disk, self._settings.data_dir)
         try:
-            self._standing.on_disk = directory.identity(self._members.me.node_id)
+            self._status.on_disk = directory.identity(self._members.me.node_id)
             directory.examine()
             directory.clear_leftovers()
             if len(self._members.all) > 1:
@@ -110,12 +109,12 @@ class RaftLog:
         except BaseException:
             await self.stop()
             raise
-        lives = Lives(self._surroundings(directory), self._listeners())
-        formation = self._make_formation(directory, lives)
-        self._standing.lives, self._standing.formation = lives, formation
+        runner = ReplicaRunner(self._make_environment(directory), self._listeners())
+        formation = self._make_formation(directory, runner)
+        self._status.runner, self._status.formation = runner, formation
         self._tasks = [self._loop.create_task(self._form(formation), name="raft formation")]
         if self._relays is not None:
-            self._tasks.append(self._loop.create_task(self._warn_when_lonely(), name="raft peers"))
+            self._tasks.append(self._loop.create_task(self._warn_without_peers(), name="raft peers"))
 
     async def propose(self, command: Command, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Result:
         self._refuse_unless_serving()
@@ -125,7 +124,7 @@ class RaftLog:
         epoch = self._refuse_unless_serving()
         await self._batches.barrier(timeout_s)
         if self._refuse_unless_serving() != epoch:
-            raise NotLeaderError(self._standing.hint())
+            raise NotLeaderError(self._status.hint())
 
     async def snapshot(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Snapshot:
         await self.barrier(timeout_s=timeout_s)
@@ -140,22 +139,22 @@ class RaftLog:
         if not any((m.node_id, m.raft_address) == (node_id, raft_address) for m in self._members.all):
             allowed = ", ".join(f"{member.node_id} at {member.raft_address}" for member in self._members.all)
             raise UnknownPeerError(node_id, raft_address, allowed)
-        # What is committed after the call began lies behind everything the caller ever acknowledged.
+        # What is committed after the call began comes after everything the caller ever acknowledged.
         await self.barrier()
 
     def status(self) -> LogStatus:
-        return self._standing.status()
+        return self._status.log_status()
 
     def serving(self) -> int | None:
-        return self._standing.serving_now()
+        return self._status.serving_now()
 
     def tick_age_s(self) -> float:
-        lives = self._standing.lives
-        return 0.0 if lives is None else lives.tick_age_s()
+        runner = self._status.runner
+        return 0.0 if runner is None else runner.tick_age_s()
 
     def journal_bytes(self) -> int:
         """Return the size of the journal file, for a gauge."""
-        replica = self._standing.replica
+        replica = self._status.replica
         return 0 if replica is None else replica.journal.size
 
     def on_serving(self, callback: Callable[[int], object]) -> None:
@@ -170,12 +169,12 @@ class RaftLog:
         return await asyncio.shield(self._failure)
 
     def abort(self, error: FatalLogError) -> None:
-        """Let the log fail, for a cause found outside of it; from any thread."""
-        self._hand_over_to_loop(self._fail, error)
+        """Fail the log for a cause outside of it; from any thread."""
+        self._call_on_loop(self._fail, error)
 
     async def transfer_leadership(self) -> bool:
-        lives = self._standing.lives
-        if self._standing.serving_now() is None or lives is None or len(self._members.all) == 1:
+        runner = self._status.runner
+        if self._status.serving_now() is None or runner is None or len(self._members.all) == 1:
             return False
         self._batches.freeze()
         try:
@@ -184,11 +183,11 @@ class RaftLog:
                     await self._batches.idle()
             give_up_s = monotonic_s(self._clock) + HAND_OVER_S
             while monotonic_s(self._clock) < give_up_s:
-                if self._standing.serving_now() is None:
+                if self._status.serving_now() is None:
                     return True
-                await lives.on_thread(lambda replica: replica.hand_over())
+                await runner.on_thread(lambda replica: replica.transfer_leadership())
                 await self._clock.sleep(0.05)
-            return self._standing.serving_now() is None
+            return self._status.serving_now() is None
         finally:
             self._batches.unfreeze()
 
@@ -197,9 +196,9 @@ class RaftLog:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._standing.lives is not None:
-            await self._standing.lives.end()
-        self._lost("stopped")
+        if self._status.runner is not None:
+            await self._status.runner.stop()
+        self._stop_serving("stopped")
         self._batches.end()
         relays, self._relays = self._relays, None
         if relays is not None:
@@ -224,21 +223,21 @@ class RaftLog:
             resolve=self._resolve,
         )
 
-    def _surroundings(self, directory: DataDirectory) -> Surroundings:
-        # A single replica talks to nobody, so nobody needs to know its password, ourselves included.
+    def _make_environment(self, directory: ReplicaDirectory) -> ReplicaEnvironment:
+        # A single replica has no peers, so a random password will do.
         password = self._settings.secret or "".join(self._ids.session() for _ in range(4)).encode()
-        return Surroundings(
+        return ReplicaEnvironment(
             members=self._members,
             directory=directory,
-            machine=self._machine,
+            state_machine=self._state_machine,
             clock=self._clock,
             metrics=self._metrics,
             password=password,
             relays=self._relays,
         )
 
-    def _make_formation(self, directory: DataDirectory, lives: Lives) -> Formation:
-        setting = Setting(
+    def _make_formation(self, directory: ReplicaDirectory, runner: ReplicaRunner) -> Formation:
+        setting = StartFlags(
             replicas=len(self._members.all),
             ordinal=self._members.ordinal,
             bootstrap=self._settings.bootstrap,
@@ -248,7 +247,7 @@ class RaftLog:
             setting,
             self._members,
             directory=directory,
-            lives=lives,
+            runner=runner,
             batches=self._batches,
             calls=self._calls,
             clock=self._clock,
@@ -263,19 +262,17 @@ class RaftLog:
             await formation.run()
         except FatalLogError as error:
             self._fail(error)
-        except (
-            Exception
-        ) as error:  # the task is watched by nobody else; a component that ends ends the process
+        except Exception as error:  # no other code watches this task
             self._log.exception("formation_failed")
             self._fail(FatalLogError(f"formation ended: {type(error).__name__}: {error}"))
 
-    async def _warn_when_lonely(self) -> None:
-        """Say so when no peer connects: a wrong secret looks just like that, and the library says nothing."""
+    async def _warn_without_peers(self) -> None:
+        """Log a warning while no peer is connected: with a wrong secret the library logs nothing."""
         alone_since_s = monotonic_s(self._clock)
         while True:
             await self._clock.sleep(1.0)
             now_s = monotonic_s(self._clock)
-            if not self._standing.is_lonely:
+            if not self._status.lacks_peers:
                 alone_since_s = now_s
             elif now_s - alone_since_s >= NO_PEER_S:
                 self._log.warning(
@@ -285,69 +282,69 @@ class RaftLog:
                 )
                 alone_since_s = now_s
 
-    # What the other threads tell; handed over to the loop, in order.
+    # Callbacks of the other threads; they run on the loop, in order.
 
-    def _listeners(self) -> Listeners:
-        return Listeners(
-            on_serving=lambda term: self._hand_over_to_loop(self._gained, term),
-            on_lost=lambda cause: self._hand_over_to_loop(self._lost, cause),
+    def _listeners(self) -> ReplicaListeners:
+        return ReplicaListeners(
+            on_serving=lambda term: self._call_on_loop(self._start_serving, term),
+            on_lost=lambda cause: self._call_on_loop(self._stop_serving, cause),
             on_election=lambda: self._metrics.counter(f"{_PREFIX}elections_total").inc(),
             on_fatal=self.abort,
-            on_trouble=lambda text: self._hand_over_to_loop(self._trouble, text),
+            on_error=lambda text: self._call_on_loop(self._log_error, text),
         )
 
-    def _hand_over_to_loop(self, call: Callable[..., None], *arguments: object) -> None:
+    def _call_on_loop(self, call: Callable[..., None], *arguments: object) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: the process is ending, nobody listens
+            with suppress(RuntimeError):  # the loop is closed: the process is ending
                 self._loop.call_soon_threadsafe(call, *arguments)
 
-    def _gained(self, term: int) -> None:
-        replica = self._standing.replica
+    def _start_serving(self, term: int) -> None:
+        replica = self._status.replica
         if replica is None or replica.serving != term:
-            return  # lost again before we heard of it
+            return  # lost again before this callback ran
         for callback in self._on_serving:
             callback(term)
-        self._standing.serving = term
+        self._status.serving = term
         self._log.info("serving", epoch=term)
 
-        def submit(batch: str, on_end: OnBatchEnd) -> None:
-            replica.submit(batch, lambda end, results: self._hand_over_to_loop(on_end, end, results))
+        def submit(batch: str, on_end: OnBatchResult) -> None:
+            replica.submit(batch, lambda end, results: self._call_on_loop(on_end, end, results))
 
         self._batches.begin(term, submit)
 
-    def _lost(self, cause: str) -> None:
-        if self._standing.serving is None:
+    def _stop_serving(self, cause: str) -> None:
+        if self._status.serving is None:
             return
-        self._standing.serving = None
+        self._status.serving = None
         self._metrics.counter(f"{_PREFIX}leadership_lost_total", cause=cause).inc()
         self._log.info("serving_ended", cause=cause)
-        self._batches.end(self._standing.hint())
+        self._batches.end(self._status.hint())
         for callback in self._on_lost:
             callback()
 
-    def _trouble(self, text: str) -> None:
+    def _log_error(self, text: str) -> None:
         self._log.error("raft_trouble", detail=text)
 
     def _count_refused(self, reason: str, detail: str) -> None:
         self._metrics.counter(f"{_PREFIX}raft_rejected_total", reason=reason).inc()
-        self._hand_over_to_loop(self._say_refused, reason, detail)
+        self._call_on_loop(self._log_refused, reason, detail)
 
-    def _say_refused(self, reason: str, detail: str) -> None:
+    def _log_refused(self, reason: str, detail: str) -> None:
         self._log.warning("raft_connection_refused", reason=reason, detail=detail)
 
     def _fail(self, error: FatalLogError) -> None:
-        self._lost("failure")
+        self._stop_serving("failure")
         if self._failure is not None and not self._failure.done():
             self._log.error("log_failed", error=str(error), exit_code=error.exit_code)
             self._failure.set_result(error)
 
-    def _refuse_unless_started(self) -> Lives:
-        if self._standing.lives is None:
+    def _refuse_unless_started(self) -> ReplicaRunner:
+        if self._status.runner is None:
             raise NotLeaderError
-        return self._standing.lives
+        return self._status.runner
 
     def _refuse_unless_serving(self) -> int:
-        serving = self._standing.serving_now()
+        serving = self._status.serving_now()
         if serving is None:
-            raise NotLeaderError(self._standing.hint())
+            raise NotLeaderError(self._status.hint())
         return serving

@@ -1,11 +1,10 @@
-"""Records of the journal file, and what a crash may have left of them.
+"""Records of the journal file, and what a crash may leave of them.
 
-Why: after a power cut the end of a journal may be torn, reordered or full of holes, which is no damage; the same anywhere
-before it is. Each record stores the length of the file that was known to be synced when it was written, so that the two can be
-told apart.
-Must never: touch a disk, or guess: bytes that a later record vouches for are never cut.
+Why: after a power cut the unsynced end of a journal may be torn or full of holes, which is no damage; anywhere before it is.
+Each record stores how much of the file was synced when it was written, which separates the two.
+Must never: touch a disk, or drop bytes that a later record marks as synced.
 Rules: coordinator 17.2 and 17.9, decision C10. A record is length and CRC-32 (u32 each), then the payload: index, term, synced
-length (u64 each), command; little-endian. Index 0 is no entry but a witness: it only says what is synced.
+length (u64 each), command; little-endian. Index 0 is a witness: no entry, it only records what is synced.
 """
 
 import struct
@@ -17,15 +16,15 @@ MAGIC = b"BFJ1"
 HEAD = struct.Struct("<II")
 FIELDS = struct.Struct("<QQQ")
 WITNESS_BYTES = HEAD.size + FIELDS.size
-# Entries are at most 256 KiB of JSON (2.2), pickled with a few bytes around; anything longer was never written.
+# Entries are at most 256 KiB of pickled JSON (2.2); anything longer was never written.
 MAX_COMMAND_BYTES = 1 << 20
 
 
-Raw = tuple[bytes, int, int]  # an entry in the library's form: command, index, term
+RawEntry = tuple[bytes, int, int]  # an entry in the library's form: command, index, term
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One entry of the log."""
 
     command: bytes
@@ -33,42 +32,39 @@ class Entry:
     term: int
 
     @property
-    def raw(self) -> Raw:
-        """The entry as the library has it."""
+    def raw(self) -> RawEntry:
+        """The entry in the library's form."""
         return self.command, self.index, self.term
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """What a journal holds: entries with their offsets, and where the good part ends."""
+class JournalScan:
+    """The entries of a journal file, without a torn tail."""
 
-    entries: list[Entry]
-    offsets: list[int]
-    end: int
-    size: int
+    entries: list[LogEntry]
     problem: str = ""
-    """Why it must not be used; empty if it may, after cutting it to `end`."""
+    """Why the file must not be used; empty if it may."""
 
 
-def pack(entry: Entry, synced: int) -> bytes:
+def pack(entry: LogEntry, synced: int) -> bytes:
     """Return the bytes of one record."""
     payload = FIELDS.pack(entry.index, entry.term, synced) + entry.command
     return HEAD.pack(len(payload), zlib.crc32(payload)) + payload
 
 
 def witness(synced: int) -> bytes:
-    """Return a record that holds no entry and vouches for the bytes before it."""
-    return pack(Entry(b"", 0, 0), synced)
+    """Return a record without an entry that marks the bytes before it as synced."""
+    return pack(LogEntry(b"", 0, 0), synced)
 
 
 class _Record(NamedTuple):
-    entry: Entry
+    entry: LogEntry
     synced: int
     end: int
 
 
 def _read(data: bytes, offset: int) -> _Record | None:
-    """Return the record at an offset; None if there is no whole and valid one."""
+    """Return the record at an offset; None if there is no valid one."""
     if offset + WITNESS_BYTES > len(data):
         return None
     length, checksum = HEAD.unpack_from(data, offset)
@@ -77,36 +73,33 @@ def _read(data: bytes, offset: int) -> _Record | None:
         return None
     start = offset + HEAD.size
     index, term, synced = FIELDS.unpack_from(data, start)
-    # Before the checksum, as it is cheap and most offsets of a hole end here.
+    # Before the checksum: cheap, and enough for most offsets of a hole.
     if synced > offset or zlib.crc32(data[start:end]) != checksum:
         return None
-    return _Record(Entry(data[start + FIELDS.size : end], index, term), synced, end)
+    return _Record(LogEntry(data[start + FIELDS.size : end], index, term), synced, end)
 
 
-def scan(data: bytes) -> Scan:
-    """Read a whole journal file and decide about its end."""
-    entries: list[Entry] = []
-    offsets: list[int] = []
+def scan(data: bytes) -> JournalScan:
+    """Read a journal file; drop an unsynced tail, report damage before it."""
+    entries: list[LogEntry] = []
     if not data.startswith(MAGIC):
-        return Scan([], [], 0, len(data), "it does not begin as a journal does")
-    end = offset = len(MAGIC)
+        return JournalScan([], "it does not begin like a journal")
+    offset = len(MAGIC)
     problem = ""
     while (record := _read(data, offset)) is not None:
         entry = record.entry
         if entry.index:
-            problem = _misfit(entries, entry)
+            problem = _sequence_problem(entries, entry)
             if problem:
                 break
             entries.append(entry)
-            offsets.append(offset)
-            end = record.end
         offset = record.end
-    if not problem and offset < len(data) and (vouching := _vouched(data, offset)) is not None:
-        problem = f"bad bytes at offset {offset}, which were synced by the word of offset {vouching}"
-    return Scan(entries, offsets, end, len(data), problem)
+    if not problem and offset < len(data) and (vouching := _vouching_record(data, offset)) is not None:
+        problem = f"bad bytes at offset {offset}, which the record at offset {vouching} marks as synced"
+    return JournalScan(entries, problem)
 
 
-def _misfit(entries: list[Entry], entry: Entry) -> str:
+def _sequence_problem(entries: list[LogEntry], entry: LogEntry) -> str:
     if not entries:
         return ""
     last = entries[-1]
@@ -117,8 +110,8 @@ def _misfit(entries: list[Entry], entry: Entry) -> str:
     return ""
 
 
-def _vouched(data: bytes, bad: int) -> int | None:
-    """Return the offset of a later valid record which says that the bad bytes were synced."""
+def _vouching_record(data: bytes, bad: int) -> int | None:
+    """Return the offset of a later valid record that marks the bad bytes as synced."""
     for offset in range(bad + 1, len(data) - WITNESS_BYTES + 1):
         record = _read(data, offset)
         if record is not None and record.synced > bad:

@@ -1,9 +1,9 @@
-"""The Raft port and the ways to the peers: everything between the library on loopback and the network.
+"""Relays between the library on loopback and the network: the Raft port, and one way out per peer.
 
-Why: the library speaks plain TCP, resolves names on its own thread and lets anybody talk to it. It is therefore given loopback
-addresses only; this module owns the real port, with TLS where the flags ask for it.
-Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader to the peers; or pipe a byte before the far
-side has shown a replica's certificate.
+Why: the library speaks plain TCP, resolves names on its own thread and accepts every connection. So it gets loopback addresses
+only, and this module owns the real port, with TLS if the flags ask for it.
+Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader; or forward a byte before the peer has
+shown a replica's certificate.
 Rules: coordinator 9.1, 17.4 (only one side dials; names are resolved for each dial), 17.7; decisions C8 and C11.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.certificates import RaftTls, replica_problem
-from bigfleet.coordinator.raft.pipes import FRAME_BYTES, FrameMeter, Leg
+from bigfleet.coordinator.raft.pipes import FRAME_BYTES, FrameMeter, PipeEnd
 from bigfleet.transport.address import ListenAddress, listen_problem
 
 HANDSHAKE_S = 5.0
@@ -33,7 +33,7 @@ async def as_named(host: str, port: int) -> tuple[str, int]:
 
 
 class Relays:
-    """One gate on the Raft port, one way out per peer; on a thread and loop of their own."""
+    """The server on the Raft port and one relay per peer, on their own thread and loop."""
 
     def __init__(
         self,
@@ -45,36 +45,36 @@ class Relays:
         on_dead: Callable[[FatalLogError], object],
         resolve: Resolve = as_named,
     ) -> None:
-        """Callbacks come on the relays' thread: why a connection was refused (reason, detail), and that Raft's own port died."""
+        """Callbacks run on the relays' thread: `on_refused` gets reason and detail, `on_dead` that Raft's own port is gone."""
         self._bind, self._peers, self._tls, self._resolve = bind, dict(peers), tls, resolve
         self._on_refused, self._on_dead = on_refused, on_dead
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="raft-relays", daemon=True)
         self._servers: list[asyncio.Server] = []
-        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they were begun
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they were started
         self._target: int | None = None
         self.ports: dict[str, int] = {}
         """The loopback port that leads to each peer, by its node id."""
         self.port = bind.port
 
     async def start(self) -> None:
-        """Listen; raises FatalLogError where the address cannot be had."""
+        """Listen; raises FatalLogError if the address is not available."""
         self._thread.start()
-        await self._there(self._listen())
+        await self._on_relay_loop(self._listen())
 
     def set_target(self, port: int | None) -> None:
-        """Let whoever is let in reach Raft on this loopback port; None while there is none."""
+        """Forward accepted connections to Raft on this loopback port; None while there is none."""
         self._loop.call_soon_threadsafe(setattr, self, "_target", port)
 
     async def stop(self) -> None:
         """Close everything and end the thread."""
         if self._thread.is_alive():
-            await self._there(self._close())
+            await self._on_relay_loop(self._close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             await asyncio.to_thread(self._thread.join)
         self._loop.close()
 
-    async def _there(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def _on_relay_loop(self, work: Coroutine[Any, Any, _T]) -> _T:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     # From here on everything runs on the relays' loop.
@@ -82,14 +82,14 @@ class Relays:
     async def _listen(self) -> None:
         try:
             gate = await self._loop.create_server(
-                lambda: Leg(self._on_stranger), self._bind.host or None, self._bind.port
+                lambda: PipeEnd(self._on_connection), self._bind.host or None, self._bind.port
             )
         except OSError as error:
             raise FatalLogError(f"--raft-bind {self._bind}: {listen_problem(error)}") from error
         self._servers.append(gate)
         self.port = gate.sockets[0].getsockname()[1]
         for node, (host, port) in sorted(self._peers.items()):
-            outward = await self._loop.create_server(self._outward_leg(host, port), LOOPBACK, 0)
+            outward = await self._loop.create_server(self._outward_end(host, port), LOOPBACK, 0)
             self._servers.append(outward)
             self.ports[node] = outward.sockets[0].getsockname()[1]
         self._keep(self._watch_target())
@@ -97,50 +97,50 @@ class Relays:
     async def _close(self) -> None:
         for server in self._servers:
             await stop_listening(server)
-        # What was accepted last appears some turns of the loop later, and a closed connection ends some turns later.
+        # A connection appears some turns of the loop after its accept, and ends some turns after its close.
         for _ in range(_TURNS):
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.sleep(0)
 
-    def _keep(self, work: Coroutine[Any, Any, None], leg: Leg | None = None) -> None:
-        """Run something until it ends; its leg ends with it, also where it was cancelled before its first step."""
+    def _keep(self, work: Coroutine[Any, Any, None], end: PipeEnd | None = None) -> None:
+        """Run a task; its end of the pipe closes with it, even if it is cancelled before its first step."""
         task = self._loop.create_task(work)
         self._tasks[task] = None
 
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.pop(done, None)
-            if leg is not None:
-                leg.close()
+            if end is not None:
+                end.close()
 
         task.add_done_callback(ended)
 
-    def _on_stranger(self, leg: Leg) -> None:
-        self._keep(self._let_in(leg), leg)
+    def _on_connection(self, end: PipeEnd) -> None:
+        self._keep(self._relay_in(end), end)
 
-    def _outward_leg(self, host: str, port: int) -> Callable[[], Leg]:
-        return lambda: Leg(lambda leg: self._keep(self._let_out(leg, host, port), leg))
+    def _outward_end(self, host: str, port: int) -> Callable[[], PipeEnd]:
+        return lambda: PipeEnd(lambda end: self._keep(self._relay_out(end, host, port), end))
 
-    async def _let_in(self, leg: Leg) -> None:
+    async def _relay_in(self, end: PipeEnd) -> None:
         try:
-            if self._tls is not None and not await self._shake_hands(leg, self._tls):
+            if self._tls is not None and not await self._tls_handshake(end, self._tls):
                 return
             target = self._target
             if target is None:
-                return  # unformed or learning: nobody has any business here yet
-            _, inner = await self._loop.create_connection(Leg, LOOPBACK, target)
-            leg.meter = FrameMeter()
-            leg.join(inner)
-            await self._until_known(leg, inner)
-            await leg.ended
+                return  # unformed or learning: no peer connects yet
+            _, inner = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
+            end.meter = FrameMeter()
+            end.join(inner)
+            await self._await_secret(end, inner)
+            await end.ended
         except OSError as error:
             self._on_refused("broken", str(error))
 
-    async def _shake_hands(self, leg: Leg, tls: RaftTls) -> bool:
+    async def _tls_handshake(self, end: PipeEnd, tls: RaftTls) -> bool:
         try:
             secured = await self._loop.start_tls(
-                leg.transport, leg, tls.server(), server_side=True, ssl_handshake_timeout=HANDSHAKE_S
+                end.transport, end, tls.server(), server_side=True, ssl_handshake_timeout=HANDSHAKE_S
             )
         except (OSError, ssl.SSLError) as error:
             self._on_refused("handshake", str(error))
@@ -148,30 +148,30 @@ class Relays:
         if secured is None:
             self._on_refused("handshake", "the connection was closed")
             return False
-        leg.transport = secured
+        end.transport = secured
         secured.pause_reading()
         if problem := replica_problem(secured.get_extra_info("ssl_object")):
             self._on_refused("identity", problem)
             return False
         return True
 
-    async def _until_known(self, leg: Leg, inner: Leg) -> None:
-        """Wait for Raft's first answer, which only who knows the secret gets; then larger frames may pass."""
-        ends = [inner.sent, leg.ended, inner.ended]
+    async def _await_secret(self, end: PipeEnd, inner: PipeEnd) -> None:
+        """Wait for Raft's first answer, which proves that the peer knows the secret; then allow larger frames."""
+        ends = [inner.sent, end.ended, inner.ended]
         await asyncio.wait(ends, timeout=HANDSHAKE_S, return_when=asyncio.FIRST_COMPLETED)
-        if inner.sent.done() and leg.meter is not None:
-            leg.meter.limit = FRAME_BYTES
+        if inner.sent.done() and end.meter is not None:
+            end.meter.limit = FRAME_BYTES
             return
-        self._on_refused(leg.refused or "secret", "it does not speak as a peer with our secret does")
-        leg.close()
+        self._on_refused(end.refused or "secret", "the peer did not prove that it knows our secret")
+        end.close()
 
-    async def _let_out(self, leg: Leg, host: str, port: int) -> None:
+    async def _relay_out(self, end: PipeEnd, host: str, port: int) -> None:
         try:
             address = await self._resolve(host, port)
             context = None if self._tls is None else self._tls.client()
             async with asyncio.timeout(HANDSHAKE_S):
                 _, outer = await self._loop.create_connection(
-                    Leg,
+                    PipeEnd,
                     *address,
                     ssl=context,
                     server_hostname=host if context else None,
@@ -183,22 +183,22 @@ class Relays:
                 outer.close()
                 self._on_refused("peer_identity", f"{host}:{port}: {problem}")
                 return
-            leg.join(outer)
-            await leg.ended
+            end.join(outer)
+            await end.ended
         except ssl.SSLError as error:
             self._on_refused("peer_handshake", f"{host}:{port}: {error}")
         except (OSError, TimeoutError):
-            pass  # the peer is away; the library tries again
+            pass  # the peer is not reachable; the library tries again
 
     async def _watch_target(self) -> None:
-        """Look every now and then whether Raft still listens: an accept error closes its port for good."""
+        """Check periodically that Raft still listens: an accept error closes its port for good."""
         while True:
             await asyncio.sleep(PROBE_S)
             target = self._target
             if target is None:
                 continue
             try:
-                _, probe = await self._loop.create_connection(Leg, LOOPBACK, target)
+                _, probe = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
             except OSError as error:
                 if target == self._target:
                     self._on_dead(FatalLogError(f"Raft no longer listens on its loopback port: {error}"))
@@ -207,10 +207,10 @@ class Relays:
 
 
 async def stop_listening(server: asyncio.Server) -> None:
-    """Close a server without losing the connection it has just accepted.
+    """Close a server without leaking the connection it has just accepted.
 
-    asyncio attaches an accepted connection to its server one turn of the loop later, and a server that was closed in between refuses
-    it: the connection then belongs to nobody and stays open until the collector finds it.
+    asyncio attaches an accepted connection one turn of the loop later; if the server is closed in between, the connection stays
+    open until it is garbage-collected.
     """
     loop = server.get_loop()
     for listener in server.sockets:

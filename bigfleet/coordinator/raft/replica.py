@@ -1,22 +1,23 @@
-"""One life of the Raft object: built, ticked, watched and destroyed, all on one thread.
+"""One Raft object: built, ticked and destroyed on one thread, with the epoch that makes a leader serve.
 
-Why: the library is not thread-safe, its own thread retries what must end the process, and leadership is not yet the right to
-serve: that begins when the epoch of the term that was won is committed.
-Must never: block on the asyncio loop; what it tells goes through callbacks that only hand over.
+Why: the library is not thread-safe, and a leader may serve only once the epoch of the term it won is committed.
+Must never: wait for the asyncio loop; it reports through callbacks that only pass on.
 Rules: coordinator 4.1 (serving), 11, 17.5 and 17.9 (epoch).
 """
 
 import enum
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pysyncobj import FAIL_REASON
 
-from bigfleet.coordinator.log import BATCH_VERSION, FatalLogError, Snapshot, StateMachine
-from bigfleet.coordinator.raft.dump import Dumps
+from bigfleet.coordinator.core.batch import encode_batch, encode_command
+from bigfleet.coordinator.core.commands import begin_epoch
+from bigfleet.coordinator.log import FatalLogError, Snapshot, StateMachine
+from bigfleet.coordinator.raft.dump import DumpSerializer
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport, RelayedNode
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.library import TICK_S, Raft, settings
@@ -25,8 +26,8 @@ from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard
 _FOLLOWER, _CANDIDATE, _LEADER = 0, 1, 2
 
 
-class BatchEnd(enum.Enum):
-    """What became of a batch that was handed over."""
+class BatchResult(enum.Enum):
+    """The outcome of a submitted batch."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not applied, and never will be"
@@ -34,21 +35,21 @@ class BatchEnd(enum.Enum):
     UNKNOWN = "unknown"
 
 
-# 17.5: the first group certainly did not happen, the second may have.
+# 17.5: any other reason means that the batch may still be applied.
 _ENDS = {
-    FAIL_REASON.SUCCESS: BatchEnd.APPLIED,
-    FAIL_REASON.QUEUE_FULL: BatchEnd.BUSY,
-    FAIL_REASON.MISSING_LEADER: BatchEnd.NOT_APPLIED,
-    FAIL_REASON.DISCARDED: BatchEnd.NOT_APPLIED,
-    FAIL_REASON.NOT_LEADER: BatchEnd.NOT_APPLIED,
+    FAIL_REASON.SUCCESS: BatchResult.APPLIED,
+    FAIL_REASON.QUEUE_FULL: BatchResult.BUSY,
+    FAIL_REASON.MISSING_LEADER: BatchResult.NOT_APPLIED,
+    FAIL_REASON.DISCARDED: BatchResult.NOT_APPLIED,
+    FAIL_REASON.NOT_LEADER: BatchResult.NOT_APPLIED,
 }
 
-OnBatchEnd = Callable[[BatchEnd, str], None]
+OnBatchResult = Callable[[BatchResult, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What a replica looked like after a tick."""
+class ReplicaView:
+    """The state of a replica after a tick."""
 
     state: int = _FOLLOWER
     leader: str | None = None
@@ -70,19 +71,19 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Listeners:
-    """Whom a replica tells; called on its thread, must only hand over."""
+class ReplicaListeners:
+    """The callbacks of a replica; called on its thread, must not block."""
 
     on_serving: Callable[[int], object] = lambda _term: None
     on_lost: Callable[[str], object] = lambda _cause: None
     on_election: Callable[[], object] = lambda: None
     on_fatal: Callable[[FatalLogError], object] = lambda _error: None
-    on_trouble: Callable[[str], object] = lambda _text: None
+    on_error: Callable[[str], object] = lambda _text: None
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """Who this replica is and with whom it votes."""
+class ReplicaConfig:
+    """The identity, peers and address of one replica."""
 
     node_id: str
     cluster_id: str
@@ -94,30 +95,30 @@ class Member:
 
 
 class Replica:
-    """The Raft object and what we add to it; every method but the properties is called on its own thread."""
+    """The Raft object and what we add to it; unless noted, methods are called on its own thread."""
 
     def __init__(
         self,
-        member: Member,
+        member: ReplicaConfig,
         *,
         journal: GuardedJournal,
         journal_path: str,
         dump_path: str,
-        dumps: Dumps,
-        machine: StateMachine,
+        dumps: DumpSerializer,
+        state_machine: StateMachine,
         guard: MessageGuard,
-        listeners: Listeners,
+        listeners: ReplicaListeners,
         transport: Callable[[Any, Any, Any, MessageGuard], Any] = GuardedTransport,
     ) -> None:
-        self._member, self._machine, self._listeners = member, machine, listeners
+        self._member, self._state_machine, self._listeners = member, state_machine, listeners
         self.journal, self._dumps, self._guard = journal, dumps, guard
         self._posted: deque[Callable[[], None]] = deque()
         self._state = _FOLLOWER
         self._won = False
         self._proposed_term = 0
         self.serving: int | None = None
-        """The term it won and has committed its epoch for; cleared the moment leadership is lost."""
-        self.view = View(term=journal.getCurrentTerm())
+        """The term it won and whose epoch is committed; None as soon as leadership is lost."""
+        self.view = ReplicaView(term=journal.getCurrentTerm())
         conf = settings(
             bind=member.bind,
             journal_path=journal_path,
@@ -128,16 +129,17 @@ class Replica:
         )
         me = RelayedNode(member.raft_address, 0) if member.is_voter else None
         self._raft = Raft(
-            me, list(member.peers), conf, journal=journal, machine=machine, guard=guard, transport=transport
+            me,
+            list(member.peers),
+            conf,
+            journal=journal,
+            state_machine=state_machine,
+            guard=guard,
+            transport=transport,
         )
 
-    @property
-    def match(self) -> Mapping[str, int]:
-        """How far each peer last said to be, by Raft address; of use on the leader."""
-        return self._guard.match
-
     def tick(self, wait_s: float = TICK_S) -> None:
-        """Let Raft do what is due, waiting at most so long for something to come; raises FatalLogError."""
+        """Let Raft work, waiting at most `wait_s` for input; raises FatalLogError."""
         while self._posted:
             self._posted.popleft()()
         try:
@@ -149,9 +151,9 @@ class Replica:
                 self._end_serving("failure")
                 raise failure
         self._begin_epoch_if_won()
-        seen = self._look()
+        seen = self._current_view()
         if seen != self.view:
-            self.view = seen  # else the same object, so that those who look see at once that nothing changed
+            self.view = seen  # else the same object, which makes "nothing changed" a cheap check
 
     def destroy(self) -> None:
         """Close connections and files."""
@@ -159,25 +161,25 @@ class Replica:
         self._raft.destroy()
 
     def post(self, work: Callable[[], None]) -> None:
-        """Let something run before the next tick; from any thread."""
+        """Run `work` before the next tick; from any thread."""
         self._posted.append(work)
 
-    def submit(self, batch: str, on_end: OnBatchEnd) -> None:
-        """Hand over one batch; from any thread. `on_end` is called on the replica's thread, and perhaps never."""
+    def submit(self, batch: str, on_end: OnBatchResult) -> None:
+        """Submit one batch; from any thread. `on_end` is called on the replica's thread, or never."""
 
         def ended(result: str | None, reason: int) -> None:
-            on_end(_ENDS.get(reason, BatchEnd.UNKNOWN), result or "")
+            on_end(_ENDS.get(reason, BatchResult.UNKNOWN), result or "")
 
         self._raft.apply(batch, callback=ended)
 
     def snapshot(self) -> Snapshot:
-        """Return the tables with the entry they stand at; on the replica's thread."""
+        """Return the tables with index and term of the last applied entry."""
         index = self._raft.raftLastApplied
         place = index - self.journal[0][1]
-        return Snapshot(self._machine.dump(), index, self.journal[place][2])
+        return Snapshot(self._state_machine.dump(), index, self.journal[place][2])
 
-    def hand_over(self) -> bool:
-        """Ask the most caught-up peer to take the leadership; on the replica's thread."""
+    def transfer_leadership(self) -> bool:
+        """Ask the most caught-up peer to take over leadership."""
         denied: list[int] = []
         self._raft.transferLeadership(callback=lambda _none, reason: denied.append(reason))
         return denied == [FAIL_REASON.SUCCESS]
@@ -195,38 +197,33 @@ class Replica:
             self._listeners.on_lost(cause)
 
     def _begin_epoch_if_won(self) -> None:
-        """Propose the epoch of the term that was won, once; what commits it makes this replica serve."""
+        """Propose the epoch of the term that was won, once; its commit makes this replica serve."""
         term = self._raft.raftCurrentTerm
         if not self._won or not self._raft._isLeader() or self._proposed_term == term:
             return
         self._proposed_term = term
-        command = {
-            "kind": "begin_epoch",
-            "term": term,
-            "node": self._member.node_id,
-            "cluster_id": self._member.cluster_id,
-        }
-        item = json.dumps(command, separators=(",", ":"))
-        batch = f'{{"v":{BATCH_VERSION},"epoch":{self._machine.epoch},"items":[{item}]}}'
+        command = begin_epoch(term, self._member.node_id, self._member.cluster_id)
+        # In ASCII, as every version has written it.
+        batch = encode_batch(self._state_machine.epoch, [encode_command(command, ascii_only=True)])
         self.submit(batch, lambda end, results: self._on_epoch(term, end, results))
 
-    def _on_epoch(self, term: int, end: BatchEnd, results: str) -> None:
+    def _on_epoch(self, term: int, end: BatchResult, results: str) -> None:
         if not self._won or self._raft.raftCurrentTerm != term:
             return
-        if end is not BatchEnd.APPLIED:
+        if end is not BatchResult.APPLIED:
             self._proposed_term = 0  # still leader: try again at the next tick
             return
         result = json.loads(results)[0]
         if not result["ok"]:
-            self._listeners.on_trouble(f"begin_epoch({term}) was refused: {result}")
+            self._listeners.on_error(f"begin_epoch({term}) was refused: {result}")
             return
         self.serving = term
         self._listeners.on_serving(term)
 
-    def _look(self) -> View:
+    def _current_view(self) -> ReplicaView:
         raft = self._raft
         leader = raft._getLeader()
-        return View(
+        return ReplicaView(
             state=self._state,
             leader=None if leader is None else str(leader.id),
             term=raft.raftCurrentTerm,

@@ -1,8 +1,7 @@
-"""The thread that owns a replica: it builds it, ticks it until told to stop, and ends it.
+"""The thread that owns a replica: it builds, ticks and destroys it.
 
-Why: one owner, so that nothing of the library is ever touched from two threads; and one place where an error becomes the end of
-the process or a line in the log.
-Must never: go on ticking after a FatalLogError; memory would be ahead of the disk.
+Why: no two threads touch the library, and one place turns an error into the end of the process or a log line.
+Must never: tick after a FatalLogError; memory would be ahead of the disk.
 Rules: coordinator 11 and 17.2. Deviation from 11: the thread is ours, not the library's, see the README.
 """
 
@@ -16,16 +15,16 @@ from pysyncobj import SyncObjException
 from bigfleet.aio.clock import NANOSECONDS, Clock
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.library import TICK_S
-from bigfleet.coordinator.raft.replica import Listeners, Replica
+from bigfleet.coordinator.raft.replica import Replica, ReplicaListeners
 
 _BUILD_ATTEMPTS = 5
 
 
 class ReplicaThread:
-    """One replica on a thread of its own; made and stopped on the asyncio loop."""
+    """One replica on its own thread; created and stopped on the asyncio loop."""
 
-    def __init__(self, build: Callable[[], Replica], listeners: Listeners, clock: Clock) -> None:
-        """`build` is called on the thread; again, with another port, where its port was taken."""
+    def __init__(self, build: Callable[[], Replica], listeners: ReplicaListeners, clock: Clock) -> None:
+        """`build` runs on the thread; it runs again, with another port, if its port was taken."""
         self._build, self._listeners, self._clock = build, listeners, clock
         self._stopping = threading.Event()
         self._ready = threading.Event()
@@ -35,7 +34,7 @@ class ReplicaThread:
         """The replica once it is built."""
 
     async def start(self) -> None:
-        """Return once the replica is built, or has failed to be, which the listeners hear."""
+        """Return once the replica is built, or its build has failed; the listeners get the error."""
         self._thread.start()
         await asyncio.to_thread(self._ready.wait)
 
@@ -46,7 +45,7 @@ class ReplicaThread:
             await asyncio.to_thread(self._thread.join)
 
     def tick_age_s(self) -> float:
-        """Return how long ago the last tick ended."""
+        """Return the time since the end of the last tick."""
         return (self._clock.monotonic_ns() - self._ticked_ns) / NANOSECONDS
 
     def _run(self) -> None:
@@ -62,7 +61,7 @@ class ReplicaThread:
         except FatalLogError as error:
             self._listeners.on_fatal(error)
         finally:
-            # After a failure the journal writes nothing any more; closing the connections lets peers notice at once.
+            # After a failure the journal writes nothing; closed connections let the peers notice at once.
             with suppress(FatalLogError):
                 replica.destroy()
 
@@ -79,7 +78,7 @@ class ReplicaThread:
                 replica.tick()
             except FatalLogError:
                 raise
-            except Exception as error:  # as the library's own thread does: log, wait a little, go on
-                self._listeners.on_trouble(f"a tick failed: {type(error).__name__}: {error}")
+            except Exception as error:  # as the library's own thread does: log, wait, go on
+                self._listeners.on_error(f"a tick failed: {type(error).__name__}: {error}")
                 self._stopping.wait(TICK_S)
             self._ticked_ns = self._clock.monotonic_ns()

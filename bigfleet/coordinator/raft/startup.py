@@ -1,8 +1,8 @@
-"""What a replica does when it starts, decided from its directory and what its peers say.
+"""The start decision of a replica, from its directory and the answers of its peers.
 
-Why: most ways to lose a cluster are a start that should not have happened: a wiped voter that votes, an ordinal 0 that mints a
-second cluster, a volume rolled back to the days when its owner was alone.
-Must never: ask anybody, or read a disk; everything is handed in.
+Why: most lost clusters go back to a wrong start: a wiped voter that votes, an ordinal 0 that forms a second cluster, a volume
+rolled back to the time when its owner was the only voter.
+Must never: call a peer or read a disk; the caller passes everything in.
 Rules: coordinator 9.3, row by row; decision C3.
 """
 
@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bigfleet.coordinator.log import Membership, RaftState
-from bigfleet.coordinator.raft.identity import Identity, Mode
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
 
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """What a peer said of itself; the answer to the call itself does not count."""
+    """What a peer reported about itself."""
 
     cluster_id: str = ""
     membership: str = Membership.UNFORMED
     state: str = RaftState.UNFORMED
-    leader: str | None = None
     last_index: int = 0
+    command_level: int = 0
     accepted: bool = False
-    """Whether a serving leader admitted us; only ever true of an answer to a join."""
+    """Whether a serving leader admitted this replica; only in the answer to a join."""
 
     @property
     def is_unformed(self) -> bool:
-        """Whether it knows of no cluster at all."""
+        """Whether the peer belongs to no cluster."""
         return not self.cluster_id and self.membership == Membership.UNFORMED
 
     @property
@@ -36,8 +36,8 @@ class PeerAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What the flags say."""
+class StartFlags:
+    """The flags that the decision depends on."""
 
     replicas: int
     ordinal: int
@@ -46,102 +46,108 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
-    """Go on as a voter with the full peer list."""
+class StartAsVoter:
+    """Start as a voter with the full peer list."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeadAlone:
-    """Go on as the sole voter; expand if there are to be more."""
+class StartAsSoleVoter:
+    """Start as the sole voter; expand if there are to be more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mint:
-    """Begin a cluster."""
+class FormCluster:
+    """Form a new cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class Learn:
-    """Learn this cluster's log."""
+class StartAsLearner:
+    """Start as a learner of this cluster."""
 
     cluster_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Ask again later; not ready meanwhile, for these reasons."""
+class WaitForPeers:
+    """Ask the peers again later; not ready meanwhile, for these reasons."""
 
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
-    """End with exit 71: this directory must not be started from here."""
+class RefuseStart:
+    """End with exit 71: no replica may start from this directory."""
 
     problem: str
 
 
-Decision = Vote | LeadAlone | Mint | Learn | Wait | Refuse
+StartDecision = StartAsVoter | StartAsSoleVoter | FormCluster | StartAsLearner | WaitForPeers | RefuseStart
 
 
-def decide(setting: Setting, identity: Identity | None, answers: Mapping[str, PeerAnswer | None]) -> Decision:
-    """Return what to do; `answers` has every other member, None for one that did not answer."""
+def decide(
+    setting: StartFlags, identity: ReplicaIdentity | None, answers: Mapping[str, PeerAnswer | None]
+) -> StartDecision:
+    """Return the decision; `answers` has every other member, None for one that did not answer."""
     if identity is None:
         return _with_empty_directory(setting, answers)
     match identity.mode:
-        case Mode.FULL:
-            return Vote()
-        case Mode.SOLO:
+        case ReplicaMode.FULL:
+            return StartAsVoter()
+        case ReplicaMode.SOLO:
             return _alone(setting, identity, answers)
-        case Mode.LEARNER:
+        case ReplicaMode.LEARNER:
             return _learning(identity, answers)
 
 
-def _alone(setting: Setting, identity: Identity, answers: Mapping[str, PeerAnswer | None]) -> Decision:
+def _alone(
+    setting: StartFlags, identity: ReplicaIdentity, answers: Mapping[str, PeerAnswer | None]
+) -> StartDecision:
     for name, answer in sorted(answers.items()):
         if (
             answer is not None
             and answer.membership == Membership.FULL
             and answer.cluster_id == identity.cluster_id
         ):
-            return Refuse(
+            return RefuseStart(
                 f"it says that {identity.node_id} is the only voter, while {name} says that the cluster is full: "
                 "it was rolled back"
             )
     missing = _missing(answers)
     if missing and not setting.without_peers:
-        return Wait(missing)
+        return WaitForPeers(missing)
     for name, answer in sorted(answers.items()):
         if answer is not None and not (answer.is_unformed or answer.is_learner):
-            return Wait((f"peer {name} belongs to a cluster of its own ({answer.cluster_id})",))
-    return LeadAlone()
+            return WaitForPeers((f"peer {name} belongs to a cluster of its own ({answer.cluster_id})",))
+    return StartAsSoleVoter()
 
 
-def _learning(identity: Identity, answers: Mapping[str, PeerAnswer | None]) -> Decision:
+def _learning(identity: ReplicaIdentity, answers: Mapping[str, PeerAnswer | None]) -> StartDecision:
     others = sorted(
         {a.cluster_id for a in answers.values() if a is not None and a.cluster_id} - {identity.cluster_id}
     )
     if others:
-        return Refuse(
+        return RefuseStart(
             f"it has learned from cluster {identity.cluster_id}, the peers are of {', '.join(others)}"
         )
-    return Learn(identity.cluster_id)
+    return StartAsLearner(identity.cluster_id)
 
 
-def _with_empty_directory(setting: Setting, answers: Mapping[str, PeerAnswer | None]) -> Decision:
+def _with_empty_directory(setting: StartFlags, answers: Mapping[str, PeerAnswer | None]) -> StartDecision:
     if setting.replicas == 1:
-        return Mint() if setting.bootstrap else Wait(("no cluster, and --bootstrap is not set",))
+        return (
+            FormCluster() if setting.bootstrap else WaitForPeers(("no cluster, and --bootstrap is not set",))
+        )
     clusters = sorted({answer.cluster_id for answer in answers.values() if answer and answer.cluster_id})
     if len(clusters) > 1:
-        return Wait((f"the peers belong to different clusters: {', '.join(clusters)}",))
+        return WaitForPeers((f"the peers belong to different clusters: {', '.join(clusters)}",))
     if clusters:
-        return Learn(clusters[0])
+        return StartAsLearner(clusters[0])
     if not setting.bootstrap or setting.ordinal != 0:
-        return Wait(("no peer has formed a cluster yet",))
+        return WaitForPeers(("no peer has formed a cluster yet",))
     missing = _missing(answers)
     if missing and not setting.without_peers:
-        return Wait(missing)
-    return Mint()
+        return WaitForPeers(missing)
+    return FormCluster()
 
 
 def _missing(answers: Mapping[str, PeerAnswer | None]) -> tuple[str, ...]:

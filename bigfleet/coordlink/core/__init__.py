@@ -1,1 +1,1 @@
-"""What the coordinator client decides, without waiting for anything."""
+"""The decisions of the coordinator client; no I/O."""

@@ -1,8 +1,7 @@
-"""Acks: those that still have to be told to the coordinator, and those that were given before.
+"""Acks of instructions: those waiting for the next report, and those already sent.
 
-Why: an ack that got lost on its way is asked for again by sending the instruction again. The answer must then be the same
-one, ids included: an offer whose ack was lost must not come back as an empty offer.
-Must never: forget an ack that no report has delivered.
+Why: if an ack is lost, the coordinator sends the instruction again and must get the same ack, machine ids included.
+Must never: drop an ack that no report has delivered.
 Rules: coordinator 5.2, decision S15 (the last 10,000 ids).
 """
 
@@ -19,7 +18,7 @@ DUPLICATE: Final = "duplicate-redelivery"
 
 
 class AckMemory:
-    """The acks of instructions that were carried out, the latest so many."""
+    """The latest acks of instructions that were carried out."""
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         self._limit = limit
@@ -29,22 +28,22 @@ class AckMemory:
         return len(self._acks)
 
     def remember(self, ack: Ack) -> None:
-        """Note that an instruction was carried out."""
+        """Remember the ack of an instruction that was carried out."""
         self._acks[ack.instruction_id] = ack
         if len(self._acks) > self._limit:
             self._acks.popitem(last=False)
 
     def repeated(self, instruction_id: str) -> Ack | None:
-        """The ack to give once more; None for an instruction that was not carried out, as far as is remembered."""
+        """Return the ack to repeat; None for an instruction that was not carried out, or too long ago."""
         known = self._acks.get(instruction_id)
         if known is None:
             return None
-        self._acks.move_to_end(instruction_id)  # what is still asked for is worth keeping
+        self._acks.move_to_end(instruction_id)  # the coordinator still asks for it
         return replace(known, reason=DUPLICATE)
 
 
 class AckQueue:
-    """Acks on their way to the coordinator, in order, one per instruction."""
+    """Acks for the next report, in order, one per instruction."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Ack] = {}
@@ -53,17 +52,17 @@ class AckQueue:
         return len(self._waiting)
 
     def add(self, ack: Ack) -> None:
-        """Tell it with the next report; of two for one instruction the later counts."""
+        """Queue an ack; it replaces an earlier one of the same instruction."""
         self._waiting.pop(ack.instruction_id, None)
         self._waiting[ack.instruction_id] = ack
 
     def take(self) -> tuple[Ack, ...]:
-        """Everything that waits, for one report."""
+        """Remove and return all acks, for one report."""
         taken, self._waiting = tuple(self._waiting.values()), {}
         return taken
 
     def put_back(self, acks: Iterable[Ack]) -> None:
-        """The report failed: these go in front again."""
+        """Put acks of a failed report back in front."""
         newer = self._waiting
         self._waiting = {ack.instruction_id: ack for ack in acks if ack.instruction_id not in newer}
         self._waiting.update(newer)

@@ -1,7 +1,6 @@
-"""The report of a shard, made of what its views show.
+"""Builds the report of a shard from its views: counts and shortfalls, never machines.
 
-Why: the coordinator learns counts and shortfalls, never machines; which counts those are is part of the contract.
-Must never: look at anything but a view; say 0 of what nobody has counted: before the first cycle there is no summary.
+Must never: read anything but a view, or report 0 for what was not counted: before the first cycle there is no summary.
 Rules: shard 14 and 17, wire 5.2 and 10, coordinator 6.
 """
 
@@ -20,7 +19,7 @@ from bigfleet.shard.core.views import AgedShortfall, CycleView, ShardStatus
 def report_of(
     status: ShardStatus, view: CycleView | None, *, number: int, now_ns: int, acks: tuple[Ack, ...]
 ) -> ShardReport:
-    """The report with this number, counted from 1 in each process."""
+    """Return the report with this number, counted from 1 in each process."""
     return ShardReport(
         shard_id=status.shard_id,
         cycle=number,
@@ -34,7 +33,7 @@ def report_of(
 
 
 def shortfalls_of(ledger: Iterable[AgedShortfall]) -> tuple[Shortfall, ...]:
-    """The head of the ledger, which is in the order of reports already."""
+    """Return the first shortfalls of the ledger, which is in the order of reports."""
     reported = [
         Shortfall(
             deficit=item.deficit,
@@ -50,7 +49,7 @@ def shortfalls_of(ledger: Iterable[AgedShortfall]) -> tuple[Shortfall, ...]:
 
 
 def summary_of(snapshot: InventorySnapshot, provider_address: str) -> ShardSummary:
-    """Counts over all machines; machines without a type or zone are left out of those counts."""
+    """Return the counts over all machines; the counts by type and zone leave out machines without one."""
     rows = snapshot.id_order
     states = np.bincount(snapshot.columns["state"][rows], minlength=len(MachineState))
     idle, speculative = int(states[MachineState.IDLE]), int(states[MachineState.SPECULATIVE])

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from bigfleet.dashboard import metrics as names
 from bigfleet.dashboard.core.money import finops
-from bigfleet.dashboard.core.need_list import NeedQuery
-from bigfleet.dashboard.core.seen import CoordinatorSeen, ReportSeen
-from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.core.need_list import NeedListQuery
+from bigfleet.dashboard.core.observed import ObservedCoordinator, ObservedReport
+from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.metrics import MetricReader
 from bigfleet.dashboard.parameters import Parameters
 from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting
-from bigfleet.dashboard.sources import SourceError, Trouble, not_wired
-from bigfleet.dashboard.times import moment
+from bigfleet.dashboard.sources import SourceError, SourceProblem, not_wired
+from bigfleet.model.times import rfc3339_of_s
 
 Answer = Mapping[str, Any]
 _POD: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
@@ -34,12 +34,12 @@ _NEEDS_AT_MOST: Final = _NEEDS_BYTES // LEAST_NEED_BYTES
 """More rows than these never fit, so nobody is asked for them."""
 
 
-async def health(_fleet: Fleet, _given: Parameters) -> Answer:
+async def health(_fleet: FleetSources, _given: Parameters) -> Answer:
     """Say that the dashboard lives."""
     return {"status": "ok"}
 
 
-async def config(fleet: Fleet, _given: Parameters) -> Answer:
+async def config(fleet: FleetSources, _given: Parameters) -> Answer:
     """Say which sources are wired."""
     wiring = fleet.wiring
     return {
@@ -50,7 +50,7 @@ async def config(fleet: Fleet, _given: Parameters) -> Answer:
     }
 
 
-async def overview(fleet: Fleet, _given: Parameters) -> Answer:
+async def overview(fleet: FleetSources, _given: Parameters) -> Answer:
     """Sum the fleet up."""
     reader = fleet.metric_reader()
     by_state = await reader.sums(names.INVENTORY, ("state",))
@@ -66,7 +66,7 @@ async def overview(fleet: Fleet, _given: Parameters) -> Answer:
     }
 
 
-async def actions(fleet: Fleet, given: Parameters) -> Answer:
+async def actions(fleet: FleetSources, given: Parameters) -> Answer:
     """Actions per second by kind over time."""
     duration_s = given.duration("duration", 3600.0, most=_MAX_RANGE_S)
     step_s = given.duration("step", 30.0, most=_MAX_STEP_S)
@@ -78,7 +78,7 @@ async def actions(fleet: Fleet, given: Parameters) -> Answer:
     }
 
 
-async def shards(fleet: Fleet, _given: Parameters) -> Answer:
+async def shards(fleet: FleetSources, _given: Parameters) -> Answer:
     """A row per shard."""
     reader = fleet.metric_reader()
     machines = await reader.sums(names.INVENTORY, ("pod",))
@@ -99,7 +99,7 @@ async def shards(fleet: Fleet, _given: Parameters) -> Answer:
     }
 
 
-async def shard(fleet: Fleet, given: Parameters) -> Answer:
+async def shard(fleet: FleetSources, given: Parameters) -> Answer:
     """One shard in figures."""
     pod, reader = await _known_pod(fleet, given)
     proposals = await reader.rates(names.PROPOSALS, ("outcome",), pod=pod)
@@ -120,7 +120,7 @@ async def shard(fleet: Fleet, given: Parameters) -> Answer:
     }
 
 
-async def shard_trends(fleet: Fleet, given: Parameters) -> Answer:
+async def shard_trends(fleet: FleetSources, given: Parameters) -> Answer:
     """One shard over the last hour."""
     pod, reader = await _known_pod(fleet, given)
     cycle = await reader.quantile_trend(names.CYCLE, (), _P99, 3600.0, 30.0, pod=pod)
@@ -133,22 +133,22 @@ async def shard_trends(fleet: Fleet, given: Parameters) -> Answer:
     }
 
 
-async def clusters(fleet: Fleet, _given: Parameters) -> Answer:
+async def clusters(fleet: FleetSources, _given: Parameters) -> Answer:
     """Custom resources per cluster."""
     return {"clusters": list(await fleet.cluster_reader().clusters())}
 
 
-async def cluster(fleet: Fleet, given: Parameters) -> Answer:
+async def cluster(fleet: FleetSources, given: Parameters) -> Answer:
     """Custom resources of one cluster by phase."""
     return await fleet.cluster_reader().cluster(given.path("id"))
 
 
-async def available_capacity(fleet: Fleet, _given: Parameters) -> Answer:
+async def available_capacity(fleet: FleetSources, _given: Parameters) -> Answer:
     """What each cluster is told could be had."""
     return {"clusters": list(await fleet.cluster_reader().available_capacity())}
 
 
-async def topology(fleet: Fleet, _given: Parameters) -> Answer:
+async def topology(fleet: FleetSources, _given: Parameters) -> Answer:
     """Coordinator, registry and domains."""
     seen, warnings = _coordinator(fleet), []
     term = errors = applied = 0.0
@@ -189,18 +189,18 @@ async def topology(fleet: Fleet, _given: Parameters) -> Answer:
     return answer | ({"warnings": warnings} if warnings else {})
 
 
-async def shard_reports(fleet: Fleet, given: Parameters) -> Answer:
+async def shard_reports(fleet: FleetSources, given: Parameters) -> Answer:
     """The last report of each shard."""
     wanted = given.text("shard")
     rows = [report for report in _coordinator(fleet).reports if wanted in ("", report.shard_id)]
     return {"reports": [_report(report) for report in rows]}
 
 
-async def needs(fleet: Fleet, given: Parameters) -> Answer:
+async def needs(fleet: FleetSources, given: Parameters) -> Answer:
     """The needs of one shard in its last cycle: as many as were asked for, and as fit into a megabyte (ADR-0160)."""
     shard_id = given.required("shard")
     limit = given.number("limit", 2000, least=1, most=100_000)
-    query = NeedQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
+    query = NeedListQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
     told = await fleet.shard(shard_id).need_list(query)
     return {
         "shardId": shard_id,
@@ -211,7 +211,7 @@ async def needs(fleet: Fleet, given: Parameters) -> Answer:
     }
 
 
-async def finops_snapshot(fleet: Fleet, _given: Parameters) -> Answer:
+async def finops_snapshot(fleet: FleetSources, _given: Parameters) -> Answer:
     """Machines and demand by penalty bucket and capacity type."""
     reader = fleet.metric_reader()
     inventory = await reader.sums(names.INVENTORY, ("state", "capacity_type", "interruption_penalty_bucket"))
@@ -219,12 +219,12 @@ async def finops_snapshot(fleet: Fleet, _given: Parameters) -> Answer:
     return finops(inventory, demand, _named(await reader.rates(names.ACTIONS, ("kind",))))
 
 
-def stamped(fleet: Fleet, answer: Answer) -> Answer:
+def stamped(fleet: FleetSources, answer: Answer) -> Answer:
     """Return an answer with the time at which it was made, as every answer of these routes has it."""
-    return {**answer, "queriedAt": moment(fleet.now())}
+    return {**answer, "queriedAt": rfc3339_of_s(fleet.now())}
 
 
-def _report(report: ReportSeen) -> Answer:
+def _report(report: ObservedReport) -> Answer:
     return {
         "shardId": report.shard_id,
         "cycle": report.cycle,
@@ -240,16 +240,16 @@ def _report(report: ReportSeen) -> Answer:
     }
 
 
-def _coordinator(fleet: Fleet) -> CoordinatorSeen:
+def _coordinator(fleet: FleetSources) -> ObservedCoordinator:
     place = fleet.picture.coordinator
     if place is None:
         raise not_wired("a coordinator", "--coordinator-addr HOST:PORT")
     if place.error:
-        raise SourceError(Trouble.NO_LEADER if place.leaderless else Trouble.FAILED, place.error)
-    return place.seen or CoordinatorSeen()
+        raise SourceError(SourceProblem.NO_LEADER if place.leaderless else SourceProblem.FAILED, place.error)
+    return place.seen or ObservedCoordinator()
 
 
-async def _known_pod(fleet: Fleet, given: Parameters) -> tuple[str, MetricReader]:
+async def _known_pod(fleet: FleetSources, given: Parameters) -> tuple[str, MetricReader]:
     pod = given.path("pod")
     if not _POD.fullmatch(pod):
         raise given.refuse("pod", pod, "letters a-z, digits, dots and hyphens, at most 253")
@@ -257,7 +257,7 @@ async def _known_pod(fleet: Fleet, given: Parameters) -> tuple[str, MetricReader
     if (pod,) not in await reader.sums(names.INVENTORY, ("pod",)) and (pod,) not in await reader.sums(
         names.SESSIONS, ("pod",)
     ):
-        raise SourceError(Trouble.NOT_FOUND, f"no shard exports metrics as {pod}")
+        raise SourceError(SourceProblem.NOT_FOUND, f"no shard exports metrics as {pod}")
     return pod, reader
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from bigfleet.dashboard.core.approximate import approximate, find
 from bigfleet.dashboard.core.summary import STATES, summarise
-from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.parameters import Parameters
 from bigfleet.dashboard.rows import decision_row, machine_row, transition_row
 from bigfleet.dashboard.shard_reader import ShardReader
-from bigfleet.dashboard.sources import SourceError, Trouble
-from bigfleet.dashboard.times import moment
+from bigfleet.dashboard.sources import SourceError, SourceProblem
 from bigfleet.insight.v1 import insight_pb2 as pb
+from bigfleet.model.times import rfc3339_of_s
 
 Answer = Mapping[str, Any]
 PAGE: Final = 200
@@ -36,7 +36,7 @@ _DIRECTIONS: Final = {sign + name: None for name in SORTS for sign in ("", "-")}
 _KINDS: Final = ("Bootstrap", "Provision", "Reclaim", "Preempt", "Delete")
 
 
-async def status(fleet: Fleet, _given: Parameters) -> Answer:
+async def status(fleet: FleetSources, _given: Parameters) -> Answer:
     """The first screen as one object, for scripts too."""
     summary = summarise(fleet.picture)
     return {
@@ -50,7 +50,7 @@ async def status(fleet: Fleet, _given: Parameters) -> Answer:
             }
             for reason in summary.reasons
         ],
-        "at": moment(fleet.picture.at),
+        "at": rfc3339_of_s(fleet.picture.at),
         "shards": summary.shards,
         "shardsWithoutCurrentNumbers": summary.silent_shards,
         "clusters": summary.clusters,
@@ -83,7 +83,7 @@ async def status(fleet: Fleet, _given: Parameters) -> Answer:
     }
 
 
-async def machines(fleet: Fleet, given: Parameters) -> Answer:
+async def machines(fleet: FleetSources, given: Parameters) -> Answer:
     """One page of machines of one shard."""
     reader = fleet.shard(given.required("shard"))
     return await reader.machines(machine_query(given))
@@ -110,7 +110,7 @@ def machine_query(given: Parameters, page_size: int = PAGE) -> pb.ListMachinesRe
     )
 
 
-async def machine(fleet: Fleet, given: Parameters) -> Answer:
+async def machine(fleet: FleetSources, given: Parameters) -> Answer:
     """One machine: its record, its story, what is being done with it."""
     shard_id = given.path("shard")
     answer = await fleet.shard(shard_id).explain_machine(given.path("id"), quick=True)
@@ -123,7 +123,7 @@ async def machine(fleet: Fleet, given: Parameters) -> Answer:
     }
 
 
-async def explain_need(fleet: Fleet, given: Parameters) -> Answer:
+async def explain_need(fleet: FleetSources, given: Parameters) -> Answer:
     """Why a need fares as it does."""
     shard_id = given.required("shard")
     key = pb.NeedKey(
@@ -135,7 +135,7 @@ async def explain_need(fleet: Fleet, given: Parameters) -> Answer:
     try:
         answer = await reader.explain_need(pb.ExplainNeedRequest(key=key))
     except SourceError as error:
-        if error.trouble is not Trouble.NOT_OFFERED:
+        if error.trouble is not SourceProblem.NOT_OFFERED:
             raise
         return await _guessed(reader, key)
     return {
@@ -155,7 +155,7 @@ async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
     told = await reader.needs()
     place = find(told["needs"], key.cluster, key.fingerprint, key.group)
     if place is None:
-        raise SourceError(Trouble.NOT_FOUND, f"shard {reader.shard_id} has no such need")
+        raise SourceError(SourceProblem.NOT_FOUND, f"shard {reader.shard_id} has no such need")
     row = told["needs"][place]
     return {
         "shardId": reader.shard_id,
@@ -169,7 +169,7 @@ async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
     }
 
 
-async def explain_machine(fleet: Fleet, given: Parameters) -> Answer:
+async def explain_machine(fleet: FleetSources, given: Parameters) -> Answer:
     """Why a machine is where it is."""
     shard_id = given.required("shard")
     answer = await fleet.shard(shard_id).explain_machine(given.required("id"))
@@ -183,7 +183,7 @@ async def explain_machine(fleet: Fleet, given: Parameters) -> Answer:
     }
 
 
-async def decisions(fleet: Fleet, given: Parameters) -> Answer:
+async def decisions(fleet: FleetSources, given: Parameters) -> Answer:
     """Recent actions of one shard or of all, newest first."""
     wanted = given.text("shard")
     query = decision_query(given)
@@ -218,19 +218,19 @@ def decision_query(given: Parameters) -> pb.ListDecisionsRequest:
     )
 
 
-async def events(fleet: Fleet, given: Parameters) -> Answer:
+async def events(fleet: FleetSources, given: Parameters) -> Answer:
     """What changed lately, newest first."""
     since = given.number("since", 0, least=0, most=2**62)
     return {
         "events": [
             {
                 "number": row.number,
-                "at": moment(row.at),
+                "at": rfc3339_of_s(row.at),
                 "kind": row.kind,
                 "text": row.text,
                 "page": f"/{row.path}",
             }
-            for row in fleet.happenings.newest(since=since)
+            for row in fleet.events.newest(since=since)
         ]
     }
 
@@ -239,4 +239,4 @@ def _document(text: bytes) -> Any:  # Any: what JSON can say
     try:
         return json.loads(text)
     except ValueError as error:
-        raise SourceError(Trouble.FAILED, "the shard's explanation cannot be read") from error
+        raise SourceError(SourceProblem.FAILED, "the shard's explanation cannot be read") from error

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bigfleet.dashboard.api import compat, own
-from bigfleet.dashboard.fleet import Fleet
+from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.parameters import Parameters
 
-Handler = Callable[[Fleet, Parameters], Awaitable[Mapping[str, Any]]]
+Handler = Callable[[FleetSources, Parameters], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)

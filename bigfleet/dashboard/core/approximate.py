@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bigfleet.explain.amounts import readable
 
-Row = Mapping[str, Any]  # a need in the form of `/needs`
+TableRow = Mapping[str, Any]  # a need in the form of `/needs`
 _COMPETITORS: Final = 10
 _REASONS: Final = {
     "PRIORITY_STARVED": "what matches serves needs of higher precedence",
@@ -21,14 +21,14 @@ _REASONS: Final = {
 }
 
 
-def find(rows: Sequence[Row], cluster: str, fingerprint: str, group: str) -> int | None:
+def find(rows: Sequence[TableRow], cluster: str, fingerprint: str, group: str) -> int | None:
     """Return the place of a need among the rows of its shard."""
     wanted = (cluster, fingerprint, group)
     keys = ((row["clusterId"], row["profileFingerprint"], row["group"]) for row in rows)
     return next((place for place, key in enumerate(keys) if key == wanted), None)
 
 
-def approximate(rows: Sequence[Row], place: int) -> dict[str, Any]:
+def approximate(rows: Sequence[TableRow], place: int) -> dict[str, Any]:
     """Return an explanation in the form that the engine's have, from rows in order of precedence."""
     row = rows[place]
     return {
@@ -74,7 +74,7 @@ _NOT_TOLD: Final = (
 )
 
 
-def _sentence(row: Row) -> str:
+def _sentence(row: TableRow) -> str:
     held = row["claimedMachineCount"]
     if row["satisfied"]:
         return f"Approximate: satisfied with {held} machines."
@@ -91,7 +91,7 @@ def _sentence(row: Row) -> str:
     )
 
 
-def _competitors(rows: Sequence[Row], place: int) -> list[dict[str, Any]]:
+def _competitors(rows: Sequence[TableRow], place: int) -> list[dict[str, Any]]:
     """Needs ahead that hold machines and ask for something this one asks for."""
     wanted = set(rows[place]["aggregateResources"])
     ahead = [

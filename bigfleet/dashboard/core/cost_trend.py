@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.dashboard.core.seen import Picture
+from bigfleet.dashboard.core.observed import FleetPicture
 from bigfleet.dashboard.core.summary import HOSTED
 
 EVERY_S: Final = 10.0
@@ -39,7 +39,7 @@ class CostTrend:
     def __init__(self) -> None:
         self._points: deque[_Point] = deque(maxlen=POINTS)
 
-    def note(self, picture: Picture) -> None:
+    def note(self, picture: FleetPicture) -> None:
         """Take a look into account, if every shard answered in it and the last one is long enough ago."""
         told = [place.seen for place in picture.shards if place.seen is not None and not place.error]
         if not told or len(told) < len(picture.shards) or not all(seen.insight for seen in told):

@@ -9,7 +9,7 @@ Rules: dashboard 7, 9.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-Row = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # what JSON can say
 NEEDS: Final = 300
 GROUPS: Final = 200
 IDS: Final = 5
@@ -27,17 +27,17 @@ def shown(comparison: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _need(row: Row) -> dict[str, Any]:
+def _need(row: TableRow) -> dict[str, Any]:
     return {**row, **{name: _side(row[name]) for name in ("before", "after")}}
 
 
-def _side(side: Row | None) -> dict[str, Any] | None:
+def _side(side: TableRow | None) -> dict[str, Any] | None:
     if side is None:
         return None
     return {**side, "machines": side["machines"][:IDS], "machine_count": len(side["machines"])}
 
 
-def _groups(machines: Sequence[Row]) -> list[dict[str, Any]]:
+def _groups(machines: Sequence[TableRow]) -> list[dict[str, Any]]:
     """Machines of one kind that are treated alike on both sides, the most common first."""
     found: dict[tuple[Any, ...], list[str]] = {}
     for row in machines:
@@ -55,7 +55,7 @@ def _groups(machines: Sequence[Row]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["count"], row["machines"]))
 
 
-def _treated(side: Row | None) -> str:
+def _treated(side: TableRow | None) -> str:
     if side is None:
         return "not there"
     whose = f" for {side['cluster']}" if side["cluster"] else ""

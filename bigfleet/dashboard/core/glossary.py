@@ -23,7 +23,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "term": "Counts the elections of the coordinator.",
     "grace": "How long the work on a machine gets to leave.",
     "exposed to interruption": "What interruptions are expected to cost in an hour: probability times penalty.",
-    "spot share": "Part of the hosts that the market may take back.",
+    "spot share": "ChartPart of the hosts that the market may take back.",
     "rows of demand": "Needs, not machines: one need may take many.",
     "penalty in $": "What an interruption of the work would cost, as the need says.",
     "free": "Idle: there, paid for, and nobody's.",

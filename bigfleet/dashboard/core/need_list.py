@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-Row = Mapping[str, Any]  # a need in the form of `/needs`
+TableRow = Mapping[str, Any]  # a need in the form of `/needs`
 
 
 @dataclass(frozen=True, slots=True)
-class NeedQuery:
+class NeedListQuery:
     """Which needs; what is empty asks for nothing."""
 
     cluster: str = ""
@@ -30,7 +30,7 @@ class NeedQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class NeedGroup:
+class NeedListGroup:
     """Needs of one profile that stand together; places and counts are of the whole list."""
 
     fingerprint: str
@@ -54,12 +54,12 @@ class NeedList:
     short: int
     before_first_short: int
     """How many that pass stand before the first that is short: where supply ended."""
-    rows: Sequence[Row]
-    groups: Sequence[NeedGroup] = ()
+    rows: Sequence[TableRow]
+    groups: Sequence[NeedListGroup] = ()
     """Those of which `rows` has one, where they were asked for."""
 
 
-def listed(rows: Sequence[Row], query: NeedQuery, cycle: int, computed_at_ns: int) -> NeedList:
+def listed(rows: Sequence[TableRow], query: NeedListQuery, cycle: int, computed_at_ns: int) -> NeedList:
     """Return the list that a query asks for from all rows of a shard."""
     found = [row for row in rows if _passes(row, query)]
     if query.grouped:
@@ -81,18 +81,18 @@ def listed(rows: Sequence[Row], query: NeedQuery, cycle: int, computed_at_ns: in
     )
 
 
-def _groups(found: Sequence[Row], first: int, last: int) -> list[NeedGroup]:
-    groups, place = list[NeedGroup](), 0
+def _groups(found: Sequence[TableRow], first: int, last: int) -> list[NeedListGroup]:
+    groups, place = list[NeedListGroup](), 0
     for fingerprint, members in groupby(found, key=lambda row: str(row["profileFingerprint"])):
         satisfied = [bool(row["satisfied"]) for row in members]
         begin, place = place, place + len(satisfied)
         if begin < last and place > first:
             before = begin + satisfied.index(False) if False in satisfied else place
-            groups.append(NeedGroup(fingerprint, begin, len(satisfied), satisfied.count(False), before))
+            groups.append(NeedListGroup(fingerprint, begin, len(satisfied), satisfied.count(False), before))
     return groups
 
 
-def _passes(row: Row, query: NeedQuery) -> bool:
+def _passes(row: TableRow, query: NeedListQuery) -> bool:
     if query.cluster and row["clusterId"] != query.cluster:
         return False
     if query.status == "short" and row["satisfied"]:

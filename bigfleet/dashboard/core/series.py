@@ -22,7 +22,7 @@ Labels = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One number of one scrape."""
 
     name: str
@@ -67,7 +67,7 @@ class SeriesStore:
         """How many series are kept."""
         return self._count
 
-    def record(self, pod: str, at: float, samples: Iterable[Sample]) -> None:
+    def record(self, pod: str, at: float, samples: Iterable[MetricSample]) -> None:
         """Take one scrape in."""
         for sample in samples:
             if isnan(sample.value):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.dashboard.core.seen import MachineCount, Picture, ShortfallSeen
-from bigfleet.dashboard.core.standing import Reason, Standing, reasons, standing
+from bigfleet.dashboard.core.health import FleetHealth, HealthReason, reasons, standing
+from bigfleet.dashboard.core.observed import FleetPicture, MachineCount, ObservedShortfall
 
 CLASSES: Final = ("critical", "service", "batch", "other")
 HOSTED: Final = ("Idle", "Configuring", "Configured", "Draining", "Deleting")
@@ -28,11 +28,11 @@ _OLDEST: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class FleetSummary:
     """Everything the first screen tells; None where nothing is known."""
 
-    standing: Standing
-    reasons: tuple[Reason, ...]
+    standing: FleetHealth
+    reasons: tuple[HealthReason, ...]
     shards: int
     silent_shards: int
     """Shards whose numbers are old or missing, so that the sums below are not of now."""
@@ -46,7 +46,7 @@ class Summary:
     needs: int | None
     needs_short: int | None
     short_by_class: dict[str, int] | None
-    oldest: tuple[ShortfallSeen, ...]
+    oldest: tuple[ObservedShortfall, ...]
     queue_depth: int | None
     in_flight: int | None
     last_cycle_age_s: float | None
@@ -69,7 +69,7 @@ _WITHHELD: Final = (
 )
 
 
-def summarise(picture: Picture) -> Summary:
+def summarise(picture: FleetPicture) -> FleetSummary:
     """Return the first screen of a picture."""
     found = reasons(picture)
     seen = [place.seen for place in picture.shards if place.seen is not None]
@@ -78,7 +78,7 @@ def summarise(picture: Picture) -> Summary:
     shortfalls = [row for place in picture.shards for row in place.shortfalls]
     known = bool(told)
     cycles = [picture.at - one.computed_at for one in seen if one.cycle]
-    return Summary(
+    return FleetSummary(
         standing=standing(found),
         reasons=found,
         shards=len(picture.shards),
@@ -118,6 +118,6 @@ def _count(rows: Iterable[MachineCount], of: Callable[[MachineCount], str]) -> d
     return dict(sorted(counts.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
 
 
-def _by_class(shortfalls: Iterable[ShortfallSeen]) -> dict[str, int]:
+def _by_class(shortfalls: Iterable[ObservedShortfall]) -> dict[str, int]:
     counts = Counter(row.priority_class for row in shortfalls)
     return {name: counts[name] for name in CLASSES}

@@ -5,10 +5,10 @@ Rules: dashboard 5 (About).
 
 from collections.abc import Mapping, Sequence
 
-from bigfleet.dashboard.core.happenings import Happening
-from bigfleet.dashboard.core.seen import Picture
+from bigfleet.dashboard.core.fleet_events import FleetEvent
+from bigfleet.dashboard.core.observed import FleetPicture
 from bigfleet.dashboard.core.wording import duration
-from bigfleet.dashboard.fleet import Wiring
+from bigfleet.dashboard.fleet_sources import Wiring
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, card, empty, live, main_part
 from bigfleet.dashboard.pages.overview import event_list
@@ -17,7 +17,7 @@ from bigfleet.dashboard.pages.tables import pairs
 _SKEW_S = 1.0
 
 
-def _clocks(picture: Picture) -> Html:
+def _clocks(picture: FleetPicture) -> Html:
     """Whose clock runs ahead of this host's; one that runs behind looks like a shard that answers late."""
     ahead = {
         place.shard_id: place.seen.computed_at - picture.at
@@ -30,7 +30,11 @@ def _clocks(picture: Picture) -> Html:
 
 
 def about(
-    frame: Frame, wiring: Wiring, picture: Picture, events: Sequence[Happening], problems: Mapping[str, str]
+    frame: Frame,
+    wiring: Wiring,
+    picture: FleetPicture,
+    events: Sequence[FleetEvent],
+    problems: Mapping[str, str],
 ) -> Html:
     """Return what this dashboard is wired to."""
     sources = pairs(dict(wiring.notes))

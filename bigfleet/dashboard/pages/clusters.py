@@ -6,14 +6,14 @@ Rules: dashboard 5 (Clusters).
 from collections.abc import Mapping
 from typing import Any
 
-from bigfleet.dashboard.core.seen import ClusterSeen, Picture
+from bigfleet.dashboard.core.observed import FleetPicture, ObservedCluster
 from bigfleet.dashboard.core.wording import age, count, plural
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
-from bigfleet.dashboard.pages.tables import Column, Row, identity, pairs, table
+from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
 
 
-def clusters(frame: Frame, picture: Picture, told: Mapping[str, Mapping[str, Any]] | None) -> Html:
+def clusters(frame: Frame, picture: FleetPicture, told: Mapping[str, Mapping[str, Any]] | None) -> Html:
     """Return the list of clusters; `told` is what their API servers say, by cluster."""
     rows = [
         _cluster_row(frame, place.shard_id, cluster, picture.at, told)
@@ -22,15 +22,15 @@ def clusters(frame: Frame, picture: Picture, told: Mapping[str, Mapping[str, Any
         for cluster in place.seen.clusters
     ]
     columns = (
-        Column("cluster"),
-        Column("shard"),
-        Column("session"),
-        Column("roll-up"),
-        Column("rows", True),
-        Column("machines", True),
-        Column("requests", True),
-        Column("pending", True),
-        Column("nodes coming", True),
+        TableColumn("cluster"),
+        TableColumn("shard"),
+        TableColumn("session"),
+        TableColumn("roll-up"),
+        TableColumn("rows", True),
+        TableColumn("machines", True),
+        TableColumn("requests", True),
+        TableColumn("pending", True),
+        TableColumn("nodes coming", True),
     )
     hint = (
         None
@@ -42,11 +42,15 @@ def clusters(frame: Frame, picture: Picture, told: Mapping[str, Mapping[str, Any
 
 
 def _cluster_row(
-    frame: Frame, shard: str, cluster: ClusterSeen, now: float, told: Mapping[str, Mapping[str, Any]] | None
-) -> Row:
+    frame: Frame,
+    shard: str,
+    cluster: ObservedCluster,
+    now: float,
+    told: Mapping[str, Mapping[str, Any]] | None,
+) -> TableRow:
     row = (told or {}).get(cluster.cluster, {})
     numbers = [row.get(name) for name in ("capacityRequests", "capacityRequestsPending", "upcomingNodes")]
-    return Row(
+    return TableRow(
         (
             el("a", cluster.cluster, href=frame.to(f"clusters/{cluster.cluster}")),
             el("a", identity(shard), href=frame.to(f"shards/{shard}")),
@@ -60,20 +64,22 @@ def _cluster_row(
     )
 
 
-def session(cluster: ClusterSeen) -> Html:
+def session(cluster: ObservedCluster) -> Html:
     """Return whether an operator is there."""
     if cluster.connected:
         return el("span", "● connected", class_="good")
     return el("span", "■ no session", class_="bad")
 
 
-def _rollup(cluster: ClusterSeen, now: float) -> Html | str:
+def _rollup(cluster: ObservedCluster, now: float) -> Html | str:
     if cluster.held_rollups:
         return el("span", f"▲ {plural(cluster.held_rollups, 'roll-up')} held back", class_="warn")
     return f"{age(now - cluster.rollup_accepted)} ago" if cluster.rollup_accepted else "none yet"
 
 
-def cluster(frame: Frame, name: str, picture: Picture, told: Mapping[str, Any] | None, problem: str) -> Html:
+def cluster(
+    frame: Frame, name: str, picture: FleetPicture, told: Mapping[str, Any] | None, problem: str
+) -> Html:
     """Return one cluster over all shards."""
     seen = [
         (place.shard_id, row)

@@ -6,18 +6,18 @@ Rules: dashboard 5 (Capacity, Topology); an empty list after a failover means re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bigfleet.dashboard.charts import Part, bar
-from bigfleet.dashboard.core.seen import CoordinatorPlace, Picture, ReportSeen
-from bigfleet.dashboard.core.standing import STALE_S
+from bigfleet.dashboard.charts import ChartPart, bar
+from bigfleet.dashboard.core.health import STALE_S
+from bigfleet.dashboard.core.observed import CoordinatorPlace, FleetPicture, ObservedReport
 from bigfleet.dashboard.core.wording import age, amount, count, plural
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text
-from bigfleet.dashboard.pages.tables import Column, Row, identity, table
-from bigfleet.dashboard.times import moment
+from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, table
+from bigfleet.model.times import rfc3339_of_s
 
 
-def capacity(frame: Frame, picture: Picture, hints: Sequence[Mapping[str, Any]] | None) -> Html:
+def capacity(frame: Frame, picture: FleetPicture, hints: Sequence[Mapping[str, Any]] | None) -> Html:
     """Return what each shard reported to the coordinator, and what clusters are told could be had."""
     place = picture.coordinator
     if place is None:
@@ -30,11 +30,11 @@ def capacity(frame: Frame, picture: Picture, hints: Sequence[Mapping[str, Any]] 
     return main_part(frame, "Capacity", live("capacity", body, offered), every=15)
 
 
-def _report(frame: Frame, report: ReportSeen, now: float) -> Html:
+def _report(frame: Frame, report: ObservedReport, now: float) -> Html:
     late = now - report.received_at_ns / 1e9
     fresh = f"{age(late)} ago" if late <= STALE_S else el("span", f"▲ stale, {age(late)} ago", class_="warn")
     shortfalls = [
-        Row(
+        TableRow(
             (
                 count(int(str(row["priority"]))),
                 deficit_text(_texts(row["deficit"])),
@@ -43,7 +43,7 @@ def _report(frame: Frame, report: ReportSeen, now: float) -> Html:
         )
         for row in report.shortfalls
     ]
-    columns = (Column("priority", True), Column("missing"), Column("cycles", True))
+    columns = (TableColumn("priority", True), TableColumn("missing"), TableColumn("cycles", True))
     return card(
         f"Shard {report.shard_id}",
         figures(
@@ -51,8 +51,8 @@ def _report(frame: Frame, report: ReportSeen, now: float) -> Html:
             ("machines", count(report.total_machines)),
             ("free or to be had", count(report.free_machines)),
         ),
-        bar("By type", [Part(name, value) for name, value in report.per_instance_type.items()]),
-        bar("By zone", [Part(name, value) for name, value in report.per_zone.items()]),
+        bar("By type", [ChartPart(name, value) for name, value in report.per_instance_type.items()]),
+        bar("By zone", [ChartPart(name, value) for name, value in report.per_zone.items()]),
         el("p", "Provider ", el("code", report.provider_address or "inside the shard")),
         table("shortfalls, by priority", columns, shortfalls)
         if shortfalls
@@ -67,14 +67,14 @@ def _texts(value: object) -> Mapping[str, str]:
 
 def _hints(row: Mapping[str, Any]) -> Html:
     columns = (
-        Column("name"),
-        Column("resources"),
-        Column("count", True),
-        Column("availability"),
-        Column("cost"),
+        TableColumn("name"),
+        TableColumn("resources"),
+        TableColumn("count", True),
+        TableColumn("availability"),
+        TableColumn("cost"),
     )
     rows = [
-        Row(
+        TableRow(
             (
                 item["name"],
                 deficit_text(item["resources"]),
@@ -91,7 +91,7 @@ def _hints(row: Mapping[str, Any]) -> Html:
     return card(f"Offered to {row['id']}", body)
 
 
-def topology(frame: Frame, picture: Picture, told: Mapping[str, Any] | None) -> Html:
+def topology(frame: Frame, picture: FleetPicture, told: Mapping[str, Any] | None) -> Html:
     """Return coordinator, registry and domains."""
     place = picture.coordinator
     if place is None:
@@ -127,14 +127,14 @@ def _replicas(place: CoordinatorPlace, now: float) -> Html:
         rebuilding = "; rebuilding" if place.leaderless else ""
         trouble = el("p", f"■ {place.error}{rebuilding}.{since}", class_="bad")
     columns = (
-        Column("replica"),
-        Column("state"),
-        Column("members"),
-        Column("term", True),
-        Column("index", True),
+        TableColumn("replica"),
+        TableColumn("state"),
+        TableColumn("members"),
+        TableColumn("term", True),
+        TableColumn("index", True),
     )
     rows = [
-        Row(
+        TableRow(
             (
                 identity(row.address),
                 row.error or row.state,
@@ -154,17 +154,17 @@ def _replicas(place: CoordinatorPlace, now: float) -> Html:
 
 
 def _registry(frame: Frame, place: CoordinatorPlace, now: float) -> Html:
-    columns = (Column("shard"), Column("address"), Column("registered"), Column("heard"))
+    columns = (TableColumn("shard"), TableColumn("address"), TableColumn("registered"), TableColumn("heard"))
     rows = [
-        Row(
+        TableRow(
             (
                 el("a", identity(row.shard_id), href=frame.to(f"shards/{row.shard_id}")),
                 el("code", row.address),
                 el(
                     "time",
                     f"{age(now - row.registered_at)} ago",
-                    datetime=moment(row.registered_at),
-                    title=moment(row.registered_at),
+                    datetime=rfc3339_of_s(row.registered_at),
+                    title=rfc3339_of_s(row.registered_at),
                 ),
                 f"{age(now - row.last_heartbeat)} ago"
                 if row.last_heartbeat
@@ -180,8 +180,10 @@ def _registry(frame: Frame, place: CoordinatorPlace, now: float) -> Html:
 
 
 def _domains(place: CoordinatorPlace) -> Html:
-    rows = [Row((row.key, row.value, row.shard_id)) for row in (place.seen.domains if place.seen else ())]
-    columns = (Column("key"), Column("value"), Column("shard"))
+    rows = [
+        TableRow((row.key, row.value, row.shard_id)) for row in (place.seen.domains if place.seen else ())
+    ]
+    columns = (TableColumn("key"), TableColumn("value"), TableColumn("shard"))
     shown = rows[:500]
     more = el("p", f"{count(len(rows) - 500)} more", class_="dim") if len(rows) > 500 else None
     return card(

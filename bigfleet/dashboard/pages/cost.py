@@ -6,21 +6,25 @@ Rules: dashboard 5 (Cost); the gauge of demand counts rows, and is called so.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bigfleet.dashboard.charts import Line, Part, bar, line_chart
+from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
 from bigfleet.dashboard.core.cost_trend import PriceLines
-from bigfleet.dashboard.core.seen import MachineCount, Picture
-from bigfleet.dashboard.core.summary import HOSTED, Summary
+from bigfleet.dashboard.core.observed import FleetPicture, MachineCount
+from bigfleet.dashboard.core.summary import HOSTED, FleetSummary
 from bigfleet.dashboard.core.wording import count, money
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
-from bigfleet.dashboard.pages.tables import Column, Row, table
-from bigfleet.dashboard.times import moment
+from bigfleet.dashboard.pages.tables import TableColumn, TableRow, table
+from bigfleet.model.times import rfc3339_of_s
 
 _CLUSTERS: Final = 20
 
 
 def cost(
-    frame: Frame, picture: Picture, summary: Summary, told: Mapping[str, Any] | None, trend: PriceLines
+    frame: Frame,
+    picture: FleetPicture,
+    summary: FleetSummary,
+    told: Mapping[str, Any] | None,
+    trend: PriceLines,
 ) -> Html:
     """Return what the fleet costs and what it risks."""
     rows = [
@@ -40,7 +44,7 @@ def cost(
     return main_part(frame, "Cost", live("cost", body), every=20)
 
 
-def _costs(rows: Sequence[MachineCount], summary: Summary) -> list[Html]:
+def _costs(rows: Sequence[MachineCount], summary: FleetSummary) -> list[Html]:
     by_type: dict[str, float] = {}
     by_state: dict[str, float] = {}
     for row in rows:
@@ -56,17 +60,19 @@ def _costs(rows: Sequence[MachineCount], summary: Summary) -> list[Html]:
             ),
             bar(
                 "By capacity type",
-                [Part(name, round(value, 2)) for name, value in sorted(by_type.items())],
+                [ChartPart(name, round(value, 2)) for name, value in sorted(by_type.items())],
                 " $/h",
             ),
             bar(
-                "By state", [Part(name, round(value, 2)) for name, value in sorted(by_state.items())], " $/h"
+                "By state",
+                [ChartPart(name, round(value, 2)) for name, value in sorted(by_state.items())],
+                " $/h",
             ),
         )
     ]
 
 
-def _clusters(frame: Frame, picture: Picture) -> Html:
+def _clusters(frame: Frame, picture: FleetPicture) -> Html:
     """What each cluster's machines cost, over all shards, the dearest first."""
     machines: dict[str, int] = {}
     dollars: dict[str, float] = {}
@@ -75,7 +81,7 @@ def _clusters(frame: Frame, picture: Picture) -> Html:
         dollars[row.cluster] = dollars.get(row.cluster, 0.0) + (row.price_per_hour or 0.0)
     names = sorted(machines, key=lambda name: (-dollars[name], name))
     listed = (
-        Row(
+        TableRow(
             (
                 el("a", name, href=frame.to(f"clusters/{name}")),
                 count(machines[name]),
@@ -85,7 +91,7 @@ def _clusters(frame: Frame, picture: Picture) -> Html:
         )
         for name in names[:_CLUSTERS]
     )
-    columns = (Column("cluster"), Column("machines", True), Column("cost", True))
+    columns = (TableColumn("cluster"), TableColumn("machines", True), TableColumn("cost", True))
     more = len(names) - _CLUSTERS
     return card(
         "By cluster",
@@ -97,20 +103,20 @@ def _clusters(frame: Frame, picture: Picture) -> Html:
 def _trend(trend: PriceLines) -> Html:
     if len(trend.times) < 2:
         return card("Price trend", empty("Told once this dashboard has looked at the fleet for a while."))
-    times = [moment(time)[11:16] for time in trend.times]
+    times = [rfc3339_of_s(time)[11:16] for time in trend.times]
     return card(
         "Price trend",
         line_chart(
             "All hosts, $/h",
             "by capacity type, since this dashboard started, an hour at most",
             times,
-            [Line(kind, values) for kind, values in trend.total.items()],
+            [ChartLine(kind, values) for kind, values in trend.total.items()],
         ),
         line_chart(
             "One machine, $/h",
             "in the mean of those that are paid for",
             times,
-            [Line(kind, values) for kind, values in trend.mean.items()],
+            [ChartLine(kind, values) for kind, values in trend.mean.items()],
         ),
     )
 
@@ -119,11 +125,17 @@ def _buckets(told: Mapping[str, Any] | None) -> list[Html]:
     if told is None:
         return [card("By penalty", empty("Told by metrics.", "--scrape URL"))]
     rows = [
-        Row((bucket, count(told["configuredByBucket"].get(bucket, 0)), count(told["demand"].get(bucket, 0))))
+        TableRow(
+            (bucket, count(told["configuredByBucket"].get(bucket, 0)), count(told["demand"].get(bucket, 0)))
+        )
         for bucket in told["buckets"]
         if told["configuredByBucket"].get(bucket, 0) or told["demand"].get(bucket, 0)
     ]
-    columns = (Column("penalty in $"), Column("machines", True), Column("rows of demand", True))
+    columns = (
+        TableColumn("penalty in $"),
+        TableColumn("machines", True),
+        TableColumn("rows of demand", True),
+    )
     flags = [el("p", f"■ {flag['severity']}: {flag['message']}", class_="bad") for flag in told["redFlags"]]
     return [
         card(

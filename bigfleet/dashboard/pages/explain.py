@@ -11,10 +11,10 @@ from bigfleet.dashboard.core.wording import age, count, money, plural
 from bigfleet.dashboard.html import Child, Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, main_part
 from bigfleet.dashboard.pages.overview import reason_text
-from bigfleet.dashboard.pages.tables import Column, Row, copy_button, identity, pairs, table
-from bigfleet.dashboard.times import moment
+from bigfleet.dashboard.pages.tables import TableColumn, TableRow, copy_button, identity, pairs, table
 from bigfleet.document.listing import Listing
 from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
+from bigfleet.model.times import rfc3339_of_s
 
 _TITLES: Final = {
     "steps": "Steps of the decision",
@@ -117,7 +117,7 @@ def _standing(answer: Mapping[str, Any]) -> Html:
     if answer["parkedAgeCycles"]:
         told.append(f"Without progress for {plural(answer['parkedAgeCycles'], 'cycle')}.")
     if answer["blobBackoffUntilUnixNanos"]:
-        until = moment(answer["blobBackoffUntilUnixNanos"] / 1e9)
+        until = rfc3339_of_s(answer["blobBackoffUntilUnixNanos"] / 1e9)
         told.append(f"Its operator could not make a bootstrap; nothing is tried before {until}.")
     return join(el("p", line) for line in told)
 
@@ -140,8 +140,8 @@ def _verdict(reason: str) -> str:
 
 
 def _listing(listing: Listing) -> Html:
-    columns = [Column(column.title.lower()) for column in listing.columns]
-    rows = (Row([_shown(row, column.key) for column in listing.columns]) for row in listing.rows)
+    columns = [TableColumn(column.title.lower()) for column in listing.columns]
+    rows = (TableRow([_shown(row, column.key) for column in listing.columns]) for row in listing.rows)
     return join(el("h3", _TITLES[listing.name]), table(None, columns, rows))
 
 
@@ -194,15 +194,15 @@ def _record(row: Mapping[str, Any], now: float) -> Html:
 def _transitions(rows: Sequence[Mapping[str, Any]], now: float) -> Html | None:
     if not rows:
         return None
-    columns = (Column("when"), Column("from"), Column("to"), Column("cause"))
+    columns = (TableColumn("when"), TableColumn("from"), TableColumn("to"), TableColumn("cause"))
     listed = (
-        Row(
+        TableRow(
             (
                 el(
                     "time",
                     f"{age(now - row['atUnixNanos'] / 1e9)} ago",
-                    datetime=moment(row["atUnixNanos"] / 1e9),
-                    title=moment(row["atUnixNanos"] / 1e9),
+                    datetime=rfc3339_of_s(row["atUnixNanos"] / 1e9),
+                    title=rfc3339_of_s(row["atUnixNanos"] / 1e9),
                 ),
                 row["before"] or "new",
                 row["after"] or "gone",
@@ -228,22 +228,22 @@ WHY: Final = {
 }
 """Tags of actions in words."""
 DECISION_COLUMNS: Final = (
-    Column("when"),
-    Column("kind"),
-    Column("machine"),
-    Column("cluster"),
-    Column("why"),
-    Column("outcome"),
-    Column("grace", numeric=True),
+    TableColumn("when"),
+    TableColumn("kind"),
+    TableColumn("machine"),
+    TableColumn("cluster"),
+    TableColumn("why"),
+    TableColumn("outcome"),
+    TableColumn("grace", numeric=True),
 )
 
 
-def decision(row: Mapping[str, Any], where: str = "") -> Row:
+def decision(row: Mapping[str, Any], where: str = "") -> TableRow:
     """Return an action and what became of it as a row."""
-    at = moment(row["atUnixNanos"] / 1e9)
+    at = rfc3339_of_s(row["atUnixNanos"] / 1e9)
     tone = "good" if row["outcome"] == "success" else "warn"
     machine = identity(row["machine"])
-    return Row(
+    return TableRow(
         (
             el("time", at[11:19], datetime=at, title=at),
             row["kind"],

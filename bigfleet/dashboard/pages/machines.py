@@ -11,20 +11,29 @@ from bigfleet.dashboard.core.wording import count, money
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text
-from bigfleet.dashboard.pages.tables import Column, Row, Sorted, choice, filters, identity, search, table
+from bigfleet.dashboard.pages.tables import (
+    SortOrder,
+    TableColumn,
+    TableRow,
+    choice,
+    filters,
+    identity,
+    search,
+    table,
+)
 
 EVERY_S: Final = 15
 TYPES: Final = ("BareMetal", "Reserved", "OnDemand", "Spot")
 _COLUMNS: Final = (
-    Column("machine", sort="id"),
-    Column("state", sort="state"),
-    Column("cluster", sort="cluster"),
-    Column("type", sort="type"),
-    Column("zone", sort="zone"),
-    Column("capacity"),
-    Column("price", numeric=True, sort="price"),
-    Column("priority", numeric=True, sort="priority"),
-    Column("now"),
+    TableColumn("machine", sort="id"),
+    TableColumn("state", sort="state"),
+    TableColumn("cluster", sort="cluster"),
+    TableColumn("type", sort="type"),
+    TableColumn("zone", sort="zone"),
+    TableColumn("capacity"),
+    TableColumn("price", numeric=True, sort="price"),
+    TableColumn("priority", numeric=True, sort="priority"),
+    TableColumn("now"),
 )
 
 
@@ -85,13 +94,13 @@ def _body(frame: Frame, answer: Mapping[str, Any] | None, chosen: Mapping[str, s
         class_="pages",
         aria_label="Pages of the list",
     )
-    return join(table(caption, _COLUMNS, rows, Sorted(frame, "machines", query, chosen["sort"])), pages)
+    return join(table(caption, _COLUMNS, rows, SortOrder(frame, "machines", query, chosen["sort"])), pages)
 
 
-def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> Row:
+def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> TableRow:
     where = frame.to("explain", shard=shard, machine=row["id"])
     assigned = row["assigned"]
-    return Row(
+    return TableRow(
         (
             el("a", identity(row["id"]), href=where, data_drawer=True),
             row["state"],

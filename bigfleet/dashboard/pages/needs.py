@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from bigfleet.dashboard.core.need_list import NeedGroup, NeedList, NeedQuery
+from bigfleet.dashboard.core.need_list import NeedList, NeedListGroup, NeedListQuery
 from bigfleet.dashboard.core.wording import count, plural
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text, reason_text
 from bigfleet.dashboard.pages.profiles import profile_text
 from bigfleet.dashboard.pages.tables import (
-    Column,
-    Group,
-    Note,
-    Row,
+    RowGroup,
+    RowNote,
+    TableColumn,
+    TableRow,
     choice,
     filters,
     grouped_table,
@@ -36,20 +36,20 @@ REASONS: Final = (
 )
 _RELATIONS: Final = {"prev": "prev", "next": "next"}
 _COLUMNS: Final = (
-    Column("cluster"),
-    Column("asks for"),
-    Column("gang"),
-    Column("status"),
-    Column("machines", numeric=True),
-    Column("missing"),
-    Column("short for", numeric=True),
+    TableColumn("cluster"),
+    TableColumn("asks for"),
+    TableColumn("gang"),
+    TableColumn("status"),
+    TableColumn("machines", numeric=True),
+    TableColumn("missing"),
+    TableColumn("short for", numeric=True),
 )
 
 
-def query_of(chosen: Mapping[str, str]) -> NeedQuery:
+def query_of(chosen: Mapping[str, str]) -> NeedListQuery:
     """Return what a page with these filters asks of the shard; a filter that means nothing asks for nothing."""
     statuses, reasons = [status for status, _ in STATUSES], REASONS
-    return NeedQuery(
+    return NeedListQuery(
         cluster=chosen["cluster"],
         status=chosen["status"] if chosen["status"] in statuses else "",
         reason=chosen["reason"] if chosen["reason"] in reasons else "",
@@ -118,26 +118,26 @@ def _body(frame: Frame, answer: NeedList | None, chosen: Mapping[str, str], prob
     return join(grouped_table(caption, _COLUMNS, groups), _pages(frame, chosen, first, answer))
 
 
-def _groups(frame: Frame, shard: str, answer: NeedList, first: int) -> Iterator[Group]:
+def _groups(frame: Frame, shard: str, answer: NeedList, first: int) -> Iterator[RowGroup]:
     """The rows of the page under the profiles they share, and the lines where supply ended."""
     told = {group.fingerprint: group for group in answer.groups}
     place = first
     for fingerprint, members in groupby(answer.rows, key=lambda row: str(row["profileFingerprint"])):
-        group, rows, begin = told.get(fingerprint), list[Row | Note](), place
+        group, rows, begin = told.get(fingerprint), list[TableRow | RowNote](), place
         heading: Html | None = None
         for row in members:
             line = _line(answer, group, place)
             if line is not None and place == begin:
-                yield Group([line])  # above the heading, as it is between two profiles
+                yield RowGroup([line])  # above the heading, as it is between two profiles
             elif line is not None:
                 rows.append(line)
             heading = heading or _heading(row, group, begin)
             rows.append(_row(frame, shard, row))
             place += 1
-        yield Group(rows, heading)
+        yield RowGroup(rows, heading)
 
 
-def _line(answer: NeedList, group: NeedGroup | None, place: int) -> Note | None:
+def _line(answer: NeedList, group: NeedListGroup | None, place: int) -> RowNote | None:
     """The line before a need, if supply ended there: for all that is listed, or for one profile."""
     if not place:
         return None
@@ -147,13 +147,13 @@ def _line(answer: NeedList, group: NeedGroup | None, place: int) -> Note | None:
             f"▼ Supply ended here: {_all(place)} above covered; "
             f"{count(answer.short)} of {count(below)} below short."
         )
-        return Note(el("span", words), class_="cut")
+        return RowNote(el("span", words), class_="cut")
     if group is not None and group.first < place == group.before_first_short and group.short:
         words = (
             f"▼ Supply for this profile ended here: {count(place - group.first)} of its "
             f"{plural(group.needs, 'need')} covered above."
         )
-        return Note(el("span", words), class_="cut own")
+        return RowNote(el("span", words), class_="cut own")
     return None
 
 
@@ -161,7 +161,7 @@ def _all(needs: int) -> str:
     return "the one need" if needs == 1 else f"all {count(needs)} needs"
 
 
-def _heading(row: Mapping[str, Any], group: NeedGroup | None, begin: int) -> Html:
+def _heading(row: Mapping[str, Any], group: NeedListGroup | None, begin: int) -> Html:
     if group is None:  # of a shard that does not tell groups
         return el("span", profile_text(row), title=row["profileFingerprint"])
     covered = group.needs - group.short
@@ -225,14 +225,14 @@ def explain_address(frame: Frame, shard: str, row: Mapping[str, Any]) -> str:
     )
 
 
-def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> Row:
+def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> TableRow:
     where = explain_address(frame, shard, row)
     status = "satisfied" if row["satisfied"] else reason_text(row["unmetReason"])
     if row["acquisitionParked"]:
         status += ", parked"
     mark, tone = ("● ", "good") if row["satisfied"] else ("■ ", "bad")
     machines = row["claimedMachineCount"]
-    return Row(
+    return TableRow(
         (
             el("a", row["clusterId"], href=where, data_drawer=True),
             deficit_text(row["aggregateResources"]),

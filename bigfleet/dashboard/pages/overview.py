@@ -5,29 +5,34 @@ Rules: dashboard 1, in this order; no scrolling at 1280 by 720.
 
 from collections.abc import Mapping, Sequence
 
-from bigfleet.dashboard.charts import Line, Part, bar, line_chart
-from bigfleet.dashboard.core.happenings import Happening
-from bigfleet.dashboard.core.seen import ShortfallSeen
-from bigfleet.dashboard.core.standing import Standing
-from bigfleet.dashboard.core.summary import Summary
+from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
+from bigfleet.dashboard.core.fleet_events import FleetEvent
+from bigfleet.dashboard.core.health import FleetHealth
+from bigfleet.dashboard.core.observed import ObservedShortfall
+from bigfleet.dashboard.core.summary import FleetSummary
 from bigfleet.dashboard.core.wording import age, count, duration, money, plural, share
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metrics import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
-from bigfleet.dashboard.times import moment
 from bigfleet.explain.amounts import readable
+from bigfleet.model.times import rfc3339_of_s
 
 EVERY_S = 10
-_CLASS = {Standing.GOOD: "good", Standing.DEGRADED: "warn", Standing.BLIND: "bad", Standing.STOPPED: "bad"}
+_CLASS = {
+    FleetHealth.GOOD: "good",
+    FleetHealth.DEGRADED: "warn",
+    FleetHealth.BLIND: "bad",
+    FleetHealth.STOPPED: "bad",
+}
 _SHOWN_EVENTS = 20
 
 
 def overview(
     frame: Frame,
-    summary: Summary,
+    summary: FleetSummary,
     actions: Trend | None,
     cycles: Mapping[str, tuple[float, float]] | None,
-    events: Sequence[Happening],
+    events: Sequence[FleetEvent],
 ) -> Html:
     """Return the main part of the first screen."""
     return main_part(
@@ -50,7 +55,7 @@ def overview(
     )
 
 
-def _standing(frame: Frame, summary: Summary) -> Html:
+def _standing(frame: Frame, summary: FleetSummary) -> Html:
     word = summary.standing.word
     if summary.reasons:
         listed: Html = el(
@@ -68,7 +73,7 @@ def _standing(frame: Frame, summary: Summary) -> Html:
     )
 
 
-def _shortfalls(frame: Frame, summary: Summary) -> Html:
+def _shortfalls(frame: Frame, summary: FleetSummary) -> Html:
     if summary.short_by_class is None:
         body: Html = empty("Unknown: no shard has told yet.")
     elif not summary.oldest:
@@ -94,7 +99,7 @@ def _shortfalls(frame: Frame, summary: Summary) -> Html:
     return card("Who is short, since when, why?", body)
 
 
-def _shortfall(frame: Frame, row: ShortfallSeen) -> Html:
+def _shortfall(frame: Frame, row: ObservedShortfall) -> Html:
     where = frame.to("needs", shard=row.shard_id, status="short", q=row.fingerprint)
     return el(
         "tr",
@@ -105,7 +110,7 @@ def _shortfall(frame: Frame, row: ShortfallSeen) -> Html:
     )
 
 
-def _actions(frame: Frame, summary: Summary, trend: Trend | None) -> Html:
+def _actions(frame: Frame, summary: FleetSummary, trend: Trend | None) -> Html:
     chart = _action_chart(trend)
     told = "unknown"
     if summary.withheld is not None:
@@ -127,16 +132,16 @@ def _action_chart(trend: Trend | None) -> Html:
     if not any(value for row in trend.values.values() for value in row):
         return empty("No action within the last hour.")
     lines = [
-        Line(labels[0], [None if value is None else value * 60 for value in row])
+        ChartLine(labels[0], [None if value is None else value * 60 for value in row])
         for labels, row in trend.values.items()
         if any(row)
     ]
     return line_chart(
-        "Actions per minute", "over the last hour", [moment(time)[11:16] for time in trend.times], lines
+        "Actions per minute", "over the last hour", [rfc3339_of_s(time)[11:16] for time in trend.times], lines
     )
 
 
-def _stock(frame: Frame, summary: Summary) -> Html:
+def _stock(frame: Frame, summary: FleetSummary) -> Html:
     if summary.by_state is None or summary.by_capacity_type is None:
         return card("What do we have, what does it cost?", empty("Unknown: no shard has told yet."))
     spot, hosted = summary.by_capacity_type.get("Spot", 0), sum(summary.by_capacity_type.values())
@@ -163,14 +168,14 @@ def _stock(frame: Frame, summary: Summary) -> Html:
         bar(
             "By state",
             [
-                Part(name, number, frame.to("machines", state=name))
+                ChartPart(name, number, frame.to("machines", state=name))
                 for name, number in summary.by_state.items()
             ],
         ),
         bar(
             "Hosts by capacity type",
             [
-                Part(name, number, frame.to("machines", capacity=name))
+                ChartPart(name, number, frame.to("machines", capacity=name))
                 for name, number in summary.by_capacity_type.items()
             ],
         ),
@@ -184,7 +189,7 @@ def _stock(frame: Frame, summary: Summary) -> Html:
     )
 
 
-def _speed(frame: Frame, summary: Summary, cycles: Mapping[str, tuple[float, float]] | None) -> Html:
+def _speed(frame: Frame, summary: FleetSummary, cycles: Mapping[str, tuple[float, float]] | None) -> Html:
     rows: list[tuple[str, Html | str]] = []
     if cycles:
         worst = max(cycles, key=lambda pod: cycles[pod][1])
@@ -207,20 +212,25 @@ def _speed(frame: Frame, summary: Summary, cycles: Mapping[str, tuple[float, flo
     )
 
 
-def _events(frame: Frame, events: Sequence[Happening]) -> Html:
+def _events(frame: Frame, events: Sequence[FleetEvent]) -> Html:
     if not events:
         return card("What changed?", empty("Nothing since this dashboard started."))
     return card("What changed?", event_list(frame, events[:_SHOWN_EVENTS]))
 
 
-def event_list(frame: Frame, events: Sequence[Happening]) -> Html:
+def event_list(frame: Frame, events: Sequence[FleetEvent]) -> Html:
     """Return events with their times."""
     return el(
         "ul",
         (
             el(
                 "li",
-                el("time", moment(event.at)[11:19], datetime=moment(event.at), title=moment(event.at)),
+                el(
+                    "time",
+                    rfc3339_of_s(event.at)[11:19],
+                    datetime=rfc3339_of_s(event.at),
+                    title=rfc3339_of_s(event.at),
+                ),
                 " ",
                 el("a", event.text, href=link(frame, event.path)),
             )

@@ -6,33 +6,33 @@ Rules: dashboard 5 (cycle colours at 1 s and 5 s, conflict share at 15 % and 30 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bigfleet.dashboard.charts import Line, Part, bar, line_chart
-from bigfleet.dashboard.core.seen import Picture, ShardPlace, ShardSeen
-from bigfleet.dashboard.core.standing import STALE_S
+from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
+from bigfleet.dashboard.core.health import STALE_S
+from bigfleet.dashboard.core.observed import FleetPicture, ObservedShard, ShardPlace
 from bigfleet.dashboard.core.wording import age, count, duration, share
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metrics import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
-from bigfleet.dashboard.pages.tables import Column, Row, identity, pairs, table
-from bigfleet.dashboard.times import moment
+from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
+from bigfleet.model.times import rfc3339_of_s
 
 LIST_EVERY_S: Final = 15
 ONE_EVERY_S: Final = 10
 _COLUMNS: Final = (
-    Column("shard"),
-    Column("state"),
-    Column("cycle", numeric=True),
-    Column("last cycle"),
-    Column("p99", numeric=True),
-    Column("machines", numeric=True),
-    Column("needs", numeric=True),
-    Column("short", numeric=True),
-    Column("sessions", numeric=True),
-    Column("queue", numeric=True),
+    TableColumn("shard"),
+    TableColumn("state"),
+    TableColumn("cycle", numeric=True),
+    TableColumn("last cycle"),
+    TableColumn("p99", numeric=True),
+    TableColumn("machines", numeric=True),
+    TableColumn("needs", numeric=True),
+    TableColumn("short", numeric=True),
+    TableColumn("sessions", numeric=True),
+    TableColumn("queue", numeric=True),
 )
 
 
-def shards(frame: Frame, picture: Picture, p99: Mapping[str, float]) -> Html:
+def shards(frame: Frame, picture: FleetPicture, p99: Mapping[str, float]) -> Html:
     """Return the main part of the list of shards."""
     if not picture.shards:
         body = empty(
@@ -45,15 +45,15 @@ def shards(frame: Frame, picture: Picture, p99: Mapping[str, float]) -> Html:
     return main_part(frame, "Shards", live("shards", body), every=LIST_EVERY_S)
 
 
-def _row(frame: Frame, place: ShardPlace, now: float, p99: Mapping[str, float]) -> Row:
+def _row(frame: Frame, place: ShardPlace, now: float, p99: Mapping[str, float]) -> TableRow:
     seen, where = place.seen, frame.to(f"shards/{place.shard_id}")
     name = el("a", identity(place.shard_id), href=where)
     if seen is None:
-        return Row(
+        return TableRow(
             (name, el("span", f"■ {place.error or 'not asked yet'}", class_="bad"), *["unknown"] * 8),
             key=place.shard_id,
         )
-    return Row(
+    return TableRow(
         (
             name,
             state(place),
@@ -134,7 +134,7 @@ def _cards(
     ]
 
 
-def _now(seen: ShardSeen, now: float, told: Mapping[str, Any] | None) -> Html:
+def _now(seen: ObservedShard, now: float, told: Mapping[str, Any] | None) -> Html:
     conflicts = None
     if told is not None:
         lost, won = told["occConflictPerSec"], told["occCommittedPerSec"]
@@ -166,7 +166,7 @@ def _now(seen: ShardSeen, now: float, told: Mapping[str, Any] | None) -> Html:
     )
 
 
-def _machines(frame: Frame, shard_id: str, seen: ShardSeen) -> Html:
+def _machines(frame: Frame, shard_id: str, seen: ObservedShard) -> Html:
     if not seen.insight:
         return card("Machines", empty("This shard does not tell about its machines."))
     by_state: dict[str, int] = {}
@@ -178,25 +178,25 @@ def _machines(frame: Frame, shard_id: str, seen: ShardSeen) -> Html:
         "Machines",
         bar(
             "By state",
-            [Part(n, v, frame.to("machines", shard=shard_id, state=n)) for n, v in by_state.items()],
+            [ChartPart(n, v, frame.to("machines", shard=shard_id, state=n)) for n, v in by_state.items()],
         ),
         bar(
             "By capacity type",
-            [Part(n, v, frame.to("machines", shard=shard_id, capacity=n)) for n, v in by_type.items()],
+            [ChartPart(n, v, frame.to("machines", shard=shard_id, capacity=n)) for n, v in by_type.items()],
         ),
     )
 
 
-def _clusters(frame: Frame, seen: ShardSeen, now: float) -> Html:
+def _clusters(frame: Frame, seen: ObservedShard, now: float) -> Html:
     columns = (
-        Column("cluster"),
-        Column("session"),
-        Column("roll-up"),
-        Column("rows", True),
-        Column("machines", True),
+        TableColumn("cluster"),
+        TableColumn("session"),
+        TableColumn("roll-up"),
+        TableColumn("rows", True),
+        TableColumn("machines", True),
     )
     rows = [
-        Row(
+        TableRow(
             (
                 el("a", row.cluster, href=frame.to(f"clusters/{row.cluster}")),
                 el("span", "● connected", class_="good")
@@ -216,7 +216,7 @@ def _clusters(frame: Frame, seen: ShardSeen, now: float) -> Html:
     )
 
 
-def _about(place: ShardPlace, seen: ShardSeen, now: float) -> Html:
+def _about(place: ShardPlace, seen: ObservedShard, now: float) -> Html:
     link = seen.coordinator
     return card(
         "About",
@@ -229,7 +229,7 @@ def _about(place: ShardPlace, seen: ShardSeen, now: float) -> Html:
                 else "never",
                 "version": seen.version or "unknown",
                 "epoch": count(seen.epoch),
-                "started": moment(seen.started_at) if seen.started_at else "unknown",
+                "started": rfc3339_of_s(seen.started_at) if seen.started_at else "unknown",
                 "coordinator": "none"
                 if link is None
                 else link.last_error or f"{link.address}, term {link.term}",
@@ -248,6 +248,6 @@ def _about(place: ShardPlace, seen: ShardSeen, now: float) -> Html:
 def _trends(trends: Trend | None) -> Html:
     if trends is None or not trends.values:
         return card("The last hour", empty("Nothing measured yet."), wide=True)
-    times = [moment(time)[11:16] for time in trends.times]
-    lines = [Line("p99", next(iter(trends.values.values())))]
+    times = [rfc3339_of_s(time)[11:16] for time in trends.times]
+    lines = [ChartLine("p99", next(iter(trends.values.values())))]
     return card("The last hour", line_chart("Cycle p99", "over the last hour", times, lines, " s"), wide=True)

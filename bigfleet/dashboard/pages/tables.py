@@ -14,7 +14,7 @@ from bigfleet.dashboard.pages.frame import Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column: its title, whether it holds numbers, and the word it can be sorted by."""
 
     title: str
@@ -23,7 +23,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A row: its cells, a key that stays the same between refreshes, and the page behind it."""
 
     cells: Sequence[Child]
@@ -33,7 +33,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RowNote:
     """Words across all columns, between rows."""
 
     words: Child
@@ -41,22 +41,28 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """Rows that belong together, under a heading if they have one."""
 
-    rows: Sequence[Row | Note]
+    rows: Sequence[TableRow | RowNote]
     heading: Child = None
 
 
 def table(
-    caption: Child, columns: Sequence[Column], rows: Iterable[Row], sorted_by: "Sorted | None" = None
+    caption: Child,
+    columns: Sequence[TableColumn],
+    rows: Iterable[TableRow],
+    sorted_by: "SortOrder | None" = None,
 ) -> Html:
     """Return a table; columns that can be sorted by are links."""
-    return grouped_table(caption, columns, [Group(list(rows))], sorted_by)
+    return grouped_table(caption, columns, [RowGroup(list(rows))], sorted_by)
 
 
 def grouped_table(
-    caption: Child, columns: Sequence[Column], groups: Iterable[Group], sorted_by: "Sorted | None" = None
+    caption: Child,
+    columns: Sequence[TableColumn],
+    groups: Iterable[RowGroup],
+    sorted_by: "SortOrder | None" = None,
 ) -> Html:
     """Return a table whose rows stand in groups."""
     head = el("tr", (_header(column, sorted_by) for column in columns))
@@ -71,7 +77,7 @@ def grouped_table(
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class SortOrder:
     """How a table is sorted at present, and the address that sorts it otherwise."""
 
     frame: Frame
@@ -86,7 +92,7 @@ class Sorted:
         )
 
 
-def _header(column: Column, sorted_by: Sorted | None) -> Html:
+def _header(column: TableColumn, sorted_by: SortOrder | None) -> Html:
     if sorted_by is None or not column.sort:
         return el(
             "th",
@@ -108,15 +114,15 @@ def _header(column: Column, sorted_by: Sorted | None) -> Html:
     )
 
 
-def _group(group: Group, columns: Sequence[Column]) -> Html:
+def _group(group: RowGroup, columns: Sequence[TableColumn]) -> Html:
     heading = None
     if group.heading is not None:
         heading = el("tr", el("th", group.heading, colspan=len(columns), scope="rowgroup"), class_="group")
     return el("tbody", heading, [_row(row, columns) for row in group.rows])
 
 
-def _row(row: Row | Note, columns: Sequence[Column]) -> Html:
-    if isinstance(row, Note):
+def _row(row: TableRow | RowNote, columns: Sequence[TableColumn]) -> Html:
+    if isinstance(row, RowNote):
         return el("tr", el("td", row.words, colspan=len(columns)), class_=row.class_ or None)
     cells = (
         el(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.dashboard.core.seen import Picture
+from bigfleet.dashboard.core.observed import FleetPicture
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, main_part
 from bigfleet.dashboard.pages.tables import choice
@@ -36,7 +36,7 @@ _HORIZONS: Final = (("cycle", "one cycle"), ("quiet", "until nothing is left to 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhatIfForm:
     """The question as it stands in the address."""
 
     shard: str = ""
@@ -46,7 +46,7 @@ class Asked:
     drain: str = ""
 
 
-def what_if(frame: Frame, shards: Sequence[str], asked: Asked, picture: Picture) -> Html:
+def what_if(frame: Frame, shards: Sequence[str], asked: WhatIfForm, picture: FleetPicture) -> Html:
     """Return the main part of the what-if page."""
     return main_part(
         frame,
@@ -71,7 +71,7 @@ def what_if(frame: Frame, shards: Sequence[str], asked: Asked, picture: Picture)
     )
 
 
-def _form(frame: Frame, shards: Sequence[str], asked: Asked) -> Html:
+def _form(frame: Frame, shards: Sequence[str], asked: WhatIfForm) -> Html:
     return el(
         "form",
         choice("shard", "Shard", ((name, name) for name in shards), asked.shard),
@@ -129,7 +129,7 @@ def _edit(name: str, words: str, fields: Sequence[tuple[str, str, str]]) -> Html
     )
 
 
-def _known(picture: Picture) -> Mapping[str, set[str]]:
+def _known(picture: FleetPicture) -> Mapping[str, set[str]]:
     """Names that the fleet is known to use: those of types and zones are in the reports that a coordinator has."""
     seen = picture.coordinator.seen if picture.coordinator is not None else None
     reports = seen.reports if seen is not None else ()

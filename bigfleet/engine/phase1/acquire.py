@@ -14,7 +14,7 @@ from bigfleet.engine.amounts import Vector
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
 from bigfleet.engine.kinds import Flags, Numbers
-from bigfleet.engine.phase1.broker import Broker, Mode
+from bigfleet.engine.phase1.broker import Broker, CommitMode
 from bigfleet.engine.phase1.spread import FEW_VALUES, FewGroups, Groups, ManyGroups
 from bigfleet.engine.pools import Stream
 from bigfleet.engine.reporter import Reporter
@@ -96,9 +96,9 @@ class _Pass:
             )
         else:
             for state in _STATES:
-                self._take(number, item, self._stream(item.need, state), Mode.INCREMENTAL)
+                self._take(number, item, self._stream(item.need, state), CommitMode.INCREMENTAL)
 
-    def _take(self, number: int, item: OpenNeed, stream: Stream, mode: Mode) -> int:
+    def _take(self, number: int, item: OpenNeed, stream: Stream, mode: CommitMode) -> int:
         """Claim from a stream until nothing is missing or it is dry; return how many were taken."""
         look, taken = _LOOK, 0
         while any(item.missing):
@@ -116,7 +116,7 @@ class _Pass:
 
     def _serve_gang(self, number: int, item: OpenNeed, key: str) -> None:
         values = self._kinds.values(key)
-        mode = Mode.INCREMENTAL if item.need.unit.covers(item.need.total) else Mode.ALL_OR_NOTHING
+        mode = CommitMode.INCREMENTAL if item.need.unit.covers(item.need.total) else CommitMode.ALL_OR_NOTHING
         domain = item.domain
         for state in _STATES:
             chosen = domain

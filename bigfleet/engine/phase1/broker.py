@@ -1,6 +1,6 @@
-"""The one place that gives shared machines to needs: a plan is looked at whole, then committed or not at all.
+"""Gives shared machines to needs; a proposal is checked as a whole, then committed or not at all.
 
-Why: a machine has at most one claimant in a cycle, whoever proposes it and in whatever order proposals come.
+Why: a machine has at most one claimant in a cycle, whatever the order of proposals.
 Must never: take a machine from a claimant of equal or higher precedence.
 Rules: decision-engine 7.13, decision E1, ADR-0062.
 """
@@ -16,8 +16,8 @@ Precedence = tuple[int, int, int]
 NOBODY = -1
 
 
-class Mode(Enum):
-    """What becomes of a proposal of which some machines are blocked."""
+class CommitMode(Enum):
+    """What happens to a proposal of which some machines are blocked."""
 
     INCREMENTAL = "the others are committed"
     ALL_OR_NOTHING = "none is committed"
@@ -25,7 +25,7 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What became of a proposal: machines that are now the need's, and claims that others lost."""
+    """The result of a proposal: machines the need now holds, and claims that other needs lost."""
 
     machines: tuple[int, ...]
     displaced: tuple[tuple[int, int], ...] = ()  # (need, machine)
@@ -37,7 +37,7 @@ class Commit:
 
 
 class Broker:
-    """Who holds which machine in this cycle."""
+    """The holder of each machine in this cycle."""
 
     def __init__(self, machines: int, precedences: Sequence[Precedence]) -> None:
         self.owner: NDArray[np.int32] = np.full(machines, NOBODY, dtype=np.int32)
@@ -47,7 +47,7 @@ class Broker:
         """Machines by need, in the order in which they were committed."""
 
     def propose(
-        self, need: int, machines: Sequence[int] | NDArray[np.intp], mode: Mode = Mode.INCREMENTAL
+        self, need: int, machines: Sequence[int] | NDArray[np.intp], mode: CommitMode = CommitMode.INCREMENTAL
     ) -> Commit:
         """Commit what may be committed of a proposal."""
         rows = np.asarray(machines, dtype=np.intp)
@@ -56,7 +56,7 @@ class Broker:
             owners = self.owner[rows].tolist()
             mine = self._precedences[need]
             held = [owner != NOBODY and self._precedences[owner] >= mine for owner in owners]
-            if any(held) and mode is Mode.ALL_OR_NOTHING:
+            if any(held) and mode is CommitMode.ALL_OR_NOTHING:
                 return Commit(())
             displaced = [
                 (owner, row)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bigfleet.engine.amounts import Vector, all_of
-from bigfleet.engine.fleet import Fleet, Members
+from bigfleet.engine.fleet import ClusterMembers, Fleet
 from bigfleet.engine.fold import PlannedNeed
 from bigfleet.engine.kinds import Flags, Kinds, Numbers
 from bigfleet.engine.phase1.domains import NO_DOMAIN, DomainSupply, choose_domain, covers
@@ -23,7 +23,7 @@ from bigfleet.engine.phase1.gang_supply import GangSupply
 _NONE: Numbers = np.empty(0, dtype=np.intp)
 
 
-class Outcome(NamedTuple):  # a tuple, as a full pass makes tens of thousands of them
+class NeedOutcome(NamedTuple):  # a tuple, as a full pass makes tens of thousands of them
     """What the pre-pass did for one need."""
 
     credited: Numbers
@@ -41,11 +41,11 @@ class ClusterRun:
     def __init__(self, fleet: Fleet, cluster: str, plans: Sequence[PlannedNeed]) -> None:
         self.kinds, self.stamps, self.plans = fleet.kinds, fleet.stamps, plans
         self.members = fleet.members.get(cluster, _NO_MEMBERS)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[NeedOutcome] = []
         self.free: Flags = np.ones(self.members.rows.size, dtype=np.bool_)
 
     def again(self, fleet: Fleet) -> "ClusterRun":
-        """A copy of a finished run, to be looked through and, from some gang on, done anew."""
+        """A copy of a finished run, to be checked and, from some gang on, repeated."""
         run = ClusterRun(fleet, "", self.plans)
         run.members, run.outcomes, run.free = self.members, list(self.outcomes), self.free.copy()
         return run
@@ -78,7 +78,7 @@ class ClusterRun:
             self.outcomes.append(outcome)
 
     def steps_again(self, supply: GangSupply) -> Iterator[tuple[object, ...]]:
-        """Look at the choices that hung on shared supply; from the first that is now another, start anew."""
+        """Check the choices that depended on shared supply; repeat the run from the first that changes."""
         for place, before in enumerate(self.outcomes):
             if not before.waited:
                 continue
@@ -126,19 +126,19 @@ class ClusterRun:
         return left
 
     def rows(self, places: Numbers) -> Numbers:
-        """Members as rows of the inventory."""
+        """ClusterMembers as rows of the inventory."""
         return self.members.rows[places].astype(np.intp)
 
-    def _ordinary(self, plan: PlannedNeed) -> Outcome:
+    def _ordinary(self, plan: PlannedNeed) -> NeedOutcome:
         _, need, _, wanted, _ = plan
         if not any(wanted):
-            return Outcome(_NONE, wanted)
+            return NeedOutcome(_NONE, wanted)
         members = self.members
         eligible = self.kinds.eligible(need.profile, need.unit)
         if not members.on_order:
             flags = eligible.take(members.kinds)
             flags &= self.free
-            return Outcome(*self.take(flags.nonzero()[0], wanted))
+            return NeedOutcome(*self.take(flags.nonzero()[0], wanted))
         flags = eligible.take(members.kinds[: members.bound])
         flags &= self.free[: members.bound]
         taken, missing = self.take(flags.nonzero()[0], wanted)
@@ -147,10 +147,10 @@ class ClusterRun:
             fitting = [at for at in ordered if self.free[at] and eligible[members.kinds[at]]]
             more, missing = self.take(np.array(fitting, dtype=np.intp), missing)
             taken = np.concatenate([taken, more])
-        return Outcome(taken, missing)
+        return NeedOutcome(taken, missing)
 
-    def _served_by_its_own(self, plan: PlannedNeed, key: str) -> Outcome | None:
-        """The outcome of a gang whose own machines cover it and lie in one domain; nearly every gang at rest.
+    def _served_by_its_own(self, plan: PlannedNeed, key: str) -> NeedOutcome | None:
+        """The outcome of a gang whose own machines cover it and are in one domain; nearly every gang at rest.
 
         No other domain then comes before that one, whatever could be acquired there (7.4).
         """
@@ -176,7 +176,7 @@ class ClusterRun:
             return None
         taken = places[:count]
         self.free[taken] = False
-        return Outcome(taken, missing, values.values[codes[0]], structural=True)
+        return NeedOutcome(taken, missing, values.values[codes[0]], structural=True)
 
     def take(self, candidates: Numbers, missing: Vector) -> tuple[Numbers, Vector]:
         """Claim members in this order until nothing is missing."""
@@ -214,7 +214,7 @@ class _Gang:
         else:
             self._own = np.isin(at_stamps, stamps) if stamps else np.zeros(found.size, dtype=np.bool_)
 
-    def decided_alone(self) -> Outcome | None:
+    def decided_alone(self) -> NeedOutcome | None:
         """The outcome if the cluster's own machines settle it, whatever else could be acquired.
 
         They do if there is just one domain in which they cover the gang: no other then comes before it (7.4). And
@@ -224,7 +224,7 @@ class _Gang:
             supply = self.creditable()
             domain = choose_domain(supply, self._plan.wanted)
             if domain == NO_DOMAIN:
-                return Outcome(_NONE, self._plan.wanted)
+                return NeedOutcome(_NONE, self._plan.wanted)
             return self._credited(domain, covers(supply.total[domain], self._plan.wanted), waited=False)
         if not any(self._plan.wanted) or not self._members.size:
             return None
@@ -244,25 +244,25 @@ class _Gang:
         domain = choose_domain(there, self._plan.wanted)
         return domain, domain != NO_DOMAIN and covers(there.total[domain], self._plan.wanted)
 
-    def decided_with(self, supply: GangSupply) -> Outcome:
+    def decided_with(self, supply: GangSupply) -> NeedOutcome:
         """The outcome, counting what may be acquired."""
         domain, structural = self._choice(supply)
         if domain == NO_DOMAIN:
-            return Outcome(_NONE, self._plan.wanted, waited=True)
+            return NeedOutcome(_NONE, self._plan.wanted, waited=True)
         outcome = self._credited(domain, structural, waited=True)
         self.count_on(supply, outcome)
         return outcome
 
-    def count_on(self, supply: GangSupply, outcome: Outcome) -> None:
+    def count_on(self, supply: GangSupply, outcome: NeedOutcome) -> None:
         """Mark what the gang will acquire, so that no gang after it counts on the same machines."""
         if outcome.domain is not None and any(outcome.missing):
             supply.consume(self._plan, self._key, self._values.code(outcome.domain), outcome.missing)
 
-    def _credited(self, domain: int, structural: bool, *, waited: bool) -> Outcome:
+    def _credited(self, domain: int, structural: bool, *, waited: bool) -> NeedOutcome:
         here = self._codes == domain
         ordered = np.concatenate([self._members[here & self._own], self._members[here & ~self._own]])  # 7.5
         taken, missing = self._run.take(ordered, self._plan.wanted)
-        return Outcome(taken, missing, self._values.values[domain], structural, waited)
+        return NeedOutcome(taken, missing, self._values.values[domain], structural, waited)
 
     def creditable(self) -> DomainSupply:
         """The members added up by domain."""
@@ -282,4 +282,4 @@ class _Gang:
         return DomainSupply(count, held, held, own)
 
 
-_NO_MEMBERS = Members(np.empty(0, dtype=np.int32), _NONE, _NONE, _NONE, 0, 0, {})
+_NO_MEMBERS = ClusterMembers(np.empty(0, dtype=np.int32), _NONE, _NONE, _NONE, 0, 0, {})

@@ -1,7 +1,7 @@
 """Which domain a gang gathers in: supply per domain, and the total order that picks one.
 
 Why: machines of a gang must share one value of the Same key, so one value has to be chosen, and the choice must not
-hang on the order in which domains are met.
+depend on the order in which domains are met.
 Must never: decide a tie by floating-point sums. Floats only sort out who is clearly behind.
 Rules: decision-engine 7.3, 7.4 and 10.3.
 """
@@ -119,7 +119,7 @@ def _largest(amounts: Matrix, parts: list[int]) -> NDArray[np.bool_]:
 
 
 def candidates(supply: DomainSupply, wanted: Vector, values: Sequence[str]) -> tuple[DomainCoverage, ...]:
-    """The domains that could hold most of the gang, best first, for people to see."""
+    """The domains that could hold most of the gang, best first, for display."""
     among = np.flatnonzero(supply.count > 0)
     dimensions = [place for place, amount in enumerate(wanted) if amount > 0]
     dtype = object if max(wanted, default=0) > _SAFE_TO_SCALE else supply.total.dtype

@@ -36,7 +36,7 @@ class _Run:
 def run_prepass(
     anew: Iterable[ClusterRun], again: Iterable[ClusterRun], supply: GangSupply, workers: Workers
 ) -> None:
-    """Finish runs that begin anew, and look again at finished ones that shared supply may have changed."""
+    """Finish new runs, and check finished ones again that shared supply may have changed."""
     runs = [*(_Run(run.steps(supply)) for run in anew), *(_Run(run.steps_again(supply)) for run in again)]
     workers(
         [run.advance for run in runs]

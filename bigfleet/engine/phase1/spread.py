@@ -21,7 +21,7 @@ from bigfleet.engine.pools import Stream
 from bigfleet.engine.radix import stable_order
 
 FEW_VALUES = 64
-"""Up to so many values, each has a queue of its own."""
+"""Up to this many values, each has its own queue."""
 
 _PIECE = 64
 _PLENTY = 2**62
@@ -46,7 +46,7 @@ class FewGroups:
     def __init__(
         self, fleet: Fleet, broker: Broker, key: str, streams: Callable[[str], tuple[Stream, Stream]]
     ) -> None:
-        """`streams` gives Idle and Speculative machines with a value of the key; nobody else takes from those."""
+        """`streams` gives Idle and Speculative machines with a value of the key; no other need takes from those."""
         values = fleet.kinds.values(key)
         self._codes = values.codes
         self._fleet, self._broker = fleet, broker
@@ -119,7 +119,7 @@ class _Missing:
         self._taken = self._needed = 0
 
     def covered_with(self, size: Vector) -> bool:
-        """Count a machine; tell whether nothing is missing any more."""
+        """Count a machine; return whether nothing is missing any more."""
         if size is not self._size:
             self._missing, self._size = self.vector(), size
             self._taken, self._needed = 0, fill(self._missing, size, _PLENTY)[0]
@@ -144,7 +144,7 @@ class _Queue:
         self._waiting: Numbers = np.empty(0, dtype=np.intp)  # of the stream, not yet made into lists
 
     def head(self) -> _First | None:
-        """State and price of the next machine that nobody has taken."""
+        """State and price of the next machine that is not taken."""
         taken = self._broker.taken
         while True:
             while self._next < len(self._rows):
@@ -200,7 +200,7 @@ class ManyGroups:
         return bool(self._later[at]), float(self._fleet.kinds.price[kind]), self._code_of[group], group
 
     def _move_on(self, group: int) -> bool:
-        """Go to the next machine of a group that nobody has taken; tell whether there is one."""
+        """Go to the next machine of a group that is not taken; return whether there is one."""
         at, end, taken = self._next[group], self._ends[group], self._broker.taken
         while at < end and taken[self._rows[at]]:
             at += 1
@@ -246,7 +246,7 @@ class ManyGroups:
         return missing
 
     def _others_alive(self, held: dict[int, int]) -> int:
-        """How many values have a machine that nobody has taken, those aside where the need holds one."""
+        """How many values have a machine that is not taken, apart from those where the need holds one."""
         if not self._starts.size:
             return 0
         alive = np.logical_or.reduceat(~self._broker.taken[self._rows], self._starts)
@@ -265,7 +265,7 @@ class _Tally:
         self.least = min((count for count, values in self._values.items() if values), default=0)
 
     def one_more(self, code: int) -> bool:
-        """Count a machine; tell whether the least has risen."""
+        """Count a machine; return whether the minimum has risen."""
         count = self._counts.get(code, 0)
         self._counts[code] = count + 1
         self._values[count] -= 1

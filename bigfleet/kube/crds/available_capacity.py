@@ -1,13 +1,12 @@
 """AvailableCapacity: what is idle, or could be bought, for a profile that the cluster asks for.
 
-Why: a planner sees a hint with its price without a way into the shard.
-Must never: promise anything; nothing is set aside for whoever reads it.
+Why: a planner sees a hint with its price without access to the shard. It is a hint and reserves nothing.
 Rules: wire 9.2, operator 2.3.
 """
 
 from typing import Final
 
-from bigfleet.kube.crds.definition import Column, Definition
+from bigfleet.kube.crds.definition import Definition, PrinterColumn
 from bigfleet.kube.crds.schema import fields, listing, quantity, requirement, resources, text, whole_number
 
 AVAILABILITIES: Final = ("None", "Low", "Medium", "High")
@@ -33,8 +32,8 @@ AVAILABLE_CAPACITY: Final = Definition(
     ),
     status=fields({}, description="Without fields."),
     columns=(
-        Column("Availability", "string", ".spec.availability", "None, Low, Medium or High."),
-        Column("Available", "integer", ".spec.availableCount", "Number of machines."),
-        Column("Cost", "string", ".spec.cost", "Dollars per hour of one machine."),
+        PrinterColumn("Availability", "string", ".spec.availability", "None, Low, Medium or High."),
+        PrinterColumn("Available", "integer", ".spec.availableCount", "Number of machines."),
+        PrinterColumn("Cost", "string", ".spec.cost", "Dollars per hour of one machine."),
     ),
 )

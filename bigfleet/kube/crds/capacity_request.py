@@ -1,21 +1,20 @@
 """CapacityRequest: the demand of one pod.
 
-Why: it is the only kind that people write, so its schema refuses with a sentence what would otherwise be left out of the
-roll-up and found days later.
-Must never: refuse a request that the original's operator would have reported, but for the limits of operator 2.4.
+Why: people write this kind, so its schema refuses at once what would otherwise be left out of the roll-up.
+Must never: refuse a request that the original's operator would have reported, except for the limits of operator 2.4.
 Rules: wire 9.1, operator 2.1 and 2.4, ADR-0024, ADR-0027, ADR-0039.
 """
 
 from typing import Final
 
-from bigfleet.kube.crds.definition import AGE, Column, Definition
+from bigfleet.kube.crds.definition import AGE, Definition, PrinterColumn
 from bigfleet.kube.crds.schema import (
     GROUP,
     MAX_KEY,
     MAX_RESOURCES,
     MAX_VALUE,
-    Rule,
     Schema,
+    ValidationRule,
     fields,
     listing,
     not_negative,
@@ -27,6 +26,12 @@ from bigfleet.kube.crds.schema import (
     whole_number,
     with_rules,
 )
+from bigfleet.model.profile import OPERATOR_WORDS, RequirementOperator
+
+OPERATORS: Final = {
+    word: operator for operator, word in OPERATOR_WORDS.items() if operator is not RequirementOperator.SAME
+}
+"""The operators of a requirement by their names in a request; Same exists on the wire only."""
 
 PENDING: Final = "Pending"
 ACKNOWLEDGED: Final = "Acknowledged"
@@ -35,34 +40,27 @@ PHASES: Final = (PENDING, ACKNOWLEDGED)
 REPORTED: Final = "Reported"
 """The one condition type of the kind."""
 IN_ROLL_UP: Final = "InRollUp"
-NOT_REPORTED_REASONS: Final = (
-    "InvalidOperator",
-    "InvalidRequirement",
-    "InvalidQuantity",
-    "InvalidSpread",
-    "InvalidSelector",
-)
 
 OWNED_BY_POD: Final = f"{GROUP}/owned-by-pod"
-"""Label of a request that the pod controller made: the UID of its pod. A request without it is somebody else's."""
+"""Label of a request that the pod controller made: the UID of its pod. Requests without it have other authors."""
 CO_LOCATION_SCOPE: Final = f"{GROUP}/co-location-scope"
-"""Annotation: within what the co-location of a request holds, where that is not the request's namespace."""
+"""Annotation: the scope of a request's co-location, if that is not its namespace."""
 
 MAX_REQUIREMENTS: Final = 64
 MAX_VALUES: Final = 256
 MAX_SPREADS: Final = 16
 
-_KEY_NOT_EMPTY: Final = Rule("self.key != ''", "key must not be empty", ".key")
-_FOUR_WORDS: Final = Rule(
+_KEY_NOT_EMPTY: Final = ValidationRule("self.key != ''", "key must not be empty", ".key")
+_FOUR_WORDS: Final = ValidationRule(
     "self.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist']",
     "operator must be In, NotIn, Exists or DoesNotExist",
     ".operator",
 )
-_NEEDS_VALUES: Final = Rule(
+_NEEDS_VALUES: Final = ValidationRule(
     "!(self.operator in ['In', 'NotIn']) || (has(self.values) && size(self.values) > 0)",
     "operator In and NotIn need at least one value",
 )
-_TAKES_NO_VALUES: Final = Rule(
+_TAKES_NO_VALUES: Final = ValidationRule(
     "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || size(self.values) == 0",
     "operator Exists and DoesNotExist take no values",
 )
@@ -100,9 +98,9 @@ _SPREAD: Final = with_rules(
         },
         required=("topologyKey", "maxSkew", "whenUnsatisfiable"),
     ),
-    Rule("self.topologyKey != ''", "topologyKey must not be empty", ".topologyKey"),
-    Rule("self.maxSkew >= 1", "maxSkew must be at least 1", ".maxSkew"),
-    Rule(
+    ValidationRule("self.topologyKey != ''", "topologyKey must not be empty", ".topologyKey"),
+    ValidationRule("self.maxSkew >= 1", "maxSkew must be at least 1", ".maxSkew"),
+    ValidationRule(
         "self.whenUnsatisfiable in ['DoNotSchedule', 'ScheduleAnyway']",
         "whenUnsatisfiable must be DoNotSchedule or ScheduleAnyway",
         ".whenUnsatisfiable",
@@ -137,7 +135,7 @@ _CO_LOCATION: Final = with_rules(
         required=("topologyKey",),
         description="Set when the pods of a group must run in one topology domain; from required pod affinity.",
     ),
-    Rule("self.topologyKey != ''", "coLocation.topologyKey must not be empty", ".topologyKey"),
+    ValidationRule("self.topologyKey != ''", "coLocation.topologyKey must not be empty", ".topologyKey"),
 )
 
 
@@ -147,7 +145,7 @@ def _resources() -> Schema:
     schema["additionalProperties"] = with_rules(quantity(bounded=True), not_negative("a resource amount"))
     return with_rules(
         schema,
-        Rule(
+        ValidationRule(
             f"self.all(name, name != '' && size(name) <= {MAX_KEY})",
             f"resource names must have 1 to {MAX_KEY} characters",
         ),
@@ -225,14 +223,16 @@ CAPACITY_REQUEST: Final = Definition(
     spec=_SPEC,
     status=_STATUS,
     columns=(
-        Column("Phase", "string", ".status.phase", "Pending or Acknowledged; empty counts as Pending."),
-        Column(
+        PrinterColumn(
+            "Phase", "string", ".status.phase", "Pending or Acknowledged; empty counts as Pending."
+        ),
+        PrinterColumn(
             "Reason",
             "string",
             f'.status.conditions[?(@.type=="{REPORTED}")].reason',
             "Why the request is, or is not, part of the demand that is sent.",
         ),
-        Column("Priority", "integer", ".spec.priority", "Larger is served first."),
+        PrinterColumn("Priority", "integer", ".spec.priority", "Larger is served first."),
         AGE,
     ),
     selectable=(".status.phase",),

@@ -1,6 +1,5 @@
-"""What makes up one kind, and the CustomResourceDefinition made from it.
+"""The definition of one kind, and the CustomResourceDefinition made from it.
 
-Why: names, columns and schema of a kind are one value, so that no second place can disagree with it.
 Must never: hold more than one version; `v1alpha1` grows by fields only (ADR-0084).
 Rules: wire 9, operator 2.
 """
@@ -15,7 +14,7 @@ _KIND_NOTE: Final = "The kind of the object."
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """One column of `kubectl get`."""
 
     name: str
@@ -24,7 +23,7 @@ class Column:
     description: str
 
     def as_document(self) -> Schema:
-        """Return the form that `additionalPrinterColumns` wants."""
+        """Return an entry of `additionalPrinterColumns`."""
         return {
             "name": self.name,
             "type": self.type,
@@ -33,7 +32,7 @@ class Column:
         }
 
 
-AGE: Final = Column("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
+AGE: Final = PrinterColumn("Age", "date", ".metadata.creationTimestamp", "Time since the object was created.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Definition:
     description: str
     spec: Schema
     status: Schema
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     selectable: tuple[str, ...] = ()
 
     @property

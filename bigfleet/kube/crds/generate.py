@@ -1,7 +1,6 @@
-"""`python -m bigfleet.kube.crds.generate` writes the chart and the field tables; `--check` writes nothing, names what drifted.
+"""`python -m bigfleet.kube.crds.generate` writes the chart and the field tables; `--check` only names what differs.
 
-Why: chart and page are made from the definitions, and a test refuses any other content.
-Must never: touch a file that it does not make, but for stale templates inside the chart.
+Must never: touch a file that it does not generate, except stale templates inside the chart.
 Rules: packaging 2.8 and 6.1.
 """
 
@@ -15,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def expected(root: Path = ROOT) -> dict[Path, str]:
-    """Return what every generated file must hold."""
+    """Return the content of every generated file."""
     files = {root / name: content for name, content in chart_files().items()}
     page = root / PAGE
     return files | {page: page_with_fields(page.read_text(encoding="utf-8"))}
 
 
 def drifted(root: Path = ROOT) -> list[Path]:
-    """Return the files whose content is not what the definitions say, and what lies in the chart though nobody makes it."""
+    """Return the generated files whose content differs, and files in the chart that are not generated."""
     wanted = expected(root)
     stale = {
         path
@@ -34,7 +33,7 @@ def drifted(root: Path = ROOT) -> list[Path]:
 
 
 def write(root: Path = ROOT) -> list[Path]:
-    """Write what differs, remove what nobody makes, and return both."""
+    """Write what differs, delete what is not generated, and return both."""
     wanted = expected(root)
     stale = drifted(root)
     for path in stale:
@@ -47,7 +46,7 @@ def write(root: Path = ROOT) -> list[Path]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write or check the files."""
+    """Write or check the generated files."""
     if list(argv) not in ([], ["--check"]):
         found = " ".join(argv)
         print(f"bigfleet.kube.crds.generate: found {found}, allowed is nothing or --check", file=sys.stderr)

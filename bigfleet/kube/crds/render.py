@@ -1,7 +1,6 @@
-"""The files that are made from the definitions: the chart `bigfleet-crds` and the field tables of the page for users.
+"""Renders the files made from the definitions: the chart `bigfleet-crds` and the field tables in the docs.
 
-Why: nobody edits YAML that a schema in code already says; what is on the disk can only be right or be found stale.
-Must never: put a definition where `helm uninstall` would delete it, and with it every object of its kind in the cluster.
+Must never: put a definition where `helm uninstall` would delete it, and with it every object of its kind.
 Rules: packaging 2.1 and 2.8, ADR-0084, ADR-0010.
 """
 
@@ -51,20 +50,15 @@ The chart has no values of its own. Its templates are made by `make crds`.
 
 
 def chart_version(version: str = __version__) -> str:
-    """Return the package version in the form that charts want: 0.1.0.dev0 is 0.1.0-dev.0."""
+    """Return the package version in the form of charts: 0.1.0.dev0 is 0.1.0-dev.0."""
     match = _PYTHON_VERSION.fullmatch(version)
     if match is None:
         raise InvalidFieldError("version", version, "1.2.3 or 1.2.3.dev4")
     return match[1] if match[2] is None else f"{match[1]}-dev.{match[2]}"
 
 
-def manifest_yaml(definition: Definition) -> str:
-    """Return a definition as plain YAML, for `kubectl apply`."""
-    return _dump(definition.manifest())
-
-
 def chart_files() -> dict[str, str]:
-    """Return every file of the chart by its path from the root of the repository."""
+    """Return every file of the chart by its path in the repository."""
     version = chart_version()
     chart = {
         "apiVersion": "v2",
@@ -87,7 +81,7 @@ def chart_files() -> dict[str, str]:
 
 
 def page_with_fields(page: str) -> str:
-    """Return the page for users with its field tables made anew, all else untouched."""
+    """Return the docs page with fresh field tables and the rest unchanged."""
     for definition in DEFINITIONS:
         begin, end = _BEGIN.format(kind=definition.kind), _END.format(kind=definition.kind)
         before, found_begin, rest = page.partition(begin)
@@ -99,7 +93,7 @@ def page_with_fields(page: str) -> str:
 
 
 def _values_schema() -> Schema:
-    # `global` and `install` are what Helm hands to a sub-chart on behalf of its parent.
+    # Helm passes `global` and `install` to a sub-chart on behalf of its parent.
     return {
         "$schema": "https://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -120,7 +114,7 @@ def _template(definition: Definition) -> str:
 def _dump(document: Schema) -> str:
     class Plain(yaml.SafeDumper):
         def ignore_aliases(self, _data: object) -> bool:
-            return True  # a schema used twice is written twice; anchors help no reader
+            return True  # a schema used twice is written twice, without anchors
 
     return yaml.dump(document, Dumper=Plain, sort_keys=False, width=110, allow_unicode=True)
 

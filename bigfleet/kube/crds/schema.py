@@ -1,8 +1,6 @@
-"""Small builders for structural OpenAPI schemas, and the few shapes that our kinds share.
+"""Builders of structural OpenAPI schemas, and the shapes that our kinds share.
 
-Why: the schema of a custom resource is data, and one typed place makes it: the chart, the tests, the page for users and the
-in-memory API server all read the same values.
-Must never: narrow what the original accepts but by the limits and rules of operator 2.4; stored objects must stay readable.
+Must never: accept less than the original, except for the limits and rules of operator 2.4; stored objects must stay readable.
 Rules: wire 9 (the original's shapes), operator 2.4 (what ours add).
 """
 
@@ -15,7 +13,6 @@ Schema = dict[str, Any]
 
 GROUP: Final = "bigfleet.lucy.sh"
 VERSION: Final = "v1alpha1"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
 CATEGORY: Final = "fleet"
 
 QUANTITY_PATTERN: Final = (
@@ -29,26 +26,26 @@ MAX_RESOURCES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One validation rule in the API server's expression language, and the sentence a person gets when it is broken."""
+class ValidationRule:
+    """A validation rule in the API server's expression language, and its error message."""
 
     expression: str
     message: str
     field_path: str = ""
 
     def as_document(self) -> Schema:
-        """Return the form that `x-kubernetes-validations` wants."""
+        """Return an entry of `x-kubernetes-validations`."""
         document: Schema = {"rule": self.expression, "message": self.message}
         return {**document, "fieldPath": self.field_path} if self.field_path else document
 
 
-def with_rules(schema: Schema, *rules: Rule) -> Schema:
-    """Return a copy of a schema with validation rules on it."""
+def with_rules(schema: Schema, *rules: ValidationRule) -> Schema:
+    """Return a copy of a schema with validation rules."""
     return {**schema, "x-kubernetes-validations": [rule.as_document() for rule in rules]}
 
 
 def described(schema: Schema, description: str) -> Schema:
-    """Return a copy of a schema with the sentence that `kubectl explain` shows."""
+    """Return a copy of a schema with the description that `kubectl explain` shows."""
     return {"description": description, **schema}
 
 
@@ -95,7 +92,7 @@ def fields(
 
 
 def listing(items: Schema, description: str, *, most: int | None = None, by: str = "") -> Schema:
-    """Return the schema of a list: replaced as a whole, or merged by the one field that names its items."""
+    """Return the schema of a list: replaced as a whole, or merged by the field `by`."""
     schema: Schema = {"description": description, "type": "array", "items": items}
     if most is not None:
         schema["maxItems"] = most
@@ -122,13 +119,15 @@ def quantity(description: str = "", *, bounded: bool = False) -> Schema:
     return described(schema, description) if description else schema
 
 
-def not_negative(what: str) -> Rule:
+def not_negative(what: str) -> ValidationRule:
     """Return the rule that a quantity is not below zero.
 
-    By its sign and not by `quantity()`: the server takes a text of this kind for three megabytes long when it estimates the
-    cost of a rule, and would refuse the whole definition.
+    By its sign and not by `quantity()`: the server assumes three megabytes for a text of this kind when it estimates the cost of
+    a rule, and would refuse the definition.
     """
-    return Rule("type(self) == int ? self >= 0 : !self.startsWith('-')", f"{what} must not be negative")
+    return ValidationRule(
+        "type(self) == int ? self >= 0 : !self.startsWith('-')", f"{what} must not be negative"
+    )
 
 
 def resources(description: str) -> Schema:

@@ -1,13 +1,13 @@
 """UpcomingNode: a machine on its way into the cluster, in it, or on its way out.
 
-Why: people and dashboards of the cluster see what is coming without asking the shard.
-Must never: be read back by a shard; the object is for readers of the cluster.
+Why: people and dashboards of the cluster see what is coming without access to the shard.
+Must never: be read by a shard.
 Rules: wire 9.3, operator 2.2.
 """
 
 from typing import Final
 
-from bigfleet.kube.crds.definition import AGE, Column, Definition
+from bigfleet.kube.crds.definition import AGE, Definition, PrinterColumn
 from bigfleet.kube.crds.schema import fields, listing, resources, text, text_map, time
 
 PHASES: Final = ("Provisioning", "Launched", "Registered", "Ready", "Draining", "Drained", "Failed")
@@ -63,8 +63,8 @@ UPCOMING_NODE: Final = Definition(
         description="Written by the operator alone.",
     ),
     columns=(
-        Column("Phase", "string", ".status.phase", "How far the machine is."),
-        Column("Node", "string", ".status.nodeRef.name", "The Node, once it is known."),
+        PrinterColumn("Phase", "string", ".status.phase", "How far the machine is."),
+        PrinterColumn("Node", "string", ".status.nodeRef.name", "The Node, once it is known."),
         AGE,
     ),
 )

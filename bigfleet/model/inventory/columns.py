@@ -1,4 +1,4 @@
-"""One NumPy array per field and a row per machine, shared with snapshots until somebody writes.
+"""One NumPy array per field and a row per machine, shared with snapshots until the next write.
 
 Why: a snapshot of half a million machines must cost nothing; a write then copies only the column it touches.
 Must never: write into an array that a snapshot holds.
@@ -26,7 +26,7 @@ class Columns:
         }
         self._shared: set[str] = set()
         self.writes = 0
-        """Rises whenever somebody is given an array to write into."""
+        """Increases whenever an array is handed out for writing."""
 
     def __getitem__(self, name: str) -> Column:
         return self._arrays[name]

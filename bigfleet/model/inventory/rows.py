@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 @dataclass(slots=True)
 class Placement:
-    """Where new machines went; told to whoever asked for it without keeping the machines themselves."""
+    """The rows of new machines, for callers that do not keep the machines themselves."""
 
     first_row: int | None = None
 

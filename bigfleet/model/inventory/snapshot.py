@@ -1,14 +1,13 @@
-"""One consistent, immutable view of the inventory: what the engine decides on.
+"""One consistent, immutable view of the inventory, on which the engine decides.
 
 Why: all phases of a cycle must see the same machines, and nothing they see may change under them.
-Must never: keep a Python object per machine; a record is made when somebody asks for it.
-Rules: decision-engine 2.12 (the three orders).
+Must never: keep a Python object per machine; a record is made on request.
+Rules: decision-engine 2.12 (the order of ids).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +30,12 @@ _STATES = {int(state): state for state in MachineState}
 _RECORDS_AT_A_TIME = 1000
 
 _WORTH_A_BYTE = 256
-"""So many bytes are decoded in one go in the time that one text more takes to be decoded by itself."""
+"""This many bytes are decoded in one call in the time that one more separate text takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A column of texts: the buffer they lie in, and where each row's begins and how long it is."""
+    """A column of texts: their buffer, and the offset and length of each row's text."""
 
     buffer: NDArray[np.uint8]
     offsets: Column
@@ -68,7 +67,7 @@ class Texts:
     def containing(self, rows: Rows, part: str) -> NDArray[np.bool_]:
         """For each of some rows whether its text contains a part, which is not empty; a row without text does not."""
         wanted = part.encode()
-        # Where the part stands in the buffer, byte by byte; in UTF-8 equal bytes are equal texts.
+        # The offsets of the part in the buffer, byte by byte; in UTF-8 equal bytes are equal texts.
         places = np.flatnonzero(self.buffer[: max(0, self.buffer.size - len(wanted) + 1)] == wanted[0])
         for further, byte in enumerate(wanted[1:], 1):
             places = places[self.buffer[places + further] == byte]
@@ -90,7 +89,7 @@ class Sparse:
 
 
 class InventorySnapshot:
-    """Every machine as it was at one moment."""
+    """All machines at one moment."""
 
     def __init__(
         self,
@@ -109,7 +108,6 @@ class InventorySnapshot:
         self.columns, self.shapes, self.assignments, self.clusters = columns, shapes, assignments, clusters
         self._ids, self._host_refs, self.wide, self._providers = ids, host_refs, wide, providers
         self._sparse, self.id_order = sparse, id_order
-        self._prices: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return int(self.id_order.size)
@@ -120,7 +118,7 @@ class InventorySnapshot:
 
     @property
     def ids(self) -> Texts:
-        """The ids alone, which outlive this view at no cost."""
+        """The ids alone; keeping them does not keep this view."""
         return self._ids
 
     def draining_for(self, row: int) -> NeedRef | None:
@@ -129,7 +127,7 @@ class InventorySnapshot:
 
     @property
     def drains(self) -> Mapping[int, NeedRef]:
-        """The needs for which machines were preempted, by row; the others drain for nobody."""
+        """The needs for which machines were preempted, by row; other machines drain for no need."""
         return self._sparse.draining_for
 
     @property
@@ -138,7 +136,7 @@ class InventorySnapshot:
         return self._sparse.drain_graces
 
     def machine(self, row: int) -> Machine:
-        """The record of one row, made now."""
+        """The record of one row."""
         columns, sparse = self.columns, self._sparse
         provider, ref = self._providers[int(columns["provider"][row])], self._host_refs.get(row)
         idle_since = float(columns["idle_since"][row])
@@ -161,7 +159,7 @@ class InventorySnapshot:
         return shape.with_labels(shape.labels.merged(own)) if own else shape
 
     def row_of(self, machine_id: str) -> int | None:
-        """The row of one machine; None when it is not there. The ids lie in order, so it is found by halving."""
+        """The row of one machine, by binary search; None when it is not there."""
         order = self.id_order
         low, high = 0, order.size
         wanted = machine_id.encode()
@@ -214,42 +212,6 @@ class InventorySnapshot:
         rows: Rows = self.id_order[self.columns["state"][self.id_order] == state]
         return rows
 
-    def in_state_of_type(self, state: MachineState, instance_type: str) -> Rows:
-        """Rows in a state with an instance type, cheapest first, then by id."""
-        rows = self.in_state(state)
-        shapes = self.columns["shape"][rows]
-        of_type = np.fromiter(
-            (self.shapes[number].instance_type == instance_type for number in range(len(self.shapes))),
-            dtype=np.bool_,
-            count=len(self.shapes),
-        )
-        rows = rows[of_type[shapes]]
-        return rows[np.argsort(self._price(rows), kind="stable")]  # stable on rows that lie in id order
-
-    def of_cluster(self, cluster: str, state: MachineState) -> Rows:
-        """A cluster's rows in a state in keep order: price, then reclamation penalty descending, then id."""
-        number = self.clusters.number(cluster)
-        if number is None:
-            return np.empty(0, dtype=np.intp)
-        rows = self.in_state(state)
-        rows = rows[self.columns["cluster"][rows] == number]
-        penalties = np.fromiter(
-            (self.assignments[int(which)].reclamation_penalty for which in self.columns["assignment"][rows]),
-            dtype=np.float64,
-            count=rows.size,
-        )
-        kept: Rows = rows[np.lexsort((-penalties, self._price(rows)))]
-        return kept
-
-    def _price(self, rows: Rows) -> NDArray[Any]:
-        if self._prices is None:
-            self._prices = np.fromiter(
-                (self.shapes[number].price_per_hour for number in range(len(self.shapes))),
-                dtype=np.float64,
-                count=len(self.shapes),
-            )
-        return self._prices[self.columns["shape"][rows]]
-
 
 def sorted_by_id(arena: Arena, offsets: Column, lengths: Column, rows: Rows) -> Rows:
     """Rows in the order of their ids' bytes, which for UTF-8 is the order of code points."""
@@ -265,5 +227,5 @@ def sorted_by_id(arena: Arena, offsets: Column, lengths: Column, rows: Rows) -> 
         has = np.flatnonzero(lengths > column)
         padded[has, column] = arena.buffer[offsets[has] + column]
     keys = padded.view(f"S{width}").ravel()
-    # NumPy takes trailing zero bytes for padding; the length tells such ids apart.
+    # NumPy takes trailing zero bytes for padding; the length distinguishes such ids.
     return rows[np.lexsort((lengths, keys))]

@@ -169,7 +169,7 @@ class Inventory:
             return last
         sparse = Sparse(dict(self._last_errors), dict(self._draining_for), dict(self._drain_graces))
         view = self._view(self._columns.shared(), sparse, self.id_order())
-        # Weakly, as a view that nobody reads any more would only hold columns in memory.
+        # Weakly, as an unused view would only keep columns in memory.
         self._last_snapshot, self._writes_seen = ref(view), self._columns.writes
         return view
 
@@ -429,7 +429,7 @@ class Inventory:
         self._columns.writable("idle_since")[row] = math.nan if idle_since is None else idle_since
 
     def _settle(self, turned: list[str]) -> None:
-        """Move the labels of keys that turned wide out of the shapes, of which most then serve nobody."""
+        """Move the labels of keys that turned wide out of the shapes, most of which are then unused."""
         for key in turned:
             self._move_out(key)
         if turned:

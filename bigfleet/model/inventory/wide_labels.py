@@ -1,6 +1,6 @@
 """Labels with a value of their own for nearly every machine, such as a host name, kept apart from the shapes.
 
-Why: one such label would make every machine a shape of its own, and shapes are Python objects.
+Why: one such label would give every machine its own shape, and shapes are Python objects.
 Must never: lose or invent a label. A machine's labels are its shape's and its wide ones together, whichever of the two
 a label lies in at the moment.
 """
@@ -54,7 +54,7 @@ class WideLabels:
 
     @property
     def columns(self) -> Iterable[str]:
-        """Every wide key that has its column, so that its labels lie there and not in shapes."""
+        """Every wide key that has a column, so that its labels are there and not in shapes."""
         return self._arenas
 
     def write(self, row: int, labels: FrozenMap[str]) -> None:
@@ -89,7 +89,7 @@ class WideLabels:
         return same
 
     def move_out(self, key: str, shape_of_row: Column, values: Mapping[int, str]) -> None:
-        """Give every row of the shapes named in `values` its shape's value as a label of its own."""
+        """Copy the value of each shape named in `values` to the rows of that shape."""
         numbers = list(values)
         texts = [values[number].encode() for number in numbers]
         place_of = np.full(int(shape_of_row.max(initial=0)) + max(numbers) + 1, -1, dtype=np.int64)

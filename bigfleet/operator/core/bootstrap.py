@@ -1,7 +1,7 @@
-"""What a machine gets in order to join: the stub, or a template of the installation.
+"""Renders bootstrap blobs: a stub, or the template of the installation.
 
-Why: user data holds join credentials of this cluster, so it is made here and by nobody else.
-Must never: raise for one request, call out, or let what it rendered into a log or an error.
+Why: a blob holds join credentials of this cluster, so only the operator makes it.
+Must never: raise for one request, make a call, or put what it rendered into a log or an error.
 Rules: operator 5, ADR-0011.
 """
 
@@ -21,12 +21,12 @@ class Renderer(Protocol):
     """Answers requests for blobs."""
 
     def answer(self, request: BlobRequest) -> BlobAnswer:
-        """Return the blob, or the reason why there is none."""
+        """Return the blob, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StubRenderer:
-    """Two lines that boot nothing; for trials and tests."""
+    """A blob of two lines that boots nothing; for trials and tests."""
 
     cluster: str
     ttl_s: int = STUB_TTL_S
@@ -37,7 +37,7 @@ class StubRenderer:
 
 
 class TemplateRenderer:
-    """A template, parsed once."""
+    """Renders a template that is parsed once."""
 
     def __init__(self, cluster: str, source: str, ttl_s: int = 0) -> None:
         self._cluster, self._ttl_s = cluster, ttl_s
@@ -56,7 +56,7 @@ class TemplateRenderer:
         return BlobAnswer(request.request_id, text.encode(), self._ttl_s)
 
     def trial_problems(self) -> list[str]:
-        """Render with no requirement and with one, as at start, and say what went wrong."""
+        """Render with no requirement and with one; return the errors."""
         one = ("node.kubernetes.io/instance-type", "In", ("m5.large",))
         trials = (BlobRequest("trial"), BlobRequest("trial", (one,), "machine-0"))
         return [problem for trial in trials if (problem := self.answer(trial).error)]

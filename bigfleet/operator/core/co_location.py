@@ -1,7 +1,7 @@
-"""The group text of a gang: which requests belong together.
+"""The group of a gang: the text that is equal for all requests that belong together.
 
-Why: the shard compares groups for equality, so equal terms must give equal texts on every operator and at every time.
-Must never: join two namespaces that did not ask for it, or let the size of a selector decide how much memory a request costs.
+Why: the shard compares groups for equality, so equal terms must give equal texts in every operator at every time.
+Must never: join namespaces that did not ask for it, or keep a selector text of unlimited size.
 Rules: operator 4.5, ADR-0024, ADR-0125. After the scope the text is the original's.
 """
 
@@ -9,17 +9,17 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from bigfleet.kube.crds.capacity_request import OPERATORS
 from bigfleet.kube.selectors import selector_text
 from bigfleet.operator.core.label_grammar import is_label_key, is_label_value
 from bigfleet.operator.core.refusal import RefusedRequestError
 
 NUL: Final = "\0"
 MAX_SELECTOR_TEXT: Final = 4096
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def group_text(scope: str, topology_key: str, selector: Mapping[str, Any] | None) -> str:
-    """Return the identity of a gang: scope, key and selector, each ended by a byte that none of them can hold."""
+    """Return the group: scope, key and selector, separated by a byte that none of them can contain."""
     if not is_label_key(topology_key):
         raise RefusedRequestError(
             "selector",
@@ -32,7 +32,7 @@ def group_text(scope: str, topology_key: str, selector: Mapping[str, Any] | None
 
 
 def check_selector(selector: Mapping[str, Any] | None) -> None:
-    """Refuse a selector that no pod could ever match, or that is none."""
+    """Refuse a selector that is malformed or that no pod could match."""
     labels = (selector or {}).get("matchLabels") or {}
     expressions = (selector or {}).get("matchExpressions") or ()
     where = "spec.coLocation.labelSelector"
@@ -48,10 +48,8 @@ def _check_expression(entry: object, where: str) -> None:
     if not isinstance(entry, Mapping):
         raise RefusedRequestError("selector", where, entry, "objects with key, operator and values")
     operator, values = entry.get("operator"), entry.get("values") or []
-    if operator not in _OPERATORS:
-        raise RefusedRequestError(
-            "selector", f"{where}.operator", operator, f"one of {', '.join(_OPERATORS)}"
-        )
+    if operator not in OPERATORS:
+        raise RefusedRequestError("selector", f"{where}.operator", operator, f"one of {', '.join(OPERATORS)}")
     if not isinstance(values, list | tuple):
         raise RefusedRequestError("selector", f"{where}.values", values, "a list of label values")
     _check(entry.get("key"), values, where)
@@ -68,7 +66,7 @@ def _check(key: object, values: Sequence[object], where: str) -> None:
 
 
 def _bounded(text: str) -> str:
-    # Compared for equality and nothing else, so a hash says as much; the API server lets a selector be a megabyte.
+    # Only compared for equality, so a hash is enough; the API server allows a selector of a megabyte.
     if len(text) <= MAX_SELECTOR_TEXT:
         return text
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -1,8 +1,8 @@
 """What one CapacityRequest adds to the demand: a row and an amount, or a refusal.
 
-Why: it is worked out once, when the request is seen, so that a roll-up over 100,000 of them only counts; equal rows and equal
-amounts are one object each, so counting is by identity and memory is by kind.
-Must never: raise, whatever stands in a request; remember a row that no request has any more; take the amount for identity.
+Why: it is computed once, when the request is seen, so that a roll-up over 100,000 requests only counts. Equal rows and equal
+amounts are one object each, so counting is by identity.
+Must never: raise, whatever a request holds, or keep a row that no request has any more.
 Rules: operator 4.2 to 4.7, wire 2.6, ADR-0027.
 """
 
@@ -17,26 +17,21 @@ from bigfleet.kube.crds.capacity_request import (
     MAX_REQUIREMENTS,
     MAX_SPREADS,
     MAX_VALUES,
+    OPERATORS,
 )
 from bigfleet.kube.crds.schema import MAX_RESOURCES
 from bigfleet.model.buckets import UNSPECIFIED, PenaltyBucket, bucket_of_nano
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread
 from bigfleet.model.quantity_text import parse_with_family
 from bigfleet.operator.core.co_location import group_text
 from bigfleet.operator.core.label_grammar import is_label_key, is_label_value
-from bigfleet.operator.core.refusal import Refusal, RefusedRequestError
+from bigfleet.operator.core.refusal import RefusedRequestError, RequestRefusal
 
 MAX_REQUIREMENTS_TEXT: Final = 16 * 1024
-"""Characters of all keys and values together. The schema alone would let one request be as large as ten thousand others, and
-a few hundred of them make a roll-up that no shard can take (ADR-0125)."""
+"""Characters of all keys and values together. The schema alone would allow requests of which a few hundred make a roll-up too
+large for any shard (ADR-0125)."""
 _INT32: Final = 2**31
-_OPERATORS: Final = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-}
 _KEY_FORM: Final = "a label key such as zone or a.example/rack"
 
 T = TypeVar("T")
@@ -44,8 +39,8 @@ T = TypeVar("T")
 Spec = Mapping[str, Any]
 
 
-class Row:
-    """One row of demand as far as requests define it; equal rows are one object."""
+class DemandRow:
+    """The profile and group of a row of demand; equal rows are one object."""
 
     __slots__ = ("__weakref__", "group", "profile")
 
@@ -53,8 +48,8 @@ class Row:
         self.profile, self.group = profile, group
 
 
-class Amounts:
-    """One resource request: name, units of 10⁻⁹, and whether it was written in binary units; equal ones are one object."""
+class RequestAmounts:
+    """The resources of a request: name, units of 10⁻⁹, whether written in binary units; equal ones are one object."""
 
     __slots__ = ("__weakref__", "entries")
 
@@ -64,20 +59,22 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contribution:
-    """A good request: the row it belongs to and what it adds there."""
+    """A valid request: its row and what it adds there."""
 
-    row: Row
-    amounts: Amounts
+    row: DemandRow
+    amounts: RequestAmounts
 
 
 class Contributions:
-    """Makes contributions, sharing what is equal among them; what nobody holds any more is forgotten."""
+    """Makes contributions and shares equal rows and amounts, by weak references."""
 
     def __init__(self) -> None:
-        self._rows: WeakValueDictionary[tuple[Profile, str], Row] = WeakValueDictionary()
-        self._amounts: WeakValueDictionary[tuple[tuple[str, int, bool], ...], Amounts] = WeakValueDictionary()
+        self._rows: WeakValueDictionary[tuple[Profile, str], DemandRow] = WeakValueDictionary()
+        self._amounts: WeakValueDictionary[tuple[tuple[str, int, bool], ...], RequestAmounts] = (
+            WeakValueDictionary()
+        )
 
-    def of(self, metadata: Spec, spec: object) -> Contribution | Refusal:
+    def of(self, metadata: Spec, spec: object) -> Contribution | RequestRefusal:
         """Return what a request adds, or why it adds nothing."""
         try:
             if not isinstance(spec, Mapping):
@@ -97,16 +94,16 @@ class Contributions:
             return error.refusal()
         return Contribution(self._row(profile, group), self._shared_amounts(entries))
 
-    def _row(self, profile: Profile, group: str) -> Row:
+    def _row(self, profile: Profile, group: str) -> DemandRow:
         row = self._rows.get((profile, group))
         if row is None:
-            row = self._rows[profile, group] = Row(profile, group)
+            row = self._rows[profile, group] = DemandRow(profile, group)
         return row
 
-    def _shared_amounts(self, entries: tuple[tuple[str, int, bool], ...]) -> Amounts:
+    def _shared_amounts(self, entries: tuple[tuple[str, int, bool], ...]) -> RequestAmounts:
         amounts = self._amounts.get(entries)
         if amounts is None:
-            amounts = self._amounts[entries] = Amounts(entries)
+            amounts = self._amounts[entries] = RequestAmounts(entries)
         return amounts
 
 
@@ -124,23 +121,23 @@ def _gang(metadata: Spec, spec: Spec) -> tuple[str, list[Requirement]]:
         raise RefusedRequestError("selector", "spec.coLocation", selector, "a key and a label selector")
     annotations = metadata.get("annotations") or {}
     scope = annotations.get(CO_LOCATION_SCOPE) or metadata.get("namespace", "")
-    return group_text(str(scope), key, selector), [Requirement(key, Operator.SAME)]
+    return group_text(str(scope), key, selector), [Requirement(key, RequirementOperator.SAME)]
 
 
 def _requirements(spec: Spec) -> Iterator[Requirement]:
     for place, item in enumerate(_listed(spec, "requirements", "requirement", MAX_REQUIREMENTS)):
         where = f"spec.requirements[{place}]"
-        operator = _OPERATORS.get(item.get("operator", ""))
+        operator = OPERATORS.get(item.get("operator", ""))
         if operator is None:
-            allowed = f"one of {', '.join(_OPERATORS)}"
+            allowed = f"one of {', '.join(OPERATORS)}"
             raise RefusedRequestError("operator", f"{where}.operator", item.get("operator"), allowed)
         key, values = item.get("key"), item.get("values") or []
         if not isinstance(key, str) or not is_label_key(key):
             raise RefusedRequestError("requirement", f"{where}.key", key, _KEY_FORM)
         if not isinstance(values, Sequence) or isinstance(values, str) or len(values) > MAX_VALUES:
             raise RefusedRequestError("requirement", f"{where}.values", values, f"at most {MAX_VALUES} texts")
-        if operator not in (Operator.IN, Operator.NOT_IN):
-            yield Requirement(key, operator)  # values mean nothing here, and would only split rows
+        if operator not in (RequirementOperator.IN, RequirementOperator.NOT_IN):
+            yield Requirement(key, operator)  # values have no meaning here and would only split rows
             continue
         if not values:
             raise RefusedRequestError(
@@ -231,4 +228,4 @@ def _listed(spec: Spec, name: str, reason: str, most: int) -> Sequence[Spec]:
 
 
 def _unique(items: Iterable[T]) -> tuple[T, ...]:
-    return tuple(dict.fromkeys(items))  # exact duplicates are one, so that equal demand is one row
+    return tuple(dict.fromkeys(items))  # so that equal demand is one row

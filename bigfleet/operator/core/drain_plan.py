@@ -1,7 +1,6 @@
-"""One node's drain, round by round: whom to ask to leave, and when it is over.
+"""The rounds of one node's drain: which pods to evict, and when the drain is over.
 
-Why: what an answer to an eviction means for the next round, and for the end, is a rule of its own, apart from the calls.
-Must never: ask a pod twice that has agreed, count a pod that stays by nature, or call a node drained while a pod is on it.
+Must never: evict a pod again that is leaving, count a DaemonSet or mirror pod, or call a node drained while a pod is on it.
 Rules: operator 7.4, ADR-0009.
 """
 
@@ -14,41 +13,41 @@ DEFAULT_GRACE_S: Final = 30
 ROUND_S: Final = 2.0
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _NAMED_IN_ERROR: Final = 5
-_HOPELESS_EVERY: Final = 5
+_RARELY_EVERY: Final = 5
 REFUSED_ROUNDS: Final = 5
-"""So many rounds in a row must end in a refusal before it is believed: an API server that has just started refuses everybody
-for some seconds, until it has read its roles (ADR-0126)."""
+"""Rounds in a row that must be refused before the drain fails: an API server that has just started refuses every account for
+some seconds, until it has read its roles (ADR-0126)."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodView:
-    """A pod on the node."""
+class DrainPod:
+    """What a drain needs of a pod."""
 
     namespace: str
     name: str
     uid: str
     terminating: bool = False
-    stays: bool = False  # owned by a DaemonSet, or a mirror of a static pod: it would come back
+    stays: bool = False  # owned by a DaemonSet, or a mirror of a static pod: it would be created again
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
-class Word(Enum):
-    """What an answer means for the pod."""
+class EvictionOutcome(Enum):
+    """What the result of an eviction means for the next rounds."""
 
-    AGREED = auto()  # it goes
-    LATER = auto()  # ask again next round
-    HOPELESS = auto()  # ask again, but seldom
-    FORBIDDEN = auto()  # the whole drain is over, if it stays so
+    LEAVING = auto()  # do not ask again
+    RETRY = auto()  # ask again in the next round
+    RETRY_RARELY = auto()  # ask again every fifth round
+    FORBIDDEN = auto()  # ends the drain if it lasts
 
 
-def pod_view(document: Mapping[str, Any]) -> PodView:
+def drain_pod(document: Mapping[str, Any]) -> DrainPod:
     """Return what a drain needs of a pod."""
     metadata = document["metadata"]
     owners = metadata.get("ownerReferences") or ()
     owned = any(owner.get("kind") == "DaemonSet" and owner.get("controller") for owner in owners)
-    return PodView(
+    return DrainPod(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         uid=str(metadata.get("uid", "")),
@@ -58,41 +57,41 @@ def pod_view(document: Mapping[str, Any]) -> PodView:
 
 
 class DrainPlan:
-    """The memory of one drain."""
+    """The state of one drain."""
 
     def __init__(self, node: str, grace_s: float) -> None:
         self._node, self._grace_s = node, grace_s
-        self._agreed: set[str] = set()
-        self._hopeless: dict[str, int] = {}
-        self._answers: dict[str, str] = {}
+        self._leaving: set[str] = set()
+        self._retried_rarely: dict[str, int] = {}
+        self._errors: dict[str, str] = {}
         self._round = 0
-        self._left: tuple[PodView, ...] = ()
-        self._forbidden: list[int] = []  # rounds in a row that ended in a refusal
+        self._left: tuple[DrainPod, ...] = ()
+        self._forbidden: list[int] = []  # rounds in a row with a refusal
         self.refused = ""
 
-    def next_round(self, pods: Sequence[PodView]) -> list[PodView]:
-        """Take the pods that are on the node now; return those to be asked, in order."""
+    def next_round(self, pods: Sequence[DrainPod]) -> list[DrainPod]:
+        """Start a round with the pods on the node; return those to evict, in order."""
         self._round += 1
         self._left = tuple(sorted((pod for pod in pods if not pod.stays), key=str))
         return [pod for pod in self._left if not pod.terminating and self._is_due(pod)]
 
-    def pass_round(self) -> None:
-        """Count a round in which the pods could not even be listed."""
+    def skip_round(self) -> None:
+        """Count a round in which the pods could not be listed."""
         self._round += 1
 
-    def note(self, pod: PodView, word: Word, text: str) -> None:
-        """Take the answer to one eviction."""
+    def record(self, pod: DrainPod, outcome: EvictionOutcome, text: str) -> None:
+        """Record the result of one eviction."""
         if text:
-            self._answers[pod.uid] = text
-        if word is Word.AGREED:
-            self._agreed.add(pod.uid)
-        elif word is Word.HOPELESS:
-            self._hopeless[pod.uid] = self._round
-        elif word is Word.FORBIDDEN:
+            self._errors[pod.uid] = text
+        if outcome is EvictionOutcome.LEAVING:
+            self._leaving.add(pod.uid)
+        elif outcome is EvictionOutcome.RETRY_RARELY:
+            self._retried_rarely[pod.uid] = self._round
+        elif outcome is EvictionOutcome.FORBIDDEN:
             self.forbid(text or "eviction is forbidden")
 
     def forbid(self, text: str) -> None:
-        """Take a refusal of this round; the drain is over once enough rounds in a row have ended so."""
+        """Record a refusal in this round; enough rounds in a row with one end the drain."""
         if self._round not in self._forbidden:
             in_a_row = self._forbidden and self._forbidden[-1] == self._round - 1
             self._forbidden = [*(self._forbidden if in_a_row else []), self._round]
@@ -101,12 +100,12 @@ class DrainPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing that has to leave was on the node when it was last listed."""
+        """Whether the last list had no pod that must leave."""
         return not self._left
 
     def failure(self, why: str) -> str:
-        """Return the sentence for the object: node, time, and who is left with the last word about each."""
-        named = [self._about(pod) for pod in self._left[:_NAMED_IN_ERROR]]
+        """Return the error for the UpcomingNode: node, time, and the pods left with the last error of each."""
+        named = [self._described(pod) for pod in self._left[:_NAMED_IN_ERROR]]
         more = len(self._left) - len(named)
         tail = f" and {more} more" if more else ""
         left = f": {', '.join(named)}{tail}" if named else ""
@@ -114,12 +113,12 @@ class DrainPlan:
             f"drain of node {self._node} {why} after {self._grace_s:g} s, {len(self._left)} pods left{left}"
         )
 
-    def _is_due(self, pod: PodView) -> bool:
-        if pod.uid in self._agreed:
+    def _is_due(self, pod: DrainPod) -> bool:
+        if pod.uid in self._leaving:
             return False
-        asked = self._hopeless.get(pod.uid)
-        return asked is None or self._round - asked >= _HOPELESS_EVERY
+        asked = self._retried_rarely.get(pod.uid)
+        return asked is None or self._round - asked >= _RARELY_EVERY
 
-    def _about(self, pod: PodView) -> str:
-        state = "terminating" if pod.terminating or pod.uid in self._agreed else "not asked yet"
-        return f"{pod} ({self._answers.get(pod.uid, state)})"
+    def _described(self, pod: DrainPod) -> str:
+        state = "terminating" if pod.terminating or pod.uid in self._leaving else "not asked yet"
+        return f"{pod} ({self._errors.get(pod.uid, state)})"

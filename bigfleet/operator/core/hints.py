@@ -1,4 +1,4 @@
-"""The AvailableCapacity that a hint makes.
+"""The spec of the AvailableCapacity for a hint.
 
 Must never: write a price with an exponent or a confidence that the schema does not know.
 Rules: operator 2.3, wire 9.2.
@@ -33,7 +33,7 @@ def hint_spec(hint: CapacityHint) -> dict[str, Any]:
 
 
 def plain_dollars(dollars: float) -> str:
-    """Return a price as a plain decimal of at most six digits after the point; what is no price is 0."""
+    """Return a price as a plain decimal with at most six digits after the point; 0 for an invalid price."""
     if not math.isfinite(dollars) or dollars <= 0:
         return "0"
     return f"{dollars:.6f}".rstrip("0").rstrip(".") or "0"

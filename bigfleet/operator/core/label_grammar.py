@@ -1,7 +1,6 @@
-"""What Kubernetes takes for a label key and a label value.
+"""The syntax of Kubernetes label keys, label values and object names.
 
-Why: a requirement whose key no node can bear never matches, and a separator inside a key would corrupt the fingerprint.
-Must never: repair a text; it fits or it does not.
+Why: a requirement whose key no node can have never matches, and a separator inside a key would corrupt the fingerprint.
 Rules: operator 4.7.
 """
 
@@ -19,8 +18,8 @@ _MAX_KEY: Final = _MAX_PREFIX + 1 + _MAX_NAME
 
 
 def is_label_key(text: str) -> bool:
-    """Tell whether a text can be a label key: a name, with an optional DNS prefix and a slash before it."""
-    # The length first: what is remembered must not be as long as somebody likes.
+    """Return whether a text is a label key: a name, optionally after a DNS prefix and a slash."""
+    # The length first, so that the cache holds no text of unlimited size.
     return len(text) <= _MAX_KEY and _is_label_key(text)
 
 
@@ -33,13 +32,10 @@ def _is_label_key(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Tell whether a text can be a label value; the empty one can."""
+    """Return whether a text is a label value; the empty text is one."""
     return not text or (len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None)
 
 
-_SUBDOMAIN: Final = _PREFIX
-
-
 def is_object_name(text: str) -> bool:
-    """Tell whether a text can be the name of an object."""
-    return len(text) <= _MAX_PREFIX and _SUBDOMAIN.fullmatch(text) is not None
+    """Return whether a text can be the name of an object."""
+    return len(text) <= _MAX_PREFIX and _PREFIX.fullmatch(text) is not None

@@ -1,6 +1,6 @@
 """Names, labels and annotations of the objects that the operator writes.
 
-Must never: change; people and a later operator find the objects by them.
+Must never: change; people and later versions find the objects by them.
 Rules: operator 2.2, 6.3 rule 15, 7.1 to 7.3, decision O1, ADR-0095.
 """
 
@@ -23,20 +23,20 @@ _HINT_DIGITS: Final = 32
 
 
 def upcoming_name(machine_id: str) -> str:
-    """Return the name of a machine's UpcomingNode; an id that fits no name is hashed."""
+    """Return the name of a machine's UpcomingNode; an id that cannot be part of a name is hashed."""
     name = _UPCOMING + machine_id
     return name if is_object_name(name) else _UPCOMING + hashlib.sha256(machine_id.encode()).hexdigest()
 
 
 def upcoming_annotations(machine_id: str) -> dict[str, str]:
-    """Return what an UpcomingNode must bear for its machine to be found again: nothing, where the name tells."""
+    """Return the annotation with the machine id; empty if the name holds the id."""
     return {} if is_object_name(_UPCOMING + machine_id) else {MACHINE_ID: machine_id}
 
 
 def machine_of(metadata: Mapping[str, Any]) -> str:
-    """Return the machine that an UpcomingNode is about."""
-    noted = (metadata.get("annotations") or {}).get(MACHINE_ID)
-    return str(noted) if noted else str(metadata["name"]).removeprefix(_UPCOMING)
+    """Return the machine id of an UpcomingNode."""
+    annotated = (metadata.get("annotations") or {}).get(MACHINE_ID)
+    return str(annotated) if annotated else str(metadata["name"]).removeprefix(_UPCOMING)
 
 
 def hint_name(key: str) -> str:

@@ -1,33 +1,32 @@
-"""Which Node a machine is.
+"""Finds the Node of a machine.
 
-Why: a shard knows machines and providers, a cluster knows nodes; whoever guesses evicts the wrong pods, or nobody and says
-that it was done.
-Must never: choose between two.
+Why: a shard knows machines and providers, a cluster knows Nodes. A wrong guess evicts the wrong pods.
+Must never: choose between two Nodes.
 Rules: operator 7.2, decision S12, ADR-0016, ADR-0074.
 """
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bigfleet.operator.core.views import NodeView, UpcomingView
+from bigfleet.operator.core.views import NodeView, UpcomingNodeView
 
 
-class Nodes(Protocol):
-    """The Nodes of the cluster, as they can be looked up."""
+class NodeLookup(Protocol):
+    """Look-ups of the Nodes of the cluster."""
 
     def named(self, name: str) -> NodeView | None:
         """Return the Node of a name."""
 
     def labelled(self, machine_id: str) -> tuple[NodeView, ...]:
-        """Return the Nodes that bear the label of a machine."""
+        """Return the Nodes with the label of a machine."""
 
     def provided(self, provider_id: str) -> tuple[NodeView, ...]:
         """Return the Nodes whose provider id, or its last part, is this."""
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """Everything a machine may be called; what is unknown is empty."""
+class MachineNames:
+    """All known names of a machine; unknown ones are empty."""
 
     entries: tuple[str, ...]
     machine_id: str
@@ -35,37 +34,37 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The Node, or none, or more than one at the step that found any."""
+class NodeMatch:
+    """The Node; None if there is none, or if the deciding step found more than one."""
 
     node: NodeView | None = None
     ambiguous: bool = False
 
 
-def find_node(names: Names, upcoming: UpcomingView | None, nodes: Nodes) -> Found:
+def find_node(names: MachineNames, upcoming: UpcomingNodeView | None, nodes: NodeLookup) -> NodeMatch:
     """Return the Node of a machine; the first step that finds something decides."""
     for entry in names.entries:
         if entry and (node := nodes.named(entry)) is not None:
-            return Found(node)
+            return NodeMatch(node)
     if upcoming is not None and (node := _recorded(upcoming, nodes)) is not None:
-        return Found(node)
+        return NodeMatch(node)
     if names.machine_id and (labelled := nodes.labelled(names.machine_id)):
         return _only(labelled)
     provider_id = names.provider_id or (upcoming.provider_id if upcoming is not None else "")
-    return _only(nodes.provided(provider_id)) if provider_id else Found()
+    return _only(nodes.provided(provider_id)) if provider_id else NodeMatch()
 
 
 def reference_to(node: NodeView) -> dict[str, Any]:
-    """Return the reference to a Node as an UpcomingNode holds it."""
+    """Return the `nodeRef` of an UpcomingNode for a Node."""
     return {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
 
 
-def _recorded(upcoming: UpcomingView, nodes: Nodes) -> NodeView | None:
+def _recorded(upcoming: UpcomingNodeView, nodes: NodeLookup) -> NodeView | None:
     reference = upcoming.node_ref
     node = nodes.named(str(reference.get("name") or ""))
     # Another Node may have taken the name since.
     return node if node is not None and reference.get("uid") in (None, "", node.uid) else None
 
 
-def _only(found: tuple[NodeView, ...]) -> Found:
-    return Found(found[0]) if len(found) == 1 else Found(ambiguous=bool(found))
+def _only(found: tuple[NodeView, ...]) -> NodeMatch:
+    return NodeMatch(found[0]) if len(found) == 1 else NodeMatch(ambiguous=bool(found))

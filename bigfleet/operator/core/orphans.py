@@ -1,14 +1,13 @@
-"""Which objects of ours have nothing behind them any more.
+"""Which UpcomingNodes are orphans: their machine has left.
 
-Why: machines leave while the operator is away, and nobody tells it; their objects would stay for ever.
-Must never: delete many at once on the word of one session, sweep what a person has to look at, or touch a running drain.
+Must never: select many at once because of one session, what a person has to look at, or a machine whose drain is running.
 Rules: operator 6.5 and 7.1, decision S8, ADR-0074.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from bigfleet.operator.core.views import UpcomingView
+from bigfleet.operator.core.views import UpcomingNodeView
 
 PATIENCE_S: Final = 600.0
 _FEW: Final = 10
@@ -17,13 +16,13 @@ _SWEPT_WITHOUT_MARKER: Final = ("Provisioning", "Launched", "Draining", "Drained
 
 
 def unnamed(
-    upcoming: Iterable[UpcomingView],
+    upcoming: Iterable[UpcomingNodeView],
     *,
     since: Collection[str],
     named: Collection[str],
     draining: Collection[str],
-) -> list[UpcomingView]:
-    """Return the objects that were there when the session began and that none of its frames spoke of."""
+) -> list[UpcomingNodeView]:
+    """Return the objects that existed when the session began and that none of its node states names."""
     found = [
         view
         for view in upcoming
@@ -33,12 +32,12 @@ def unnamed(
 
 
 def is_too_many(orphans: int, total: int) -> bool:
-    """Tell whether so many orphans look like a shard that lost its memory rather than machines that left."""
+    """Return whether this many orphans look like a shard that lost its state rather than machines that left."""
     return orphans > _FEW and orphans > _SHARE * total
 
 
 def without_marker(
-    orphans: Iterable[UpcomingView], node_exists: Callable[[UpcomingView], bool]
-) -> list[UpcomingView]:
-    """Return those that may go on silence alone, since an old shard never says that it has told everything."""
+    orphans: Iterable[UpcomingNodeView], node_exists: Callable[[UpcomingNodeView], bool]
+) -> list[UpcomingNodeView]:
+    """Return the orphans that may be deleted without an end marker, which an old shard never sends."""
     return [view for view in orphans if view.phase in _SWEPT_WITHOUT_MARKER and not node_exists(view)]

@@ -1,50 +1,42 @@
 """Why a CapacityRequest is left out of the demand.
 
 Why: one bad request must not spoil the roll-up, and its owner must read on the object itself what to change.
-Must never: quote more of a foreign text than a person reads.
+Must never: quote more of a stranger's text than a person reads.
 Rules: operator 2.4 and 4.7.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
+from bigfleet.kube.event_reasons import NOT_REPORTED
 from bigfleet.model.errors import InvalidFieldError
-
-CONDITION_REASONS: Final = {
-    "operator": "InvalidOperator",
-    "requirement": "InvalidRequirement",
-    "quantity": "InvalidQuantity",
-    "spread": "InvalidSpread",
-    "selector": "InvalidSelector",
-}
-"""What metrics call a reason, and what the condition on the request calls it."""
 
 _SHOWN: Final = 80
 
 
 class RefusedRequestError(InvalidFieldError):
-    """One field of a request makes it unfit for a roll-up."""
+    """One field of a request keeps it out of the roll-up."""
 
     def __init__(self, reason: str, field: str, found: object, allowed: str) -> None:
         super().__init__(field, _short(found), allowed)
         self.reason = reason
 
-    def refusal(self) -> "Refusal":
-        """Return what is kept of it."""
-        return Refusal(self.reason, str(self))
+    def refusal(self) -> "RequestRefusal":
+        """Return the refusal as a value."""
+        return RequestRefusal(self.reason, str(self))
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The word for the metric, and the sentence for the owner."""
+class RequestRefusal:
+    """The label for the metric and the sentence for the owner of the request."""
 
     reason: str
     message: str
 
     @property
     def condition_reason(self) -> str:
-        """The reason as the condition has it."""
-        return CONDITION_REASONS[self.reason]
+        """The reason in the condition and in the event."""
+        return NOT_REPORTED[self.reason]
 
 
 def _short(found: object) -> object:

@@ -1,7 +1,7 @@
-"""What the status of a CapacityRequest says, and when a write of it is due.
+"""The status of a CapacityRequest, and when it has to be written.
 
-Why: the owner of a request sees on the object itself whether it is part of the demand, at the price of one write in its life.
-Must never: take an Acknowledged request back to Pending, or write what is there already.
+Why: the owner of a request sees on the object whether it is part of the demand, at the cost of one write.
+Must never: set an Acknowledged request back to Pending, or write what is stored already.
 Rules: operator 2.1, 2.4, 4.7 and 4.8; the condition travels in the same patch as the phase.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, IN_ROLL_UP, PENDING, REPORTED
 from bigfleet.operator.core.contribution import Contribution
-from bigfleet.operator.core.refusal import Refusal
+from bigfleet.operator.core.refusal import RequestRefusal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,26 +21,26 @@ class RequestView:
     uid: str
     generation: int
     acknowledged: bool
-    marked_reason: str  # of the condition Reported, when that is False; empty otherwise
+    marked_reason: str  # of the condition Reported if that is False, else empty
     marked_generation: int
-    found: Contribution | Refusal
+    found: Contribution | RequestRefusal
 
     @property
     def wants_acknowledgement(self) -> bool:
-        """Whether it has to be marked once a roll-up that holds it has been sent."""
+        """Whether it has to be acknowledged once a roll-up with it was sent."""
         return isinstance(self.found, Contribution) and (not self.acknowledged or bool(self.marked_reason))
 
     @property
     def wants_refusal(self) -> bool:
-        """Whether its owner has yet to be told that it is left out, and why."""
-        if not isinstance(self.found, Refusal):
+        """Whether the condition does not say yet that it is left out, and why."""
+        if not isinstance(self.found, RequestRefusal):
             return False
-        told = (self.marked_reason, self.marked_generation)
-        return told != (self.found.condition_reason, self.generation)
+        marked = (self.marked_reason, self.marked_generation)
+        return marked != (self.found.condition_reason, self.generation)
 
 
-def view_of(metadata: Mapping[str, Any], status: object, found: Contribution | Refusal) -> RequestView:
-    """Return what is kept of a request as the API server gave it."""
+def view_of(metadata: Mapping[str, Any], status: object, found: Contribution | RequestRefusal) -> RequestView:
+    """Return the view of a request."""
     known: Mapping[str, Any] = status if isinstance(status, Mapping) else {}
     reason, generation = "", 0
     for entry in known.get("conditions") or ():
@@ -57,14 +57,14 @@ def view_of(metadata: Mapping[str, Any], status: object, found: Contribution | R
 
 
 def acknowledged_status(view: RequestView, now: str) -> dict[str, Any]:
-    """Return the status of a request that a roll-up carried away."""
+    """Return the status of a request that was part of a roll-up."""
     condition = _condition("True", IN_ROLL_UP, "part of the demand sent to the shard", view.generation, now)
     stamp = {} if view.acknowledged else {"acknowledgedAt": now}
     return {"phase": ACKNOWLEDGED, **stamp, "conditions": [condition]}
 
 
-def refused_status(view: RequestView, refusal: Refusal, now: str) -> dict[str, Any]:
-    """Return the status of a request that is left out; its phase stays what it was."""
+def refused_status(view: RequestView, refusal: RequestRefusal, now: str) -> dict[str, Any]:
+    """Return the status of a request that is left out; its phase stays."""
     condition = _condition("False", refusal.condition_reason, refusal.message, view.generation, now)
     return {"phase": ACKNOWLEDGED if view.acknowledged else PENDING, "conditions": [condition]}
 

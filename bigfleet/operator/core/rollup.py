@@ -1,8 +1,7 @@
-"""Contributions into rows of demand: sums and per-dimension maxima, in one order.
+"""Adds contributions up to rows of demand: sums and per-resource maxima, in one order.
 
-Why: the roll-up is the cluster's whole demand at each tick. With shared rows and amounts it is a count of pairs, then one
-multiplication for each, whatever the number of pods.
-Must never: send a part of the demand, or let the order of requests show in the bytes.
+Why: with shared rows and amounts a roll-up counts pairs and multiplies once per pair, whatever the number of pods.
+Must never: send part of the demand, or let the order of requests show in the bytes.
 Rules: operator 4.1 to 4.3 and 4.7, wire 2.2, ADR-0027, ADR-0039 (always the total, never the unmet part).
 """
 
@@ -11,12 +10,12 @@ from dataclasses import dataclass
 
 from bigfleet.model.profile import Profile
 from bigfleet.model.quantity_text import canonical_text
-from bigfleet.operator.core.contribution import Amounts, Contribution, Row
+from bigfleet.operator.core.contribution import Contribution, DemandRow, RequestAmounts
 
 
 @dataclass(frozen=True, slots=True)
 class RollupRow:
-    """One row as it is sent; amounts are canonical texts."""
+    """One row of the roll-up; amounts are canonical texts."""
 
     profile: Profile
     group: str
@@ -28,7 +27,7 @@ class RollupBuilder:
     """Collects the contributions of one roll-up."""
 
     def __init__(self) -> None:
-        self._counts: dict[Row, dict[Amounts, int]] = {}
+        self._counts: dict[DemandRow, dict[RequestAmounts, int]] = {}
         self.requests = 0
 
     def add(self, contribution: Contribution) -> None:
@@ -42,19 +41,19 @@ class RollupBuilder:
         return len(self._counts)
 
     def rows(self) -> Iterator[RollupRow]:
-        """Give the rows, most urgent first; equal demand gives equal rows in equal order."""
+        """Yield the rows by falling priority; equal demand gives equal rows in equal order."""
         for row in sorted(self._counts, key=_order):
             yield _added_up(row, self._counts[row])
 
 
-def _order(row: Row) -> tuple[int, str, str]:
+def _order(row: DemandRow) -> tuple[int, str, str]:
     return -row.profile.priority, row.profile.fingerprint, row.group
 
 
-def _added_up(row: Row, counts: dict[Amounts, int]) -> RollupRow:
+def _added_up(row: DemandRow, counts: dict[RequestAmounts, int]) -> RollupRow:
     totals: dict[str, int] = {}
     units: dict[str, int] = {}
-    decimal: set[str] = set()  # dimensions with a summand that was not written in binary units
+    decimal: set[str] = set()  # resources with an amount that was not written in binary units
     for amounts, count in counts.items():
         for name, nano, binary in amounts.entries:
             totals[name] = totals.get(name, 0) + nano * count

@@ -1,7 +1,6 @@
-"""What is kept of UpcomingNodes, AvailableCapacities and Nodes.
+"""What the caches keep of UpcomingNodes, AvailableCapacities and Nodes.
 
-Why: a cache holds what decisions read and nothing more.
-Must never: raise, whatever an object holds; somebody else may have written it.
+Must never: raise, whatever an object holds; other writers exist.
 Rules: operator 15.6 items 1 and 2.
 """
 
@@ -16,7 +15,7 @@ Part = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UpcomingView:
+class UpcomingNodeView:
     """An UpcomingNode."""
 
     name: str
@@ -27,17 +26,17 @@ class UpcomingView:
 
     @property
     def phase(self) -> str:
-        """How far it is; an empty phase counts as the first one."""
+        """The phase; an empty one counts as Provisioning."""
         return str(self.status.get("phase") or "Provisioning")
 
     @property
     def node_ref(self) -> Part:
-        """The Node it registered as; empty while unknown."""
+        """The reference to the Node; empty while unknown."""
         return part(self.status.get("nodeRef"))
 
     @property
     def provider_id(self) -> str:
-        """The provider's id as last told."""
+        """The provider's id as last sent."""
         return str(self.status.get("providerID") or "")
 
 
@@ -52,7 +51,7 @@ class CapacityView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A Node: its names, and what a reclaim wrote on it."""
+    """A Node: its names, and the annotations of a reclaim."""
 
     name: str
     uid: str
@@ -64,17 +63,17 @@ class NodeView:
     cordoned_by: str = ""
 
     def provider_ids(self) -> tuple[str, ...]:
-        """The provider id and, where it is a path, its last part: what shards may call the machine."""
+        """The provider id and, if it is a path, its last part; shards may use either."""
         if not self.provider_id:
             return ()
         last = self.provider_id.rpartition("/")[2]
         return (self.provider_id,) if last in ("", self.provider_id) else (self.provider_id, last)
 
 
-def upcoming_view(document: Part) -> UpcomingView:
-    """Return what is kept of an UpcomingNode."""
+def upcoming_node_view(document: Part) -> UpcomingNodeView:
+    """Return the view of an UpcomingNode."""
     metadata = document["metadata"]
-    return UpcomingView(
+    return UpcomingNodeView(
         name=metadata["name"],
         uid=str(metadata.get("uid", "")),
         machine_id=machine_of(metadata),
@@ -84,13 +83,13 @@ def upcoming_view(document: Part) -> UpcomingView:
 
 
 def capacity_view(document: Part) -> CapacityView:
-    """Return what is kept of an AvailableCapacity."""
+    """Return the view of an AvailableCapacity."""
     metadata = document["metadata"]
     return CapacityView(metadata["name"], str(metadata.get("uid", "")), part(document.get("spec")))
 
 
 def node_view(document: Part) -> NodeView:
-    """Return what is kept of a Node."""
+    """Return the view of a Node."""
     metadata, spec = document["metadata"], part(document.get("spec"))
     labels, annotations = part(metadata.get("labels")), part(metadata.get("annotations"))
     return NodeView(
@@ -106,5 +105,5 @@ def node_view(document: Part) -> NodeView:
 
 
 def part(value: object) -> Part:
-    """Return a part of a document, empty where it is no object."""
+    """Return a part of a document, empty if it is not an object."""
     return value if isinstance(value, Mapping) else {}

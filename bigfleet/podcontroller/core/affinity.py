@@ -1,6 +1,6 @@
-"""What a pod says about its neighbours: co-location from required pod affinity, and binding spread.
+"""Co-location from required pod affinity, and topology spread, of a pod.
 
-Why: users say "together" and "apart" in Kubernetes' own words; nothing of ours has to be written into a manifest (ADR-0024).
+Why: users write ordinary Kubernetes fields and nothing of ours (ADR-0024).
 Must never: read preferred affinity, anti-affinity, or anything about owners.
 Rules: operator 12.3 (co-location, topology spread), 4.5 (scope).
 """
@@ -16,7 +16,7 @@ _BINDING: Final = "DoNotSchedule"
 
 
 def co_location_of(spec: Mapping[str, Any]) -> tuple[Document | None, str]:
-    """Return the co-location of the first required pod-affinity term, and its scope where that is not the pod's namespace."""
+    """Return the co-location of the first required pod-affinity term, and its scope if that is not the pod's namespace."""
     affinity = (spec.get("affinity") or {}).get("podAffinity") or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     term: Mapping[str, Any] | None = next(iter(terms), None)
@@ -32,7 +32,7 @@ def co_location_of(spec: Mapping[str, Any]) -> tuple[Document | None, str]:
 
 
 def spread_of(spec: Mapping[str, Any]) -> tuple[list[Document], list[str]]:
-    """Return the spread terms that bind, in the order of the pod, and what a person should know."""
+    """Return the binding spread constraints, in the order of the pod, and warnings."""
     terms = [
         {
             "topologyKey": item["topologyKey"],

@@ -1,9 +1,6 @@
-"""What an interruption and a reclamation of a pod cost: from its annotations, else from its priority class.
+"""The interruption and reclamation penalties of a pod: from its annotations, else from its priority class.
 
-Why: a platform team maps priority classes to dollars once, so that the owner of a workload needs no annotation, and one who
-knows better can say so on the pod.
-Must never: derive one penalty from the other or from the priority, or write an amount that our schema refuses: a request that
-is refused is demand that is missing.
+Must never: derive one penalty from the other or from the priority, or write an amount that our schema refuses.
 Rules: operator 12.3 (penalties), 2.4 (no negative penalty), ADR-0105.
 """
 
@@ -24,12 +21,12 @@ _CLASS: Final = "a map with interruptionPenalty and reclamationPenalty, both opt
 
 
 class BadDefaultsError(BigFleetError):
-    """The file of defaults is not one; the text names the class."""
+    """The file of default penalties is invalid; the text names the class."""
 
 
 @dataclass(frozen=True, slots=True)
 class PenaltyDefaults:
-    """Penalties by priority class, each as it was given; a class or a penalty that is not there has none."""
+    """Penalties by priority class, as texts."""
 
     by_class: Mapping[str, Mapping[str, str]]
 
@@ -38,7 +35,7 @@ NO_DEFAULTS: Final = PenaltyDefaults({})
 
 
 def read_defaults(document: object, source: str) -> PenaltyDefaults:
-    """Make defaults of a decoded file; BadDefaultsError names file, class and field of the first fault."""
+    """Return the defaults of a decoded file; BadDefaultsError names file, class and field of the first error."""
     if document is None:
         return NO_DEFAULTS
     if not isinstance(document, Mapping):
@@ -57,7 +54,7 @@ def read_defaults(document: object, source: str) -> PenaltyDefaults:
 def penalties_of(
     annotations: Mapping[str, str], priority_class: str, defaults: PenaltyDefaults
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the penalties that are set, each resolved by itself, and what a person should know."""
+    """Return the penalties that are set, each resolved on its own, and warnings."""
     found: dict[str, str] = {}
     warnings: list[str] = []
     for field in FIELDS:

@@ -1,7 +1,7 @@
-"""What one pod requests, in the scheduler's arithmetic.
+"""The resources that one pod requests, computed as kube-scheduler does.
 
-Why: demand that is counted otherwise than kube-scheduler counts it leads to nodes on which the pod does not fit.
-Must never: read a limit, or lose a part of an amount: sums are exact.
+Why: with other arithmetic the pod may not fit on the node that it gets.
+Must never: read a limit, or round: sums are exact.
 Rules: operator 12.3 (resources), ADR-0027.
 """
 
@@ -20,7 +20,7 @@ _HUGE_PAGES: Final = "hugepages-"
 @dataclass(frozen=True, slots=True)
 class _Amount:
     nano: int = 0
-    binary: bool = True  # nothing is binary as well as decimal: only what is added decides
+    binary: bool = True  # zero is both binary and decimal: what is added decides
 
     def __add__(self, other: "_Amount") -> "_Amount":
         if not other.nano:
@@ -35,7 +35,7 @@ _Amounts = dict[str, _Amount]
 
 
 def pod_request(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a pod of this spec requests, by resource name in order; nothing requested is an empty map."""
+    """Return the requests of a pod by resource name, in order."""
     containers = _total(_requested(container) for container in spec.get("containers") or ())
     sidecars: _Amounts = {}
     peak: _Amounts = {}
@@ -65,7 +65,7 @@ def _read(amounts: Mapping[str, Any] | None) -> _Amounts:
         try:
             nano, binary = parse_with_family(str(text))
         except InvalidFieldError:
-            continue  # the API server admits none; one dimension less is better than no demand at all
+            continue  # the API server admits none; to miss one resource is better than to miss the pod
         found[name] = _Amount(nano, binary)
     return found
 
@@ -79,7 +79,7 @@ def _total(summands: Iterable[_Amounts]) -> _Amounts:
 
 
 def _largest(first: _Amounts, second: _Amounts) -> _Amounts:
-    """Return the larger amount of each name; the first one's where they are equal."""
+    """Return the larger amount of each resource; the first one if they are equal."""
     larger = {
         name: amount for name, amount in second.items() if name not in first or amount.nano > first[name].nano
     }

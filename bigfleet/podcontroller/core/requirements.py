@@ -1,7 +1,7 @@
-"""What the labels of a node must satisfy for a pod: from node affinity and node selector to the four operators.
+"""The requirements of a pod on node labels: from node affinity and node selector to the four operators.
 
-Why: a request whose operator nobody can express is left out of the demand for as long as its pod lives, and the machine under
-a running pod then looks like surplus. A condition that is only necessary keeps the demand and merely loosens it.
+Why: a request with an unknown operator would be left out of the demand, and the machine of a running pod would look like surplus.
+A weaker condition keeps the demand.
 Must never: demand more than the pod does, or write what our schema refuses.
 Rules: operator 12.3 (requirements), 2.4 (limits).
 """
@@ -21,7 +21,7 @@ _WITHOUT_VALUES: Final = ("Exists", "DoesNotExist")
 
 
 class Inexact(StrEnum):
-    """What of a pod a request cannot say; the values are those of the metric's label."""
+    """What of a pod a request cannot express; the values are labels of the metric."""
 
     GT_LT = "gt_lt"
     MATCH_FIELDS = "match_fields"
@@ -30,7 +30,7 @@ class Inexact(StrEnum):
 
 @dataclass(slots=True)
 class Requirements:
-    """The requirements in their order, what was loosened, and what a person should know."""
+    """The requirements in order, what was weakened, and warnings."""
 
     items: list[Document] = field(default_factory=list)
     inexact: list[Inexact] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Requirements:
 
 
 def requirements_of(spec: Mapping[str, Any]) -> Requirements:
-    """Return what a pod of this spec asks of its node."""
+    """Return the requirements of a pod on its node."""
     found = Requirements()
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -71,7 +71,7 @@ def _first_term(terms: Iterable[Mapping[str, Any]], found: Requirements) -> list
     for expression in first.get("matchExpressions") or ():
         operator = str(expression.get("operator", ""))
         if operator not in (*_WITH_VALUES, *_WITHOUT_VALUES):
-            # Gt and Lt: that there is such a label is all of it that a request can say.
+            # Gt and Lt: a request can only say that the label exists.
             found.inexact.append(Inexact.GT_LT)
             operator = "Exists"
         items.append(_item(str(expression.get("key", "")), operator, expression.get("values") or ()))
@@ -86,7 +86,7 @@ def _item(key: str, operator: str, values: Iterable[str] = ()) -> Document:
 
 
 def _fitting(item: Document, found: Requirements) -> Document | None:
-    """Return the requirement as far as the schema takes it: loosened where it is too large, None where nothing is left."""
+    """Return the requirement within the limits of the schema: weakened if it is too large, None if nothing is left."""
     key, values = item["key"], item.get("values")
     if not 0 < len(key) <= MAX_KEY:
         found.warnings.append(f"a node label key of {len(key)} characters is left out")
@@ -98,5 +98,5 @@ def _fitting(item: Document, found: Requirements) -> Document | None:
     found.warnings.append(
         f"the values for node label {key} are too many or too long, only part of the condition counts"
     )
-    # A label with one of these values is a label; a label without them may be anything.
+    # In implies that the label exists; NotIn implies nothing.
     return _item(key, "Exists") if item["operator"] == "In" else None

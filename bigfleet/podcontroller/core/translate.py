@@ -1,7 +1,6 @@
-"""From a pod to the CapacityRequest that states its demand.
+"""Translates a pod into the spec of its CapacityRequest.
 
-Why: the one place where the words of a pod become the words of demand; everything the demand is made of is named here once.
-Must never: wait, fail, or carry tolerations, claims, host ports or volumes: a request has no place for them.
+Must never: raise, or include tolerations, claims, host ports or volumes: a request has no field for them.
 Rules: operator 12.2 (names, owner) and 12.3, ADR-0024, ADR-0027, ADR-0039.
 """
 
@@ -22,7 +21,7 @@ _FIRST_RESOURCES: Final = ("cpu", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A request's spec and co-location scope, what of the pod it cannot say, and what a person should know."""
+    """The spec and co-location scope of a request, what of the pod it cannot express, and warnings."""
 
     spec: Document
     scope: str
@@ -31,7 +30,7 @@ class Translation:
 
 
 def translate(pod: Mapping[str, Any], defaults: PenaltyDefaults) -> Translation:
-    """Return what a pod asks for."""
+    """Return the translation of a pod."""
     spec: Mapping[str, Any] = pod.get("spec") or {}
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     requirements = requirements_of(spec)

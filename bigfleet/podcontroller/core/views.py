@@ -1,7 +1,7 @@
-"""What is kept of pods, requests and upcoming nodes: as little as the decisions need.
+"""What the caches keep of pods, requests and UpcomingNodes.
 
-Why: 100,000 whole pods are gigabytes. What a pod asks for is kept as one text, and pods of one workload share it.
-Must never: raise, whatever an object looks like; keep a document.
+Why: 100,000 whole pods are gigabytes. The demand of a pod is kept as one text, which the pods of one workload share.
+Must never: raise, whatever an object holds; keep a document.
 Rules: operator 12.2, 12.4, 15.6 item 1 (projections).
 """
 
@@ -24,7 +24,7 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 
 class PodState(enum.Enum):
-    """What a pod's life says about its demand."""
+    """The state of a pod as far as its demand depends on it."""
 
     LIVE = "asks for capacity"
     GATED = "asks for nothing yet"
@@ -34,7 +34,7 @@ class PodState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One pod: who it is, how far it is, and what it asks for."""
+    """One pod: its names, its state, and its demand."""
 
     key: ObjectKey
     uid: str
@@ -48,13 +48,13 @@ class PodView:
 
     @property
     def id(self) -> str:
-        """What joins a pod and its requests: namespace and UID."""
+        """Namespace and UID, which a pod shares with its requests."""
         return f"{self.key.namespace}/{self.uid}"
 
 
 @dataclass(frozen=True, slots=True)
-class RequestView:
-    """One CapacityRequest of ours."""
+class OwnedRequest:
+    """A CapacityRequest that the pod controller made."""
 
     key: ObjectKey
     uid: str
@@ -66,13 +66,13 @@ class RequestView:
 
     @property
     def pod_id(self) -> str:
-        """The pod whose request this is; a label that names a pod of another namespace names nobody."""
+        """The id of its pod, which is always in the same namespace."""
         return f"{self.key.namespace}/{self.pod_uid}"
 
 
 @dataclass(frozen=True, slots=True)
-class UpcomingView:
-    """One UpcomingNode, for whoever waits for a node."""
+class UpcomingNodeShape:
+    """The phase, labels and resources of an UpcomingNode."""
 
     key: ObjectKey
     phase: str
@@ -81,12 +81,12 @@ class UpcomingView:
 
 
 def text_of(spec: Mapping[str, Any]) -> str:
-    """Return a spec as one text; equal texts are one object in memory for as long as anybody holds one."""
+    """Return a spec as one interned text."""
     return sys.intern(json.dumps(spec, sort_keys=True, separators=(",", ":")))
 
 
 def pod_view(defaults: PenaltyDefaults, *, exclude_daemonsets: bool) -> Callable[[Document], PodView | None]:
-    """Return the projection of pods; None leaves a pod out as if it were not there."""
+    """Return the projection of pods, which returns None for a pod to leave out."""
 
     def project(pod: Document) -> PodView | None:
         if exclude_daemonsets and _belongs_to_its_node(pod):
@@ -108,13 +108,13 @@ def pod_view(defaults: PenaltyDefaults, *, exclude_daemonsets: bool) -> Callable
     return project
 
 
-def request_view(request: Document) -> RequestView | None:
-    """Return what is kept of a request; None for one that is not ours."""
+def owned_request(request: Document) -> OwnedRequest | None:
+    """Return the view of a request; None if the pod controller did not make it."""
     metadata = request["metadata"]
     pod_uid = (metadata.get("labels") or {}).get(OWNED_BY_POD)
     if not pod_uid:
         return None
-    return RequestView(
+    return OwnedRequest(
         key=key_of(request),
         uid=metadata.get("uid", ""),
         pod_uid=pod_uid,
@@ -125,19 +125,19 @@ def request_view(request: Document) -> RequestView | None:
     )
 
 
-def upcoming_view(upcoming: Document) -> UpcomingView:
-    """Return what is kept of an UpcomingNode."""
+def upcoming_node_shape(upcoming: Document) -> UpcomingNodeShape:
+    """Return the view of an UpcomingNode."""
     spec = upcoming.get("spec") or {}
     labels: Mapping[str, str] = spec.get("labels") or {}
     resources = {name: str(amount) for name, amount in (spec.get("resources") or {}).items()}
     phase = (upcoming.get("status") or {}).get("phase", "")
-    return UpcomingView(
+    return UpcomingNodeShape(
         key_of(upcoming), phase, tuple(sorted(labels.items())), tuple(sorted(resources.items()))
     )
 
 
 def _state(pod: Document) -> PodState:
-    # Finished before terminating: a finished pod that waits for its deletion uses nothing either.
+    # Finished before terminating: a finished pod that waits for its deletion uses nothing.
     if (pod.get("status") or {}).get("phase") in _FINISHED:
         return PodState.FINISHED
     if pod["metadata"].get("deletionTimestamp"):

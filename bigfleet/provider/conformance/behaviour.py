@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from inspect import cleandoc
 
-from bigfleet.provider.conformance.lab import Lab
-from bigfleet.provider.conformance.settings import Profile
+from bigfleet.provider.conformance.context import BehaviourContext
+from bigfleet.provider.conformance.settings import ConformanceProfile
 
 
 class Lane(StrEnum):
@@ -27,7 +27,7 @@ class Lane(StrEnum):
     EXTRA = "extra"
 
 
-class Need(Enum):
+class Prerequisite(Enum):
     """What a behaviour cannot do without; the value says so to people."""
 
     CURSOR = "a revision that moves"
@@ -46,10 +46,10 @@ class Behaviour:
     meaning: str
     steps: str
     lane: Lane
-    profiles: tuple[Profile, ...]
-    needs: tuple[Need, ...]
+    profiles: tuple[ConformanceProfile, ...]
+    needs: tuple[Prerequisite, ...]
     bare_metal: bool
-    check: Callable[[Lab], Awaitable[None]]
+    check: Callable[[BehaviourContext], Awaitable[None]]
 
     @property
     def title(self) -> str:
@@ -63,7 +63,7 @@ class Behaviour:
         return f"{profiles}/{self.lane}" if profiles and profiles != self.lane else str(self.lane)
 
 
-_Check = Callable[[Lab], Awaitable[None]]
+_Check = Callable[[BehaviourContext], Awaitable[None]]
 
 
 def behaviour(
@@ -71,8 +71,8 @@ def behaviour(
     name: str = "",
     *,
     lane: Lane = Lane.EXTENSION,
-    profiles: tuple[Profile, ...] = (Profile.CORE,),
-    needs: tuple[Need, ...] = (),
+    profiles: tuple[ConformanceProfile, ...] = (ConformanceProfile.CORE,),
+    needs: tuple[Prerequisite, ...] = (),
     bare_metal: bool = True,
 ) -> Callable[[_Check], Behaviour]:
     """Make a behaviour of a function; `bare_metal` is False for what needs a slot, Create or Delete."""

@@ -14,7 +14,7 @@ from bigfleet.aio.service import UnaryMethod
 from bigfleet.provider.conformance.calls import (
     NO_TOKEN,
     CallLog,
-    Token,
+    CallToken,
     told_bytes,
     told_code,
     told_machine,
@@ -29,7 +29,7 @@ _Mutation = TypeVar("_Mutation", pb.CreateRequest, pb.ConfigureRequest, pb.Drain
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class MutationReply:
     """The answer to a mutating call; without success the id is empty and the record blank."""
 
     code: Code
@@ -50,7 +50,7 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class GetReply:
     """The answer to Get."""
 
     code: Code
@@ -66,7 +66,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListReply:
     """The answer to List."""
 
     code: Code
@@ -96,8 +96,8 @@ class Caller:
         self._channel, self._log, self._deadline_s = channel, log, deadline_s
 
     async def create(
-        self, machine_id: str, token: Token = NO_TOKEN, *, timeout_s: float | None = None
-    ) -> Ack:
+        self, machine_id: str, token: CallToken = NO_TOKEN, *, timeout_s: float | None = None
+    ) -> MutationReply:
         request = pb.CreateRequest(
             machine_id=machine_id,
             shard_id=token.shard,
@@ -110,11 +110,11 @@ class Caller:
         self,
         machine_id: str,
         cluster: str,
-        token: Token = NO_TOKEN,
+        token: CallToken = NO_TOKEN,
         *,
         metadata: Mapping[str, str] | None = None,
         blob: bytes = BLOB,
-    ) -> Ack:
+    ) -> MutationReply:
         request = pb.ConfigureRequest(
             machine_id=machine_id,
             cluster_id=cluster,
@@ -128,7 +128,7 @@ class Caller:
         asked = f"Configure {machine_id!r} for cluster {cluster!r}, {size}, {token}"
         return await self._mutate(CONFIGURE, request, asked)
 
-    async def drain(self, machine_id: str, grace_s: int, token: Token = NO_TOKEN) -> Ack:
+    async def drain(self, machine_id: str, grace_s: int, token: CallToken = NO_TOKEN) -> MutationReply:
         request = pb.DrainRequest(
             machine_id=machine_id,
             grace_period_seconds=grace_s,
@@ -138,7 +138,7 @@ class Caller:
         )
         return await self._mutate(DRAIN, request, f"Drain {machine_id!r} with grace {grace_s}, {token}")
 
-    async def delete(self, machine_id: str, token: Token = NO_TOKEN) -> Ack:
+    async def delete(self, machine_id: str, token: CallToken = NO_TOKEN) -> MutationReply:
         request = pb.DeleteRequest(
             machine_id=machine_id,
             shard_id=token.shard,
@@ -147,14 +147,14 @@ class Caller:
         )
         return await self._mutate(DELETE, request, f"Delete {machine_id!r}, {token}")
 
-    async def get(self, machine_id: str, *, poll: bool = False) -> Sight:
+    async def get(self, machine_id: str, *, poll: bool = False) -> GetReply:
         record = self._log.begin(f"Get {machine_id!r}", poll=poll)
         try:
             reply = await self._channel.unary(GET, pb.MachineRef(id=machine_id), timeout_s=self._deadline_s)
         except RpcError as error:
-            sight = Sight(error.code, error.detail, pb.Machine())
+            sight = GetReply(error.code, error.detail, pb.Machine())
         else:
-            sight = Sight(Code.OK, "", reply.message)
+            sight = GetReply(Code.OK, "", reply.message)
         self._log.end(record, str(sight))
         return sight
 
@@ -165,7 +165,7 @@ class Caller:
         max_results: int = 0,
         since: bytes = b"",
         poll: bool = False,
-    ) -> Listing:
+    ) -> ListReply:
         asked = "List " + ("+".join(state_name(state) for state in states) or "all")
         asked += f", at most {max_results}" if max_results else ""
         asked += f", since {told_bytes(since)}" if since else ""
@@ -174,9 +174,9 @@ class Caller:
         try:
             reply = await self._channel.unary(LIST, request, timeout_s=self._deadline_s)
         except RpcError as error:
-            listing = Listing(error.code, error.detail, (), b"")
+            listing = ListReply(error.code, error.detail, (), b"")
         else:
-            listing = Listing(Code.OK, "", tuple(reply.message.machines), reply.message.revision)
+            listing = ListReply(Code.OK, "", tuple(reply.message.machines), reply.message.revision)
         self._log.end(record, str(listing))
         return listing
 
@@ -190,14 +190,14 @@ class Caller:
         request: _Mutation,
         asked: str,
         timeout_s: float | None = None,
-    ) -> Ack:
+    ) -> MutationReply:
         record = self._log.begin(asked, poll=False)
         try:
             reply = await self._channel.unary(method, request, timeout_s=timeout_s or self._deadline_s)
         except RpcError as error:
-            ack = Ack(error.code, error.detail, "", pb.Machine())
+            ack = MutationReply(error.code, error.detail, "", pb.Machine())
             self._log.end(record, str(ack))
         else:
-            ack = Ack(Code.OK, "", reply.message.operation_id, reply.message.machine)
+            ack = MutationReply(Code.OK, "", reply.message.operation_id, reply.message.machine)
             self._log.end(record, f"{ack}, {told_machine(ack.machine)}")
         return ack

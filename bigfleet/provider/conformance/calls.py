@@ -18,7 +18,7 @@ _TEXT_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class CallToken:
     """A fencing token; wholly empty means a caller without fencing."""
 
     shard: str = ""
@@ -31,7 +31,7 @@ class Token:
         return f"token ({self.shard or chr(34) * 2}, {self.epoch}, {self.sequence})"
 
 
-NO_TOKEN: Final = Token()
+NO_TOKEN: Final = CallToken()
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.provider.conformance.behaviour import Behaviour, Lane, Need
+from bigfleet.provider.conformance.behaviour import Behaviour, Lane, Prerequisite
 from bigfleet.provider.conformance.families.arguments import ARGUMENTS
 from bigfleet.provider.conformance.families.baseline import BASELINE
 from bigfleet.provider.conformance.families.baseline_fencing import BASELINE_FENCING
@@ -27,7 +27,7 @@ from bigfleet.provider.conformance.families.metadata import METADATA
 from bigfleet.provider.conformance.families.refusals import GHOSTS, REFUSALS
 from bigfleet.provider.conformance.families.scale import SCALE
 from bigfleet.provider.conformance.families.self_test import SELF_TEST
-from bigfleet.provider.conformance.settings import Profile, Settings
+from bigfleet.provider.conformance.settings import ConformanceProfile, RunSettings
 
 
 def _key(behaviour: Behaviour) -> tuple[str, int]:
@@ -75,19 +75,19 @@ def find(behaviour_id: str) -> Behaviour:
     )
 
 
-def required(settings: Settings) -> tuple[Behaviour, ...]:
+def required(settings: RunSettings) -> tuple[Behaviour, ...]:
     """Return what the verdict rests on: the baseline, what the profiles demand, and with `extra` the further ones."""
     return tuple(behaviour for behaviour in BEHAVIOURS if _counts(behaviour, settings))
 
 
-def selected(settings: Settings) -> tuple[Behaviour, ...]:
+def selected(settings: RunSettings) -> tuple[Behaviour, ...]:
     """Return what is to run, in order; `InvalidFieldError` when the patterns match nothing."""
     if not settings.only:
         return tuple(
             behaviour
             for behaviour in BEHAVIOURS
             if _counts(behaviour, settings)
-            or (behaviour.lane is Lane.EXTRA and Need.LONG not in behaviour.needs)
+            or (behaviour.lane is Lane.EXTRA and Prerequisite.LONG not in behaviour.needs)
         )
     chosen = tuple(behaviour for behaviour in BEHAVIOURS if _matches(behaviour, settings.only))
     if not chosen:
@@ -110,12 +110,15 @@ def listing() -> Iterator[dict[str, object]]:
         }
 
 
-def _counts(behaviour: Behaviour, settings: Settings) -> bool:
+def _counts(behaviour: Behaviour, settings: RunSettings) -> bool:
     if behaviour.lane in _ALWAYS:
         return True
     if behaviour.lane is Lane.EXTRA:
         return settings.extra
-    profiles = [Profile.CORE if profile is Profile.BARE_METAL else profile for profile in settings.profiles]
+    profiles = [
+        ConformanceProfile.CORE if profile is ConformanceProfile.BARE_METAL else profile
+        for profile in settings.profiles
+    ]
     return any(profile in profiles for profile in behaviour.profiles)
 
 

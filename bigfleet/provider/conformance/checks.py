@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from bigfleet.aio.net import Code
-from bigfleet.provider.conformance.caller import Ack, Listing, Sight
+from bigfleet.provider.conformance.caller import GetReply, ListReply, MutationReply
 from bigfleet.provider.conformance.calls import told_machine
 from bigfleet.provider.conformance.errors import ViolationError
 from bigfleet.provider.conformance.states import State, state_name
@@ -26,38 +26,38 @@ def require(condition: bool, text: str) -> None:
         raise ViolationError(text)
 
 
-def accepted(ack: Ack, what: str) -> Ack:
+def accepted(ack: MutationReply, what: str) -> MutationReply:
     """Demand success."""
     require(ack.ok, f"{what}: found {ack}, due was OK")
     return ack
 
 
-def operation(ack: Ack, what: str) -> str:
+def operation(ack: MutationReply, what: str) -> str:
     """Demand success with an operation id, and return it."""
     accepted(ack, what)
     require(bool(ack.operation_id), f"{what}: accepted without an operation_id")
     return ack.operation_id
 
 
-def fenced(ack: Ack, what: str) -> None:
+def fenced(ack: MutationReply, what: str) -> None:
     """Demand the one code that means a stale token."""
     require(ack.fenced, f"{what}: found {ack}, due was FAILED_PRECONDITION")
 
 
-def rejected(ack: Ack, what: str) -> None:
+def rejected(ack: MutationReply, what: str) -> None:
     """Demand an error of any code but the one that means a stale token."""
     require(not ack.ok, f"{what}: found {ack}, due was a rejection")
     require(not ack.fenced, f"{what}: found FAILED_PRECONDITION, which means fenced and nothing else")
     require(ack.code is not Code.DEADLINE_EXCEEDED, f"{what}: no answer within the deadline")
 
 
-def answered(found: Ack | Sight | Listing, what: str, *due: Code) -> None:
+def answered(found: MutationReply | GetReply | ListReply, what: str, *due: Code) -> None:
     """Demand one of the codes given."""
     wanted = " or ".join(code.name for code in due)
     require(found.code in due, f"{what}: found {found}, due was {wanted}")
 
 
-def listed(listing: Listing, what: str) -> Listing:
+def listed(listing: ListReply, what: str) -> ListReply:
     """Demand a listing without duplicate ids."""
     require(listing.ok, f"{what}: found {listing}, due was OK")
     require(len(set(listing.ids)) == len(listing.ids), f"{what}: the same id is listed twice")
@@ -115,7 +115,7 @@ def only_passes(seen: Sequence[State], allowed: Sequence[State], what: str) -> N
     require(not wrong, f"{what}: passed through {', '.join(wrong)}, allowed is {due}")
 
 
-def same_operation(acks: Sequence[Ack], what: str) -> str:
+def same_operation(acks: Sequence[MutationReply], what: str) -> str:
     """Demand that those of several calls that succeeded share one id, that one did, and that none was fenced."""
     for ack in acks:
         if not ack.ok:

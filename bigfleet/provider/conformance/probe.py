@@ -5,23 +5,23 @@ Rules: providers 2.1 (capability probe).
 """
 
 from bigfleet.aio.net import Code
-from bigfleet.provider.conformance.bench import Capabilities
+from bigfleet.provider.conformance.context import BehaviourContext
 from bigfleet.provider.conformance.errors import NoMachineError, ViolationError
-from bigfleet.provider.conformance.lab import Lab
+from bigfleet.provider.conformance.target_endpoint import Capabilities
 
 
-async def probe(lab: Lab) -> Capabilities | None:
+async def probe(context: BehaviourContext) -> Capabilities | None:
     """Return what is offered, None where no machine was there to find out."""
     try:
-        (machine_id,) = await lab.movables(1)
-        before = (await lab.calls.list()).revision
-        await lab.move(machine_id)
-        await lab.settle(machine_id, lab.moved)
-        after = (await lab.calls.list()).revision
+        (machine_id,) = await context.movables(1)
+        before = (await context.calls.list()).revision
+        await context.move(machine_id)
+        await context.settle(machine_id, context.moved)
+        after = (await context.calls.list()).revision
     except (NoMachineError, ViolationError):
         return None
     cursor = before != after
-    if lab.bare_metal:
+    if context.bare_metal:
         return Capabilities(cursor=cursor, delete=False)
-    deleted = await lab.calls.delete(machine_id)
+    deleted = await context.calls.delete(machine_id)
     return Capabilities(cursor=cursor, delete=deleted.code is not Code.UNIMPLEMENTED)

@@ -17,9 +17,9 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.conformance.behaviour import Behaviour
 from bigfleet.provider.conformance.catalogue import selected
 from bigfleet.provider.conformance.render import failure_text
-from bigfleet.provider.conformance.report import Result, Status
+from bigfleet.provider.conformance.report import BehaviourResult, BehaviourStatus
 from bigfleet.provider.conformance.run import run
-from bigfleet.provider.conformance.settings import Profile, Settings
+from bigfleet.provider.conformance.settings import ConformanceProfile, RunSettings
 from bigfleet.provider.conformance.system import system_settings
 
 
@@ -67,9 +67,9 @@ class BehaviourItem(pytest.Item):
         settings = _settings(self.config, self.behaviour.id)
         report = asyncio.run(run(str(self.config.getoption("--bigfleet-target")), settings))
         result = report.result(self.behaviour.id)
-        if result.status is Status.FAILED:
+        if result.status is BehaviourStatus.FAILED:
             raise BehaviourFailed(result)
-        if result.status is not Status.PASSED:
+        if result.status is not BehaviourStatus.PASSED:
             pytest.skip(f"{result.status}: {result.message}")
 
     def repr_failure(
@@ -88,17 +88,17 @@ class BehaviourItem(pytest.Item):
 class BehaviourFailed(Exception):  # noqa: N818  the word pytest users know
     """A behaviour failed; carries its result."""
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: BehaviourResult) -> None:
         super().__init__(result.message)
         self.result = result
 
 
-def _settings(config: pytest.Config, *only: str) -> Settings:
+def _settings(config: pytest.Config, *only: str) -> RunSettings:
     names = [name.strip() for name in str(config.getoption("--bigfleet-profile")).split(",")]
     try:
-        profiles = tuple(Profile(name) for name in names)
+        profiles = tuple(ConformanceProfile(name) for name in names)
     except ValueError:
-        allowed = ", ".join(Profile)
+        allowed = ", ".join(ConformanceProfile)
         raise pytest.UsageError(
             str(InvalidFieldError("--bigfleet-profile", ",".join(names), allowed))
         ) from None

@@ -11,27 +11,32 @@ from collections.abc import Mapping
 from html import escape
 from typing import Final
 
-from bigfleet.provider.conformance.report import Report, Result, Status, Verdict
+from bigfleet.provider.conformance.report import (
+    BehaviourResult,
+    BehaviourStatus,
+    ConformanceReport,
+    RunVerdict,
+)
 
 FILES: Final = ("report.json", "junit.xml", "badge.json", "report.html")
 
-_MARKS: Final[Mapping[Status, str]] = {
-    Status.PASSED: "ok  ",
-    Status.FAILED: "FAIL",
-    Status.SKIPPED: "skip",
-    Status.NOT_APPLICABLE: "n/a ",
-    Status.NO_MACHINE: "none",
-    Status.NOT_RUN: "----",
+_MARKS: Final[Mapping[BehaviourStatus, str]] = {
+    BehaviourStatus.PASSED: "ok  ",
+    BehaviourStatus.FAILED: "FAIL",
+    BehaviourStatus.SKIPPED: "skip",
+    BehaviourStatus.NOT_APPLICABLE: "n/a ",
+    BehaviourStatus.NO_MACHINE: "none",
+    BehaviourStatus.NOT_RUN: "----",
 }
 _COLOURS: Final = {
-    Verdict.CERTIFIED: "brightgreen",
-    Verdict.FAILED: "red",
-    Verdict.INCOMPLETE: "orange",
+    RunVerdict.CERTIFIED: "brightgreen",
+    RunVerdict.FAILED: "red",
+    RunVerdict.INCOMPLETE: "orange",
 }
 _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def live_line(result: Result) -> str:
+def live_line(result: BehaviourResult) -> str:
     """Return the one line that is printed as soon as a behaviour has ended."""
     behaviour = result.behaviour
     line = f"{_MARKS[result.status]}  {behaviour.id:<6} {result.seconds * 1000:>7.0f} ms  {behaviour.meaning}"
@@ -39,7 +44,7 @@ def live_line(result: Result) -> str:
     return "".join([line, *(f"\n      {text}" for text in (*told, *result.notes))])
 
 
-def failure_text(result: Result) -> str:
+def failure_text(result: BehaviourResult) -> str:
     """Return what the author of a provider needs: the claim, the calls, the command that repeats it."""
     lines = [
         f"{result.behaviour.title}: {result.behaviour.meaning}",
@@ -51,9 +56,9 @@ def failure_text(result: Result) -> str:
     return "\n".join(lines)
 
 
-def summary(report: Report) -> str:
+def summary(report: ConformanceReport) -> str:
     """Return the end of the text report: failures in full, score, verdict and what else is to be known."""
-    parts = [failure_text(result) for result in report.results if result.status is Status.FAILED]
+    parts = [failure_text(result) for result in report.results if result.status is BehaviourStatus.FAILED]
     counts = ", ".join(f"{number} {status}" for status, number in report.counts.items() if number)
     parts.append(
         f"{report.score} ({counts}) in {report.seconds:.1f} s, seed {report.seed}, run {report.run_id}"
@@ -66,7 +71,7 @@ def summary(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def as_json(report: Report) -> str:
+def as_json(report: ConformanceReport) -> str:
     """Return everything, for programs."""
     document = {
         "target": report.target,
@@ -85,15 +90,15 @@ def as_json(report: Report) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_junit(report: Report) -> str:
+def as_junit(report: ConformanceReport) -> str:
     """Return the results as JUnit XML, a test case per behaviour."""
     counts = report.counts
-    untested = len(report.results) - counts[Status.PASSED] - counts[Status.FAILED]
+    untested = len(report.results) - counts[BehaviourStatus.PASSED] - counts[BehaviourStatus.FAILED]
     suite = ET.Element(
         "testsuite",
         name="bigfleet.conformance",
         tests=str(len(report.results)),
-        failures=str(counts[Status.FAILED]),
+        failures=str(counts[BehaviourStatus.FAILED]),
         skipped=str(untested),
         time=f"{report.seconds:.3f}",
     )
@@ -105,16 +110,16 @@ def as_junit(report: Report) -> str:
             name=_xml(f"{result.behaviour.title}: {result.behaviour.meaning}"),
             time=f"{result.seconds:.3f}",
         )
-        if result.status is Status.FAILED:
+        if result.status is BehaviourStatus.FAILED:
             failure = ET.SubElement(case, "failure", message=_xml(result.message))
             failure.text = _xml(failure_text(result))
-        elif result.status is not Status.PASSED:
+        elif result.status is not BehaviourStatus.PASSED:
             ET.SubElement(case, "skipped", message=_xml(f"{result.status}: {result.message}"))
     ET.indent(suite)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ET.tostring(suite, encoding='unicode')}\n"
 
 
-def as_badge(report: Report) -> str:
+def as_badge(report: ConformanceReport) -> str:
     """Return the verdict in the form that badge services read."""
     badge = {
         "schemaVersion": 1,
@@ -125,7 +130,7 @@ def as_badge(report: Report) -> str:
     return json.dumps(badge, indent=2) + "\n"
 
 
-def as_page(report: Report) -> str:
+def as_page(report: ConformanceReport) -> str:
     """Return the report as one page that needs nothing else."""
     rows = "\n".join(_row(result) for result in report.results)
     told = "".join(f"<li>{escape(text)}</li>" for text in (*report.reasons, *report.notes, *report.leftovers))
@@ -149,13 +154,13 @@ pre {{ white-space: pre-wrap; background: #f4f4f4; padding: .6rem; }}
 """
 
 
-def all_files(report: Report) -> dict[str, str]:
+def all_files(report: ConformanceReport) -> dict[str, str]:
     """Return the content of every file of `--out`, by name."""
     makers = (as_json, as_junit, as_badge, as_page)
     return {name: make(report) for name, make in zip(FILES, makers, strict=True)}
 
 
-def _result(result: Result) -> dict[str, object]:
+def _result(result: BehaviourResult) -> dict[str, object]:
     return {
         "id": result.behaviour.id,
         "name": result.behaviour.name,
@@ -170,9 +175,9 @@ def _result(result: Result) -> dict[str, object]:
     }
 
 
-def _row(result: Result) -> str:
+def _row(result: BehaviourResult) -> str:
     told = "".join(f"<br>{escape(text)}" for text in (result.message, *result.notes) if text)
-    if result.status is Status.FAILED:
+    if result.status is BehaviourStatus.FAILED:
         told += f"<pre>{escape(failure_text(result))}</pre>"
     state = result.status.replace(" ", "-")
     cells = (escape(result.behaviour.title), result.status, f"{escape(result.behaviour.meaning)}{told}")

@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Final
 
 from bigfleet.provider.conformance.behaviour import Behaviour
-from bigfleet.provider.conformance.settings import DEFAULT_PROFILES, Settings
+from bigfleet.provider.conformance.settings import DEFAULT_PROFILES, RunSettings
 
 
-class Status(StrEnum):
+class BehaviourStatus(StrEnum):
     """How a behaviour ended."""
 
     PASSED = "passed"
@@ -26,7 +26,7 @@ class Status(StrEnum):
     NOT_RUN = "not run"
 
 
-class Verdict(StrEnum):
+class RunVerdict(StrEnum):
     """What the run says about the provider."""
 
     CERTIFIED = "CERTIFIED"
@@ -34,16 +34,16 @@ class Verdict(StrEnum):
     INCOMPLETE = "INCOMPLETE"
 
 
-_UNTESTED: Final = (Status.NO_MACHINE, Status.NOT_RUN)
+_UNTESTED: Final = (BehaviourStatus.NO_MACHINE, BehaviourStatus.NOT_RUN)
 _BACKGROUND: Final = frozenset({"B904", "B908", "B909", "B1102"})
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BehaviourResult:
     """How one behaviour went."""
 
     behaviour: Behaviour
-    status: Status
+    status: BehaviourStatus
     seconds: float = 0.0
     message: str = ""
     notes: tuple[str, ...] = ()
@@ -56,50 +56,52 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConformanceReport:
     """One run."""
 
     target: str
     run_id: str
     seed: int
     profiles: tuple[str, ...]
-    verdict: Verdict
+    verdict: RunVerdict
     reasons: tuple[str, ...]
     """Why the verdict is not CERTIFIED."""
-    results: tuple[Result, ...]
+    results: tuple[BehaviourResult, ...]
     notes: tuple[str, ...]
     leftovers: tuple[str, ...]
     seconds: float
 
     @property
-    def counts(self) -> dict[Status, int]:
+    def counts(self) -> dict[BehaviourStatus, int]:
         """How many behaviours ended in which way."""
         found = Counter(result.status for result in self.results)
-        return {status: found[status] for status in Status}
+        return {status: found[status] for status in BehaviourStatus}
 
     @property
     def score(self) -> str:
         """Passed of those that could be judged."""
         counts = self.counts
-        judged = counts[Status.PASSED] + counts[Status.FAILED]
-        return f"{counts[Status.PASSED]} of {judged} passed"
+        judged = counts[BehaviourStatus.PASSED] + counts[BehaviourStatus.FAILED]
+        return f"{counts[BehaviourStatus.PASSED]} of {judged} passed"
 
-    def result(self, behaviour_id: str) -> Result:
+    def result(self, behaviour_id: str) -> BehaviourResult:
         """Return the result of one behaviour that was run."""
         return next(result for result in self.results if result.behaviour.id == behaviour_id)
 
-    def ids(self, *statuses: Status) -> tuple[str, ...]:
+    def ids(self, *statuses: BehaviourStatus) -> tuple[str, ...]:
         """Return the ids of the behaviours that ended in one of these ways."""
         return tuple(result.behaviour.id for result in self.results if result.status in statuses)
 
 
-def judge(results: Sequence[Result], required: Iterable[Behaviour]) -> tuple[Verdict, tuple[str, ...]]:
+def judge(
+    results: Sequence[BehaviourResult], required: Iterable[Behaviour]
+) -> tuple[RunVerdict, tuple[str, ...]]:
     """Return the verdict and its reasons: a failure outweighs a gap, a gap outweighs success."""
     ended = {result.behaviour.id: result for result in results}
     due = [behaviour.id for behaviour in required]
-    failed = [behaviour_id for behaviour_id in due if _is(ended, behaviour_id, Status.FAILED)]
+    failed = [behaviour_id for behaviour_id in due if _is(ended, behaviour_id, BehaviourStatus.FAILED)]
     if failed:
-        return Verdict.FAILED, (f"required and failed: {', '.join(failed)}",)
+        return RunVerdict.FAILED, (f"required and failed: {', '.join(failed)}",)
     reasons = [
         f"required and {status}: {', '.join(found)}"
         for status in _UNTESTED
@@ -108,24 +110,26 @@ def judge(results: Sequence[Result], required: Iterable[Behaviour]) -> tuple[Ver
     left_out = [behaviour_id for behaviour_id in due if behaviour_id not in ended]
     if left_out:
         reasons.append(f"required and left out by --only: {len(left_out)} behaviours")
-    return (Verdict.INCOMPLETE if reasons else Verdict.CERTIFIED), tuple(reasons)
+    return (RunVerdict.INCOMPLETE if reasons else RunVerdict.CERTIFIED), tuple(reasons)
 
 
-def remarks(results: Sequence[Result]) -> tuple[str, ...]:
+def remarks(results: Sequence[BehaviourResult]) -> tuple[str, ...]:
     """Return what the pattern of results says beyond each single one."""
-    failed = {result.behaviour.id for result in results if result.status is Status.FAILED}
+    failed = {result.behaviour.id for result in results if result.status is BehaviourStatus.FAILED}
     told = []
     if failed and failed <= _BACKGROUND:
         told.append(
             "only behaviours about a quiet cursor failed: something in the background touches records"
         )
-    by_profile = [result.behaviour.id for result in results if result.status is Status.NOT_APPLICABLE]
+    by_profile = [
+        result.behaviour.id for result in results if result.status is BehaviourStatus.NOT_APPLICABLE
+    ]
     if by_profile:
         told.append(f"not applicable to bare metal: {', '.join(by_profile)}")
     return tuple(told)
 
 
-def repeat_command(behaviour_id: str, target: str, settings: Settings) -> str:
+def repeat_command(behaviour_id: str, target: str, settings: RunSettings) -> str:
     """Return the one-line command that repeats a behaviour."""
     words = ["bigfleet", "conformance"]
     if "--start" not in settings.repeat_flags:
@@ -138,5 +142,5 @@ def repeat_command(behaviour_id: str, target: str, settings: Settings) -> str:
     return shlex.join([*words, *settings.repeat_flags, "--yes"])
 
 
-def _is(ended: dict[str, Result], behaviour_id: str, status: Status) -> bool:
+def _is(ended: dict[str, BehaviourResult], behaviour_id: str, status: BehaviourStatus) -> bool:
     return behaviour_id in ended and ended[behaviour_id].status is status

@@ -15,11 +15,11 @@ from typing import Final, Protocol
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import Net
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.values import ModelOptions
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.values import ReferenceOptions
 
 
-class Profile(StrEnum):
+class ConformanceProfile(StrEnum):
     """What a provider claims to be; each profile demands its own behaviours."""
 
     CORE = "core"
@@ -31,7 +31,7 @@ class Profile(StrEnum):
     SCALE = "scale"
 
 
-DEFAULT_PROFILES: Final = (Profile.CORE, Profile.CLOUD, Profile.SPOT)
+DEFAULT_PROFILES: Final = (ConformanceProfile.CORE, ConformanceProfile.CLOUD, ConformanceProfile.SPOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class RunSizes:
     """How much of everything, with the contract's values."""
 
     burst: int = 16
@@ -74,7 +74,7 @@ class Sizes:
     kills: int = 20
 
 
-class Running(Protocol):
+class StartedProvider(Protocol):
     """A provider process that the kit started and may therefore kill."""
 
     @property
@@ -94,7 +94,7 @@ class Running(Protocol):
 class Launcher(Protocol):
     """Starts providers under test; `state` names the place that survives a kill, unused places are empty."""
 
-    async def start(self, state: str, seed_count: int) -> Running: ...
+    async def start(self, state: str, seed_count: int) -> StartedProvider: ...
 
 
 class Substrate(Protocol):
@@ -124,14 +124,14 @@ def _approve(_survey: Survey) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class RunSettings:
     """One run."""
 
     net: Net
     clock: Clock
     run_id: str
     """Part of every shard id and ghost id of the run: two runs must not meet each other's marks."""
-    profiles: tuple[Profile, ...] = DEFAULT_PROFILES
+    profiles: tuple[ConformanceProfile, ...] = DEFAULT_PROFILES
     seed: int = 1
     only: tuple[str, ...] = ()
     """Patterns of behaviour ids; empty means all that the profiles demand."""
@@ -140,14 +140,14 @@ class Settings:
     """Pattern of machine ids that may be touched."""
     clean_up: bool = True
     timings: Timings = field(default_factory=Timings)
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: RunSizes = field(default_factory=RunSizes)
     launcher: Launcher | None = None
     fault_target: str = ""
     """Endpoint that follows the fault convention; empty means the kit's own."""
     fault_launcher: Launcher | None = None
     """Starts a provider that follows the fault convention, its transition timeout `durable_timeout_s`."""
     substrate: Substrate | None = None
-    model: Callable[[Clock, ModelOptions], Model] = Model
+    model: Callable[[Clock, ReferenceOptions], ReferenceProvider] = ReferenceProvider
     """The kit's own provider, for the self-tests."""
     approve: Callable[[Survey], bool] = _approve
     """Asked once, before the first call that changes anything."""
@@ -156,8 +156,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.profiles:
-            raise InvalidFieldError("profile", "", f"one or more of {', '.join(Profile)}")
-        if self.bare_metal and Profile.CORE in self.profiles:
+            raise InvalidFieldError("profile", "", f"one or more of {', '.join(ConformanceProfile)}")
+        if self.bare_metal and ConformanceProfile.CORE in self.profiles:
             raise InvalidFieldError(
                 "profile", "core, bare-metal", "one of the two, as they start from different states"
             )
@@ -165,7 +165,7 @@ class Settings:
     @property
     def bare_metal(self) -> bool:
         """Tell whether walks start at Idle machines because the provider has no slots."""
-        return Profile.BARE_METAL in self.profiles
+        return ConformanceProfile.BARE_METAL in self.profiles
 
     def may_touch(self, machine_id: str) -> bool:
         """Tell whether a machine is one of those that the kit was allowed."""

@@ -21,7 +21,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.conformance.caller import Caller
 from bigfleet.provider.conformance.calls import CallLog
 from bigfleet.provider.conformance.errors import LaunchError
-from bigfleet.provider.conformance.settings import Settings
+from bigfleet.provider.conformance.settings import RunSettings
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
 
@@ -32,10 +32,10 @@ _POLL_S: Final = 0.05
 _CALL_S: Final = 5.0
 
 
-def system_settings(*, tls: TlsStore | None = None, **chosen: Any) -> Settings:
+def system_settings(*, tls: TlsStore | None = None, **chosen: Any) -> RunSettings:
     """Return settings on the real network and clock; every other field of `Settings` may be given by name."""
     fields = {"net": GrpcNet(tls), "clock": SystemClock(), "run_id": SystemIds().session()}
-    return Settings(**{**fields, **chosen})
+    return RunSettings(**{**fields, **chosen})
 
 
 class CommandLauncher:

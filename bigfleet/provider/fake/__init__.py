@@ -1,6 +1,5 @@
-"""The fake provider: a whole provider behind the real contract, without any machine behind it.
+"""The fake provider: serves the real contract for machines that do not exist, with injectable faults.
 
-Why: every test of a shard should cross the wire, and meet each failure that real substrates produce once a year.
-`bigfleet.provider.fake.provider.FakeProvider` is the class, in process or behind gRPC; its verbs are also served over HTTP by
-`bigfleet.provider.fake.control_http`. Rules: providers 5.
+`bigfleet.provider.fake.provider.FakeProvider` runs in process or behind gRPC; `bigfleet.provider.fake.control_http` serves its
+verbs over HTTP. Rules: providers 5.
 """

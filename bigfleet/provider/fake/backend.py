@@ -1,7 +1,6 @@
-"""The substrate that is not there: takes as long, and fails as often, as the conditions say.
+"""The backend of the fake: steps take as long, and fail as often, as the injected faults say.
 
-Why: the kit does everything the contract demands; all a fake has to add is time and trouble.
-Must never: decide about states, tokens or ids of operations, or keep a blob.
+Must never: decide about states, tokens or operation ids, or keep a blob.
 Rules: providers 5.1, 5.3; ADR-0056 (readiness).
 """
 
@@ -20,11 +19,11 @@ from bigfleet.provider.kit.backend import Op, Permanent, StockOut, Transient
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 
 Seeds: TypeAlias = Callable[[], Iterable[DescribedMachine]]
-"""Makes the machines of a start, anew each time it is called."""
+"""Generates the machines of a start."""
 
 
 class FakeBackend:
-    """All operations succeed at once unless the conditions say otherwise."""
+    """All operations succeed at once unless a fault is injected."""
 
     def __init__(
         self,
@@ -40,9 +39,9 @@ class FakeBackend:
         self._clock, self._events = clock, events
         self._skips_readiness = skips_readiness
         self.seeding = True
-        """Whether the next look finds everything; off where the state knows the machines already."""
+        """Whether `describe` yields the seeds; off when the state has the machines already."""
         self.added: list[DescribedMachine] = []
-        """What the next look finds besides."""
+        """Further machines that `describe` yields."""
 
     async def describe(self) -> AsyncIterator[DescribedMachine]:
         if self.seeding:
@@ -53,17 +52,17 @@ class FakeBackend:
 
     async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
         await self._step(OperationKind.CREATE.value, machine)
-        return CreatedHost(f"host-{op.id}")  # never one that was there before
+        return CreatedHost(f"host-{op.id}")  # a new host for every Create
 
     async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
         self._nodes.bound(machine.id)
         await self._step(OperationKind.CONFIGURE.value, machine)
-        # Here and not in `node_ready`, which has no blob: nothing has to keep it in between.
+        # Here and not in `node_ready`, which has no blob, so that the blob need not be kept.
         if self._nodes.until_joined and not self._skips_readiness():
             await self._nodes.join(JoiningNode(machine, cluster, op.id, blob))
 
     async def node_ready(self, machine: MachineRecord, _cluster: str, _op: Op) -> bool:
-        """Wait for the node; the kit's own polling would round every wait up to its interval."""
+        """Wait for the node; the kit's polling would round every wait up to its interval."""
         if not self._skips_readiness():
             await self._step(READY, machine)
         return True
@@ -97,7 +96,7 @@ class FakeBackend:
             case FailureMode.TRANSIENT:
                 raise Transient(fault.message)
             case FailureMode.HANG:
-                await asyncio.get_running_loop().create_future()  # until the kit's patience ends
+                await asyncio.get_running_loop().create_future()  # until the kit's timeout
         raise Permanent(fault.message)
 
     async def _ignore_cancellation(self) -> None:

@@ -1,6 +1,6 @@
-"""A workload catalogue from a file, for fleets that none of the built-in ones describes.
+"""Reads a workload catalogue from a file.
 
-Must never: fill in a weight or a size that the file does not say.
+Must never: fill in a weight or a size that the file does not give.
 Rules: providers 5.1, scaletest 3.1 (the columns of its table).
 """
 
@@ -40,7 +40,7 @@ _POSITIVE: Final = (1, 2**31 - 1)
 
 
 def read_catalogue(data: bytes) -> Catalogue:
-    """Read a catalogue; `DocumentError` names the path of whatever is wrong."""
+    """Read a catalogue; `DocumentError` names the path of what is invalid."""
     fields = read_form(parse_yaml(data), _CATALOGUE)
     archetypes = read_items(fields, "archetypes", _ARCHETYPE, _archetype)
     zones = fields.texts("zones")

@@ -1,14 +1,13 @@
-"""The verbs as data: name, meaning, fields; and how a JSON body becomes a call of `FakeProvider`.
+"""The verbs of the control: name, description, fields, and the call of `FakeProvider` for a JSON body.
 
-Why: HTTP, page and script offer the same verbs; written once, they cannot differ.
-Must never: accept a field that a verb does not have.
+HTTP, page and scripts share this table. Must never: accept a field that a verb does not have.
 Rules: providers 5.2; the matrix of 5.3 is reached through these.
 """
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from bigfleet.aio.net import Code
 from bigfleet.document.errors import DocumentError
@@ -46,12 +45,19 @@ _CAPACITY_TYPES: Final[Mapping[str, CapacityType | None]] = {
     **{kind.label: kind for kind in CapacityType if kind},
 }
 _COUNT: Final = (0, 2**31 - 1)
+_CALL_FAULT: Final[Form] = {"rpc": ANY, "probability": 1, "times": 0, "seconds": None}
 _TOKEN_PART: Final = (0, 2**63 - 1)
+
+
+class _Window(TypedDict):
+    probability: float
+    times: int | None
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing that can be fields of the fake; `changes` ones are POST, the others GET."""
+    """One verb; those with `changes` are POST, the others GET."""
 
     name: str
     about: str
@@ -60,12 +66,11 @@ class Verb:
     changes: bool = True
 
     async def __call__(self, fake: FakeProvider, body: object) -> object:
-        """Carry it out and return what there is to tell; `InvalidFieldError` names the field that is wrong."""
+        """Carry it out and return its result; `InvalidFieldError` names an invalid field."""
         return await self.run(fake, read_form(body, self.form))
 
     @property
     def as_dict(self) -> dict[str, object]:
-        """Itself as plain values, for the page."""
         fields = {name: None if default is REQUIRED else default for name, default in self.form.items()}
         needed = [name for name, default in self.form.items() if default is REQUIRED]
         return {
@@ -78,7 +83,6 @@ class Verb:
 
 
 def machine_as_dict(machine: MachineRecord) -> dict[str, object]:
-    """Return a record as plain values."""
     shape = machine.shape
     return {
         "id": machine.id,
@@ -96,177 +100,6 @@ def machine_as_dict(machine: MachineRecord) -> dict[str, object]:
         "shard_metadata": dict(machine.shard_metadata),
         "last_error": machine.last_error,
     }
-
-
-async def _machines(fake: FakeProvider, fields: Fields) -> object:
-    return [machine_as_dict(machine) for machine in fake.machines(_selector(fields, _SHOWN))]
-
-
-async def _stats(fake: FakeProvider, _asked: Fields) -> object:
-    return fake.stats()
-
-
-async def _calls(fake: FakeProvider, fields: Fields) -> object:
-    found = fake.calls(
-        rpc=fields.text("rpc"), machine_id=fields.text("id"), last=fields.integer("last", _COUNT)
-    )
-    return [call.as_dict() for call in found]
-
-
-async def _log(fake: FakeProvider, fields: Fields) -> object:
-    lines = fake.events.lines
-    last = fields.integer("last", _COUNT)
-    return list(lines[-last:] if last else lines)
-
-
-async def _fail_next(fake: FakeProvider, fields: Fields) -> object:
-    fake.fail_next(
-        fields.text("id"),
-        fields.text("kind"),
-        times=fields.integer("times", (1, 2**31 - 1)),
-        message=fields.text("message"),
-        how=fields.choice("how", {how.value: how for how in FailureMode}),
-    )
-    return {}
-
-
-async def _fail(fake: FakeProvider, fields: Fields) -> object:
-    return {"failed": await fake.fail(_selector(fields), fields.text("reason") or FORCED)}
-
-
-async def _hold(fake: FakeProvider, fields: Fields) -> object:
-    fake.hold(fields.text("id"), fields.text("kind"))
-    return {}
-
-
-async def _release(fake: FakeProvider, fields: Fields) -> object:
-    return {"released": fake.release(fields.text("id"), fields.text("kind"))}
-
-
-async def _joining(fake: FakeProvider, fields: Fields) -> object:
-    return [
-        {
-            **machine_as_dict(joining.machine),
-            "operation": joining.operation_id,
-            "blob": b64encode(joining.blob).decode(),
-        }
-        for joining in fake.joining(fields.text("cluster"))
-    ]
-
-
-async def _joined(fake: FakeProvider, fields: Fields) -> object:
-    return {"joined": fake.joined(fields.name("id"))}
-
-
-async def _emptied(fake: FakeProvider, fields: Fields) -> object:
-    fake.emptied(fields.name("id"))
-    return {}
-
-
-async def _latency(fake: FakeProvider, fields: Fields) -> object:
-    fake.latency(fields.text("kind"), fields.text("spec"))
-    return {}
-
-
-async def _stockout(fake: FakeProvider, fields: Fields) -> object:
-    fake.stockout(
-        fields.text("type") or ANY,
-        fields.text("zone") or ANY,
-        seconds=_seconds(fields) or 0.0,
-        over=fields.flag("over"),
-    )
-    return {}
-
-
-async def _price(fake: FakeProvider, fields: Fields) -> object:
-    changed = await fake.price(
-        _selector(fields.part("selector", SELECTOR)),
-        price=fields.number_or_null("price"),
-        probability=fields.number_or_null("probability"),
-    )
-    return {"changed": changed}
-
-
-async def _add(fake: FakeProvider, fields: Fields) -> object:
-    return {"added": await fake.add([pool_of(fields)])}
-
-
-async def _remove(fake: FakeProvider, fields: Fields) -> object:
-    removed = await fake.remove(fields.name("id"), without_trace=fields.flag("without_trace"))
-    return {"removed": removed}
-
-
-async def _shed(fake: FakeProvider, fields: Fields) -> object:
-    return {"shed": await fake.shed(fields.number("fraction"))}
-
-
-async def _repair(fake: FakeProvider, fields: Fields) -> object:
-    states = {state.label: state for state in (MachineState.IDLE, MachineState.SPECULATIVE)}
-    await fake.repair(fields.name("id"), fields.choice("to", states))
-    return {}
-
-
-async def _lie(fake: FakeProvider, fields: Fields) -> object:
-    fake.lie(fields.text("name"), fields.number_or_null("share"))
-    return {"lies": fake.active_lies.shares}
-
-
-async def _honest(fake: FakeProvider, fields: Fields) -> object:
-    fake.honest(fields.text("name"))
-    return {"lies": fake.active_lies.shares}
-
-
-async def _pause_rpc(fake: FakeProvider, fields: Fields) -> object:
-    fake.pause_rpc(_rpc(fields), fields.number("seconds", low=0))
-    return {}
-
-
-async def _refuse(fake: FakeProvider, fields: Fields) -> object:
-    fake.refuse(
-        _rpc(fields),
-        code=fields.choice("code", {code.name: code for code in Code if code}),
-        message=fields.text("message"),
-        probability=_share(fields),
-        times=_times(fields),
-        seconds=_seconds(fields),
-    )
-    return {}
-
-
-async def _lose_answer(fake: FakeProvider, fields: Fields) -> object:
-    fake.lose_answer(_rpc(fields), probability=_share(fields), times=_times(fields), seconds=_seconds(fields))
-    return {}
-
-
-async def _reset_during(fake: FakeProvider, fields: Fields) -> object:
-    fake.reset_during(
-        _rpc(fields), probability=_share(fields), times=_times(fields), seconds=_seconds(fields)
-    )
-    return {}
-
-
-async def _call(fake: FakeProvider, fields: Fields) -> object:
-    token = FencingToken(
-        fields.text("shard_id"), fields.integer("epoch", _TOKEN_PART), fields.integer("sequence", _TOKEN_PART)
-    )
-    code, text = await fake.call(
-        fields.choice("rpc", {kind.call: kind.value for kind in OperationKind}),
-        fields.name("id"),
-        token,
-        cluster=fields.text("cluster"),
-        grace_s=fields.integer("grace_s", _COUNT),
-    )
-    return {"code": code.name, "operation" if code is Code.OK else "detail": text}
-
-
-async def _restart(fake: FakeProvider, fields: Fields) -> object:
-    await fake.restart(forget=fields.flag("forget"))
-    return {"machines": len(fake.kit.state.table)}
-
-
-async def _reset(fake: FakeProvider, _asked: Fields) -> object:
-    await fake.reset()
-    return {"machines": len(fake.kit.state.table)}
 
 
 def _selector(fields: Fields, limit: int = 0) -> Selector:
@@ -300,105 +133,243 @@ def _share(fields: Fields) -> float:
     return share
 
 
-def _times(fields: Fields) -> int | None:
-    return fields.integer("times", _COUNT) or None
+def _window(fields: Fields) -> _Window:
+    times = fields.integer("times", _COUNT) or None
+    return {"probability": _share(fields), "times": times, "seconds": _seconds(fields)}
 
 
-_CALL_FAULT: Final[Form] = {"rpc": ANY, "probability": 1, "times": 0, "seconds": None}
+VERBS: Final[dict[str, Verb]] = {}
+"""Every verb by its name, in the order of the page."""
 
-VERBS: Final[dict[str, Verb]] = {
-    verb.name: verb
-    for verb in (
-        Verb(
-            "machines",
-            "records as they really are, 1,000 unless limit says otherwise",
-            SELECTOR,
-            _machines,
-            False,
-        ),
-        Verb("stats", "numbers, and everything that is wrong at present", {}, _stats, False),
-        Verb(
-            "calls", "calls that came in, with their tokens", {"rpc": "", "id": "", "last": 0}, _calls, False
-        ),
-        Verb("log", "what happened, one JSON object per line", {"last": 0}, _log, False),
-        Verb(
-            "fail-next",
-            "let the next operations go wrong: fail, stockout, transient, hang or late",
-            {"id": "", "kind": "", "times": 1, "message": "injected failure", "how": "fail"},
-            _fail_next,
-        ),
-        Verb("fail", "let machines fail at once", {**SELECTOR, "reason": FORCED}, _fail),
-        Verb("hold", "let operations of a machine or kind stand still", {"id": "", "kind": ""}, _hold),
-        Verb("release", "let them go on; without fields all of them", {"id": "", "kind": ""}, _release),
-        Verb(
-            "joining",
-            "machines that were configured and wait for their node, with the blob in base64",
-            {"cluster": ""},
-            _joining,
-            False,
-        ),
-        Verb("joined", "say that the node of a machine is Ready", {"id": REQUIRED}, _joined),
-        Verb("emptied", "say that a node that drains is empty", {"id": REQUIRED}, _emptied),
-        Verb("latency", "how long a step or call takes", {"kind": REQUIRED, "spec": REQUIRED}, _latency),
-        Verb(
-            "stockout",
-            "fail Creates for want of stock from now on, for so many seconds or for good",
-            {"type": ANY, "zone": ANY, "seconds": None, "over": False},
-            _stockout,
-        ),
-        Verb(
-            "price",
-            "change price or interruption probability",
-            {"selector": {}, "price": None, "probability": None},
-            _price,
-        ),
-        Verb("add", "let the substrate have more machines: one pool", POOL, _add),
-        Verb(
-            "remove",
-            "take a machine away, also a bound one",
-            {"id": REQUIRED, "without_trace": False},
-            _remove,
-        ),
-        Verb("shed", "lose a share of the Speculative slots", {"fraction": REQUIRED}, _shed),
-        Verb("repair", "bring a Failed machine back", {"id": REQUIRED, "to": "Idle"}, _repair),
-        Verb("lie", "tell a lie from now on", {"name": REQUIRED, "share": None}, _lie),
-        Verb("honest", "tell the truth again, about one thing or all", {"name": ""}, _honest),
-        Verb(
-            "pause-rpc", "let calls wait for so long from now", {"rpc": ANY, "seconds": REQUIRED}, _pause_rpc
-        ),
-        Verb(
-            "refuse",
-            "refuse calls before anything happens",
-            {**_CALL_FAULT, "code": "INTERNAL", "message": "injected refusal"},
-            _refuse,
-        ),
-        Verb("lose-answer", "do what calls ask for, never answer", _CALL_FAULT, _lose_answer),
-        Verb(
-            "reset-during",
-            "do it, and break every connection instead of answering",
-            _CALL_FAULT,
-            _reset_during,
-        ),
-        Verb(
-            "call",
-            "call in the name of another shard",
-            {
-                "rpc": REQUIRED,
-                "id": REQUIRED,
-                "shard_id": "",
-                "epoch": 0,
-                "sequence": 0,
-                "cluster": "",
-                "grace_s": 0,
-            },
-            _call,
-        ),
-        Verb(
-            "restart",
-            "end like a killed process, start again on the state or on nothing",
-            {"forget": False},
-            _restart,
-        ),
-        Verb("reset", "begin anew: no state, no faults but those of the flags", {}, _reset),
+
+def _verb(name: str, about: str, form: Form, *, changes: bool = True) -> Callable[[Run], Run]:
+    def register(run: Run) -> Run:
+        VERBS[name] = Verb(name, about, form, run, changes)
+        return run
+
+    return register
+
+
+@_verb("machines", "records as they really are, 1,000 unless limit says otherwise", SELECTOR, changes=False)
+async def _machines(fake: FakeProvider, fields: Fields) -> object:
+    return [machine_as_dict(machine) for machine in fake.machines(_selector(fields, _SHOWN))]
+
+
+@_verb("stats", "numbers, and everything that is wrong at present", {}, changes=False)
+async def _stats(fake: FakeProvider, _fields: Fields) -> object:
+    return fake.stats()
+
+
+@_verb("calls", "calls that came in, with their tokens", {"rpc": "", "id": "", "last": 0}, changes=False)
+async def _calls(fake: FakeProvider, fields: Fields) -> object:
+    found = fake.calls(
+        rpc=fields.text("rpc"), machine_id=fields.text("id"), last=fields.integer("last", _COUNT)
     )
-}
+    return [call.as_dict() for call in found]
+
+
+@_verb("log", "what happened, one JSON object per line", {"last": 0}, changes=False)
+async def _log(fake: FakeProvider, fields: Fields) -> object:
+    lines = fake.events.lines
+    last = fields.integer("last", _COUNT)
+    return list(lines[-last:] if last else lines)
+
+
+@_verb(
+    "fail-next",
+    "let the next operations go wrong: fail, stockout, transient, hang or late",
+    {"id": "", "kind": "", "times": 1, "message": "injected failure", "how": "fail"},
+)
+async def _fail_next(fake: FakeProvider, fields: Fields) -> object:
+    fake.fail_next(
+        fields.text("id"),
+        fields.text("kind"),
+        times=fields.integer("times", (1, 2**31 - 1)),
+        message=fields.text("message"),
+        how=fields.choice("how", {how.value: how for how in FailureMode}),
+    )
+    return {}
+
+
+@_verb("fail", "let machines fail at once", {**SELECTOR, "reason": FORCED})
+async def _fail(fake: FakeProvider, fields: Fields) -> object:
+    return {"failed": await fake.fail(_selector(fields), fields.text("reason") or FORCED)}
+
+
+@_verb("hold", "let operations of a machine or kind stand still", {"id": "", "kind": ""})
+async def _hold(fake: FakeProvider, fields: Fields) -> object:
+    fake.hold(fields.text("id"), fields.text("kind"))
+    return {}
+
+
+@_verb("release", "let them go on; without fields all of them", {"id": "", "kind": ""})
+async def _release(fake: FakeProvider, fields: Fields) -> object:
+    return {"released": fake.release(fields.text("id"), fields.text("kind"))}
+
+
+@_verb(
+    "joining",
+    "machines that were configured and wait for their node, with the blob in base64",
+    {"cluster": ""},
+    changes=False,
+)
+async def _joining(fake: FakeProvider, fields: Fields) -> object:
+    return [
+        {
+            **machine_as_dict(joining.machine),
+            "operation": joining.operation_id,
+            "blob": b64encode(joining.blob).decode(),
+        }
+        for joining in fake.joining(fields.text("cluster"))
+    ]
+
+
+@_verb("joined", "say that the node of a machine is Ready", {"id": REQUIRED})
+async def _joined(fake: FakeProvider, fields: Fields) -> object:
+    return {"joined": fake.joined(fields.name("id"))}
+
+
+@_verb("emptied", "say that a node that drains is empty", {"id": REQUIRED})
+async def _emptied(fake: FakeProvider, fields: Fields) -> object:
+    fake.emptied(fields.name("id"))
+    return {}
+
+
+@_verb("latency", "how long a step or call takes", {"kind": REQUIRED, "spec": REQUIRED})
+async def _latency(fake: FakeProvider, fields: Fields) -> object:
+    fake.latency(fields.text("kind"), fields.text("spec"))
+    return {}
+
+
+@_verb(
+    "stockout",
+    "fail Creates for want of stock from now on, for so many seconds or for good",
+    {"type": ANY, "zone": ANY, "seconds": None, "over": False},
+)
+async def _stockout(fake: FakeProvider, fields: Fields) -> object:
+    fake.stockout(
+        fields.text("type") or ANY,
+        fields.text("zone") or ANY,
+        seconds=_seconds(fields) or 0.0,
+        over=fields.flag("over"),
+    )
+    return {}
+
+
+@_verb(
+    "price", "change price or interruption probability", {"selector": {}, "price": None, "probability": None}
+)
+async def _price(fake: FakeProvider, fields: Fields) -> object:
+    changed = await fake.price(
+        _selector(fields.part("selector", SELECTOR)),
+        price=fields.number_or_null("price"),
+        probability=fields.number_or_null("probability"),
+    )
+    return {"changed": changed}
+
+
+@_verb("add", "let the substrate have more machines: one pool", POOL)
+async def _add(fake: FakeProvider, fields: Fields) -> object:
+    return {"added": await fake.add([pool_of(fields)])}
+
+
+@_verb("remove", "take a machine away, also a bound one", {"id": REQUIRED, "without_trace": False})
+async def _remove(fake: FakeProvider, fields: Fields) -> object:
+    removed = await fake.remove(fields.name("id"), without_trace=fields.flag("without_trace"))
+    return {"removed": removed}
+
+
+@_verb("shed", "lose a share of the Speculative slots", {"fraction": REQUIRED})
+async def _shed(fake: FakeProvider, fields: Fields) -> object:
+    return {"shed": await fake.shed(fields.number("fraction"))}
+
+
+@_verb("repair", "bring a Failed machine back", {"id": REQUIRED, "to": "Idle"})
+async def _repair(fake: FakeProvider, fields: Fields) -> object:
+    states = {state.label: state for state in (MachineState.IDLE, MachineState.SPECULATIVE)}
+    await fake.repair(fields.name("id"), fields.choice("to", states))
+    return {}
+
+
+@_verb("lie", "tell a lie from now on", {"name": REQUIRED, "share": None})
+async def _lie(fake: FakeProvider, fields: Fields) -> object:
+    fake.lie(fields.text("name"), fields.number_or_null("share"))
+    return {"lies": fake.active_lies.shares}
+
+
+@_verb("honest", "tell the truth again, about one thing or all", {"name": ""})
+async def _honest(fake: FakeProvider, fields: Fields) -> object:
+    fake.honest(fields.text("name"))
+    return {"lies": fake.active_lies.shares}
+
+
+@_verb("pause-rpc", "let calls wait for so long from now", {"rpc": ANY, "seconds": REQUIRED})
+async def _pause_rpc(fake: FakeProvider, fields: Fields) -> object:
+    fake.pause_rpc(_rpc(fields), fields.number("seconds", low=0))
+    return {}
+
+
+@_verb(
+    "refuse",
+    "refuse calls before anything happens",
+    {**_CALL_FAULT, "code": "INTERNAL", "message": "injected refusal"},
+)
+async def _refuse(fake: FakeProvider, fields: Fields) -> object:
+    fake.refuse(
+        _rpc(fields),
+        code=fields.choice("code", {code.name: code for code in Code if code}),
+        message=fields.text("message"),
+        **_window(fields),
+    )
+    return {}
+
+
+@_verb("lose-answer", "do what calls ask for, never answer", _CALL_FAULT)
+async def _lose_answer(fake: FakeProvider, fields: Fields) -> object:
+    fake.lose_answer(_rpc(fields), **_window(fields))
+    return {}
+
+
+@_verb("reset-during", "do it, and break every connection instead of answering", _CALL_FAULT)
+async def _reset_during(fake: FakeProvider, fields: Fields) -> object:
+    fake.reset_during(_rpc(fields), **_window(fields))
+    return {}
+
+
+@_verb(
+    "call",
+    "call in the name of another shard",
+    {
+        "rpc": REQUIRED,
+        "id": REQUIRED,
+        "shard_id": "",
+        "epoch": 0,
+        "sequence": 0,
+        "cluster": "",
+        "grace_s": 0,
+    },
+)
+async def _call(fake: FakeProvider, fields: Fields) -> object:
+    token = FencingToken(
+        fields.text("shard_id"), fields.integer("epoch", _TOKEN_PART), fields.integer("sequence", _TOKEN_PART)
+    )
+    code, text = await fake.call(
+        fields.choice("rpc", {kind.call: kind.value for kind in OperationKind}),
+        fields.name("id"),
+        token,
+        cluster=fields.text("cluster"),
+        grace_s=fields.integer("grace_s", _COUNT),
+    )
+    return {"code": code.name, "operation" if code is Code.OK else "detail": text}
+
+
+@_verb("restart", "end like a killed process, start again on the state or on nothing", {"forget": False})
+async def _restart(fake: FakeProvider, fields: Fields) -> object:
+    await fake.restart(forget=fields.flag("forget"))
+    return {"machines": len(fake.kit.state.table)}
+
+
+@_verb("reset", "begin anew: no state, no faults but those of the flags", {})
+async def _reset(fake: FakeProvider, _fields: Fields) -> object:
+    await fake.reset()
+    return {"machines": len(fake.kit.state.table)}

@@ -1,8 +1,7 @@
-"""What happened, in order: every call with its token, every transition, every fault that was injected.
+"""The event log of a fake: every call with its token, every transition, every injected fault.
 
-Why: a test that failed asks what the provider saw; and two runs of one seed are equal exactly when these lines are.
-Must never: hold a bootstrap blob, grow without bound, or carry anything but virtual time, ids and values: no address, no
-object number, nothing that two equal runs would not share.
+Why: two runs with one seed are equal exactly when these lines are.
+Must never: hold a bootstrap blob, grow without bound, or contain what two equal runs would not share, such as an address.
 Rules: providers 5.2 (`/calls`, `/log`), acceptance 23.
 """
 
@@ -20,13 +19,13 @@ from bigfleet.aio.clock import NANOSECONDS, Clock
 KEPT_LINES: Final = 100_000
 KEPT_CALLS: Final = 10_000
 KEPT_TEXT: Final = 256
-"""Characters of a text that are kept; a caller chooses how long its ids are, and how much memory is filled is not his choice."""
+"""Longest text that is kept, in characters; callers choose the length of their ids."""
 _INFO: Final = 20
 
 
 @dataclass(slots=True)
 class SeenCall:
-    """One call that came in; `code` stays empty while it runs."""
+    """One received call; `code` is empty while it runs."""
 
     number: int
     at_s: float
@@ -36,19 +35,18 @@ class SeenCall:
     epoch: int = 0
     sequence: int = 0
     arguments: str = ""
-    """What else it asked for, in words; of a blob only its length."""
+    """The other arguments in words; of a blob only its length."""
     code: str = ""
     detail: str = ""
     operation_id: str = ""
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as plain values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 class EventLog:
-    """The newest events and calls of one provider; its clock starts at zero."""
+    """The newest events and calls of one provider; its clock starts at 0."""
 
     def __init__(self, clock: Clock, *, lines: int = KEPT_LINES, calls: int = KEPT_CALLS) -> None:
         self._clock, self._started_ns = clock, clock.monotonic_ns()
@@ -62,23 +60,20 @@ class EventLog:
         return round((self._clock.monotonic_ns() - self._started_ns) / NANOSECONDS, 6)
 
     def add(self, event: str, **fields: object) -> None:
-        """Note an event."""
         self.numbered += 1
         line = {"n": self.numbered, "t": self.now_s(), "event": event, **fields}
         self._lines.append(json.dumps(line, separators=(",", ":"), ensure_ascii=False, default=str))
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines that are kept, the oldest first; each is a JSON object."""
+        """The kept lines, the oldest first; each is a JSON object."""
         return tuple(self._lines)
 
     @property
     def text(self) -> str:
-        """The same as one text."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def call_began(self, call: SeenCall) -> SeenCall:
-        """Note a call that has come in."""
         self.called += 1
         call.number, call.at_s = self.called, self.now_s()
         call.machine_id, call.shard_id = _shortened(call.machine_id), _shortened(call.shard_id)
@@ -87,7 +82,6 @@ class EventLog:
         return call
 
     def call_ended(self, call: SeenCall, code: str, detail: str = "", operation_id: str = "") -> None:
-        """Note how it ended."""
         call.code, call.detail, call.operation_id = code, _shortened(detail), operation_id
         call.seconds = round(self.now_s() - call.at_s, 6)
         self.add(
@@ -102,7 +96,7 @@ class EventLog:
         )
 
     def recording(self, log: FilteringBoundLogger) -> FilteringBoundLogger:
-        """Return a logger whose lines are noted here and written by the one given."""
+        """Return a logger that appends its lines here and writes them with the given one."""
 
         def note(_logger: object, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
             fields = dict(line)

@@ -1,7 +1,7 @@
-"""What is wrong with the substrate and with the wire at present: waits, failures, holds, stock-outs, refusals.
+"""The faults that are injected at present: latencies, failures, holds, stock-outs, refusals.
 
-Why: flags set it at the start and verbs change it while calls run; both end here, so each fault is reachable both ways.
-Must never: touch a record, or let one knob move the random numbers of another: each has a stream of its own.
+Flags set them at start, verbs change them later.
+Must never: touch a record, or let one setting change the random numbers of another: each has its own stream.
 Rules: providers 5.1, 5.2 and 5.3.
 """
 
@@ -18,11 +18,11 @@ from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, FailureRate, Stocko
 from bigfleet.provider.kit.core.values import MachineRecord
 
 LATE_S: Final = 1.0
-"""How long after its timeout an operation that ignores cancellation succeeds."""
+"""How long after its timeout an operation in `FailureMode.LATE` succeeds."""
 
 
 class FailureMode(StrEnum):
-    """The ways in which an operation can go wrong once it was accepted."""
+    """How an accepted operation fails."""
 
     FAIL = "fail"
     STOCKOUT = "stockout"
@@ -32,7 +32,7 @@ class FailureMode(StrEnum):
 
 
 class CallFaultKind(StrEnum):
-    """The ways in which a call can go wrong on the wire."""
+    """How a call fails on the wire."""
 
     REFUSE = "refuse"
     LOSE_ANSWER = "lose-answer"
@@ -41,7 +41,7 @@ class CallFaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperationFault:
-    """What befalls one operation."""
+    """The fault of one operation."""
 
     how: FailureMode
     message: str
@@ -49,7 +49,7 @@ class OperationFault:
 
 @dataclass(slots=True)
 class PlannedFault:
-    """What befalls the next operations, of one machine or kind or of any."""
+    """A fault for the next operations, of one machine or kind or of any."""
 
     fault: OperationFault
     machine_id: str = ""
@@ -62,7 +62,7 @@ class PlannedFault:
 
 @dataclass(slots=True)
 class CallFault:
-    """What befalls calls: with which chance, how many more of them, until when."""
+    """A fault of calls: how likely, how many more times, in which window."""
 
     what: CallFaultKind
     rpc: str = ANY
@@ -78,7 +78,7 @@ class CallFault:
 
 
 class InjectedFaults:
-    """Everything that is wrong at present."""
+    """All faults that are injected at present."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class InjectedFaults:
         self.clear()
 
     def clear(self) -> None:
-        """Go back to what the flags said."""
+        """Go back to the faults of the flags."""
         latencies, failures, stockouts = self._at_start
         self.latencies = dict(latencies)
         self.failures = dict(failures)
@@ -115,7 +115,7 @@ class InjectedFaults:
         return latency.draw(self._rng.stream(f"latency/{kind}")) / self._time_scale
 
     def take_operation_fault(self, kind: str, machine: MachineRecord) -> OperationFault | None:
-        """Decide what befalls an operation that begins now; None lets it succeed."""
+        """Return the fault of an operation that begins now and use it up; None lets the operation succeed."""
         for planned in self.next:
             if planned.hits(kind, machine.id):
                 planned.times -= 1
@@ -135,11 +135,11 @@ class InjectedFaults:
     # Holds.
 
     def hold(self, machine_id: str = "", kind: str = "") -> None:
-        """Let operations of a machine, of a kind, or of both, stand still before they end."""
+        """Block operations of a machine, of a kind, or of both, before they end."""
         self._held[machine_id, kind] = None
 
     def release(self, machine_id: str = "", kind: str = "") -> int:
-        """Take holds back: those that name this machine and kind, all of them for neither; return how many."""
+        """Remove the holds of this machine and kind, all of them without arguments; return how many."""
         freed = [
             (held_id, held_kind)
             for held_id, held_kind in self._held
@@ -148,17 +148,13 @@ class InjectedFaults:
         for hold in freed:
             del self._held[hold]
         waiting, self._waiting = self._waiting, []
-        for future in waiting:  # whoever is held by something else stands still again
+        for future in waiting:  # an operation with another hold waits again
             if not future.done():
                 future.set_result(None)
         return len(freed)
 
-    @property
-    def holds(self) -> tuple[tuple[str, str], ...]:
-        return tuple(self._held)
-
     async def until_released(self, kind: str, machine_id: str) -> None:
-        """Stand still for as long as something holds this operation."""
+        """Wait while a hold blocks this operation."""
         while any(key in self._held for key in ((machine_id, ""), ("", kind), (machine_id, kind))):
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
@@ -167,20 +163,18 @@ class InjectedFaults:
     # Calls.
 
     def pause(self, rpc: str, seconds: float) -> None:
-        """Let calls wait until so much time has passed from now."""
         self._pauses[rpc] = self.now_s() + seconds
 
     def paused_s(self, rpc: str) -> float:
-        """Return how long a call that comes now has to wait."""
+        """Return how long a call that arrives now must wait."""
         until_s = max(self._pauses.get(rpc, 0.0), self._pauses.get(ANY, 0.0))
         return max(until_s - self.now_s(), 0.0)
 
     def add_call_fault(self, fault: CallFault) -> None:
-        """Let something befall calls from now on."""
         self.disturbances.append(fault)
 
     def take_call_fault(self, what: CallFaultKind, rpc: str) -> CallFault | None:
-        """Return the disturbance that hits a call now; it is used up once."""
+        """Return the fault of a call that arrives now and use it up once; None for no fault."""
         now_s = self.now_s()
         self.disturbances = [left for left in self.disturbances if not left.over(now_s)]
         for found in self.disturbances:
@@ -192,10 +186,7 @@ class InjectedFaults:
                 return found
         return None
 
-    # For people.
-
     def as_dict(self) -> dict[str, object]:
-        """Return all of it as plain values."""
         return {
             "latencies": {
                 kind: str(self.latencies[kind]) for kind in LATENCY_KINDS if kind in self.latencies

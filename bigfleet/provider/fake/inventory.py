@@ -1,13 +1,12 @@
-"""The machines a fake starts with, from a file of pools.
+"""Machines of a fake from a file of pools.
 
-Why: a test says "40 spot slots in three zones" and not forty records; a misspelt key must not become a default.
-Must never: hold a record per machine; shapes are shared, slots are made one at a time.
+Must never: hold a record per machine; shapes are shared, machines are generated one at a time.
 Rules: providers 5.1 (`--inventory`): an unknown key is refused with its path.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import yaml
 
@@ -17,6 +16,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import CapacityType, MachineState, Shape
 from bigfleet.provider.kit.core.values import DescribedMachine
+from bigfleet.provider.strict_yaml import load_strict_yaml
 from bigfleet.workload.archetype import RACK_KEY
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ _CAPACITY_TYPES: Final = {kind.label: kind for kind in CapacityType if kind}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Machines that differ in id, zone and rack only; ids are name-0, name-1 and so on."""
+    """Machines that differ only in id, zone and rack; ids are name-0, name-1 and so on."""
 
     name: str
     instance_type: str
@@ -74,7 +74,7 @@ class Pool:
     shard_metadata: Mapping[str, str] = NO_TEXTS
 
     def slots(self) -> Iterator[DescribedMachine]:
-        """Make the machines, one at a time."""
+        """Yield the machines, one at a time."""
         shapes: dict[tuple[str, str], Shape] = {}
         has_host = self.state is not MachineState.SPECULATIVE
         metadata = FrozenMap(self.shard_metadata) if self.shard_metadata else NO_TEXTS
@@ -109,18 +109,18 @@ class Pool:
 
 
 def host_of(machine_id: str) -> str:
-    """Return the reference of the host that a machine was seeded with."""
+    """Return the host reference of a seeded machine."""
     return f"host-{machine_id}"
 
 
 def slots_of(pools: Iterable[Pool]) -> Iterator[DescribedMachine]:
-    """Make the machines of all pools, in the order of the file."""
+    """Yield the machines of all pools, in the order of the file."""
     for pool in pools:
         yield from pool.slots()
 
 
 def read_inventory(data: bytes) -> tuple[Pool, ...]:
-    """Read the file of `--inventory`; `DocumentError` names the path of whatever is wrong."""
+    """Read the file of `--inventory`; `DocumentError` names the path of what is invalid."""
     pools = read_items(read_form(parse_yaml(data), FILE), "pools", POOL, pool_of)
     names = [pool.name for pool in pools]
     for place, name in enumerate(names):
@@ -133,7 +133,7 @@ def read_inventory(data: bytes) -> tuple[Pool, ...]:
 
 
 def read_form(raw: object, form: Form) -> Fields:
-    """Read an object of which every key is known; unlike in snapshots, those with `x-` are none of ours."""
+    """Read an object and refuse unknown keys; unlike in snapshots, also those that begin with `x-`."""
     if isinstance(raw, dict):
         for name in raw:
             if name not in form:
@@ -143,7 +143,7 @@ def read_form(raw: object, form: Form) -> Fields:
 
 
 def read_items(fields: Fields, name: str, form: Form, read: Callable[[Fields], T]) -> tuple[T, ...]:
-    """Read a list of such objects; what is refused is told with its place."""
+    """Read a list of such objects; errors name the position in the list."""
     items = []
     for place, raw in enumerate(fields.entries(name)):
         try:
@@ -156,14 +156,12 @@ def read_items(fields: Fields, name: str, form: Form, read: Callable[[Fields], T
 def parse_yaml(data: bytes) -> object:
     """Read one YAML document in which no key is given twice."""
     try:
-        document: object = yaml.load(data, Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
+        return load_strict_yaml(data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DocumentError(WHOLE, f"broken YAML ({' '.join(str(error).split())})", "YAML") from None
-    return document
 
 
 def pool_of(fields: Fields) -> Pool:
-    """Read one pool, of a file or of the verb `add`."""
     zones = fields.texts("zones")
     if not zones:
         raise DocumentError("zones", "an empty list", "one zone or more")
@@ -195,19 +193,6 @@ def pool_of(fields: Fields) -> Pool:
 
 
 def _texts(fields: Fields, name: str) -> FrozenMap[str]:
-    # YAML reads `cpu: 4` as a number; every person means the text.
+    # YAML reads `cpu: 4` as a number; the text is meant.
     raw = {key: str(value) if type(value) is int else value for key, value in fields.mapping(name).items()}
     return FrozenMap(checked_texts(raw, name))
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where plain YAML would let the last one win unseen."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [key.value for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {twice} is given twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep=deep)

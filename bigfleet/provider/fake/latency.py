@@ -1,7 +1,6 @@
-"""How long something takes: fixed, evenly spread, or with the long tail that clouds have.
+"""Latency distributions: fixed, uniform or log-normal.
 
-Why: a fake that always answers at once hides every race; one seed must still give the same waits again.
-Must never: draw a negative time, or draw at all where the time is fixed: a knob that is not turned disturbs no stream.
+Must never: draw a negative time, or draw at all for a fixed one: a default must not change a random stream.
 Rules: providers 5.1 (`2s`, `uniform:1s-5s`, `lognormal:30s,p99=4m`).
 """
 
@@ -29,7 +28,7 @@ _TINY: Final = 2.0**-53
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A distribution of waits; `text` is how it is written, and what the control shows."""
+    """A distribution of waits; `text` is its notation, which the control shows."""
 
     text: str
     draw: Callable[[RandomStream], float]
@@ -40,7 +39,7 @@ class Latency:
 
 
 def parse_duration(text: str, field: str = "duration") -> float:
-    """Read a duration as seconds; a bare number other than 0 has no unit and is refused."""
+    """Read a duration as seconds; a number without a unit is refused, except 0."""
     if text == "0":
         return 0.0
     if not _WHOLE.fullmatch(text):
@@ -52,7 +51,6 @@ def parse_duration(text: str, field: str = "duration") -> float:
 
 
 def parse_latency(text: str, field: str = "latency") -> Latency:
-    """Read a distribution."""
     name, colon, rest = text.partition(":")
     try:
         match name if colon else "":
@@ -71,7 +69,6 @@ def parse_latency(text: str, field: str = "latency") -> Latency:
 
 
 def fixed(seconds: float, text: str = "") -> Latency:
-    """Return a wait that is always the same."""
     return Latency(text or f"{seconds:g}s", lambda _stream: seconds)
 
 
@@ -81,7 +78,7 @@ NO_WAIT: Final = fixed(0.0, "0")
 def _uniform(low_s: float, high_s: float, text: str, field: str) -> Latency:
     if high_s < low_s:
         raise InvalidFieldError(field, text, "a range whose second duration is not the shorter one")
-    # Not `uniform` of the stream: only `random` is promised to give the same numbers in every version.
+    # Not `uniform` of the stream: only `random` gives the same numbers in every Python version.
     return Latency(text, lambda stream: low_s + (high_s - low_s) * stream.random())
 
 

@@ -1,7 +1,7 @@
-"""The life of a fake: its kit, its listeners, and how both end and begin again.
+"""Start, restart and stop of a fake: its kit and its listeners.
 
-Why: a restart is one of the faults, so the kit must be replaceable while front, conditions and record live on.
-Must never: leave a listener or a task behind, or let two lives share a kit.
+Why: a restart is one of the faults, so the kit is replaced while service, faults and event log stay.
+Must never: leave a listener or a task behind.
 Rules: providers 5 (same class in process and behind gRPC), 5.2 (`/restart`).
 """
 
@@ -26,7 +26,7 @@ from bigfleet.provider.fake.events import EventLog
 from bigfleet.provider.fake.injected_faults import InjectedFaults
 from bigfleet.provider.fake.lies.active import ActiveLies
 from bigfleet.provider.fake.lies.lie import HonestProvider
-from bigfleet.provider.fake.machine_losses import LOST, Losses
+from bigfleet.provider.fake.machine_losses import LOST, MachineLosses
 from bigfleet.provider.fake.nodes import FakeNodes, NodeEmpty, NodeJoined
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.service import FaultInjectingService
@@ -52,7 +52,7 @@ class _Listener:
 
 
 def no_machines() -> tuple[DescribedMachine, ...]:
-    """The seeds of a fake that begins empty."""
+    """Return the seeds of a fake that begins empty."""
     return ()
 
 
@@ -73,10 +73,10 @@ class FakeLifecycle:
         node_joined: NodeJoined | None = None,
         node_empty: NodeEmpty | None = None,
     ) -> None:
-        """Take everything from outside; what is not given is that of a real process.
+        """Seams that are not given are those of a real process.
 
-        `node_joined` makes machines Configuring until it says yes; `node_empty` makes drains last until it says yes, or
-        until the grace ends (decision O4).
+        With `node_joined` a machine is Configuring until it returns True; with `node_empty` a drain lasts until it returns
+        True or the grace ends (decision O4).
         """
         self.options = options or FakeOptions()
         self.clock = clock or SystemClock()
@@ -134,16 +134,14 @@ class FakeLifecycle:
         self._resetting: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
 
-    # Life.
-
     async def start(self) -> None:
-        """Begin to live: read the state, or seed an empty one; then tell the lies of the options."""
+        """Read the state, or seed an empty one, and turn on the lies of the options."""
         await self._begin()
         for name, share in self.options.lies.items():
             self.active_lies.tell(name, share)
 
     async def listen(self, address: str, *, net: Net | None = None) -> Server:
-        """Serve on an address, as often as wanted; after a restart it is served again."""
+        """Serve on an address, also after a restart; may be called for several addresses."""
         chosen = net or self._net or GrpcNet()
         server = await self._serve(parse_listen(address), chosen)
         bound = ListenAddress(parse_listen(address).host, server.port)
@@ -151,9 +149,9 @@ class FakeLifecycle:
         return server
 
     def channel(self, identity: Identity | None = None) -> InsideChannel:
-        """Return a way to it for callers of this process: same calls, same faults, no port; `identity` is the caller's.
+        """Return a channel for callers in this process, with the same faults and no port; `identity` is the caller's.
 
-        It lives as long as the fake and survives restarts, as a dialled one does.
+        Like a dialled channel it survives restarts.
         """
         options = ServeOptions(
             max_message_bytes=self.options.max_message_bytes, statuses={NotStartedError: Code.UNAVAILABLE}
@@ -163,8 +161,8 @@ class FakeLifecycle:
         return channel
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Answer the calls that run, end the work, close the state; harmless when stopped before."""
-        # Waits for a restart or reset that is under way, which would else bring a listener back.
+        """Finish running calls, end operations, close the state; may be called twice."""
+        # Waits for a restart or reset in progress, which would otherwise start a listener again.
         async with self._changing:
             listeners, self._listeners = self._listeners, []
             for listener in listeners:
@@ -183,7 +181,7 @@ class FakeLifecycle:
 
     @property
     def kit(self) -> ProviderKit:
-        """The kit of the present life; the truth, whatever the front says."""
+        """The present kit, which holds the true state."""
         if self._kit is None:
             raise NotStartedError
         return self._kit
@@ -194,13 +192,13 @@ class FakeLifecycle:
         return self._kit is not None
 
     async def wait_failure(self) -> BigFleetError:
-        """Wait until the state can no longer be written; return why."""
+        """Wait until the state cannot be written any more; return why."""
         if self._failure is None:
             self._failure = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._failure)
 
     async def restart_kit(self, *, forget: bool) -> None:
-        """End this life and begin the next one, on what the state kept or on nothing; connections break."""
+        """Replace the kit by a new one, on the stored state or on an empty one; connections break."""
         async with self._changing:
             await self._break_off()
             await self._end()
@@ -210,7 +208,7 @@ class FakeLifecycle:
             await self._listen_again()
 
     async def reset_connections(self) -> None:
-        """Break every connection in the middle of whatever it carries; the provider itself lives on."""
+        """Break every connection; the provider keeps running."""
         async with self._changing:
             await self._break_off()
             await self._listen_again()
@@ -218,7 +216,7 @@ class FakeLifecycle:
     # Inside.
 
     async def _begin(self) -> None:
-        # A state knows its machines already, with prices and losses that their seeds know nothing of.
+        # A stored state has its machines already, with prices and losses that the seeds do not have.
         self.backend.seeding, self.backend.added = not self._state.kept, []
         self.service.forget_start()
         store = self._state.open()
@@ -242,7 +240,7 @@ class FakeLifecycle:
         self._kit = kit
         self.starts += 1
         if self.options.loss_per_hour or self.options.use_declared_loss:
-            losses = Losses(
+            losses = MachineLosses(
                 kit.state,
                 lambda machine_id: kit.report_event(Lost(machine_id, LOST)),
                 clock=self.clock,
@@ -288,7 +286,7 @@ class FakeLifecycle:
         return net.serve(str(address), [PROVIDER.bind(self.service)], options)
 
     def _reset_soon(self) -> None:
-        # In a task of its own: the call that asks for it is one of those that are cut off.
+        # In its own task: the call that triggers it is cut off too.
         if self._resetting is None or self._resetting.done():
             self._resetting = asyncio.get_running_loop().create_task(
                 self.reset_connections(), name="fake connection reset"
@@ -304,7 +302,7 @@ class FakeLifecycle:
             await self.add_slots([DescribedMachine(machine_id, shape)])
 
     async def add_slots(self, slots: list[DescribedMachine]) -> int:
-        """Let the substrate have more machines; return how many of them were new and sound."""
+        """Add machines; return how many of them were new and valid."""
         async with self._changing:
             self.backend.added = slots
             try:

@@ -1,7 +1,6 @@
-"""Takes machines away without being asked, as spot markets and dead hardware do.
+"""Fails Configured machines at a random rate, as spot markets and hardware defects do.
 
-Why: a shard must cope with Configured machines that fail by themselves, at a rate that a run can be graded against.
-Must never: take a machine that is not Configured, or cost more than a glance per tick at a million machines.
+Must never: fail a machine that is not Configured, or scan the fleet on a tick without a loss.
 Rules: providers 5.1 (`--loss-per-hour`, `--use-declared-loss`); scaletest 4.2 (Poisson, mean rate times Configured).
 """
 
@@ -19,12 +18,12 @@ _HOUR_S: Final = 3600.0
 _DECLARED_BOUND: Final = 1.0
 
 
-class Losses:
-    """A Poisson process over the Configured machines of one book.
+class MachineLosses:
+    """A Poisson process over the Configured machines of one provider.
 
     Time is measured in expected losses: each tick adds rate times machines, and whenever the sum passes the next point of
-    a process of rate one, somebody is lost. With declared rates the bound is used, and a candidate is spared by the share
-    that its own rate falls short of it.
+    a process of rate 1, one machine is lost. With declared rates the process runs at the highest possible rate, and a
+    candidate is spared with the probability by which its own rate is lower.
     """
 
     def __init__(
@@ -44,13 +43,13 @@ class Losses:
         self._next = stream.expovariate(1.0)
 
     async def run(self) -> None:
-        """Take machines away until cancelled."""
+        """Fail machines until cancelled."""
         while True:
             await self._clock.sleep(TICK_S)
             await self.tick(TICK_S)
 
     async def tick(self, seconds: float) -> None:
-        """Take away whoever is due after so much more time."""
+        """Fail the machines that are due after so many more seconds."""
         table = self._state.table
         self._expected += self._rate * table.counts[MachineState.CONFIGURED] * seconds
         while self._next <= self._expected:

@@ -1,9 +1,7 @@
-"""What is known about the nodes of machines that are not there: whether one has joined, whether one is empty.
+"""The nodes of fake machines: whether one has joined its cluster, and whether one is empty.
 
-Why: where a test has real clusters, a machine is Configured because its node joined and Idle again because its node was
-emptied; both facts are made by somebody else, a test's kubelet and a test's eviction, who has to be asked or to tell.
-Must never: end a wait for a join by itself (the configure timeout does), keep a blob longer than its node takes to join, or
-hand a blob to a log: this is the one place of the fake that has one, and only while it waits for joins.
+Why: in tests with real clusters the test's own kubelet and evictions decide both; callables or verbs report them.
+Must never: end a wait for a join (the configure timeout does), keep a blob after its node has joined, or log a blob.
 Rules: decision O4 (a drain lasts until the node is empty or the grace ends); ADR-0056; ADR-0100 (joins).
 """
 
@@ -17,7 +15,7 @@ from bigfleet.provider.fake.events import EventLog
 from bigfleet.provider.kit.core.values import MachineRecord
 
 POLL_S: Final = 0.5
-"""How often a callable is asked again; whoever tells is heard at once."""
+"""Time between two calls of a callable; verbs take effect at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +29,9 @@ class JoiningNode:
 
 
 NodeJoined: TypeAlias = Callable[[JoiningNode], Awaitable[bool]]
-"""Tells whether the node of a machine has joined its cluster and is Ready; may well be what lets it join."""
+"""Returns whether the node of a machine has joined its cluster and is Ready; it may make it join."""
 NodeEmpty: TypeAlias = Callable[[MachineRecord], Awaitable[bool]]
-"""Tells whether nothing runs any more on the node of a machine that drains."""
+"""Returns whether nothing runs any more on the node of a draining machine."""
 
 
 class FakeNodes:
@@ -57,15 +55,15 @@ class FakeNodes:
         self._emptied: set[str] = set()
         self._waiting: dict[str, asyncio.Future[None]] = {}
 
-    # For whoever tells.
+    # For the verbs.
 
     @property
     def joining(self) -> tuple[JoiningNode, ...]:
-        """The machines whose nodes are awaited, the longest waiting first."""
+        """The machines that wait for their nodes, the longest waiting first."""
         return tuple(self._joining.values())
 
     def joined(self, machine_id: str) -> bool:
-        """Say that the node of a machine is Ready; False when nobody waits for it."""
+        """Report that the node of a machine is Ready; False when the machine does not wait for it."""
         if machine_id not in self._joining:
             return False
         self._joined.add(machine_id)
@@ -73,18 +71,18 @@ class FakeNodes:
         return True
 
     def emptied(self, machine_id: str) -> None:
-        """Say that nothing runs any more on the node of a machine; it may be said before the drain begins."""
+        """Report that the node of a machine is empty; may come before the drain begins."""
         self._emptied.add(machine_id)
         self._tell(machine_id)
 
     # For the backend.
 
     def bound(self, machine_id: str) -> None:
-        """Forget what was said of the binding before."""
+        """Forget reports about the machine's binding before."""
         self._emptied.discard(machine_id)
 
     async def join(self, joining: JoiningNode) -> None:
-        """Wait until the node has joined; whoever waits here has a timeout of his own."""
+        """Wait until the node has joined; the caller has a timeout."""
         machine_id = joining.machine.id
         self._joining[machine_id] = joining
         self._events.add("joining", id=machine_id, cluster=joining.cluster)
@@ -116,7 +114,7 @@ class FakeNodes:
         return self._node_empty is not None and await self._node_empty(machine)
 
     async def _look_again(self, machine_id: str, after_s: float) -> None:
-        """Wait so long, or until somebody tells something about this node."""
+        """Wait so many seconds, or until a verb reports something about this node."""
         wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[machine_id] = wake
         timer = self._clock.call_later(after_s, lambda: _wake(wake))

@@ -1,6 +1,4 @@
-"""Everything a fake can be told at its start, in one value.
-
-Must never: hold a clock, a socket or a file.
+"""The options of a fake provider.
 Rules: providers 5.1.
 """
 
@@ -21,10 +19,10 @@ _NEVER_MISSED = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeOptions:
-    """One fake provider, as it begins."""
+    """The settings with which one fake provider starts."""
 
     name: str = "fake"
-    """The provider of every host reference."""
+    """The provider name in every host reference."""
     seed: int = 1
     sync: bool = False
     latencies: Mapping[str, Latency] = field(default_factory=dict)
@@ -59,7 +57,6 @@ class FakeOptions:
             raise InvalidFieldError("loss_per_hour", self.loss_per_hour, "0 or more")
 
     def limits(self) -> Limits:
-        """Return the kit's numbers for it."""
         times = self.timeouts
         return Limits(
             create=times.create,
@@ -67,8 +64,8 @@ class FakeOptions:
             drain=times.drain,
             delete=times.delete,
             workers=_MANY_WORKERS,  # nearly all of them only sleep
-            refresh=0.0,  # the substrate changes by verbs alone
-            missing_answers=_NEVER_MISSED,  # so a look may describe what is new and nothing else
+            refresh=0.0,  # machines change only by verbs
+            missing_answers=_NEVER_MISSED,  # so that `describe` may yield new machines only
             tombstone_retention=self.tombstone_retention_s,
             max_message_bytes=self.max_message_bytes,
         )

@@ -1,7 +1,6 @@
-"""The fake provider with its verbs: everything that can be done to it while it runs.
+"""The fake provider with its verbs, which tests, scripts and the HTTP control share.
 
-Why: a test in process, a script, the control over HTTP and its page must be able to do the same things.
-Must never: answer before what was asked for is true.
+Must never: return from a verb before it has taken effect.
 Rules: providers 5.2; each row of 5.3 is reachable from here.
 
     async with FakeProvider(FakeOptions(seed=7), lambda: slots_of(pools), clock=clock, ids=ids, net=net) as fake:
@@ -32,6 +31,7 @@ from bigfleet.provider.fake.latency import parse_latency
 from bigfleet.provider.fake.lifecycle import FakeLifecycle
 from bigfleet.provider.fake.nodes import JoiningNode
 from bigfleet.provider.fake.selector import Selector
+from bigfleet.provider.fake.service import Handler
 from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockoutWindow, known, rpc_named
 from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.transitions import Lost, Priced
@@ -42,19 +42,25 @@ from bigfleet.v1alpha1 import provider_pb2 as pb
 FORCED: Final = "forced to fail"
 REMOVED: Final = "taken away"
 ALL_MACHINES: Final = Selector()
+_REQUESTS: Final = {
+    OperationKind.CREATE: pb.CreateRequest,
+    OperationKind.CONFIGURE: pb.ConfigureRequest,
+    OperationKind.DRAIN: pb.DrainRequest,
+    OperationKind.DELETE: pb.DeleteRequest,
+}
 
 
 class FakeProvider(FakeLifecycle):
-    """A fake provider; see the life it inherits for start, listen and stop."""
+    """A fake provider; start, listen and stop are inherited."""
 
-    # Looking.
+    # Reads.
 
     def machines(self, selector: Selector = ALL_MACHINES) -> list[MachineRecord]:
-        """Return records as they really are."""
+        """Return the true records, without lies."""
         return list(selector.machines(self.kit.state))
 
     def stats(self) -> dict[str, object]:
-        """Return numbers and everything that is wrong at present."""
+        """Return counts and all injected faults."""
         state = self.kit.state
         return {
             "machines": {state.label: count for state, count in state.table.counts.items()},
@@ -68,7 +74,7 @@ class FakeProvider(FakeLifecycle):
         }
 
     def calls(self, *, rpc: str = "", machine_id: str = "", last: int = 0) -> list[SeenCall]:
-        """Return the calls that came in, the oldest first."""
+        """Return the received calls, the oldest first."""
         found = [
             call
             for call in self.events.calls
@@ -77,7 +83,7 @@ class FakeProvider(FakeLifecycle):
         return found[-last:] if last else found
 
     def log(self) -> str:
-        """Return what happened, one JSON object per line."""
+        """Return the event log, one JSON object per line."""
         return self.events.text
 
     # Operations.
@@ -91,7 +97,7 @@ class FakeProvider(FakeLifecycle):
         message: str = "injected failure",
         how: FailureMode = FailureMode.FAIL,
     ) -> None:
-        """Let the next operations of a machine, a kind or both go wrong after they were accepted."""
+        """Let the next operations of a machine, a kind or both fail after they were accepted."""
         if kind:
             known(kind, STEPS, "kind")
         if times < 1:
@@ -100,13 +106,13 @@ class FakeProvider(FakeLifecycle):
         self.faults.next.append(PlannedFault(OperationFault(how, message), machine_id, kind, times))
 
     async def fail(self, selector: Selector, reason: str = FORCED) -> list[str]:
-        """Let machines fail at once, whatever they are doing; return those that did."""
+        """Fail machines at once, in whatever state; return those that failed."""
         self._note("fail", reason=reason)
         ids = selector.ids(self.kit.state)
         return [machine_id for machine_id in ids if await self.kit.report_event(Lost(machine_id, reason))]
 
     def hold(self, machine_id: str = "", kind: str = "") -> None:
-        """Let operations stand still before they end."""
+        """Block operations before they end."""
         if kind:
             known(kind, STEPS, "kind")
         if not machine_id and not kind:
@@ -115,26 +121,26 @@ class FakeProvider(FakeLifecycle):
         self.faults.hold(machine_id, kind)
 
     def release(self, machine_id: str = "", kind: str = "") -> int:
-        """Let operations go on; without arguments all of them. Returns how many holds ended."""
+        """Unblock operations, all of them without arguments; return how many holds ended."""
         self._note("release", id=machine_id, kind=kind)
         return self.faults.release(machine_id, kind)
 
     def joining(self, cluster: str = "") -> list[JoiningNode]:
-        """Return the machines that were configured and whose nodes are awaited, with their blobs; the oldest first."""
+        """Return the machines that wait for their nodes, with their blobs, the oldest first."""
         return [joining for joining in self.nodes.joining if cluster in ("", joining.cluster)]
 
     def joined(self, machine_id: str) -> bool:
-        """Say that the node of a machine is Ready in its cluster; False when nobody waits for it (any more)."""
+        """Report that the node of a machine is Ready in its cluster; False when the machine does not wait for it."""
         self._known("joined", machine_id)
         return self.nodes.joined(machine_id)
 
     def emptied(self, machine_id: str) -> None:
-        """Say that nothing runs any more on the node of a machine that drains (decision O4)."""
+        """Report that the node of a draining machine is empty (decision O4)."""
         self._known("emptied", machine_id)
         self.nodes.emptied(machine_id)
 
     def latency(self, kind: str, spec: str) -> None:
-        """Let a step or a call take this long from now on."""
+        """Set how long a step or a call takes from now on."""
         known(kind, LATENCY_KINDS, "kind")
         self.faults.latencies[kind] = parse_latency(spec, "spec")
         self._note("latency", kind=kind, spec=spec)
@@ -142,7 +148,7 @@ class FakeProvider(FakeLifecycle):
     def stockout(
         self, instance_type: str = ANY, zone: str = ANY, *, seconds: float = 0.0, over: bool = False
     ) -> None:
-        """Run out of stock from now on, for so long or for good; `over` ends every stock-out of that type and zone."""
+        """Begin a stock-out, with or without an end; `over` ends every stock-out of that type and zone."""
         self._note("stockout", type=instance_type, zone=zone, seconds=seconds, over=over)
         if over:
             kept = [row for row in self.faults.stockouts if not _covers(row, instance_type, zone)]
@@ -152,12 +158,12 @@ class FakeProvider(FakeLifecycle):
             end_s = now_s + seconds if seconds else None
             self.faults.stockouts.append(StockoutWindow(instance_type, zone, now_s, end_s))
 
-    # The substrate.
+    # Machines.
 
     async def price(
         self, selector: Selector, *, price: float | None = None, probability: float | None = None
     ) -> int:
-        """Change what machines cost and how likely they are interrupted; return how many really changed."""
+        """Change price and interruption probability of machines; return how many changed."""
         self._note("price", price=price, probability=probability)
         changed = 0
         for machine_id in selector.ids(self.kit.state):
@@ -165,13 +171,13 @@ class FakeProvider(FakeLifecycle):
         return changed
 
     async def add(self, pools: Iterable[Pool]) -> int:
-        """Let the substrate have more machines; return how many were new."""
+        """Add machines; return how many were new."""
         slots = list(slots_of(pools))
         self._note("add", machines=len(slots))
         return await self.add_slots(slots)
 
     async def remove(self, machine_id: str, *, without_trace: bool = False) -> bool:
-        """Take a machine away, bound or not: it leaves a tombstone, or is gone as if it had never been."""
+        """Remove a machine, bound or not; it leaves a tombstone unless `without_trace` is set."""
         self._note("remove", id=machine_id, without_trace=without_trace)
         if without_trace:
             self.service.hide(machine_id)
@@ -179,7 +185,7 @@ class FakeProvider(FakeLifecycle):
         return await self.kit.report_event(Lost(machine_id, REMOVED, gone=True))
 
     async def shed(self, fraction: float) -> int:
-        """Lose a share of the quota: so many of the Speculative slots go; return how many."""
+        """Remove a share of the Speculative slots; return how many."""
         if not 0 <= fraction <= 1:
             raise InvalidFieldError("fraction", fraction, "a number from 0 to 1")
         ids = sorted(Selector(states=(MachineState.SPECULATIVE,)).ids(self.kit.state))
@@ -189,23 +195,21 @@ class FakeProvider(FakeLifecycle):
         return sum(gone)
 
     async def repair(self, machine_id: str, to: MachineState) -> None:
-        """Bring a Failed machine back, as a person would."""
+        """Repair a Failed machine, as an operator would."""
         await self.kit.repair(machine_id, to, "fake control")
 
-    # The wire.
+    # Calls.
 
     def lie(self, name: str, share: float | None = None) -> None:
-        """Tell a lie from now on."""
         self.active_lies.tell(name, share)
         self._note("lie", name=name, share=self.active_lies.shares[name])
 
     def honest(self, name: str = "") -> None:
-        """Tell the truth again, about one thing or about everything."""
+        """Turn off one lie, or all of them."""
         self._note("honest", name=name)
         self.active_lies.stop(name)
 
     def pause_rpc(self, rpc: str, seconds: float) -> None:
-        """Let calls wait until so much time has passed from now."""
         self._note("pause-rpc", rpc=rpc, seconds=seconds)
         self.faults.pause(rpc_named(rpc), seconds)
 
@@ -219,7 +223,7 @@ class FakeProvider(FakeLifecycle):
         times: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Refuse calls before anything happens: so many, for so long, or until `reset`."""
+        """Refuse calls without effect: so many, for so long, or until `reset`."""
         self._add_call_fault(
             CallFault(CallFaultKind.REFUSE, rpc, probability, times, code=code, message=message), seconds
         )
@@ -232,7 +236,7 @@ class FakeProvider(FakeLifecycle):
         times: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Do what calls ask for and never answer them."""
+        """Carry out calls and never answer them."""
         self._add_call_fault(CallFault(CallFaultKind.LOSE_ANSWER, rpc, probability, times), seconds)
 
     def reset_during(
@@ -243,7 +247,7 @@ class FakeProvider(FakeLifecycle):
         times: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Do what calls ask for and break every connection instead of answering."""
+        """Carry out calls and break every connection instead of answering."""
         self._add_call_fault(CallFault(CallFaultKind.RESET, rpc, probability, times), seconds)
 
     async def call(
@@ -255,29 +259,21 @@ class FakeProvider(FakeLifecycle):
         cluster: str = "",
         grace_s: int = 0,
     ) -> tuple[Code, str]:
-        """Make a mutating call in the name of some other shard; return the code, and operation id or refusal."""
+        """Make a mutating call on behalf of another shard; return the code, and operation id or refusal."""
         kind = OperationKind(known(rpc.lower(), [kind.value for kind in OperationKind], "rpc"))
         fields: dict[str, Any] = {  # Any: texts and numbers, as the message has them
             "machine_id": machine_id,
             "shard_id": token.shard_id,
             "shard_epoch": token.epoch,
             "sequence_number": token.sequence,
+            **({"cluster_id": cluster} if kind is OperationKind.CONFIGURE else {}),
+            **({"grace_period_seconds": grace_s} if kind is OperationKind.DRAIN else {}),
         }
         shard = Identity.shard(token.shard_id) if token.shard_id else None
         here = InsideCall(f"/{SERVICE}/{kind.call}", shard)
+        handle: Handler = getattr(self.service, kind.value)
         try:
-            match kind:
-                case OperationKind.CREATE:
-                    answer = await self.service.create(pb.CreateRequest(**fields), here)
-                case OperationKind.CONFIGURE:
-                    request = pb.ConfigureRequest(**fields, cluster_id=cluster)
-                    answer = await self.service.configure(request, here)
-                case OperationKind.DRAIN:
-                    answer = await self.service.drain(
-                        pb.DrainRequest(**fields, grace_period_seconds=grace_s), here
-                    )
-                case OperationKind.DELETE:
-                    answer = await self.service.delete(pb.DeleteRequest(**fields), here)
+            answer = await handle(_REQUESTS[kind](**fields), here)
         except RefusedError as error:
             return error.code, error.detail
         return Code.OK, pb.TransitionAck.FromString(answer).operation_id
@@ -285,12 +281,12 @@ class FakeProvider(FakeLifecycle):
     # Everything.
 
     async def restart(self, *, forget: bool = False) -> None:
-        """End as a killed process would and start again: on the state, or with `forget` on nothing."""
+        """End as a killed process would and start again, on the state or, with `forget`, on an empty one."""
         self._note("restart", forget=forget)
         await self.restart_kit(forget=forget)
 
     async def reset(self) -> None:
-        """Begin anew: no state, no faults but those of the options, the machines of the start."""
+        """Start again with an empty state, the machines of the seeds, and the faults of the options."""
         self._note("reset")
         self.faults.clear()
         self.active_lies.stop()

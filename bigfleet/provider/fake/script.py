@@ -1,7 +1,6 @@
-"""Verbs at their times, from a file: so every fault that the control can cause can also be caused by a flag.
+"""Runs verbs at given times from a file, so that a flag can cause every fault that the control can.
 
-Why: a run that is to be repeated must not hang on somebody pressing a button.
-Must never: go on in silence after a step that could not be done.
+Must never: continue after a step that failed.
 Rules: providers 5.3 (each row by flag and by control).
 
     - {at: 10m, do: fail, zone: zone-a, capacity_type: Spot}
@@ -29,7 +28,7 @@ class ScriptError(BigFleetError):
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """One verb at one time, in seconds since the start."""
+    """One verb and its time in seconds since the start."""
 
     at_s: float
     verb: str
@@ -37,7 +36,7 @@ class ScriptStep:
 
 
 def read_script(data: bytes) -> tuple[ScriptStep, ...]:
-    """Read a file of `--script`; `DocumentError` names the path of whatever is wrong."""
+    """Read a file of `--script`; `DocumentError` names the path of what is invalid."""
     document = parse_yaml(data)
     if document is None:
         return ()
@@ -53,7 +52,6 @@ def read_script(data: bytes) -> tuple[ScriptStep, ...]:
 
 
 async def play(steps: Sequence[ScriptStep], fake: FakeProvider, clock: Clock) -> None:
-    """Do everything at its time; returns after the last step."""
     start_s = monotonic_s(clock)
     for step in steps:
         left_s = start_s + step.at_s - monotonic_s(clock)
@@ -73,6 +71,6 @@ def _step(raw: object) -> ScriptStep:
         allowed = ", ".join(name for name, known in VERBS.items() if known.changes)
         raise DocumentError("do", shown(verb), f"one of {allowed}")
     body = {name: value for name, value in raw.items() if name not in _OWN}
-    read_form(body, VERBS[verb].form)  # a misspelt field is told at the start, not after ten minutes
+    read_form(body, VERBS[verb].form)  # a misspelt field is an error at start, not after ten minutes
     at = raw.get("at", "0")
     return ScriptStep(parse_duration(str(at), "at"), verb, body)

@@ -1,8 +1,6 @@
-"""The machines a fake starts with, from a catalogue of workloads.
+"""Machines of a fake from a workload catalogue, the same fleet that benchmarks generate.
 
-Why: a scale test that says "realistic, 250 configured per cluster" must find the same fleet in the fake, in the benchmarks
-and in the simulator; the workload room makes all three.
-Must never: draw from anything but the seed, or make machines in another way than `bigfleet.workload.fleet`.
+Must never: use another source of randomness than the seed, or another generator than `bigfleet.workload.fleet`.
 Rules: providers 5.1, scaletest 4.2 to 4.5.
 """
 
@@ -23,7 +21,7 @@ from bigfleet.workload.profiles import ScaleProfile, SeedCounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueSeed:
-    """How many machines of each tier, for the shard of one ordinal; clusters are those of the whole fleet."""
+    """Numbers of machines of each tier for one shard; `clusters` counts those of the whole fleet."""
 
     catalogue: Catalogue = REALISTIC
     idle: int = 0
@@ -35,7 +33,7 @@ class CatalogueSeed:
     ordinal: int = 0
     shards: int = 1
     owner_shard: str = ""
-    """Whose mark bound machines carry; empty leaves the key out, and any shard takes them."""
+    """The owner in the metadata of bound machines; empty leaves the key out, so that any shard takes them."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -51,7 +49,7 @@ class CatalogueSeed:
             raise InvalidFieldError("clusters", 0, "1 or more together with configured-per-cluster")
 
     def slots(self) -> Iterator[DescribedMachine]:
-        """Make the machines, some thousands at a time."""
+        """Yield the machines, generated some thousands at a time."""
         stamps = _Stamps(self.owner_shard)
         for part in fleet_parts(self._profile(), SeededRng(self.seed), self.ordinal):
             yield from _slots(part, stamps)
@@ -71,7 +69,7 @@ class CatalogueSeed:
 
 @dataclass(frozen=True, slots=True)
 class _Counted(ScaleProfile):
-    """A profile whose counts are given and not derived."""
+    """A profile whose counts are given, not derived."""
 
     cluster_count: int = 0
     counts: SeedCounts = field(default_factory=lambda: SeedCounts(0, 0, 0, 0))
@@ -88,7 +86,7 @@ class _Counted(ScaleProfile):
 
 
 class _Stamps:
-    """Assignments as the map that a provider keeps for a shard; each made once."""
+    """Assignments as shard metadata, each encoded once."""
 
     def __init__(self, owner_shard: str) -> None:
         self._owner_shard = owner_shard

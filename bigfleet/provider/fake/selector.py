@@ -1,7 +1,6 @@
-"""Which machines a verb is about.
+"""Selects the machines of a verb, for example all spot machines of zone-a.
 
-Why: "all spot machines of zone-a" is one selector, whether they are to fail, to cost more, or only to be shown.
-Must never: decode more records than it must; states are looked at in columns first.
+Must never: decode more records than it must; columns are compared first.
 Rules: providers 5.2.
 """
 
@@ -15,21 +14,21 @@ from bigfleet.provider.kit.core.values import MachineRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector:
-    """Machines that are all of this; what is not said does not matter."""
+    """Machines that match all given fields; empty fields match every machine."""
 
     id: str = ""
     prefix: str = ""
-    """How ids begin."""
+    """Prefix of ids."""
     states: tuple[MachineState, ...] = ()
     zone: str = ""
     instance_type: str = ""
     capacity_type: CapacityType | None = None
     cluster: str = ""
     limit: int = 0
-    """How many at most, in the order in which they came; 0 for all."""
+    """Highest number of machines, in table order; 0 for all."""
 
     def machines(self, state: ProviderState) -> Iterator[MachineRecord]:
-        """Yield the machines, in the order of the table; not to be continued over a change."""
+        """Yield the machines in table order; invalid after a change."""
         found = 0
         for row in self._rows(state):
             if not self._fits(state, row):
@@ -43,7 +42,6 @@ class Selector:
                 return
 
     def ids(self, state: ProviderState) -> list[str]:
-        """Return their ids."""
         return [machine.id for machine in self.machines(state)]
 
     def _rows(self, state: ProviderState) -> list[int]:

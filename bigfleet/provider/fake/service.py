@@ -1,12 +1,11 @@
-"""The six calls as callers of the fake meet them: recorded, delayed, disturbed, lied to, and only then answered.
+"""The service of the fake: records calls, delays, refuses and falsifies them around the kit's honest service.
 
-Why: what happens on the way to a provider is as much a part of failure as what happens in it; the kit below stays honest.
-Must never: record a blob, or hold a full listing longer than it takes to send it.
+Must never: record a blob, or keep a full listing after it was sent.
 Rules: providers 5.2 to 5.4; cursors 5.1.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock
@@ -26,8 +25,11 @@ _CALL_KINDS: Final = {
 }
 
 
+Handler = Callable[[Any, Call], Awaitable[bytes]]  # Any: one of the six requests
+
+
 class FaultInjectingService:
-    """Stands in for the kit's service; see `bigfleet.provider.kit.service.ProviderService`."""
+    """Replaces the kit's `bigfleet.provider.kit.service.ProviderService` for callers."""
 
     def __init__(
         self,
@@ -69,11 +71,10 @@ class FaultInjectingService:
     # For the verbs.
 
     def hide(self, machine_id: str) -> None:
-        """Let a machine vanish without a trace: not listed, not found."""
         self._hidden[machine_id] = None
 
     def forget_start(self) -> None:
-        """Forget what belonged to the life of the provider that has just ended."""
+        """Forget what belonged to the kit that has ended."""
         self._hidden.clear()
         self._revision_before = b""
 
@@ -113,18 +114,10 @@ class FaultInjectingService:
         service = self._kit().service
         if intercepted.machine_id in self._hidden:
             raise RefusedError(Code.NOT_FOUND, f"{intercepted.rpc} {intercepted.machine_id}: no such machine")
-        match intercepted.rpc:
-            case "Create":
-                return await service.create(intercepted.request, intercepted.call)
-            case "Configure":
-                return await service.configure(intercepted.request, intercepted.call)
-            case "Drain":
-                return await service.drain(intercepted.request, intercepted.call)
-            case "Delete":
-                return await service.delete(intercepted.request, intercepted.call)
-            case "Get":
-                return await service.get(intercepted.request, intercepted.call)
-        return await self._list(intercepted)
+        if intercepted.rpc == "List":
+            return await self._list(intercepted)
+        handle: Handler = getattr(service, intercepted.rpc.lower())
+        return await handle(intercepted.request, intercepted.call)
 
     async def _list(self, intercepted: InterceptedCall) -> bytes:
         request: pb.ListFilter = intercepted.request
@@ -136,7 +129,7 @@ class FaultInjectingService:
         if self._cursor == "none":
             return with_revision(answer, b"")
         if self._cursor == "stale":
-            # The revision of the listing before: what it yields is old news, and never too little.
+            # The revision of the listing before, with which the next delta repeats changes and misses none.
             revision = self._kit().state.revision()
             before, self._revision_before = self._revision_before or revision, revision
             return with_revision(answer, before)

@@ -1,8 +1,6 @@
-"""The texts of the fake's flags, read into values.
+"""Parses the texts of the fake's flags and verbs, such as `create=lognormal:30s,p99=4m` and `m6i.large@zone-a=5m-10m`.
 
-Why: `create=lognormal:30s,p99=4m`, `configure=0.01:image pull failed` and `m6i.large@zone-a=5m-10m` are little languages; the
-control's verbs take the same texts.
-Must never: guess. A kind, a code or a lie that nobody knows is refused with the ones that exist.
+Must never: accept an unknown kind, code or lie.
 Rules: providers 5.1.
 """
 
@@ -15,7 +13,7 @@ from bigfleet.provider.contract import CALLS, OperationKind
 from bigfleet.provider.fake.latency import Latency, parse_duration, parse_latency
 
 ANY: Final = "*"
-"""Stands for every type, every zone or every call."""
+"""Matches every type, every zone or every call."""
 
 READY: Final = "ready"
 STEPS: Final = (
@@ -25,16 +23,16 @@ STEPS: Final = (
     OperationKind.DRAIN.value,
     OperationKind.DELETE.value,
 )
-"""What the substrate does: the four operations, and the node getting Ready between Configure's end and Configured."""
+"""The steps of the backend: the four operations, and the node becoming Ready after Configure."""
 CALL_KINDS: Final = ("get", "list", *(f"{kind.value}-call" for kind in OperationKind))
-"""What the answer itself may take: the two reads, and the four calls that are else answered at once."""
+"""Calls whose answer can be delayed."""
 LATENCY_KINDS: Final = (*STEPS, *CALL_KINDS)
 CURSORS: Final = ("honest", "none", "stale")
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRate:
-    """How often operations of a kind fail, and what they say then."""
+    """How often operations of a kind fail, and with which message."""
 
     probability: float
     message: str
@@ -42,7 +40,7 @@ class FailureRate:
 
 @dataclass(frozen=True, slots=True)
 class StockoutWindow:
-    """Which Creates fail for want of stock, and when, in seconds since the start; no end means for good."""
+    """The Creates that fail with a stock-out, and when, in seconds since the start; None for no end."""
 
     instance_type: str = ANY
     zone: str = ANY
@@ -50,7 +48,7 @@ class StockoutWindow:
     to_s: float | None = None
 
     def hits(self, instance_type: str, zone: str, now_s: float) -> bool:
-        """Tell whether a Create of such a machine fails now."""
+        """Return whether a Create of such a machine fails now."""
         return (
             self.instance_type in (ANY, instance_type)
             and self.zone in (ANY, zone)
@@ -60,7 +58,7 @@ class StockoutWindow:
 
 
 def parse_latencies(texts: Sequence[str]) -> dict[str, Latency]:
-    """Read `KIND=SPEC` texts; the last word on a kind counts."""
+    """Read `KIND=SPEC` texts; the last one of a kind counts."""
     found: dict[str, Latency] = {}
     for text in rejoined(texts, LATENCY_KINDS):
         kind, _, spec = text.partition("=")
@@ -80,7 +78,7 @@ def parse_failures(texts: Sequence[str]) -> dict[str, FailureRate]:
 
 
 def parse_stockout(text: str) -> StockoutWindow:
-    """Read `TYPE[@ZONE][=FROM-TO]`; `*` stands for all of them."""
+    """Read `TYPE[@ZONE][=FROM-TO]`; `*` matches all."""
     place, window, times = text.partition("=")
     instance_type, _, zone = place.partition("@")
     if not instance_type:
@@ -97,7 +95,6 @@ def parse_stockout(text: str) -> StockoutWindow:
 
 
 def parse_share(text: str, field: str) -> float:
-    """Read a probability."""
     try:
         share = float(text)
     except ValueError:
@@ -108,7 +105,7 @@ def parse_share(text: str, field: str) -> float:
 
 
 def known(name: str, names: Iterable[str], field: str) -> str:
-    """Return a name that is one of these."""
+    """Return the name if it is one of these, else refuse it."""
     allowed = tuple(names)
     if name not in allowed:
         raise InvalidFieldError(field, name, f"one of {', '.join(allowed)}")
@@ -123,12 +120,12 @@ def rpc_named(name: str, field: str = "rpc") -> str:
 
 
 def rejoined(pieces: Sequence[str], kinds: Iterable[str]) -> list[str]:
-    """Put values together again that a list cut at its commas: what begins with no kind belongs to the one before."""
+    """Join values that a list split at commas: a piece that begins with no kind belongs to the one before."""
     heads = tuple(f"{kind}=" for kind in kinds)
     found: list[str] = []
     for piece in pieces:
         if found and not piece.startswith(heads) and "=" in found[-1]:
-            # A key that nobody knows must be refused by its own name; a tail such as `p99=4m` is no key.
+            # An unknown kind must be refused by its own name; a tail such as `p99=4m` is none.
             if _looks_like_a_kind(piece):
                 found.append(piece)
             else:

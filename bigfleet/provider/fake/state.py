@@ -1,6 +1,5 @@
-"""Where a fake keeps its state over restarts, and how it is told to forget it.
+"""The state of a fake over restarts, kept or forgotten.
 
-Why: "restart with and without state" is a row of the failure matrix; the kit knows stores, not how to begin a second one.
 Must never: delete anything but the files of its own journal.
 Rules: providers 5.1 (`--state`), 5.2 (`/restart`, `/reset`).
 """
@@ -20,14 +19,14 @@ _JOURNAL_FILES: Final = ("journal.", _SNAPSHOT, f".{_SNAPSHOT}")
 
 
 class FakeState(Protocol):
-    """A place for one provider's state."""
+    """Opens stores for one provider's state."""
 
     def open(self) -> StateStore:
-        """Return a store on what is there."""
+        """Return a store on the present state."""
         ...
 
     def forget(self) -> None:
-        """Make the next store an empty one; only while none is open."""
+        """Make the next store empty; only while none is open."""
         ...
 
     @property
@@ -37,13 +36,13 @@ class FakeState(Protocol):
 
 
 class NoState:
-    """Memory only: every start is the first one."""
+    """Keeps nothing: every start is a first start."""
 
     def open(self) -> StateStore:
         return Volatile()
 
     def forget(self) -> None:
-        """There is nothing."""
+        """There is nothing to forget."""
 
     @property
     def kept(self) -> bool:

@@ -1,4 +1,1 @@
-"""The fault provider: fails on command, by the name of the cluster, for the fault lane of the conformance kit.
-
-`bigfleet.provider.fault.backend` is all there is to it; the kit does the rest. Rules: providers 6.
-"""
+"""The fault provider: fails on command, for the fault profile of the conformance kit. Rules: providers 6."""

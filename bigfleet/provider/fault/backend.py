@@ -1,8 +1,7 @@
-"""A substrate whose failures are called by name: the cluster that a machine is configured for says what goes wrong.
+"""A backend that fails on command: the cluster name of a Configure selects the fault.
 
-Why: conformance behaviours about failing, hanging and late substrates need one that does so on command, the same in every
-language; whoever offers these triggers can be certified for fault.
-Must never: fail without a trigger, or let a trigger act beyond its machine.
+Why: a provider in any language that offers these triggers can be certified for the fault profile.
+Must never: fail without a trigger, or let a trigger affect another machine.
 Rules: providers 6 (a convention of the original).
 """
 
@@ -29,7 +28,6 @@ TIMEOUT: Final = "fault-timeout"
 SLOW_OK: Final = "fault-slow-ok"
 DRAIN_ERROR: Final = "fault-drain-error"
 NEVER_READY: Final = "fault-readiness-block"
-TRIGGERS: Final = (ERROR, TIMEOUT, SLOW_OK, DRAIN_ERROR, NEVER_READY)
 
 LATE_S: Final = 1.0
 READY_POLL_S: Final = 0.1
@@ -40,7 +38,7 @@ _SIZE: Final = FrozenMap({"cpu": "4", "memory": "16Gi"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultOptions:
-    """One fault provider."""
+    """The settings of one fault provider."""
 
     provider: str = "fault"
     seed_count: int = 64
@@ -53,7 +51,7 @@ class FaultOptions:
             raise InvalidFieldError("transition_timeout", self.transition_timeout_s, "a duration above 0")
 
     def limits(self) -> Limits:
-        """Return the kit's numbers: one timeout for everything, and a fixed inventory."""
+        """Return the kit's limits: one timeout for every operation, and a fixed inventory."""
         seconds = self.transition_timeout_s
         return Limits(
             create=seconds,
@@ -66,7 +64,7 @@ class FaultOptions:
 
 
 class FaultBackend:
-    """Succeeds at once, unless a trigger says otherwise."""
+    """Succeeds at once without a trigger."""
 
     def __init__(self, options: FaultOptions, clock: Clock) -> None:
         self._options, self._clock = options, clock
@@ -97,10 +95,10 @@ class FaultBackend:
             raise Permanent(f"the machine is bound to cluster {DRAIN_ERROR}")
 
     async def delete(self, machine: MachineRecord, op: Op) -> None:
-        """Give the host back; there is none to fail."""
+        """Give the host back; no trigger makes this fail."""
 
     async def _until_too_late(self) -> None:
-        """Wait for the end of the kit's patience, do not listen to it, and succeed a second later."""
+        """Wait for the kit's cancellation, ignore it, and succeed a second later."""
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:

@@ -1,7 +1,6 @@
-"""The backend of the hook provider: each step of the kit is one call of a hook.
+"""The backend of the hook provider: each step of the kit calls one hook.
 
-Why: everything the contract demands is the kit's; what is left is to call the right hook and to read its end.
-Must never: decide by itself how often to try; exit codes and the kit's timeouts do.
+Must never: decide how often to retry; exit codes and the kit's timeouts do.
 Rules: providers 7.2 and 7.3, ADR-0056 (readiness).
 """
 
@@ -32,19 +31,19 @@ DISCOVER_TIMEOUT_S: Final = 60.0
 
 
 class NodeReadiness(Protocol):
-    """Looks into a cluster for the node of a machine; given by the program, as this room does not know Kubernetes."""
+    """Finds the node of a machine in a cluster; the program provides it, as this room does not know Kubernetes."""
 
     async def node_ready(self, kubeconfig: str, machine_id: str, ref: str) -> bool:
-        """Tell whether the machine's node is Ready; `BigFleetError` if that cannot be known now."""
+        """Return whether the machine's node is Ready; raise `BigFleetError` if that cannot be determined now."""
         ...
 
 
 class DiscoverError(BigFleetError):
-    """The discover hook did not answer; nothing it said before is given up for that."""
+    """The discover hook failed; the machines it reported before stay."""
 
 
 class HookBackend:
-    """See `bigfleet.provider.kit.backend.Backend`; it deletes, and knows readiness where it was told how."""
+    """Implements `bigfleet.provider.kit.backend.Backend` with `delete` and `node_ready`."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class HookBackend:
             on_labels_changed,
         )
         self._killed: dict[str, str] = {}
-        """By machine, the operation of which a hook was killed by a signal once: the next time is the last."""
+        """By machine, the operation in which a signal killed a hook; a second time fails the operation."""
 
     async def describe(self) -> AsyncIterator[DescribedMachine]:
         inventory = self._source.inventory
@@ -111,7 +110,7 @@ class HookBackend:
             return await self._ready_by_hook(machine, cluster, op)
         kubeconfig = inventory.clusters.get(cluster)
         if kubeconfig is None:
-            return True  # configure's own exit code is all there is; said at start
+            return True  # only configure's exit code is known; the start logs a warning
         if self._readiness is None:
             raise Permanent(f"cluster {cluster} has a kubeconfig, but this process cannot look into clusters")
         try:
@@ -184,7 +183,7 @@ class HookBackend:
             raise Transient(f"the blob cannot be written: {error}") from error
 
     def subject(self, machine: MachineRecord) -> HookMachine:
-        """Return a machine as its hooks see it; its host is the one it has, or that of the inventory."""
+        """Return a machine as its hooks see it; without a host of its own it has that of the inventory."""
         entry = self._source.entry(machine.id)
         return HookMachine(
             id=machine.id,
@@ -194,7 +193,7 @@ class HookBackend:
         )
 
     def _judge(self, result: HookResult, machine: MachineRecord, op: Op) -> None:
-        """Raise what the end of a hook means, or nothing if it was good."""
+        """Raise the error that the exit of a hook means, nothing if it succeeded."""
         match result.outcome:
             case HookOutcome.DONE:
                 return
@@ -224,9 +223,9 @@ class HookBackend:
 
 
 class ResumingHookBackend(HookBackend):
-    """The same with `resume: true`: after a restart a hook is called again with its `operation_id`.
+    """The same with `resume: true`: after a restart it calls a hook again with the same `operation_id`.
 
-    A blob is kept nowhere, so the configure hook gets none then; it has to know by its `operation_id` how far it came.
+    Blobs are not stored, so the configure hook gets none then.
     """
 
     async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:

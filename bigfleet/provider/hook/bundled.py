@@ -1,6 +1,4 @@
-"""The hook sets that come with the provider, by name.
-
-Must never: name a hook that is not in the package; a test walks the folder.
+"""The bundled hook sets, by name; a test compares them with the files in the package.
 Rules: providers 7.4.
 """
 

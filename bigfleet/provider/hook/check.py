@@ -1,7 +1,6 @@
-"""Tries every hook once without effect, and tells how each did.
+"""Runs every hook once as a dry run and reports the results.
 
-Why: a typo in a script should show on the day it is written, not on the night a machine is needed.
-Must never: run a hook without BF_DRY_RUN=1, or touch the state of a provider that runs meanwhile.
+Must never: run a hook without BF_DRY_RUN=1, or touch the state of a running provider.
 Rules: providers 7.3 (`--check`).
 """
 
@@ -26,7 +25,7 @@ _BOUND_KINDS: Final = frozenset({HookKind.CONFIGURE, HookKind.READY, HookKind.DR
 
 @dataclass(frozen=True, slots=True)
 class HookTrial:
-    """One hook and how it did."""
+    """The dry run of one hook."""
 
     kind: HookKind
     program: str
@@ -38,7 +37,7 @@ class HookTrial:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All hooks, and the machines that the provider would begin with."""
+    """The dry runs of all hooks, and the machines that the provider would begin with."""
 
     hooks: tuple[HookTrial, ...]
     machines: int
@@ -50,7 +49,7 @@ class CheckReport:
 
 
 async def check(inventory: HookInventory, hooks: HookRunner) -> CheckReport:
-    """Try every hook on the first machine by id; the machines that a discover hook finds count too."""
+    """Try every hook on the machine with the lowest id, including machines that a discover hook finds."""
     entries = dict(inventory.entries)
     tried: list[HookTrial] = []
     if HookKind.DISCOVER in inventory.hooks:

@@ -1,6 +1,5 @@
-"""Calls hooks: one per machine at a time, so many at once, each with its blob in a file that ends with it.
+"""Runs hooks: one per machine at a time, a limited number at once, each with its blob in a temporary file.
 
-Why: order, environment and secrets of every hook are decided in one place, whoever calls it and why.
 Must never: let a blob outlive its hook or reach a log; put more into a hook's environment than the protocol names.
 Rules: providers 7.3.
 """
@@ -30,12 +29,12 @@ from bigfleet.provider.kit.core.texts import one_line, without_secret
 
 DEFAULT_PARALLEL: Final = 16
 MAX_DISCOVERED_BYTES: Final = 256 * 1024 * 1024
-_LINES_LOGGED: Final = 1000  # of one call; a hook that shouts must not fill the log
+_LINES_LOGGED: Final = 1000  # per call; a hook that writes without end must not fill the log
 
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """How a hook ended, what it printed, and its own last word on standard error."""
+    """How a hook ended, what it printed, and its last line on standard error."""
 
     outcome: HookOutcome
     code: int
@@ -44,13 +43,13 @@ class HookResult:
 
     @property
     def reason(self) -> str:
-        """Why it ended so, in the hook's words if it had any."""
+        """The hook's last line on standard error, else its exit code in words."""
         return self.last_line or describe_exit(self.code)
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The lock of one machine, and how many hold it or wait for it."""
+    """The lock of one machine, with the number of its holders and waiters."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
@@ -78,13 +77,12 @@ class HookRunner:
         self._blobs = 0
 
     def prepare(self) -> None:
-        """Make the private directory, and clear what a process that was killed left in it."""
+        """Create the private directory, and remove what a killed process left in it."""
         ensure_directory(self._disk, self._blob_directory)
         for name in self._disk.list_names(self._blob_directory):
             self._disk.remove(posixpath.join(self._blob_directory, name))
 
     def is_busy(self, machine_id: str) -> bool:
-        """Tell whether a hook works on the machine now."""
         return machine_id in self._busy
 
     async def call(
@@ -95,7 +93,7 @@ class HookRunner:
         blob: bytes | None = None,
         timeout_s: float | None = None,
     ) -> HookResult:
-        """Run the hook of a kind to its end; TimeoutError once it was ended for taking too long.
+        """Run the hook of a kind to its end; TimeoutError when it took too long and was terminated.
 
         Raises `SpawnError` if it cannot be started and `DiskError` if its blob cannot be written.
         """
@@ -110,14 +108,14 @@ class HookRunner:
         last, count = "", 0
         log = self._log.bind(hook=request.kind.value, machine=request.subject.id if request.subject else "")
 
-        def hear(line: str) -> None:
+        def on_line(line: str) -> None:
             nonlocal last, count
-            said = one_line(without_secret(line, blob))
-            if not said:
+            text = one_line(without_secret(line, blob))
+            if not text:
                 return
-            last, count = said, count + 1
+            last, count = text, count + 1
             if count <= _LINES_LOGGED:
-                log.info("hook_said", line=said)
+                log.info("hook_said", line=text)
 
         command = HookCommand(
             inventory.hooks[request.kind],
@@ -126,7 +124,7 @@ class HookRunner:
             self._environment(inventory, blob_path),
             keep_bytes=MAX_DISCOVERED_BYTES if request.kind is HookKind.DISCOVER else MAX_LINE_BYTES,
         )
-        ended = await self._processes.run(command, hear)
+        ended = await self._processes.run(command, on_line)
         if count > _LINES_LOGGED:
             log.warning("hook_said_too_much", lines=count, logged=_LINES_LOGGED)
         log.debug("hook_ended", code=ended.code)
@@ -146,7 +144,7 @@ class HookRunner:
 
     @asynccontextmanager
     async def _turn(self, machine_id: str) -> AsyncIterator[None]:
-        """Wait until nobody works on the machine, then for a place; in this order, so that no place is held in waiting."""
+        """Wait for the machine's lock, then for a permit; in this order, so that no waiter holds a permit."""
         turn = self._busy.setdefault(machine_id, _Turn())
         turn.users += 1
         try:
@@ -154,9 +152,8 @@ class HookRunner:
                 yield
         finally:
             turn.users -= 1
-            if (
-                not turn.users
-            ):  # not `locked`: a lock that was just let go has nobody in it and may be wanted all the same
+            # Not `locked`: a lock that was just released may still have waiters.
+            if not turn.users:
                 del self._busy[machine_id]
 
     @contextmanager
@@ -171,5 +168,5 @@ class HookRunner:
                 file.pwrite(0, blob)
             yield path
         finally:
-            with suppress(DiskError):  # a disk that refused the file may refuse this too
+            with suppress(DiskError):  # a disk that failed to write may fail to remove
                 self._disk.remove(path)

@@ -1,8 +1,7 @@
-"""Labels that create hooks told of their hosts, kept over restarts.
+"""Labels that create hooks reported for their hosts, kept over restarts.
 
-Why: a host may only be known once it is there, its rack or its serial number with it; the kit keeps what a host says of its
-size, and this keeps its labels.
-Must never: be the only place of anything that is needed to run a machine.
+Why: rack or serial number of a host may be known only once it exists. The kit keeps the sizes that a host reports, this
+module its labels.
 Rules: providers 7.3 (`labels` in the output).
 """
 
@@ -20,11 +19,11 @@ FILE: Final = "labels.json"
 
 
 class HostLabelsError(BigFleetError):
-    """The file is there and is not ours."""
+    """The file of labels cannot be read."""
 
 
 class HostLabels:
-    """Labels by machine; in memory alone where there is no directory."""
+    """Labels by machine; only in memory without a directory."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk, self._directory = disk, directory
@@ -32,7 +31,7 @@ class HostLabels:
         self._labels: dict[str, FrozenMap[str]] = {}
 
     def open(self) -> None:
-        """Read what an earlier process learned."""
+        """Read the labels that an earlier process stored."""
         if not self._path or not self._disk.exists(self._path):
             return
         try:
@@ -44,7 +43,7 @@ class HostLabels:
             ) from error
 
     def learn(self, machine_id: str, labels: Mapping[str, str]) -> bool:
-        """Keep the labels of a new host, none included; False if that changes nothing."""
+        """Set the labels of a new host, possibly none; False if nothing changes."""
         if self._labels.get(machine_id, FrozenMap()) == FrozenMap(labels):
             return False
         if labels:
@@ -57,10 +56,10 @@ class HostLabels:
         return True
 
     def forget(self, machine_id: str) -> bool:
-        """Drop the labels of a host that was given back; False if there were none."""
+        """Drop the labels of a deleted host; False if there were none."""
         return self.learn(machine_id, {})
 
     def applied(self, machine_id: str, shape: Shape) -> Shape:
-        """Return the shape with what was learned, which wins over the inventory."""
+        """Return the shape with the host's labels, which replace those of the inventory."""
         labels = self._labels.get(machine_id)
         return shape if labels is None else shape.with_labels(shape.labels.merged(labels))

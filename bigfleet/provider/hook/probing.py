@@ -1,7 +1,6 @@
-"""Asks the probe hook about every machine that should be well, and gives up on one after three bad answers in a row.
+"""Runs the probe hook for every Idle or Configured machine, and fails one after three failures in a row.
 
-Why: hardware dies between two operations, and a shard counts on what is Idle or Configured.
-Must never: touch a machine that an operation works on, or fail one for a single bad answer.
+Must never: probe a machine that an operation works on, or fail one for a single failed probe.
 Rules: providers 7.3 (`probe`), 1.2 (a stable machine may fail unasked), decision S1.
 """
 
@@ -29,7 +28,7 @@ PROBED_STATES: Final = frozenset({MachineState.IDLE, MachineState.CONFIGURED})
 
 
 class Prober:
-    """Counts bad answers in a row, by machine."""
+    """Counts failed probes in a row, by machine."""
 
     def __init__(
         self,
@@ -47,24 +46,24 @@ class Prober:
         self._source, self._hooks, self._clock, self._log = source, hooks, clock, log
         self._machines, self._subject, self._report_event = machines, subject, report_event
         self._interval_s = interval_s
-        # Fewer than there are places, so that operations never wait behind a whole round of probes.
+        # Fewer than hooks may run at once, so that operations do not wait behind a round of probes.
         self._places = asyncio.Semaphore(at_once)
         self._failures: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Probe round after round, for ever."""
+        """Probe all machines at every interval until cancelled."""
         while True:
             await self._clock.sleep(self._interval_s)
             await self.round()
 
     async def round(self) -> None:
-        """Probe every machine that should be well, once."""
+        """Probe every Idle or Configured machine once."""
         inventory = self._source.inventory
         if HookKind.PROBE not in inventory.hooks:
             self._failures.clear()
             return
         machines = [machine for machine in self._machines() if machine.state in PROBED_STATES]
-        # Only machines probed in this round are remembered: one that left and came back begins anew.
+        # Only machines probed in this round are counted: one that left and came back starts at 0.
         well = {machine.id for machine in machines}
         self._failures = {name: count for name, count in self._failures.items() if name in well}
         async with asyncio.TaskGroup() as group:
@@ -80,7 +79,7 @@ class Prober:
             self._failures.pop(machine.id, None)
             return
         if not problem:
-            return  # not yet: neither good nor bad
+            return  # the hook cannot say yet
         count = self._failures[machine.id] = self._failures.get(machine.id, 0) + 1
         self._log.warning("probe_failed", machine=machine.id, in_a_row=count, why=problem)
         if count >= FAILURES:
@@ -88,7 +87,7 @@ class Prober:
             await self._report_event(Lost(machine.id, f"probe: {problem}"))
 
     async def _problem(self, inventory: HookInventory, machine: MachineRecord) -> str | None:
-        """Return what is wrong, None if nothing is, an empty text if the hook cannot say yet."""
+        """Return what is wrong, None if nothing is, an empty text if the hook cannot say yet or did not run."""
         request = HookRequest(
             kind=HookKind.PROBE,
             subject=self._subject(machine),
@@ -100,7 +99,7 @@ class Prober:
         except TimeoutError:
             return f"no answer within {TIMEOUT_S:g} s"
         except SpawnError as error:
-            # A broken script says nothing about hardware; counted, it would fail the whole fleet in three minutes.
+            # Not counted: a broken script would fail the whole fleet in three minutes.
             self._log.error("probe_not_run", machine=machine.id, why=str(error))
             return ""
         match result.outcome:

@@ -1,8 +1,7 @@
-"""Runs one command to its end: no shell, its own process group, nothing left behind.
+"""Runs one command to its end, without a shell and in its own process group.
 
-Why: hooks are other people's scripts; they hang, leave children, ignore signals and write without end, and none of that may
-reach the provider.
-Must never: return before the command is gone, let it inherit a descriptor or the environment, or signal anybody else's process.
+Why: hooks may hang, leave children, ignore signals or write without end, and none of that may affect the provider.
+Must never: return before the command has exited, let it inherit a descriptor or the environment, or signal another process.
 Rules: providers 7.3.
 """
 
@@ -31,7 +30,7 @@ class SpawnError(BigFleetError):
 
 @dataclass(frozen=True, slots=True)
 class HookCommand:
-    """What to run. Of the output only the last `keep_bytes` are kept."""
+    """A command to run; only the last `keep_bytes` of its output are kept."""
 
     program: str
     arguments: tuple[str, ...]
@@ -52,9 +51,9 @@ class Processes(Protocol):
     """Runs commands."""
 
     async def run(self, command: HookCommand, on_error_line: Callable[[str], None]) -> CommandResult:
-        """Run a command to its end; each line of its standard error is told as it comes.
+        """Run a command to its end; pass each line of its standard error to the callback.
 
-        When cancelled: SIGTERM to the process group, SIGKILL ten seconds later, and only then the cancellation goes on.
+        When cancelled: SIGTERM to the process group, SIGKILL ten seconds later, and only then the cancellation continues.
         """
         ...
 
@@ -66,11 +65,11 @@ class SystemProcesses:
         self._clock, self._kill_after_s = clock, kill_after_s
 
     async def run(self, command: HookCommand, on_error_line: Callable[[str], None]) -> CommandResult:
-        # Pipes of our own: those of asyncio keep `wait` from returning for as long as some grandchild holds them.
+        # Own pipes: those of asyncio keep `wait` from returning while a grandchild holds them.
         async with _Pipe() as out, _Pipe() as err:
             process = await self._start(command, out, err)
             tail = asyncio.ensure_future(_keep_tail(out.reader, command.keep_bytes))
-            lines = asyncio.ensure_future(_tell_lines(err.reader, on_error_line))
+            lines = asyncio.ensure_future(_read_lines(err.reader, on_error_line))
             try:
                 code = await process.wait()
             except asyncio.CancelledError:
@@ -103,7 +102,7 @@ class SystemProcesses:
                 err.close_write_end()
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
-        """End the whole group: the leader may be gone and its children not, or the other way round."""
+        """Terminate the whole group: the leader may have exited and its children not, or the other way round."""
         _signal_group(process.pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             async with timeout(self._clock, self._kill_after_s):
@@ -114,7 +113,7 @@ class SystemProcesses:
         await process.wait()
 
     async def _finish(self, tail: "asyncio.Future[bytes]", lines: "asyncio.Future[None]") -> None:
-        """Read what is left in the pipes, but do not wait for a child that was left behind on purpose."""
+        """Read what is left in the pipes, but do not wait for children that the command left running."""
         try:
             with contextlib.suppress(TimeoutError):
                 async with timeout(self._clock, _LINGER_S):
@@ -147,7 +146,6 @@ class _Pipe:
             self._transport.close()
 
     def close_write_end(self) -> None:
-        """Leave the writing end to the child alone."""
         if self.write_end >= 0:
             os.close(self.write_end)
             self.write_end = -1
@@ -160,32 +158,32 @@ async def _keep_tail(reader: asyncio.StreamReader, size: int) -> bytes:
             kept += chunk
             del kept[:-size]
     except asyncio.CancelledError:
-        pass  # the command has ended; what its left-over children might still say is not waited for
+        pass  # the command has exited; output of children that it left is ignored
     return bytes(kept)
 
 
-async def _tell_lines(reader: asyncio.StreamReader, tell: Callable[[str], None]) -> None:
+async def _read_lines(reader: asyncio.StreamReader, on_line: Callable[[str], None]) -> None:
     rest = b""
     while chunk := await reader.read(_CHUNK):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            tell(line.decode(errors="replace"))
+            on_line(line.decode(errors="replace"))
         rest = rest[-MAX_LINE_BYTES:]  # a line without end
     if rest:
-        tell(rest.decode(errors="replace"))
+        on_line(rest.decode(errors="replace"))
 
 
 def _signal_group(group: int, number: int) -> bool:
-    """Signal the group that a command of ours leads; False when nobody of it is left."""
+    """Signal the process group of a command; False when no process of it is left."""
     try:
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # the latter: whoever bears the number now is not ours
+    except (ProcessLookupError, PermissionError):  # the latter: the number belongs to another group now
         return False
     return True
 
 
 async def _whatever_happens(work: Coroutine[Any, Any, None]) -> None:
-    """Finish a piece of work even if the task is cancelled again; the work is bounded."""
+    """Finish a coroutine of bounded duration even if the task is cancelled again."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,6 +1,5 @@
-"""A hook provider at work: the kit on its backend, and the loops that look at files and machines.
+"""The hook provider: the kit on its backend, and the loops that watch files and probe machines.
 
-Why: what must be made, started and stopped together is one object, for the program and for tests alike.
 Must never: end a loop because a file, a hook or the disk failed; only a defect does, and then the program ends.
 Rules: providers 7.
 """
@@ -29,7 +28,7 @@ WATCH_S: Final = 5.0
 
 
 class HookProvider:
-    """One provider. Its life: `start`, `run` beside whatever else the process does, `stop`."""
+    """One provider: `start`, `run` as a background task, `stop`."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class HookProvider:
         probe_s: float = INTERVAL_S,
         **kit: Any,  # Any: whatever ProviderKit takes besides
     ) -> None:
-        """Take an inventory that was loaded; its mode, name and `resume` hold for the life of the provider."""
+        """The source must be loaded; name, mode and `resume` of its inventory are fixed for this provider."""
         inventory = source.inventory
         self._source, self._clock, self._log, self._watch_s = source, clock, log, watch_s
         self._host_labels = HostLabels(disk, state_directory)
@@ -91,7 +90,7 @@ class HookProvider:
         )
 
     async def start(self) -> None:
-        """Make ready, then start the kit; afterwards calls can be served."""
+        """Prepare the hooks and start the kit; afterwards calls can be served."""
         self._hooks.prepare()
         self._host_labels.open()
         inventory = self._source.inventory
@@ -101,18 +100,18 @@ class HookProvider:
         self._log.info("hooks_ready", mode=inventory.mode.value, hooks=sorted(inventory.hooks))
 
     async def run(self) -> None:
-        """Watch files and machines, for ever."""
+        """Watch files and probe machines until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_watching())
             group.create_task(self._keep_refreshing())
             group.create_task(self._prober.run())
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Answer the calls that run, end the hooks, close the store."""
+        """Finish running calls, terminate the hooks, close the store."""
         await self.kit.stop(grace_s)
 
     async def reload(self) -> bool:
-        """Read the inventory anew; False if it is bad, and the old one stays in force."""
+        """Read the inventory again; False if it is invalid, and the old one stays in use."""
         try:
             inventory = self._source.load()
         except InventoryError as error:
@@ -121,7 +120,7 @@ class HookProvider:
         for warning in warnings_of(inventory):
             self._log.warning("inventory_warning", why=warning)
         await self._refresh()
-        # Said last: whoever waits for this line may count on the machines that it counts.
+        # Logged last: a reader of this line may rely on the machines that it counts.
         self._log.info("inventory_loaded", machines=len(inventory.entries))
         return True
 

@@ -1,7 +1,6 @@
-"""Holds the inventory in force: reads files and directories, again when they change, and keeps the old one if the new is bad.
+"""Reads the inventory from files and directories, and keeps the old one if the new one is invalid.
 
-Why: people edit the inventory of a running provider; half a file, a typo or a hook without its executable bit must cost nothing.
-Must never: take over a part of an inventory of which another part is bad.
+Must never: take over a part of an invalid inventory.
 Rules: providers 7.1.
 """
 
@@ -19,7 +18,7 @@ Files = Sequence[tuple[str, bytes]]
 
 
 class InventorySource:
-    """Files and directories, and the inventory that was last found good in them."""
+    """Files and directories, and the last valid inventory read from them."""
 
     def __init__(self, disk: Disk, paths: Sequence[AnyPath], sets: HookSets) -> None:
         self._disk, self._paths, self._sets = disk, [posixpath.normpath(str(path)) for path in paths], sets
@@ -29,21 +28,21 @@ class InventorySource:
 
     @property
     def inventory(self) -> HookInventory:
-        """What is in force; `load` must have succeeded once."""
+        """The inventory in use; `load` must have succeeded once."""
         if self._inventory is None:
             raise InventoryError(["the inventory was not read yet"])
         return self._inventory
 
     def entry(self, machine_id: str) -> InventoryEntry | None:
-        """Return a machine, also one that has left the files: a bound one is still to be drained."""
+        """Return a machine, also one that is no longer in the files: a bound one must still be drained."""
         return self._known.get(machine_id)
 
     def discovered(self, found: Mapping[str, InventoryEntry]) -> None:
-        """Remember machines that a hook found, for their `vars`."""
+        """Keep machines that a hook found, for their `vars`."""
         self._known |= found
 
     def load(self) -> HookInventory:
-        """Read everything now; `InventoryError`, and the old inventory stays in force, if anything is wrong with it."""
+        """Read everything now; if anything is invalid, raise `InventoryError` and keep the old inventory."""
         files, problems = self._read()
         self._seen = _digest(files, problems)
         if problems:
@@ -59,7 +58,7 @@ class InventorySource:
         return found
 
     def has_changed(self) -> bool:
-        """Tell whether the files are not those of the last `load`, good or bad."""
+        """Return whether the files differ from those of the last `load`, valid or not."""
         return _digest(*self._read()) != self._seen
 
     def _read(self) -> tuple[Files, list[str]]:

@@ -1,1 +1,1 @@
-"""The provider kit; its public name is `bigfleet.providerkit`."""
+"""The provider kit; authors import it as `bigfleet.providerkit`."""

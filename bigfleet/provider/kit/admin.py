@@ -1,8 +1,7 @@
-"""Human repair over a local socket: one JSON line in, one JSON line out.
+"""Repair over a local socket: one JSON line in, one JSON line out.
 
-Why: the way out of Failed must not be reachable over the network, nor by whoever may merely call the provider; a socket file
-that only its owner can open is a lock that every system has.
-Must never: listen on anything but a local path, let others than the owner in, or do anything but repair.
+Why: repair must not be reachable over the network, nor by callers of the provider; only its owner can open the socket file.
+Must never: listen on anything but a local path, admit other users, or do anything but repair.
 Rules: providers 4.1 (human repair), 10.27.
 """
 
@@ -24,21 +23,21 @@ from bigfleet.model.machine import MachineState
 
 REPAIR_TARGETS: Final = {"idle": MachineState.IDLE, "speculative": MachineState.SPECULATIVE}
 MAX_LINE_BYTES: Final = 64 * 1024
-_CREDENTIALS: Final = struct.Struct("3i")  # process, user and group of the peer, as Linux tells them
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user and group of the peer, as Linux returns them
 
 
 class Repairs(Protocol):
-    """What the socket leads to; the kit is one."""
+    """What carries out repairs; the kit is one."""
 
     async def repair(self, machine_id: str, to: MachineState, who: str) -> None: ...
 
 
 class AdminError(BigFleetError):
-    """The provider did not do what was asked; the text is its own."""
+    """The provider refused the repair; the text is its own."""
 
 
 class AdminUnreachableError(AdminError):
-    """Nobody listens on the socket."""
+    """No process listens on the socket."""
 
 
 class AdminSocket:
@@ -49,7 +48,7 @@ class AdminSocket:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Listen; the file is made anew, readable and writable by its owner alone before anybody can connect."""
+        """Listen on a new socket file with mode 0600, set before a client can connect."""
         self._clear_stale()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -61,7 +60,6 @@ class AdminSocket:
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_LINE_BYTES)
 
     async def close(self) -> None:
-        """Stop listening and take the file away."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -70,7 +68,7 @@ class AdminSocket:
                 os.unlink(self._path)
 
     def _clear_stale(self) -> None:
-        """Remove the socket of a process that is gone; one that answers, or a file that is no socket, stays."""
+        """Remove the socket of a dead process; refuse one that answers, and a file that is no socket."""
         try:
             if not stat.S_ISSOCK(os.lstat(self._path).st_mode):
                 raise ListenError(self._path, "there is a file in its place")
@@ -90,7 +88,7 @@ class AdminSocket:
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except ConnectionError:
-            return  # whoever asked has gone; what was asked is in the audit
+            return  # the client is gone; the audit has the request
         finally:
             writer.close()
 
@@ -120,7 +118,7 @@ def _who(writer: asyncio.StreamWriter) -> str:
 
 
 async def ask_repair(path: AnyPath, machine_id: str, to: str) -> None:
-    """Ask the provider behind a socket to repair a machine; raises `AdminError` with its answer if it does not."""
+    """Ask the provider behind a socket to repair a machine; raises `AdminError` with its reply if it refuses."""
     try:
         reader, writer = await asyncio.open_unix_connection(fspath(path), limit=MAX_LINE_BYTES)
     except OSError as error:

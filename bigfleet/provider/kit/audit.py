@@ -1,7 +1,6 @@
-"""Who brought a Failed machine back, when and how: lines that outlive the process.
+"""The audit of repairs: who repaired which Failed machine, when, and with what result.
 
-Why: a repair is the one way out of Failed and rests on a person's word; afterwards somebody will ask whose.
-Must never: let a repair take effect that could not be written down first.
+Must never: let a repair take effect that could not be recorded first.
 Rules: providers 4.1 (human repair), 10.27.
 """
 
@@ -16,14 +15,14 @@ from bigfleet.aio.disk import AnyPath, Disk, OpenMode
 
 
 class RepairAudit(Protocol):
-    """Takes lines that must not be lost."""
+    """Takes audit lines, which must not be lost."""
 
     async def record(self, line: Mapping[str, object]) -> None:
-        """Return once the line is safe; an error means that it is not."""
+        """Return when the line is durable; raise when it is not."""
 
 
 class RepairAuditLog:
-    """Audit lines among the log lines, where there is no file for them."""
+    """Writes audit lines to the log, for providers without a state directory."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
@@ -33,7 +32,7 @@ class RepairAuditLog:
 
 
 class RepairAuditFile:
-    """One JSON object per line, synced before it counts."""
+    """A file of one JSON object per line, each synced."""
 
     def __init__(self, disk: Disk, path: AnyPath) -> None:
         self._disk, self._path = disk, path

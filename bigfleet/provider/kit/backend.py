@@ -1,6 +1,5 @@
-"""What the author of a provider writes, and what the kit hands to it.
+"""The backend protocol that the author of a provider implements, and the values that the kit passes to it.
 
-Why: an author says how to get, prepare, empty and give back a machine; order, fencing, state and disk are the kit's.
 Must never: show an author a fencing token or a message of the wire.
 Rules: providers 4.2.
 """
@@ -25,47 +24,47 @@ class Op:
     """One attempt at one operation."""
 
     id: str
-    """Stable over attempts and restarts: use it as the idempotency token of the substrate."""
+    """Stable over attempts and restarts: use it as the idempotency token of your cloud."""
     kind: OperationKind
     deadline: datetime
-    """When the kit gives up, in UTC; the coroutine is cancelled then and the machine is Failed."""
+    """When the kit cancels the coroutine and fails the machine, in UTC."""
     attempt: int
     log: FilteringBoundLogger = field(repr=False)
 
 
 class BackendError(BigFleetError):
-    """Something an author foresaw; the text becomes `last_error`, on one line."""
+    """An expected failure of the backend; the text becomes `last_error`, on one line."""
 
 
 class StockOut(BackendError):  # noqa: N818  the kit's words for authors are those of the contract
-    """There is none of this kind to be had now; the shard takes another slot."""
+    """No machine of this kind is available now; the shard takes another slot."""
 
 
 class Transient(BackendError):  # noqa: N818
-    """Worth another attempt; the kit repeats the step with growing waits until the timeout."""
+    """A failure worth a retry; the kit repeats the step with back-off until the timeout."""
 
 
 class Permanent(BackendError):  # noqa: N818
-    """No attempt will do better; the machine is Failed at once."""
+    """A failure that no retry helps; the machine is Failed at once."""
 
 
 class NotOffered(BackendError):  # noqa: N818
-    """This machine cannot do that, now or ever."""
+    """This machine does not support the operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeOutcome:
-    """How an operation ended well that was under way before a restart; a Create brings its host."""
+    """The result of an operation that was resumed after a restart; a Create returns its host."""
 
     host: CreatedHost | None = None
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """The substrate. Each step may be repeated with the same `op.id`, and must then do no more than once."""
+    """The code that manages real machines. A step may be repeated with the same `op.id` and must then not act twice."""
 
     def describe(self) -> AsyncIterator[DescribedMachine]:
-        """Yield every slot and host there is; an answer that breaks off with an error counts as none."""
+        """Yield every slot and host there is; an iteration that raises is ignored as a whole."""
         ...
 
     async def create(self, machine: MachineRecord, op: Op) -> CreatedHost:
@@ -73,11 +72,11 @@ class Backend(Protocol):
         ...
 
     async def configure(self, machine: MachineRecord, cluster: str, blob: bytes, op: Op) -> None:
-        """Let the host join a cluster; the blob is opaque, secret, and to be kept nowhere."""
+        """Let the host join a cluster; the blob is opaque and secret, and must not be stored."""
         ...
 
     async def drain(self, machine: MachineRecord, grace: timedelta, op: Op) -> None:
-        """Empty the host within the grace, by force after it, and reset it; the host stays."""
+        """Empty the host within the grace period, by force after it, and reset it; the host stays."""
         ...
 
 
@@ -90,20 +89,20 @@ class Deletes(Protocol):
 
 @runtime_checkable
 class KnowsReadiness(Protocol):
-    """A backend that can see whether the node is Ready in its cluster; asked until it is (ADR-0056)."""
+    """A backend that can check whether the node is Ready in its cluster; polled until it is (ADR-0056)."""
 
     async def node_ready(self, machine: MachineRecord, cluster: str, op: Op) -> bool: ...
 
 
 @runtime_checkable
 class Resumes(Protocol):
-    """A backend that can go on, after a restart, with an operation that it knows by `op.id`."""
+    """A backend that can continue an operation after a restart, by its `op.id`."""
 
     async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome: ...
 
 
 @runtime_checkable
 class Watches(Protocol):
-    """A backend that hears of losses and prices by itself."""
+    """A backend that reports losses and price changes by itself."""
 
     def events(self) -> AsyncIterator[SubstrateEvent]: ...

@@ -1,8 +1,8 @@
-"""Records as pieces of protobuf that can be put together without being read.
+"""Encodes records as pieces of protobuf that can be joined without decoding them.
 
-Why: in this format the fields of a message may come in any order and in several pieces. So a record is its own fields
-followed by the bytes of a shape that thousands share, and a listing is nothing but such records one behind the other.
-Must never: hand out a piece that only works for one reader; every answer is a plain message of the contract.
+Why: protobuf allows the fields of a message in any order and in several pieces. A record is its own fields followed by the
+bytes of a shared shape, and a listing is a sequence of such records.
+Must never: return bytes that are not a plain message of the contract.
 Rules: wire 3.6, 3.7; providers 4.1 (big fleets).
 """
 
@@ -19,7 +19,7 @@ _REVISION: Final = b"\x12"  # MachineList.revision, field 2
 _OPERATION: Final = b"\x0a"  # TransitionAck.operation_id, field 1
 _ACKED: Final = b"\x12"  # TransitionAck.machine, field 2
 
-# Fields of Machine and of what is inside: number and kind in one byte, as the format has it.
+# Tags of Machine and its inner messages: field number and wire type in one byte.
 _ID, _STATE, _HOST, _LAST_ERROR, _CLUSTER, _METADATA = b"\x0a", b"\x10", b"\x1a", b"\x62", b"\x72", b"\x7a"
 _PROVIDER, _REF = b"\x0a", b"\x12"
 _KEY, _VALUE = b"\x0a", b"\x12"
@@ -27,14 +27,14 @@ _SMALL: Final = tuple(bytes((number,)) for number in range(128))
 
 
 class RecordCodec:
-    """Encodes records of one provider; its name is the same on every host, for the machine's whole life."""
+    """Encodes the records of one provider; every host reference carries the provider's name."""
 
     def __init__(self, provider: str) -> None:
         self._host = b"".join((_PROVIDER, *_sized(provider.encode())))
 
     def own(self, machine: MachineRecord) -> bytes:
-        # Put together by hand, in the order of the field numbers: a million records are made at a start, and building a
-        # message for each takes most of it. A property test holds the bytes to those of the library.
+        # By hand, in the order of field numbers: building a million messages would take most of the time of a start. A
+        # property test compares the bytes with those of the library.
         parts = [_ID, *_sized(machine.id.encode()), _STATE, _SMALL[machine.state]]
         if machine.host:
             ref = machine.host.encode()
@@ -77,7 +77,7 @@ class RecordCodec:
 
 
 def encode_shape(shape: Shape) -> bytes:
-    """Encode a shape as fields of a machine record; map entries in the order of their keys."""
+    """Encode a shape as fields of a machine record, with map entries in key order."""
     record = pb.Machine(
         instance_type=shape.instance_type,
         zone=shape.zone,
@@ -94,31 +94,29 @@ def encode_shape(shape: Shape) -> bytes:
 
 
 def decode_shape(data: bytes) -> Shape:
-    """Read what `encode_shape` wrote."""
     return shape_from_proto(pb.Machine.FromString(data))
 
 
 def id_of(own: bytes) -> str:
-    """Return the id at the head of an own part, without reading the rest."""
+    """Return the id at the start of an own part without decoding the rest."""
     length, start = _read_varint(own, 1)
     return own[start : start + length].decode()
 
 
 def ack(operation_id: str, own: bytes, shape: bytes) -> bytes:
-    """Return a TransitionAck."""
     text = operation_id.encode()
     size = _varint(len(own) + len(shape))
     return b"".join((_OPERATION, _varint(len(text)), text, _ACKED, size, own, shape))
 
 
 def listing(pieces: list[bytes], revision: bytes) -> bytes:
-    """Return a MachineList; the pieces are used up."""
+    """Return a MachineList; appends to `pieces`."""
     pieces += (_REVISION, _varint(len(revision)), revision)
     return b"".join(pieces)
 
 
 def listing_bytes(pieces: list[bytes], revision: bytes) -> int:
-    """Return how long `listing` will be."""
+    """Return the length of `listing` for these pieces."""
     return sum(map(len, pieces)) + 1 + len(_varint(len(revision))) + len(revision)
 
 

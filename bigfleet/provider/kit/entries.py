@@ -1,8 +1,6 @@
-"""Changes as bytes, for journal and snapshot.
+"""Encodes changes for journal and snapshot, and decodes them.
 
-Why: what a decision changed must come back after a crash exactly as it was; one place writes it and reads it.
-Must never: write a bootstrap blob. Must never read what it did not write: framing and checksums are the store's, and what
-passes them is well-formed.
+Must never: write a bootstrap blob. Framing and checksums are the store's; what passes them is well-formed.
 Rules: providers 4.1 (durable state), 5.5 (a snapshot names each shape once).
 """
 
@@ -30,25 +28,24 @@ _HEAD = struct.Struct("<HqI")
 
 
 class UnreadableEntryError(BigFleetError):
-    """An entry passed its checksum but is none of ours: another version wrote it."""
+    """An entry passed its checksum but another version of the format wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHeader:
-    """What a store begins with: whose operations these are, and how far the revisions had come."""
+    """The first entry of a snapshot: the incarnation of the state, and its newest revision."""
 
     incarnation: str
     head: int
 
 
 def encode_header(header: SnapshotHeader) -> bytes:
-    """Return the first entry of a snapshot."""
     text = header.incarnation.encode()
     return _HEADER + _HEAD.pack(VERSION, header.head, len(text)) + text
 
 
 def encode(changes: Iterable[StateChange]) -> bytes:
-    """Return changes that belong together as one entry, shapes in full."""
+    """Return the changes of one decision as one entry, with shapes in full."""
     out: list[bytes] = []
     for change in changes:
         if isinstance(change, PutMachine):
@@ -64,7 +61,7 @@ def encode(changes: Iterable[StateChange]) -> bytes:
 
 
 def encode_snapshot(header: SnapshotHeader, changes: Iterable[StateChange]) -> Iterator[bytes]:
-    """Yield entries of about a megabyte that hold everything; each shape is written once and then named by number."""
+    """Yield entries of about a megabyte for a whole state; each shape is written once and then named by number."""
     numbers: dict[Shape, int] = {}
     out: list[bytes] = [encode_header(header)]
     size = len(out[0])
@@ -105,8 +102,8 @@ def _encode_small(change: FenceMark | DropMachine) -> bytes:
     return _MARK + _MARKED.pack(len(shard), len(machine), change.epoch, change.sequence) + shard + machine
 
 
-class Decoder:
-    """Reads entries in the order in which they were written; remembers the shapes of the snapshot."""
+class EntryDecoder:
+    """Decodes entries in the order of writing; keeps the numbered shapes of the snapshot."""
 
     def __init__(self) -> None:
         self._numbered: list[Shape] = []
@@ -121,7 +118,6 @@ class Decoder:
         }
 
     def decode(self, entry: bytes) -> Sequence[StateChange | SnapshotHeader]:
-        """Return what one entry says."""
         found: list[StateChange | SnapshotHeader] = []
         at = 0
         while at < len(entry):
@@ -142,7 +138,7 @@ class Decoder:
                 f"written by version {version} of the format, this one reads {VERSION}"
             )
         at += _HEAD.size
-        # Another file begins, and with it another numbering.
+        # A new file begins, with its own numbers.
         self._numbered.clear()
         return SnapshotHeader(entry[at : at + length].decode(), head), at + length
 

@@ -1,10 +1,9 @@
-"""Frames: entries in a file, each with its length, its checksum, and what was known to be synced when it was written.
+"""Frames of entries in a file: length, checksum, and how many bytes of the file were synced when the frame was written.
 
-Why: after a crash the end of a journal may be torn, which is no damage; a bad byte anywhere else is. Telling the two apart
-takes a witness: every frame says how much of the file was durable before it. Bytes that no later frame vouches for may be
-cut, others may not.
-Must never: take a frame from another file or another place for one of ours: salt and offset are part of the checksum, so
-text that a caller stores in a record cannot pose as a frame.
+Why: after a crash the tail of a journal may be torn, which is no damage; a bad byte anywhere else is. A bad byte counts as
+part of the tail only if no later frame and no later file says that it was synced.
+Must never: accept a frame of another file or offset: salt and offset are part of the checksum, so that text which a caller
+stores in a record cannot pass as a frame.
 Rules: providers 4.1 (durable state), 10.11.
 """
 
@@ -20,23 +19,25 @@ MAX_FRAME_BYTES = 1 << 30
 _MAGIC = b"bfp\xf7"
 _FRAME = struct.Struct("<4sIQI")  # magic, length, synced bytes, checksum
 _SEEDS = struct.Struct("<IQIQ")  # salt, offset, length, synced bytes
-_TITLE = struct.Struct("<8sQQI")  # kind, generation, synced bytes of the file before, salt
+_HEADER = struct.Struct("<8sQQI")  # kind, generation, synced bytes of the file before, salt
 _CRC = struct.Struct("<I")
-TITLE_BYTES = _TITLE.size + _CRC.size
+HEADER_BYTES = _HEADER.size + _CRC.size
 FRAME_BYTES = _FRAME.size
 
 
 class DamagedStoreError(BigFleetError):
-    """A state file holds what was never written; the provider does not start on a guess."""
+    """A state file is damaged; the provider does not start."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}; restore it from a copy, or move it away to begin anew")
+        super().__init__(
+            f"{path}: {problem}; restore it from a copy, or move it away to start with an empty state"
+        )
         self.path, self.problem = path, problem
 
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
-    """The first bytes of a file: what it is, which in line, how much of its predecessor was durable."""
+    """The first bytes of a file: its kind, its generation, and how much of its predecessor was synced."""
 
     kind: bytes
     generation: int
@@ -44,27 +45,26 @@ class FileHeader:
     salt: int
 
     def pack(self) -> bytes:
-        data = _TITLE.pack(self.kind, self.generation, self.before_bytes, self.salt)
+        data = _HEADER.pack(self.kind, self.generation, self.before_bytes, self.salt)
         return data + _CRC.pack(zlib.crc32(data))
 
     @classmethod
     def read(cls, file: File, kind: bytes) -> "FileHeader | None":
-        """Return the title, None for a file that ends within it: it was made and never used."""
-        data = file.pread(0, TITLE_BYTES)
-        if file.size() <= TITLE_BYTES and (len(data) < TITLE_BYTES or not _is_title(data, kind)):
+        """Return the header, None for a file that ends within it: it was created and never used."""
+        data = file.pread(0, HEADER_BYTES)
+        if file.size() <= HEADER_BYTES and (len(data) < HEADER_BYTES or not _is_header(data, kind)):
             return None
-        if not _is_title(data, kind):
+        if not _is_header(data, kind):
             raise DamagedStoreError(file.path, "its first bytes are damaged")
-        return cls(*_TITLE.unpack(data[: _TITLE.size]))
+        return cls(*_HEADER.unpack(data[: _HEADER.size]))
 
 
-def _is_title(data: bytes, kind: bytes) -> bool:
-    body, check = data[: _TITLE.size], data[_TITLE.size : TITLE_BYTES]
+def _is_header(data: bytes, kind: bytes) -> bool:
+    body, check = data[: _HEADER.size], data[_HEADER.size : HEADER_BYTES]
     return len(check) == _CRC.size and _CRC.pack(zlib.crc32(body)) == check and body[:8] == kind
 
 
 def pack(entry: bytes, *, salt: int, offset: int, synced: int) -> bytes:
-    """Return an entry as the frame that stands at this offset."""
     check = _check(entry, salt, offset, synced)
     return _FRAME.pack(_MAGIC, len(entry), synced, check) + entry
 
@@ -75,7 +75,7 @@ def _check(entry: bytes, salt: int, offset: int, synced: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class JournalFrame:
-    """One frame that is whole."""
+    """One complete frame."""
 
     entry: bytes
     synced: int
@@ -83,7 +83,7 @@ class JournalFrame:
 
 
 def read(file: File, offset: int, salt: int) -> JournalFrame | None:
-    """Return the frame at an offset, None when there is no whole one."""
+    """Return the frame at an offset, None when there is no valid one."""
     head = file.pread(offset, FRAME_BYTES)
     if len(head) < FRAME_BYTES:
         return None
@@ -97,11 +97,11 @@ def read(file: File, offset: int, salt: int) -> JournalFrame | None:
 
 
 def read_all(file: File, salt: int, certain: int) -> Iterator[JournalFrame]:
-    """Yield the frames of a journal up to a torn tail; the last one's `end` is where it must be cut.
+    """Yield the frames of a journal up to a torn tail, which begins at the `end` of the last frame.
 
-    `certain` bytes are known to have been durable from elsewhere. Raises `DamagedStoreError` for anything but a tail.
+    The next file says that `certain` bytes were synced. Raises `DamagedStoreError` for damage before the tail.
     """
-    offset, size = TITLE_BYTES, file.size()
+    offset, size = HEADER_BYTES, file.size()
     while offset < size:
         frame = read(file, offset, salt)
         if frame is None:
@@ -114,7 +114,7 @@ def read_all(file: File, salt: int, certain: int) -> Iterator[JournalFrame]:
 
 
 def _refuse_damage(file: File, bad: int, size: int, salt: int, certain: int) -> None:
-    """Raise if some later frame, or the next file, vouches for the byte at which reading stopped."""
+    """Raise if a later frame, or the next file, says that the byte at which reading stopped was synced."""
     problem = f"damaged at byte {bad}"
     if certain > bad:
         raise DamagedStoreError(file.path, problem)

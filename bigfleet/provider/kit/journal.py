@@ -1,12 +1,10 @@
-"""The durable store: a snapshot and the journal of what came after it, in one directory.
+"""The durable store: a snapshot and the journal of later changes, in one directory.
 
-Why: what was answered must survive any crash, and a start must be quick however long the provider lived.
-Must never: report an entry before it is synced, write on after a failed sync (nobody knows what reached the disk), delete a
-journal before the snapshot that replaces it is durable under its name, or share its directory with another process.
+Must never: report an entry before it is synced, write after a failed sync (it is unknown what reached the disk), delete a
+journal before the snapshot that replaces it is durable, or share its directory with another process.
 Rules: providers 4.1 (durable state), 10.11, 10.12.
 
-Entries that arrive while a sync is under way share the next one, so an entry never waits on purpose. Which files there are
-and how they are read is `bigfleet.provider.kit.state_directory`.
+Entries that arrive during a sync share the next one. `bigfleet.provider.kit.state_directory` knows the files.
 """
 
 import asyncio
@@ -29,17 +27,17 @@ SNAPSHOT_AFTER_BYTES = 64 << 20
 
 
 class BrokenStoreError(BigFleetError):
-    """The store cannot be trusted until the process is started anew."""
+    """The store cannot be used until the process restarts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rotate:
-    """Begin the next journal, behind everything queued before it."""
+    """A request in the queue to begin the next journal."""
 
     done: "asyncio.Future[int]"
 
     def end(self, how: int | BigFleetError) -> None:
-        """Tell whoever still waits the new generation, or why there is none."""
+        """Resolve the future with the new generation, or with the reason why there is none."""
         if self.done.done():
             return
         if isinstance(how, int):
@@ -49,7 +47,7 @@ class _Rotate:
 
 
 class _NotWrittenError(BigFleetError):
-    """A batch did not reach the file, which is as it was before."""
+    """A batch was not written; the file is as before."""
 
 
 class Journal:
@@ -107,7 +105,7 @@ class Journal:
         salt = self._salts.getrandbits(32)
         writer = await asyncio.to_thread(self._files.begin_snapshot, generation, salt)
         try:
-            # Entries are made on the loop, between calls; only the disk is waited for in a thread.
+            # Entries are made on the event loop, between calls; only the disk is waited for in a thread.
             for entry in entries:
                 await asyncio.to_thread(writer.add, entry)
             await asyncio.to_thread(writer.finish)
@@ -137,7 +135,7 @@ class Journal:
             self._lock.close()
             self._lock = None
 
-    # The writer: one task while there is something to write.
+    # The writer task, which runs while there is something to write.
 
     def _wake(self) -> None:
         if self._writer is None:
@@ -161,7 +159,7 @@ class Journal:
                 else:
                     await self._write_batch(self._next_batch())
         finally:
-            # Here and not in a callback: whoever appends from now on must start another writer.
+            # Here and not in a callback, so that the next append starts another writer.
             self._writer = None
 
     def _next_batch(self) -> list[tuple[bytes, Written]]:
@@ -188,16 +186,16 @@ class Journal:
         except BigFleetError as broken:
             problem = broken
             self._break(broken)
-        finally:  # whatever happened, nobody is left waiting
+        finally:  # every caller gets a result
             for _, written in batch:
                 written(problem)
 
     def _write(self, entries: list[bytes]) -> float:
-        """Write entries behind each other and sync once; returns how long the sync took."""
+        """Write entries and sync once; return how long the sync took."""
         journal = self._files.journal
         if journal is None:
             raise BrokenStoreError(f"{self._directory}: the store was not opened")
-        file, salt, offset = journal.file, journal.title.salt, self._length
+        file, salt, offset = journal.file, journal.header.salt, self._length
         frames: list[bytes] = []
         for entry in entries:
             frames.append(pack(entry, salt=salt, offset=offset, synced=self._synced))
@@ -205,7 +203,7 @@ class Journal:
         try:
             file.pwrite(self._length, b"".join(frames))
         except DiskError as error:
-            # Nothing of it may come back after a crash: the callers hear that nothing was accepted.
+            # Nothing of it may come back after a crash: the callers get the error that nothing was accepted.
             file.truncate(self._length)
             file.datasync()
             raise _NotWrittenError(str(error)) from error
@@ -213,7 +211,7 @@ class Journal:
         file.datasync()
         seconds = (self._clock.monotonic_ns() - started) / NANOSECONDS
         self._length = self._synced = offset
-        # A witness for what was just synced; should it not reach the disk, nothing is lost but the witness.
+        # An empty frame that says how much is synced; if it does not reach the disk, no entry is lost.
         witness = pack(b"", salt=salt, offset=offset, synced=offset)
         with suppress(DiskError):
             file.pwrite(offset, witness)
@@ -233,7 +231,7 @@ class Journal:
             raise
         else:
             self._length = self._synced = journal.length
-            item.end(journal.title.generation)
+            item.end(journal.header.generation)
 
     def _break(self, failure: BigFleetError) -> None:
         if self._failure is not None:

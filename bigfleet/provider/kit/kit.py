@@ -1,15 +1,12 @@
-"""The provider kit: a backend becomes a provider.
+"""The provider kit: turns a backend into a provider.
 
-Why: an author writes four coroutines; everything the contract demands besides is here, once, and tested.
-Clock, store, randomness, ids and network are arguments, so the same kit runs in the simulator.
-Must never: serve before its state is read and its inventory checked, or go on silently once its store cannot be written.
+Must never: serve before its state is read and its inventory validated, or continue once its store cannot be written.
 Rules: providers 4.
 """
 
 import asyncio
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -22,6 +19,7 @@ from bigfleet.aio.net import Net, ServeOptions, Server
 from bigfleet.aio.rng import Rng, SystemRng
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.model.machine import MachineState
+from bigfleet.model.times import rfc3339_of_s
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
@@ -53,14 +51,14 @@ STOP_GRACE_S = 10.0
 
 
 class NotStartedError(BigFleetError):
-    """The kit was asked for something before `start`, or after `stop`."""
+    """The kit was used before `start` or after `stop`."""
 
     def __init__(self) -> None:
         super().__init__("the provider kit is not running; call start first")
 
 
 class ProviderKit:
-    """One provider. Its life: `start`, `listen` as often as wanted, `stop`; or `serve`, which does all three."""
+    """One provider: `start`, `listen` on one or more addresses, `stop`; `serve` does all three."""
 
     def __init__(
         self,
@@ -81,10 +79,10 @@ class ProviderKit:
         require_fencing: bool = False,
         require_shard_san: bool = False,
     ) -> None:
-        """Take everything from outside; what is not given is that of a real process.
+        """Seams that are not given are those of a real process.
 
-        `synchronous` answers a call only once its work has ended. `offer_delete` turns Delete off for a backend that has
-        it. `require_shard_san` lets a shard's certificate move machines in that shard's name only.
+        `synchronous` answers a call only when its operation has ended. `offer_delete=False` refuses Delete although the
+        backend has it. `require_shard_san` accepts a fencing token only from the shard that the certificate names.
         """
         if not name:
             raise InvalidFieldError("name", name, "a text that is not empty")
@@ -111,10 +109,8 @@ class ProviderKit:
         self._servers: list[Server] = []
         self._running: RunningProvider | None = None
 
-    # Life.
-
     async def start(self) -> None:
-        """Read the state, check and take in what the backend describes, begin to work; afterwards calls are answered."""
+        """Read the state, validate and take over what the backend describes, and start the loops."""
         try:
             state, found = await read_state(self._store, RecordCodec(self.name), self._ids, self.clock)
             self._store.observe_syncs(self._dependencies.observer.synced)
@@ -131,7 +127,7 @@ class ProviderKit:
         self.log.info("provider_started", provider=self.name, machines=len(state.table), revision=state.head)
 
     async def listen(self, address: str, *, service: object | None = None, net: Net | None = None) -> Server:
-        """Serve the six calls on an address, health and reflection included; `service` stands in for the honest one."""
+        """Serve the six calls on an address, with health and reflection; `service` replaces the kit's own."""
         chosen = net or self._net or GrpcNet()
         server = await chosen.serve(address, [PROVIDER.bind(service or self.service)], self.serve_options())
         self._servers.append(server)
@@ -146,10 +142,10 @@ class ProviderKit:
         metrics_address: str = "0",
         admin_socket: AnyPath | None = None,
     ) -> None:
-        """Start and listen; stop once `until` is done, when cancelled, or when the store fails, which raises its error.
+        """Start and listen; stop when `until` is done, when cancelled, or when the store fails, which raises its error.
 
-        `metrics_address` is where metrics and probes are served over HTTP, `0` nowhere. `admin_socket` is the file through
-        which `bigfleet provider-admin` repairs Failed machines; without it nothing leads out of Failed.
+        `metrics_address` serves metrics and probes over HTTP, `0` turns that off. `admin_socket` is the socket file for
+        `bigfleet provider-admin repair`; without it Failed machines cannot be repaired.
         """
         net = self._net or self._secured_net(tls)
         not_ready = ["starting"]
@@ -176,7 +172,7 @@ class ProviderKit:
             await self._wait(until)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Answer the calls that run, cancel the work, close the store; harmless when stopped before."""
+        """Finish running calls, cancel operations, close the store; may be called twice."""
         servers, self._servers = self._servers, []
         for server in servers:
             await server.stop(grace_s)
@@ -185,15 +181,14 @@ class ProviderKit:
             await running.stop(grace_s)
         await self._store.close()
 
-    # For whoever serves it otherwise, wraps it, or looks inside.
+    # For programs that serve it another way, wrap it, or read its state.
 
     @property
     def service(self) -> ProviderService:
-        """The honest service; its handlers are those that `bigfleet.aio.service` describes."""
-        return self._work().service
+        return self._require_running().service
 
     def serve_options(self) -> ServeOptions:
-        """How a server for this provider must be set up."""
+        """Return how a server for this provider must be set up."""
         return ServeOptions(
             max_message_bytes=self.limits.max_message_bytes,
             max_connection_idle_s=IDLE_CONNECTION_S,
@@ -202,34 +197,34 @@ class ProviderKit:
 
     @property
     def state(self) -> ProviderState:
-        """The records, to be read only."""
-        return self._work().state
+        """The records, for reading only."""
+        return self._require_running().state
 
     def machine(self, machine_id: str) -> MachineRecord | None:
-        """Return one record, None when nobody knows it."""
+        """Return one record, None when the id is unknown."""
         entry = self.state.entry(machine_id)
         return entry.machine if entry else None
 
     @property
     def tasks(self) -> int:
-        """How many tasks work on operations, late ones of authors included."""
-        return self._work().workers.count
+        """How many tasks work on operations, including backend calls that outlived their timeout."""
+        return self._require_running().workers.count
 
-    # What else may happen to a machine.
+    # Changes of a machine without a call.
 
     async def refresh(self) -> Refreshed:
-        """Look at the substrate now."""
-        return await self._work().refresh()
+        """Ask the backend to describe its machines now."""
+        return await self._require_running().refresh()
 
     async def report_event(self, event: SubstrateEvent) -> bool:
-        """Take news of one machine, a loss or a price; False if they change nothing or cannot be true."""
-        return await self._work().report_event(event)
+        """Apply an event of one machine, a loss or a price; False if it changes nothing or is invalid."""
+        return await self._require_running().report_event(event)
 
     async def repair(self, machine_id: str, to: MachineState, who: str) -> None:
-        """Bring a Failed machine back by a person's word, written down before and after; the only way out of Failed."""
+        """Repair a Failed machine for an operator, with an audit line before and after; the only way out of Failed."""
         line = {"action": "repair", "machine": machine_id, "to": to.label, "who": who}
         await self._audit.record({"time": self.now().text, **line, "outcome": "asked"})
-        running = self._work()
+        running = self._require_running()
 
         def decide(entry: MachineEntry) -> PutMachine:
             answer = repair(running.state, entry, to)
@@ -245,11 +240,11 @@ class ProviderKit:
         await self._audit.record({"time": self.now().text, **line, "outcome": "done"})
 
     def now(self) -> Timestamp:
-        """Return the time as tombstones and audit lines have it."""
+        """Return the time for tombstones and audit lines."""
         seconds = self._wall.now_ns() // NANOSECONDS
-        return Timestamp(seconds, datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z"))
+        return Timestamp(seconds, rfc3339_of_s(seconds))
 
-    def _work(self) -> RunningProvider:
+    def _require_running(self) -> RunningProvider:
         if self._running is None:
             raise NotStartedError
         return self._running

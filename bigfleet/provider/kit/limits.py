@@ -1,4 +1,4 @@
-"""The numbers of one provider, all in one place and each with its default.
+"""The limits and timeouts of one provider, with their defaults.
 
 Rules: providers 4.1.
 """
@@ -14,13 +14,13 @@ from bigfleet.provider.contract import OperationKind
 
 
 def minutes(count: float) -> float:
-    """Return so many minutes in seconds, as all limits are."""
+    """Convert minutes to seconds, the unit of all limits."""
     return count * 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Longest time of one operation in seconds, by kind; a drain has its grace on top."""
+    """Longest time of one operation in seconds, by kind; a drain gets its grace period on top."""
 
     create: float = minutes(5)
     configure: float = minutes(5)
@@ -33,7 +33,7 @@ class Timeouts:
                 raise InvalidFieldError(kind.value, self.of(kind), "a number of seconds above 0")
 
     def of(self, kind: OperationKind) -> float:
-        """Return the timeout of a kind, without the grace of a drain."""
+        """Return the timeout of a kind, without the grace period of a drain."""
         seconds: float = getattr(self, kind.value)
         return seconds
 
@@ -43,23 +43,23 @@ NO_OVERRIDES: FrozenMap[Timeouts] = FrozenMap()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Timeouts):
-    """Every number of the kit; times are seconds."""
+    """All limits of the kit; times are in seconds."""
 
     workers: int = 64
-    """Operations that author code runs at once; the others wait their turn, and their timeout begins with it."""
+    """Operations that run at once; others wait, and their timeout begins when they run."""
     by_instance_type: Mapping[str, Timeouts] = NO_OVERRIDES
     ready_poll: float = 5.0
     refresh: float = minutes(2)
-    """Time between two `describe`; 0 turns refreshing off."""
+    """Time between two calls of `describe`; 0 turns refreshing off."""
     missing_answers: int = 3
-    """Complete answers in a row that must lack a machine before it becomes a tombstone."""
+    """Refreshes in a row that must lack a machine before it becomes a tombstone."""
     tombstone_retention: float = 24 * minutes(60)
     housekeeping: float = minutes(1)
     max_message_bytes: int = PROVIDER_MAX_MESSAGE_BYTES
     retry: BackoffPolicy = field(default_factory=lambda: BackoffPolicy(first_s=1.0, ceiling_s=30.0))
 
     def __post_init__(self) -> None:
-        # Spelt out: a dataclass with slots is made anew, and `super()` without arguments would mean the old one.
+        # By name: `slots=True` creates a second class, and `super()` without arguments would refer to the first.
         Timeouts.__post_init__(self)
         for name in ("workers", "missing_answers", "max_message_bytes"):
             if getattr(self, name) < 1:
@@ -71,5 +71,5 @@ class Limits(Timeouts):
             raise InvalidFieldError("refresh", self.refresh, "0 or more seconds")
 
     def timeout(self, kind: OperationKind, instance_type: str) -> float:
-        """Return how long an operation on such a machine may take, without the grace of a drain."""
+        """Return the timeout of an operation on such a machine, without the grace period of a drain."""
         return self.by_instance_type.get(instance_type, self).of(kind)

@@ -1,4 +1,4 @@
-"""What a provider tells about itself: metrics of the catalogue, one log line per transition.
+"""Metrics of a provider, and one log line per transition.
 
 Must never: log a blob or a token, or label a series with a machine's id.
 Rules: providers 4.1 (observability); decision P1 (calls without a token are counted).
@@ -49,7 +49,7 @@ class ProviderObserver:
     def applied(
         self, state: ProviderState, changes: Sequence[StateChange], before: Sequence[MachineState | None]
     ) -> None:
-        """Log each machine that is in another state than before, and bring the gauge up to date."""
+        """Log each machine whose state changed, and update the gauge."""
         for change, was in zip(changes, before, strict=True):
             if isinstance(change, PutMachine) and change.state is not was:
                 row = state.table.row(change.id)
@@ -65,22 +65,21 @@ class ProviderObserver:
         self.counted(state)
 
     def counted(self, state: ProviderState) -> None:
-        """Set the gauge of machines by state."""
         for machine_state, count in state.table.counts.items():
             self._machines[machine_state].set(count)
 
-    def ended(self, ended: OperationResult) -> None:
-        kind = ended.work.kind.value
+    def operation_ended(self, result: OperationResult) -> None:
+        kind = result.operation.kind.value
         series = self._metrics.histogram(
-            "bigfleet_provider_transition_seconds", kind=kind, outcome=ended.outcome
+            "bigfleet_provider_transition_seconds", kind=kind, outcome=result.outcome
         )
-        series.observe(ended.seconds)
+        series.observe(result.seconds)
         self._log.debug(
             "operation_ended",
-            machine=ended.work.machine.id,
+            machine=result.operation.machine.id,
             kind=kind,
-            operation=ended.work.operation_id,
-            outcome=ended.outcome,
-            seconds=round(ended.seconds, 6),
-            error=ended.error,
+            operation=result.operation.operation_id,
+            outcome=result.outcome,
+            seconds=round(result.seconds, 6),
+            error=result.error,
         )

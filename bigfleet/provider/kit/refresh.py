@@ -1,8 +1,7 @@
 """Keeps the records in step with what the backend describes.
 
-Why: prices move, quota grows, hosts vanish; but a substrate that answers badly once must not cost a machine, and looking
-without finding anything must leave no trace.
-Must never: change state, host, binding, type or zone of a machine, or bury one that is bound or on its way.
+Why: one bad answer of a backend must not cost a machine, and a refresh that finds no difference must change nothing.
+Must never: change state, host, binding, type or zone of a machine, or remove one that is bound or transitional.
 Rules: providers 4.1 (refresh, validation), 1.7 (tombstones).
 """
 
@@ -27,24 +26,24 @@ from bigfleet.provider.kit.core.values import DescribedMachine, Timestamp
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.state_writer import StateWriter
 
-_TOLD = 50
-_BREATHE_EVERY = 1024  # slots; a million of them must not hold up the calls meanwhile
-_TOGETHER = 256
+_SHOWN_FAULTS = 50
+_YIELD_EVERY = 1024  # machines; a million of them must not delay calls
+_BATCH = 256
 
 
 class InvalidInventoryError(BigFleetError):
-    """The backend describes machines that nobody could vouch for; all faults are told, the first ones in the text."""
+    """The backend describes invalid machines; `faults` has all of them, the text the first ones."""
 
     def __init__(self, faults: Sequence[RecordFault]) -> None:
         self.faults = tuple(faults)
-        told = "; ".join(map(str, self.faults[:_TOLD]))
-        more = f"; and {len(faults) - _TOLD} more" if len(faults) > _TOLD else ""
-        super().__init__(f"{len(faults)} faults in what the backend describes: {told}{more}")
+        shown = "; ".join(map(str, self.faults[:_SHOWN_FAULTS]))
+        more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
+        super().__init__(f"{len(faults)} faults in what the backend describes: {shown}{more}")
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What one look at the substrate found."""
+    """What one refresh found."""
 
     added: int = 0
     changed: int = 0
@@ -53,7 +52,7 @@ class Refreshed:
 
 
 class Refresher:
-    """Compares and records; one look at a time."""
+    """Compares described machines with the records; the caller serializes refreshes."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Refresher:
         self._missing: dict[str, int] = {}
 
     async def seed(self, state: ProviderState) -> None:
-        """Fill an empty book that nobody has seen; any fault is fatal."""
+        """Fill an empty state before it is served; any fault is fatal."""
         faults: list[RecordFault] = []
         async for slot, found in self._described():
             faults += found
@@ -80,7 +79,7 @@ class Refresher:
             raise InvalidInventoryError(faults)
 
     async def refresh(self, *, fatal: bool = False) -> Refreshed:
-        """Look once. An answer that breaks off raises what the backend raised, and counts as none."""
+        """Refresh once. An answer that breaks off raises the backend's error and changes nothing."""
         seen: set[str] = set()
         waiting: list[DescribedMachine] = []
         faults: list[RecordFault] = []
@@ -96,8 +95,8 @@ class Refresher:
                 waiting.append(slot)
         if faults:
             raise InvalidInventoryError(faults)
-        for start in range(0, len(waiting), _TOGETHER):
-            together = waiting[start : start + _TOGETHER]
+        for start in range(0, len(waiting), _BATCH):
+            together = waiting[start : start + _BATCH]
             known = sum(self._writer.state.table.row(slot.id) is not None for slot in together)
             changed, added = changed + known, added + len(together) - known
             await self._writer.commit_many([slot.id for slot in together], partial(self._take, together))
@@ -105,7 +104,7 @@ class Refresher:
         return Refreshed(added, changed, tombstones, invalid)
 
     async def forget_tombstones(self) -> int:
-        """Drop the tombstones whose time is over; return how many."""
+        """Drop the tombstones whose retention has ended; return how many."""
         state, now_s = self._writer.state, self._now().seconds
         ids = [state.table.id(row) for row in state.table.tombstones()]
         dropped = 0
@@ -126,7 +125,7 @@ class Refresher:
         count = 0
         async for slot in self._backend.describe():
             count += 1
-            if count % _BREATHE_EVERY == 0:
+            if count % _YIELD_EVERY == 0:
                 await self._clock.sleep(0)
             faults = validator.faults(slot)
             if slot.id in met:

@@ -1,7 +1,6 @@
-"""A provider at work: its desk, service, workers and the loops that look after it.
+"""A running provider: its state writer, service, workers and background loops.
 
-Why: what exists only between start and stop is one object, so that nothing can be used before or after.
-Must never: end a loop because of an error that may pass; a defect ends it, is logged, and the provider goes on without.
+Must never: end a loop because of a transient error; a defect ends it, is logged, and the provider continues without it.
 Rules: providers 4.1 (refresh, tombstones, restart, snapshots), 4.2 (Watches).
 """
 
@@ -38,7 +37,7 @@ from bigfleet.provider.kit.workers import AcceptedOperation, Workers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KitDependencies:
-    """What a running provider needs from outside."""
+    """What a running provider gets from the kit."""
 
     backend: Backend
     store: StateStore
@@ -71,7 +70,7 @@ class RunningProvider:
             clock=dependencies.clock,
             jitter=dependencies.rng.stream("provider/retry"),
             log=dependencies.log,
-            on_ended=dependencies.observer.ended,
+            on_ended=dependencies.observer.operation_ended,
         )
         self.service = (ShardOnlyService if dependencies.require_shard_san else ProviderService)(
             self.writer,
@@ -98,7 +97,7 @@ class RunningProvider:
         return self.writer.state
 
     async def settle(self, *, found: bool) -> None:
-        """Bring the state up to date before anybody sees it: what the end of the last process cut off, then the substrate."""
+        """Bring the state up to date before serving: fail interrupted operations, then read the backend."""
         if not found:
             await self._refresher.seed(self.state)
             self.state.opened(self.state.head)
@@ -111,7 +110,7 @@ class RunningProvider:
         self._dependencies.observer.counted(self.state)
 
     def begin(self) -> None:
-        """Take up what was under way, and look after the provider from now on."""
+        """Resume operations in progress and start the background loops."""
         for machine_id in self.state.transitional():
             self._resume(machine_id)
         if self._limits.refresh:
@@ -121,7 +120,6 @@ class RunningProvider:
             self._loop(self._keep_watching(self._dependencies.backend), "watch")
 
     async def stop(self, grace_s: float) -> None:
-        """End the loops and the work."""
         loops = list(self._loops)
         for task in loops:
             task.cancel()
@@ -130,7 +128,7 @@ class RunningProvider:
         await self.workers.stop(grace_s)
 
     async def refresh(self) -> Refreshed:
-        """Look at the substrate now, one look at a time."""
+        """Refresh from the backend, one refresh at a time."""
         async with self._looking:
             refreshed = await self._refresher.refresh()
         if refreshed != Refreshed():
@@ -144,7 +142,7 @@ class RunningProvider:
         return refreshed
 
     async def report_event(self, event: SubstrateEvent) -> bool:
-        """Take news of the substrate about one machine; False if they change nothing or cannot be true."""
+        """Apply an event of one machine; False if it changes nothing or is invalid."""
 
         def decide(entry: MachineEntry) -> PutMachine | None:
             if isinstance(event, Lost):
@@ -161,7 +159,7 @@ class RunningProvider:
             return False
 
     async def change(self, machine_id: str, decide: Callable[[MachineEntry], PutMachine | None]) -> bool:
-        """Decide about one known machine and carry it out; False if nothing changed."""
+        """Decide about one known machine and commit it; False if nothing changed."""
 
         def decided() -> DecidedChanges[bool]:
             entry = self.state.entry(machine_id)
@@ -213,18 +211,18 @@ class RunningProvider:
                 async for event in backend.events():
                     backoff.reset()
                     await self.report_event(event)
-            except Exception as problem:  # author code; whatever it is, the next watch may do better
+            except Exception as problem:  # author code; the next watch may succeed
                 wait_s = backoff.next_s()
                 self._log.warning("watch_broke", why=_spell(problem), wait_s=round(wait_s, 3))
                 await self._clock.sleep(wait_s)
             else:
-                self._log.info("watch_ended", why="the backend has no more events to tell")
+                self._log.info("watch_ended", why="the backend has no more events")
                 return
 
     async def _attempt(self, event: str, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         try:
             await work()
-        except Exception as problem:  # author code or the disk; the next round may do better
+        except Exception as problem:  # author code or the disk; the next round may succeed
             self._log.warning(event, why=_spell(problem))
 
 

@@ -1,13 +1,12 @@
-"""The six calls on the wire.
+"""The service of the six calls: maps requests to core calls, and decisions to replies or status codes.
 
-Why: requests become core calls, verdicts become answers or status codes; here and nowhere else.
 Must never: log or echo a bootstrap blob, decode a record to list it, or answer what is not durable.
 Rules: providers 1.3, 1.4, 1.8, 1.10, 1.11; wire 3 and 8.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.identity import Role
@@ -26,6 +25,7 @@ from bigfleet.provider.errors import (
 from bigfleet.provider.kit.core.calls import CallDecision, CallRefusal, CallRules, MutatingCall, decide
 from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
+from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
 from bigfleet.provider.kit.workers import AcceptedOperation
 from bigfleet.transport.gates import allow_exact
@@ -42,18 +42,8 @@ _ERRORS: Final[dict[CallRefusal, type[ProviderError]]] = {
 Answer = bytes
 
 
-class Observer(Protocol):
-    """Who hears of calls; metrics, mostly."""
-
-    def call_ended(self, rpc: str, code: Code, seconds: float) -> None: ...
-
-    def fenced(self) -> None: ...
-
-    def unfenced(self) -> None: ...
-
-
 class ProviderService:
-    """The honest service. Each handler takes a request and the call it came with, and returns encoded bytes."""
+    """Handles the six calls; every handler returns an encoded reply."""
 
     def __init__(
         self,
@@ -62,7 +52,7 @@ class ProviderService:
         rules: CallRules,
         begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
         clock: Clock,
-        observer: Observer,
+        observer: ProviderObserver,
         max_message_bytes: int,
         synchronous: bool = False,
     ) -> None:
@@ -106,31 +96,31 @@ class ProviderService:
         working: asyncio.Task[None] | None = None
         answer = b""
 
-        def decided() -> DecidedChanges[CallDecision]:
-            verdict = decide(state, call, self._rules)
-            return verdict, verdict.changes
+        def decide_call() -> DecidedChanges[CallDecision]:
+            decision = decide(state, call, self._rules)
+            return decision, decision.changes
 
-        def take_effect(verdict: CallDecision) -> None:
+        def take_effect(decision: CallDecision) -> None:
             nonlocal working, answer
-            if verdict.refusal is not None:
+            if decision.refusal is not None:
                 return
-            answer = self._ack(call.machine_id, verdict.operation)
-            if verdict.begins:
-                working = self._begin(self._work(call, verdict, blob))
+            answer = self._ack(call.machine_id, decision.operation)
+            if decision.begins:
+                working = self._begin(self._operation(call, decision, blob))
 
-        verdict = await self._writer.decide(call.machine_id, decided, take_effect)
-        if verdict.refusal is not None:
-            if verdict.refusal is CallRefusal.FENCED:
+        decision = await self._writer.decide(call.machine_id, decide_call, take_effect)
+        if decision.refusal is not None:
+            if decision.refusal is CallRefusal.FENCED:
                 self._observer.fenced()
-            raise _ERRORS[verdict.refusal](call.kind.call, call.machine_id, verdict.detail)
+            raise _ERRORS[decision.refusal](call.kind.call, call.machine_id, decision.detail)
         if call.token.is_empty:
             self._observer.unfenced()
         if self._synchronous and working is not None:
             await asyncio.wait([working])
-            answer = self._ack(call.machine_id, verdict.operation)
+            answer = self._ack(call.machine_id, decision.operation)
         return answer
 
-    def _work(self, call: MutatingCall, verdict: CallDecision, blob: bytes) -> AcceptedOperation:
+    def _operation(self, call: MutatingCall, decision: CallDecision, blob: bytes) -> AcceptedOperation:
         state = self._writer.state
         entry = state.entry(call.machine_id)
         if entry is None:
@@ -138,8 +128,8 @@ class ProviderService:
         return AcceptedOperation(
             machine=entry.machine,
             kind=call.kind,
-            number=verdict.operation,
-            operation_id=state.operation_id(verdict.operation),
+            number=decision.operation,
+            operation_id=state.operation_id(decision.operation),
             blob=blob,
             grace_s=call.grace_s,
         )
@@ -192,7 +182,7 @@ class ProviderService:
 
 
 class ShardOnlyService(ProviderService):
-    """The same, for callers whose certificate is that of the shard they name; plaintext edges skip it (wire 8)."""
+    """The same for callers whose certificate names the shard of their token; plaintext connections skip it (wire 8)."""
 
     create = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.create)
     configure = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.configure)

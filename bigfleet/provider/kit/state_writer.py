@@ -1,9 +1,8 @@
-"""One decision per machine at a time: decide, write, apply, and only then let go.
+"""Serializes decisions per machine: decide, write, apply, then release.
 
-Why: checks and state change of a call form one critical section per machine, and nobody may see or hear of a change that a
-crash could take back. Different machines do not wait for each other, and share the disk's syncs.
-Must never: depend on the caller still being there. A call that is cancelled half way has its entry written, applied and
-carried out all the same, for it may be on the disk already.
+Why: checks and state change of a call form one critical section per machine, and no reader may see a change that a crash
+could undo. Different machines do not wait for each other, and share the disk's syncs.
+Must never: depend on the caller. The entry of a cancelled call is written and applied all the same, as it may be on disk.
 Rules: providers 1.3 (critical section, persist before the answer).
 """
 
@@ -23,11 +22,11 @@ T = TypeVar("T")
 
 DecidedChanges = tuple[T, Sequence[StateChange]]
 Applied = Callable[[Sequence[StateChange], Sequence[MachineState | None]], None]
-"""Hears of changes that have just taken effect, and of the state in which each found its machine."""
+"""Called with changes that took effect, and with the state of each machine before its change."""
 
 
 class StateWriter:
-    """The only writer of a book."""
+    """The only writer of a provider's state."""
 
     def __init__(self, state: ProviderState, store: StateStore, on_applied: Applied) -> None:
         self.state = state
@@ -37,7 +36,7 @@ class StateWriter:
 
     @property
     def can_write(self) -> bool:
-        """Whether trying again makes sense; once the store has failed for good it does not."""
+        """Whether a retry can succeed; false once the store has failed for good."""
         return self._store.failure is None
 
     async def decide(
@@ -46,9 +45,9 @@ class StateWriter:
         decision: Callable[[], DecidedChanges[T]],
         then: Callable[[T], None] | None = None,
     ) -> T:
-        """Make one decision about a machine and carry it out; `then` runs in the very moment it takes effect.
+        """Make one decision about a machine and commit it; `then` runs at the moment it takes effect.
 
-        Raises `StoreUnavailableError`, with nothing changed, if it cannot be made durable.
+        Raises `StoreUnavailableError`, with nothing changed, if the changes cannot be made durable.
         """
         while (busy := self._busy.get(machine_id)) is not None:
             await asyncio.wait([busy])
@@ -63,7 +62,7 @@ class StateWriter:
     async def commit_many(
         self, machine_ids: Sequence[str], decision: Callable[[], Sequence[StateChange]]
     ) -> None:
-        """Decide about several machines at once, in one entry."""
+        """Make one decision about several machines and commit it as one entry."""
         while busy := [future for future in map(self._busy.get, machine_ids) if future is not None]:
             await asyncio.wait(busy)
         changes = decision()
@@ -90,13 +89,13 @@ class StateWriter:
                 self._on_applied(changes, before)
                 if then is not None:
                     then()
-            except Exception as defect:  # it is the caller's to report; the writer has others to tell
+            except Exception as defect:  # the caller reports it; the store still has other callbacks to run
                 done.set_exception(defect)
             else:
                 done.set_result(None)
 
         self._store.append(encode(changes), written)
-        # Shielded: the entry takes effect whether or not somebody still waits for it.
+        # Shielded: the entry takes effect even if the caller is cancelled.
         await asyncio.shield(done)
 
     def _state(self, change: StateChange) -> MachineState | None:

@@ -1,7 +1,6 @@
-"""Where a provider's memory is kept: the promise that the kit needs, and the store that keeps nothing.
+"""The store of a provider's state: the interface that the kit needs, and a store that keeps nothing.
 
-Why: the same kit runs on a journal, on memory in tests, and on nothing at all where losing everything is part of the plan.
-Must never: report an entry as durable before it is, or two entries in another order than they were given.
+Must never: report an entry as durable before it is, or entries in another order than they were given.
 Rules: providers 4.1 (durable state).
 """
 
@@ -12,41 +11,41 @@ from typing import Protocol
 from bigfleet.model.errors import BigFleetError
 
 Written = Callable[[BigFleetError | None], None]
-"""Called once the entry is durable, with None, or once it is certain that it is not, with the reason."""
+"""Called with None when the entry is durable, or with the reason when it certainly is not."""
 
 
 class StateStore(Protocol):
-    """One provider's state on some medium; entries are opaque bytes."""
+    """Keeps one provider's state; entries are opaque bytes."""
 
     def open(self) -> Iterator[bytes]:
-        """Take possession and yield every entry that is durable, the snapshot's first; nothing for a new store."""
+        """Lock the store and yield every durable entry, those of the snapshot first; nothing for a new store."""
 
     def append(self, entry: bytes, written: Written) -> None:
-        """Write an entry; answers come in the order of these calls, perhaps before this returns."""
+        """Write an entry; callbacks run in the order of these calls, perhaps before this returns."""
 
     @property
     def wants_snapshot(self) -> bool:
-        """Whether so much was appended that a new snapshot would pay."""
+        """Whether enough was appended to make a new snapshot worthwhile."""
 
     async def snapshot(self, entries: Iterator[bytes]) -> None:
-        """Replace everything appended before this call by these entries; appending goes on meanwhile."""
+        """Replace everything appended before this call by these entries; appending continues meanwhile."""
 
     @property
     def failure(self) -> BigFleetError | None:
-        """Why nothing can be written any more before the process is started anew; None while all is well."""
+        """Why nothing can be written until the process restarts; None while the store works."""
 
     async def wait_failure(self) -> BigFleetError:
-        """Wait until there is such a failure and return it."""
+        """Wait for such a failure and return it."""
 
     def observe_syncs(self, observe: Callable[[float], object]) -> None:
-        """Let somebody hear how long each sync took, in seconds."""
+        """Set a callback that gets the duration of each sync in seconds."""
 
     async def close(self) -> None:
-        """Finish what was begun and let the medium go."""
+        """Finish pending writes and release the store."""
 
 
 class Volatile:
-    """A store that keeps nothing: every start is the first one."""
+    """A store that keeps nothing: every start is a first start."""
 
     def open(self) -> Iterator[bytes]:
         return iter(())
@@ -59,7 +58,7 @@ class Volatile:
         return False
 
     async def snapshot(self, _entries: Iterator[bytes]) -> None:
-        """Keep nothing; the entries are not even made."""
+        """Keep nothing; the entries are not generated."""
 
     @property
     def failure(self) -> BigFleetError | None:
@@ -70,7 +69,7 @@ class Volatile:
         raise AssertionError("a store that keeps nothing cannot fail")
 
     def observe_syncs(self, _observe: Callable[[float], object]) -> None:
-        """There are none."""
+        """A volatile store has no syncs."""
 
     async def close(self) -> None:
-        """There is nothing to let go."""
+        """There is nothing to release."""

@@ -1,8 +1,8 @@
 """Carries out accepted operations: author code in a bounded pool, with timeouts, retries and readiness.
 
-Why: a call is answered at once and its work follows; the work of authors raises, hangs, answers late or wrongly, and every
-one of those must end in a settled machine with one line that says why.
-Must never: wait for author code beyond its timeout, keep a blob after the operation, or let a late result count.
+Why: a call is answered at once and its operation follows. Author code may raise, hang, or return late or wrong results; each
+case must end in a stable state with a one-line reason.
+Must never: wait for author code beyond its timeout, keep a blob after the operation, or use a late result.
 Rules: providers 4.1, 1.4 (late results), 1.8 (stock-outs); ADR-0056 (readiness).
 """
 
@@ -46,7 +46,7 @@ _LEAST_GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class AcceptedOperation:
-    """One accepted operation; the blob lives here and nowhere else."""
+    """One accepted operation; the only place that holds the blob."""
 
     machine: MachineRecord
     kind: OperationKind
@@ -61,14 +61,14 @@ class AcceptedOperation:
 class OperationResult:
     """How an operation ended, for metrics and log."""
 
-    work: AcceptedOperation
+    operation: AcceptedOperation
     outcome: str
     seconds: float
     error: str = ""
 
 
 class Workers:
-    """The pool of one provider."""
+    """The worker pool of one provider."""
 
     def __init__(
         self,
@@ -83,22 +83,22 @@ class Workers:
     ) -> None:
         self._backend, self._writer, self._limits = backend, writer, limits
         self._clock, self._jitter, self._log, self._on_ended = clock, jitter, log, on_ended
-        self._places = asyncio.Semaphore(limits.workers)
+        self._permits = asyncio.Semaphore(limits.workers)
         self._tasks: dict[asyncio.Task[Any], None] = {}  # Any: of every result; a set in the order of arrival
 
     @property
     def count(self) -> int:
-        """How many tasks there are, late ones included."""
+        """How many tasks there are, including backend calls that outlived their timeout."""
         return len(self._tasks)
 
-    def begin(self, work: AcceptedOperation) -> "asyncio.Task[None]":
-        """Start an operation in the background; the task ends once the machine is settled."""
-        return self._spawn(self._run(work), f"{work.kind} {work.machine.id}")
+    def begin(self, operation: AcceptedOperation) -> "asyncio.Task[None]":
+        """Start an operation in the background; the task ends when the machine is in a stable state."""
+        return self._spawn(self._run(operation), f"{operation.kind} {operation.machine.id}")
 
     async def stop(self, grace_s: float) -> None:
-        """Cancel everything. What was under way stays so in the state, and is settled by the next start.
+        """Cancel everything; the next start settles the operations that stay in progress.
 
-        Author code that does not mind being cancelled is waited for no longer than the grace.
+        Waits no longer than the grace for author code that ignores cancellation.
         """
         tasks = list(self._tasks)
         for task in tasks:
@@ -106,40 +106,41 @@ class Workers:
         if tasks:
             await asyncio.wait(tasks, timeout=max(grace_s, _LEAST_GRACE_S))
 
-    async def _run(self, work: AcceptedOperation) -> None:
+    async def _run(self, operation: AcceptedOperation) -> None:
         accepted_s = monotonic_s(self._clock)
-        async with self._places:
-            host, error = await self._outcome(work)
+        async with self._permits:
+            host, error = await self._outcome(operation)
         outcome = "failed" if error else "done"
 
         def decide(state: ProviderState = self._writer.state) -> DecidedChanges[bool]:
-            entry = state.entry(work.machine.id)
+            entry = state.entry(operation.machine.id)
             put: PutMachine | None = None
             if entry is not None and error:
-                put = fail(state, entry, work.kind, work.number, error)
+                put = fail(state, entry, operation.kind, operation.number, error)
             elif entry is not None:
-                put = succeed(state, entry, work.kind, work.number, host)
+                put = succeed(state, entry, operation.kind, operation.number, host)
             return put is not None, () if put is None else (put,)
 
         while True:
             try:
-                counted = await self._writer.decide(work.machine.id, decide)
+                counted = await self._writer.decide(operation.machine.id, decide)
                 break
             except StoreUnavailableError as problem:
-                # The machine stays on its way until the disk takes the news; it must not be forgotten.
-                self._log.error("result_not_stored", machine=work.machine.id, problem=str(problem))
+                # The machine stays transitional until the result is on disk.
+                self._log.error("result_not_stored", machine=operation.machine.id, problem=str(problem))
                 if not self._writer.can_write:
                     return  # the process has to end; the next one settles the machine
                 await self._clock.sleep(_STORE_RETRY_S)
         seconds = monotonic_s(self._clock) - accepted_s
-        self._on_ended(OperationResult(work, outcome if counted else "discarded", seconds, error))
+        self._on_ended(OperationResult(operation, outcome if counted else "discarded", seconds, error))
 
-    async def _outcome(self, work: AcceptedOperation) -> tuple[CreatedHost | None, str]:
-        """Let the author do it, within the time there is; return the host of a Create, or why it failed."""
-        timeout_s = self._limits.timeout(work.kind, work.machine.instance_type) + work.grace_s
+    async def _outcome(self, operation: AcceptedOperation) -> tuple[CreatedHost | None, str]:
+        """Run author code within the timeout; return the host of a Create, or why it failed."""
+        timeout_s = self._limits.timeout(operation.kind, operation.machine.instance_type) + operation.grace_s
         deadline_s = monotonic_s(self._clock) + timeout_s
         author = self._spawn(
-            self._attempts(work, timeout_s, deadline_s), f"author {work.kind} {work.machine.id}"
+            self._attempts(operation, timeout_s, deadline_s),
+            f"author {operation.kind} {operation.machine.id}",
         )
         expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self._clock.call_later(timeout_s, lambda: expired.set_result(None))
@@ -149,102 +150,108 @@ class Workers:
             timer.cancel()
             author.cancel()  # without effect on one that has ended
         if not author.done():
-            author.add_done_callback(lambda late: self._discard(work, late))
-            return None, f"{work.kind} timed out after {timeout_s:g} s"
-        return self._read(work, author)
+            author.add_done_callback(lambda late: self._discard(operation, late))
+            return None, f"{operation.kind} timed out after {timeout_s:g} s"
+        return self._read(operation, author)
 
     async def _attempts(
-        self, work: AcceptedOperation, timeout_s: float, deadline_s: float
+        self, operation: AcceptedOperation, timeout_s: float, deadline_s: float
     ) -> CreatedHost | None:
-        """Do the step, again after each transient failure, then wait for the node."""
+        """Run the step, again after each transient failure, then wait until the node is Ready."""
         backoff = Backoff(self._jitter, self._limits.retry)
         wall_ns = self._clock.wall_ns() + round(timeout_s * NANOSECONDS)
         deadline = datetime.fromtimestamp(wall_ns / NANOSECONDS, UTC)
-        log = self._log.bind(machine=work.machine.id, kind=work.kind.value, operation=work.operation_id)
+        log = self._log.bind(
+            machine=operation.machine.id, kind=operation.kind.value, operation=operation.operation_id
+        )
         attempt = 0
         while True:
             attempt += 1
-            op = Op(work.operation_id, work.kind, deadline, attempt, log)
+            op = Op(operation.operation_id, operation.kind, deadline, attempt, log)
             try:
-                host = await self._step(work, op)
+                host = await self._step(operation, op)
                 break
             except Transient as problem:
                 wait_s = backoff.next_s()
                 if monotonic_s(self._clock) + wait_s >= deadline_s:
-                    # Told now rather than at the timeout, as nothing will be tried in between.
+                    # Fail now and not at the timeout, as there is no further attempt before it.
                     raise Permanent(f"{problem} (gave up after {attempt} attempts)") from problem
-                why = one_line(without_secret(str(problem), work.blob))
+                why = one_line(without_secret(str(problem), operation.blob))
                 log.warning("operation_retried", attempt=attempt, wait_s=round(wait_s, 3), why=why)
                 await self._clock.sleep(wait_s)
-        if work.kind is OperationKind.CONFIGURE and isinstance(self._backend, KnowsReadiness):
-            await self._until_ready(self._backend, work, op)
+        if operation.kind is OperationKind.CONFIGURE and isinstance(self._backend, KnowsReadiness):
+            await self._until_ready(self._backend, operation, op)
         return host
 
-    async def _step(self, work: AcceptedOperation, op: Op) -> CreatedHost | None:
-        backend, machine = self._backend, work.machine
-        if work.resumed and isinstance(backend, Resumes):
+    async def _step(self, operation: AcceptedOperation, op: Op) -> CreatedHost | None:
+        backend, machine = self._backend, operation.machine
+        if operation.resumed and isinstance(backend, Resumes):
             return (await backend.resume(machine, op)).host
-        match work.kind:
+        match operation.kind:
             case OperationKind.CREATE:
                 return await backend.create(machine, op)
             case OperationKind.CONFIGURE:
-                await backend.configure(machine, machine.cluster, work.blob, op)
+                await backend.configure(machine, machine.cluster, operation.blob, op)
             case OperationKind.DRAIN:
-                await backend.drain(machine, timedelta(seconds=work.grace_s), op)
+                await backend.drain(machine, timedelta(seconds=operation.grace_s), op)
             case OperationKind.DELETE if isinstance(backend, Deletes):
                 await backend.delete(machine, op)
             case _:
                 raise NotOffered("this backend cannot delete")
         return None
 
-    async def _until_ready(self, backend: KnowsReadiness, work: AcceptedOperation, op: Op) -> None:
+    async def _until_ready(self, backend: KnowsReadiness, operation: AcceptedOperation, op: Op) -> None:
         while True:
             try:
-                if await backend.node_ready(work.machine, work.machine.cluster, op):
+                if await backend.node_ready(operation.machine, operation.machine.cluster, op):
                     return
             except Transient as problem:
-                op.log.warning("readiness_unknown", why=one_line(without_secret(str(problem), work.blob)))
+                op.log.warning(
+                    "readiness_unknown", why=one_line(without_secret(str(problem), operation.blob))
+                )
             await self._clock.sleep(self._limits.ready_poll)
 
     def _read(
-        self, work: AcceptedOperation, author: "asyncio.Task[CreatedHost | None]"
+        self, operation: AcceptedOperation, author: "asyncio.Task[CreatedHost | None]"
     ) -> tuple[CreatedHost | None, str]:
         if author.cancelled():
-            return None, f"{work.kind} was cancelled by the backend"
+            return None, f"{operation.kind} was cancelled by the backend"
         problem = author.exception()
         if problem is not None:
-            return None, one_line(without_secret(self._spell(work, problem), work.blob))
+            return None, one_line(without_secret(self._spell(operation, problem), operation.blob))
         host = author.result()
-        if work.kind is not OperationKind.CREATE:
+        if operation.kind is not OperationKind.CREATE:
             return None, ""
         if not isinstance(host, CreatedHost) or not host.ref:
             return None, "create failed: the backend returned no host"
-        flaw = host_error(with_host(work.machine.shape, host))
+        flaw = host_error(with_host(operation.machine.shape, host))
         return (host, "") if flaw is None else (None, one_line(f"create failed: {flaw}"))
 
-    def _spell(self, work: AcceptedOperation, problem: BaseException) -> str:
+    def _spell(self, operation: AcceptedOperation, problem: BaseException) -> str:
         match problem:
             case StockOut():
                 return f"{STOCKOUT_PREFIX} {problem}"
             case NotOffered():
                 return f"not offered: {problem}"
             case BackendError():
-                return f"{work.kind} failed: {problem}"
+                return f"{operation.kind} failed: {problem}"
             case _:
                 self._log.error(
                     "backend_defect",
-                    machine=work.machine.id,
-                    kind=work.kind.value,
-                    problem=one_line(without_secret(f"{type(problem).__name__}: {problem}", work.blob)),
+                    machine=operation.machine.id,
+                    kind=operation.kind.value,
+                    problem=one_line(without_secret(f"{type(problem).__name__}: {problem}", operation.blob)),
                 )
-                return f"{work.kind} failed: {type(problem).__name__}: {problem}"
+                return f"{operation.kind} failed: {type(problem).__name__}: {problem}"
 
-    def _discard(self, work: AcceptedOperation, late: "asyncio.Task[CreatedHost | None]") -> None:
+    def _discard(self, operation: AcceptedOperation, late: "asyncio.Task[CreatedHost | None]") -> None:
         ended = "cancelled" if late.cancelled() else "failed" if late.exception() else "succeeded"
-        self._log.warning("late_result_discarded", machine=work.machine.id, kind=work.kind.value, ended=ended)
+        self._log.warning(
+            "late_result_discarded", machine=operation.machine.id, kind=operation.kind.value, ended=ended
+        )
 
-    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
-        task = asyncio.get_running_loop().create_task(work, name=name)
+    def _spawn(self, operation: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(operation, name=name)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task

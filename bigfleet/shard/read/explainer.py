@@ -17,14 +17,13 @@ from typing import Any, Final, TypeVar
 from bigfleet.aio.net import Code, RefusedError
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide
-from bigfleet.explain.case import Case
 from bigfleet.explain.changes import Proposal, propose
-from bigfleet.explain.cycle_case import CycleCase
+from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.document import machine_explanation_document, need_explanation_document
-from bigfleet.explain.finding import find_need, known_machine
+from bigfleet.explain.domain_ranking import DomainNotes, DomainRecorder
+from bigfleet.explain.lookup import find_need, known_machine
 from bigfleet.explain.machine import explain_machine
 from bigfleet.explain.need import explain_need
-from bigfleet.explain.notes import Notes, Recorder
 from bigfleet.explain.redecide import Redecider
 from bigfleet.model.machine import NeedRef
 from bigfleet.model.situation import Situation
@@ -53,18 +52,18 @@ class _Opened:
 
     def __init__(self, view: CycleView) -> None:
         self.view = view
-        self.case = CycleCase(view.snapshot, view.demand, _terms_of(view), view.decision)
-        self._notes: Notes | None = None
-        self._records: Case | None = None
+        self.cycle = DecidedCycle(view.snapshot, view.decision, _terms_of(view), view.demand)
+        self._notes: DomainNotes | None = None
+        self._document: SnapshotDocument | None = None
 
-    def notes(self, place: int) -> Notes | None:
+    def notes(self, place: int) -> DomainNotes | None:
         """The notes of a reporter; only gangs need them."""
         if (
             self._notes is None
-            and self.case.need(place).profile.same_key is not None
+            and self.cycle.need(place).profile.same_key is not None
             and not is_large(self.view)
         ):
-            view, recorder = self.view, Recorder()
+            view, recorder = self.view, DomainRecorder()
             decide(
                 view.snapshot,
                 view.demand.rows,
@@ -79,17 +78,18 @@ class _Opened:
 
     def proposals(self, place: int) -> tuple[Proposal, ...]:
         """The changes that were tried; they edit records, so this makes the records."""
-        if self._records is None:
+        if self._document is None:
             situation = situation_of(self.view)
-            document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
-            self._records = Case(document, self.view.decision)
-        return tuple(propose(self._records, place, Redecider()))
+            self._document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
+        return propose(self.cycle, self._document, place, Redecider())
 
     def place_of(self, need: NeedRef) -> int | None:
         """The place of a need; a folded need is found by its class."""
         wanted = (need.cluster, need.fingerprint, need.group)
-        case = self.case
-        return next((place for place in case.places_of(need.cluster) if case.need(place).key == wanted), None)
+        cycle = self.cycle
+        return next(
+            (place for place in cycle.places_of(need.cluster) if cycle.need(place).key == wanted), None
+        )
 
 
 class Explainer:
@@ -117,20 +117,20 @@ class Explainer:
                     Code.NOT_FOUND, f"no need {key.cluster}/{key.group} of this profile in this cycle"
                 )
         else:
-            place = find_need(opened.case, text, "need")
+            place = find_need(opened.cycle, text, "need")
         tries = not quick and not is_large(view)
         proposals = opened.proposals(place) if tries else ()
-        need = opened.case.need(place)
-        content = need_explanation_document(explain_need(opened.case, place, opened.notes(place), proposals))
+        need = opened.cycle.need(place)
+        content = need_explanation_document(explain_need(opened.cycle, place, opened.notes(place), proposals))
         key = NeedRef(need.cluster, need.profile.fingerprint, need.group)
         return Explained(_json(content), key, changes_tried=tries)
 
     def _machine(self, view: CycleView, machine_id: str) -> Explained:
-        case = self._open(view).case
-        if machine_id not in case.machines:
+        cycle = self._open(view).cycle
+        if machine_id not in cycle.machines:
             # Raises, and names similar ids.
-            known_machine(case, machine_id, "machine")
-        return Explained(_json(machine_explanation_document(explain_machine(case, machine_id))))
+            known_machine(cycle, machine_id, "machine")
+        return Explained(_json(machine_explanation_document(explain_machine(cycle, machine_id))))
 
     def _open(self, view: CycleView) -> _Opened:
         kept = self._opened

@@ -14,12 +14,13 @@ from bigfleet.aio.identity import ADMIN, READONLY
 from bigfleet.aio.net import Call, Code, RefusedError
 from bigfleet.aio.service import BoundService
 from bigfleet.document.pieces import situation_pieces
-from bigfleet.explain.finding import AmbiguousNeedError
+from bigfleet.explain.lookup import AmbiguousNeedError
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.inventory import InventorySnapshot, Rows
 from bigfleet.model.machine import NeedRef
 from bigfleet.model.situation import GangRef
+from bigfleet.model.times import NANOSECONDS
 from bigfleet.shard.core.read.decision_log import DecisionQuery
 from bigfleet.shard.core.read.machine_query import find, state_counts
 from bigfleet.shard.core.read.status_sources import StatusSources
@@ -40,7 +41,7 @@ from bigfleet.shard.read.need_frames import NeedFrames
 from bigfleet.shard.read.request_limit import RequestLimit
 from bigfleet.transport.gates import allow
 from bigfleet.transport.shard_reading import INSIGHT
-from bigfleet.wire.insight import NANOSECONDS, machine_to_proto, need_key_from_proto
+from bigfleet.wire.insight import machine_to_proto, need_key_from_proto
 
 ROWS_AT_A_TIME: Final = 200
 PIECE_BYTES: Final = 1024 * 1024

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bigfleet.kube.crds.capacity_request import NOT_REPORTED_REASONS
 from bigfleet.kube.crds.upcoming_node import PHASES as NODE_PHASES
+from bigfleet.kube.event_reasons import NOT_REPORTED
 from tests.support.control_plane.client import MERGE_PATCH
 from tests.support.control_plane.cluster import Cluster
 
@@ -242,7 +242,7 @@ GOOD_STATUSES: dict[str, dict[str, Any]] = {
             "phase": "Pending",
             "conditions": [condition(status="False", reason=reason, message="spec.x: found y, allowed is z")],
         }
-        for reason in NOT_REPORTED_REASONS
+        for reason in NOT_REPORTED.values()
     },
 }
 
@@ -311,8 +311,8 @@ def send(cluster: Cluster, path: str, kind: str, name: str, spec: Any) -> tuple[
 def refused(answer: tuple[int, Any], field: str, sentence: str) -> None:
     status, body = answer
     assert status == 422, body
-    told = [f"{cause['field']}: {cause['message']}" for cause in body["details"]["causes"]]
-    assert any(line.startswith(f"{field}: ") and sentence in line for line in told), told
+    causes = [f"{cause['field']}: {cause['message']}" for cause in body["details"]["causes"]]
+    assert any(line.startswith(f"{field}: ") and sentence in line for line in causes), causes
 
 
 def requests_path(namespace: str) -> str:

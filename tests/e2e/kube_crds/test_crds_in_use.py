@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.kube.crds.render import manifest_yaml
-from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, Role, binding
+from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, RbacRole
 from tests.e2e.kube_crds.lax import original
 from tests.support.control_plane.client import MERGE_PATCH
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.options import NOBODY, OLDEST_MINOR, ClusterOptions
+from tests.support.rbac import binding, cluster_role, namespace_role
 
 API = "/apis/bigfleet.lucy.sh/v1alpha1"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "crds.md"
@@ -92,14 +92,16 @@ def test_every_field_is_explained(cluster: Cluster) -> None:
 )
 def test_an_example_of_the_page_is_accepted_to_the_letter(cluster: Cluster, block: str) -> None:
     kind = yaml.safe_load(block)["kind"]
-    told = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=block)
-    assert told.startswith(f"{kind.lower()}.bigfleet.lucy.sh/")
+    output = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=block)
+    assert output.startswith(f"{kind.lower()}.bigfleet.lucy.sh/")
 
 
 def test_the_plain_manifests_can_be_applied_and_applied_again(cluster: Cluster) -> None:
-    manifests = "---\n".join(manifest_yaml(definition) for definition in DEFINITIONS)
-    told = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifests)
-    assert len(told.splitlines()) == len(DEFINITIONS)
+    manifests = "---\n".join(
+        yaml.safe_dump(definition.manifest(), sort_keys=False) for definition in DEFINITIONS
+    )
+    output = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifests)
+    assert len(output.splitlines()) == len(DEFINITIONS)
 
 
 OLD_OBJECTS: dict[str, dict[str, Any]] = {
@@ -164,16 +166,16 @@ ASKED = [
     ("role", "flags"), [(OPERATOR, {LEADER_ELECT}), (POD_CONTROLLER, {LEADER_ELECT, POD_EVENTS})]
 )
 def test_the_server_takes_a_role_for_exactly_what_its_table_says(
-    cluster: Cluster, namespace: str, role: Role, flags: set[str]
+    cluster: Cluster, namespace: str, role: RbacRole, flags: set[str]
 ) -> None:
     chosen = frozenset(flags)
-    cluster_role, own = role.cluster_role(flags=chosen), role.namespace_role(namespace, flags=chosen)
+    whole, own = cluster_role(role, flags=chosen), namespace_role(role, namespace, flags=chosen)
     assert own is not None
     subject = {"kind": "User", "name": NOBODY, "apiGroup": "rbac.authorization.k8s.io"}
     base = "/apis/rbac.authorization.k8s.io/v1"
     made = [
-        (f"{base}/clusterroles", cluster_role),
-        (f"{base}/clusterrolebindings", binding(cluster_role, subject)),
+        (f"{base}/clusterroles", whole),
+        (f"{base}/clusterrolebindings", binding(whole, subject)),
         (f"{base}/namespaces/{namespace}/roles", own),
         (f"{base}/namespaces/{namespace}/rolebindings", binding(own, subject)),
     ]

@@ -9,10 +9,10 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.kube.http_link import HttpLink
-from bigfleet.kube.link import MERGE_PATCH, Call, Document, Link
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import CAPACITY_REQUESTS, UPCOMING_NODES, ObjectKey
+from bigfleet.kube.transport import MERGE_PATCH, ApiCall, ApiTransport, Document
 from tests.support.control_plane.cluster import Cluster
 from tests.support.kube_api.api import InMemoryApi
 from tests.support.kube_api.world import capacity_request
@@ -24,15 +24,15 @@ pytestmark = pytest.mark.asyncio
 class Talk:
     """One side of the conversation: sends the calls, and keeps what must be equal on both sides."""
 
-    link: Link
+    transport: ApiTransport
     namespace: str
     un: str
-    told: list[tuple[Any, ...]] = field(default_factory=list)
+    answers: list[tuple[Any, ...]] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
 
     async def say(self, method: str, path: str, body: Document | None = None, **query: str) -> Document:
         content_type = MERGE_PATCH if method == "PATCH" else "application/json"
-        answer = await self.link.send(Call(method, path, query, body, content_type))
+        answer = await self.transport.send(ApiCall(method, path, query, body, content_type))
         document = answer.body if isinstance(answer.body, dict) else {}
         metadata = document.get("metadata") or {}
         shown: tuple[Any, ...] = (method, answer.status)
@@ -53,7 +53,7 @@ class Talk:
                 document.get("status"),
                 metadata.get("labels"),
             )
-        self.told.append(shown)
+        self.answers.append(shown)
         return document
 
 
@@ -126,13 +126,13 @@ async def test_both_servers_say_the_same(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     clock = SystemClock()
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(cluster.kubeconfig()))
-    real = HttpLink(Login(target, SystemDisk(), clock))
+    real = HttpTransport(Login(target, SystemDisk(), clock))
     name = f"un-{new_name()}"
-    talks = [Talk(real, namespace, name), Talk(InMemoryApi(clock).link(), namespace, name)]
+    talks = [Talk(real, namespace, name), Talk(InMemoryApi(clock).transport(), namespace, name)]
     try:
         for talk in talks:
             await conversation(talk)
     finally:
         await real.close()
-    assert talks[1].told == talks[0].told
-    assert len(talks[0].told) > 45
+    assert talks[1].answers == talks[0].answers
+    assert len(talks[0].answers) > 45

@@ -19,16 +19,16 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.errors import KubeError
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Link
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.reflector import Reflector, ReflectorPolicy
 from bigfleet.kube.resources import CAPACITY_REQUESTS, version_of
 from bigfleet.kube.store import Store
+from bigfleet.kube.transport import ApiTransport
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.options import ClusterOptions
-from tests.support.kube_api.faults import FaultyLink
+from tests.support.kube_api.faults import FaultyTransport
 from tests.support.kube_api.world import capacity_request
 
 QUICK = ReflectorPolicy(backoff=BackoffPolicy(first_s=0.02, ceiling_s=0.1, healthy_after_s=1.0))
@@ -61,10 +61,10 @@ def bare(testbed_binary: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def link_to(cluster: Cluster) -> HttpLink:
-    """Return a link that logs in as a program would, by a kubeconfig."""
+def transport_to(cluster: Cluster) -> HttpTransport:
+    """Return a transport that logs in as a program would, by a kubeconfig."""
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(cluster.kubeconfig()))
-    return HttpLink(Login(target, SystemDisk(), SystemClock()))
+    return HttpTransport(Login(target, SystemDisk(), SystemClock()))
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Watched:
 
     namespace: str
     client: KubeClient
-    faults: FaultyLink
+    faults: FaultyTransport
     store: Store[int]
     reflector: Reflector[int]
 
@@ -90,7 +90,7 @@ class Watched:
         return {item["metadata"]["name"]: version_of(item) for item in await self.client.list_all(selection)}
 
     async def equal(self) -> bool:
-        """Tell whether the store holds exactly what a fresh list shows, version by version."""
+        """Return whether the store holds exactly what a fresh list shows, version by version."""
         seen = {key.name: version for key, version in self.store.snapshot().items()}
         try:
             return self.store.synced and seen == await self.fresh()
@@ -125,14 +125,14 @@ async def watched(
     cluster: Cluster,
     namespace: str,
     *,
-    link: Link | None = None,
+    transport: ApiTransport | None = None,
     policy: ReflectorPolicy = QUICK,
     **changes: Any,
 ) -> AsyncIterator[Watched]:
-    """Run a reflector over one namespace, through the given link or one of its own."""
+    """Run a reflector over one namespace, through the given transport or one of its own."""
     clock, rng = SystemClock(), SeededRng(1)
-    direct = KubeClient(link_to(cluster), RateLimiter(clock, qps=5000, burst=5000))
-    faults = FaultyLink(link or link_to(cluster), clock)
+    direct = KubeClient(transport_to(cluster), RateLimiter(clock, qps=5000, burst=5000))
+    faults = FaultyTransport(transport or transport_to(cluster), clock)
     store: Store[int] = Store(version_of, clock=clock)
     reflector = Reflector(
         KubeClient(faults, RateLimiter(clock, qps=5000, burst=5000)),
@@ -169,6 +169,6 @@ def watch(bare: Cluster, new_name: Callable[[], str]) -> WatchedIn:
 
 
 @pytest.fixture
-def admin_link(bare: Cluster) -> Callable[[], HttpLink]:
+def admin_link(bare: Cluster) -> Callable[[], HttpTransport]:
     """Return fresh links to the bare cluster."""
-    return lambda: link_to(bare)
+    return lambda: transport_to(bare)

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.kube.client import KubeClient, Selection
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from tests.support.control_plane.cluster import Cluster
 
 
 def test_a_watch_of_a_silent_server_is_left_at_once_c9(
-    bare: Cluster, admin_link: Callable[[], HttpLink]
+    bare: Cluster, admin_link: Callable[[], HttpTransport]
 ) -> None:
     async def leave() -> None:
         client = KubeClient(admin_link(), RateLimiter(SystemClock()))

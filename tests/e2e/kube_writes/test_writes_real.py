@@ -12,17 +12,18 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.events import About, EventRecorder
-from bigfleet.kube.eviction import Verdict, evict
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.events import EventRecorder, ObjectReference
+from bigfleet.kube.eviction import EvictionVerdict, evict
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.lease import Lease, LeaseTimes
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Document
 from bigfleet.kube.login import Login, find_target
-from bigfleet.kube.resources import BUDGETS, CAPACITY_REQUESTS, EVENTS, LEASES, NODES, PODS, ObjectKey
+from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, LEASES, NODES, PODS, ObjectKey
+from bigfleet.kube.transport import Document
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.objects import node, pod
-from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.faults import Fault, FaultyTransport, Trouble
+from tests.support.kube_api.objects import BUDGETS
 from tests.support.kube_api.world import capacity_request
 
 pytestmark = pytest.mark.asyncio
@@ -36,12 +37,12 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def connected(cluster: Cluster) -> AsyncIterator[tuple[KubeClient, FaultyLink]]:
+async def connected(cluster: Cluster) -> AsyncIterator[tuple[KubeClient, FaultyTransport]]:
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(cluster.kubeconfig()))
-    link = FaultyLink(HttpLink(Login(target, SystemDisk(), CLOCK)), CLOCK)
-    client = KubeClient(link, RateLimiter(CLOCK, qps=1000, burst=1000))
+    transport = FaultyTransport(HttpTransport(Login(target, SystemDisk(), CLOCK)), CLOCK)
+    client = KubeClient(transport, RateLimiter(CLOCK, qps=1000, burst=1000))
     try:
-        yield client, link
+        yield client, transport
     finally:
         await client.close()
 
@@ -137,20 +138,20 @@ async def test_evictions_mean_what_the_real_server_says(
         await until("pods run", all_run)
         await until("the budget is known", budget_known)
 
-        async def verdict(pod_name: str, uid: str = "") -> Verdict:
+        async def verdict(pod_name: str, uid: str = "") -> EvictionVerdict:
             key = ObjectKey(namespace, pod_name)
             answer = await evict(client, key, uid or pods[pod_name]["metadata"]["uid"])
             return answer.verdict
 
-        # Not on a pod with a budget: the server spends it before it looks at the uid.
-        assert await verdict("free-0", uid="00000000-0000-4000-8000-000000000000") is Verdict.REPLACED
-        assert await verdict("web-0") is Verdict.ACCEPTED
-        assert await verdict("web-1") is Verdict.BUDGET
-        assert await verdict("two-0") is Verdict.SEVERAL_BUDGETS
-        assert await verdict("free-0") is Verdict.ACCEPTED
+        # Not on a pod with a budget: the server spends it before it checks the uid.
+        assert await verdict("free-0", uid="00000000-0000-4000-8000-000000000000") is EvictionVerdict.REPLACED
+        assert await verdict("web-0") is EvictionVerdict.ACCEPTED
+        assert await verdict("web-1") is EvictionVerdict.BUDGET
+        assert await verdict("two-0") is EvictionVerdict.SEVERAL_BUDGETS
+        assert await verdict("free-0") is EvictionVerdict.ACCEPTED
 
         async def is_gone() -> bool:
-            return await verdict("free-0") is Verdict.GONE
+            return await verdict("free-0") is EvictionVerdict.GONE
 
         await until("the evicted pod is gone", is_gone)
         for each in ("web-1", "two-0"):
@@ -164,10 +165,10 @@ async def test_evictions_mean_what_the_real_server_says(
 async def test_events_are_accepted_counted_and_shown(cluster: Cluster, namespace: str) -> None:
     async with connected(cluster) as (client, _):
         made = await client.create(CAPACITY_REQUESTS, capacity_request("cr-1", namespace))
-        recorder = EventRecorder(client, "bigfleet-operator", clock=CLOCK, host="pod-0", per_second=50)
+        recorder = EventRecorder(client, "bigfleet-operator", clock=CLOCK, host="pod-0")
         running = asyncio.ensure_future(recorder.run())
-        about = About(CAPACITY_REQUESTS, ObjectKey(namespace, "cr-1"), made["metadata"]["uid"])
-        on_node = About(NODES, ObjectKey("", "some-node"), "uid-of-a-node")
+        about = ObjectReference(CAPACITY_REQUESTS, ObjectKey(namespace, "cr-1"), made["metadata"]["uid"])
+        on_node = ObjectReference(NODES, ObjectKey("", "some-node"), "uid-of-a-node")
         recorder.record(on_node, "Normal", "ReclaimStarted", namespace)
         for _ in range(2):
             recorder.record(about, "Warning", "NotReported", "spec.resources: found 'x'")

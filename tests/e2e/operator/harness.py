@@ -1,4 +1,4 @@
-"""A real operator process before a real API server, and a shard that says what a test tells it."""
+"""A real operator process with a real API server and a scripted shard."""
 
 import asyncio
 import os
@@ -10,9 +10,9 @@ from typing import Any
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.kube.http_link import HttpLink
-from bigfleet.kube.link import Call
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.login import Login, find_target
+from bigfleet.kube.transport import ApiCall
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.e2e.rights import OPERATOR as ACCOUNT
 from tests.support.control_plane.cluster import Cluster
@@ -101,9 +101,9 @@ class Bench:
         end_s = asyncio.get_running_loop().time() + seconds
         while not await asyncio.to_thread(condition):
             program = self.operator
-            told = program.text() if program is not None else ""
-            assert asyncio.get_running_loop().time() < end_s, f"not in time: {what}\n{told}"
-            assert program is None or program.code is None, f"ended before: {what}\n{told}"
+            output = program.text() if program is not None else ""
+            assert asyncio.get_running_loop().time() < end_s, f"not in time: {what}\n{output}"
+            assert program is None or program.code is None, f"ended before: {what}\n{output}"
             await asyncio.sleep(0.05)
 
     async def until_killed_or(self, what: str, condition: Callable[[], object]) -> None:
@@ -245,7 +245,7 @@ class KillAt:
         self._world, self._nth = world, nth
         self.writes: list[str] = []
 
-    def __call__(self, call: Call) -> None:
+    def __call__(self, call: ApiCall) -> None:
         if call.method == "GET" or "/events" in call.path:
             return
         self.writes.append(f"{call.method} {call.path}")
@@ -255,12 +255,12 @@ class KillAt:
 
 @asynccontextmanager
 async def front(world: Bench) -> AsyncIterator[tuple[HttpFront, Path]]:
-    """Stand between the operator and the API server."""
+    """Serve a proxy between the operator and the API server."""
     disk = SystemDisk()
     target = find_target({}, disk, kubeconfig=str(world.cluster.kubeconfig(ACCOUNT)))
-    link = HttpLink(Login(target, disk, SystemClock()))
+    transport = HttpTransport(Login(target, disk, SystemClock()))
     try:
-        async with HttpFront(link).serving() as server:
+        async with HttpFront(transport).serving() as server:
             config = world.directory / "front.kubeconfig"
             config.write_text(
                 "apiVersion: v1\nkind: Config\ncurrent-context: x\n"
@@ -270,4 +270,4 @@ async def front(world: Bench) -> AsyncIterator[tuple[HttpFront, Path]]:
             )
             yield server, config
     finally:
-        await link.close()
+        await transport.close()

@@ -150,7 +150,7 @@ CUTS = ("cordoned", "draining", "one evicted", "both evicted", "drained", "deadl
 @pytest.mark.parametrize(
     "cuts", [CUTS[::2], pytest.param(CUTS[1::2], marks=pytest.mark.long)], ids=["some", "others"]
 )
-async def test_67_killed_right_after_any_write_of_a_drain_the_next_process_finishes_and_evicts_nobody_twice(
+async def test_67_killed_right_after_any_write_of_a_drain_the_next_process_finishes_and_evicts_no_pod_twice(
     world: Bench, cuts: Sequence[str]
 ) -> None:
     async with front(world) as (server, config):
@@ -196,7 +196,7 @@ def accepted(world: Bench) -> list[str]:
     ]
 
 
-async def test_d6_a_deadline_that_passed_while_nobody_ran_fails_at_start(world: Bench) -> None:
+async def test_d6_a_deadline_that_passed_while_no_operator_ran_fails_at_start(world: Bench) -> None:
     operator = world.start()
     await world.connected()
     await bound(world, "m-1", "m-1", "a")

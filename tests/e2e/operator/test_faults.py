@@ -18,8 +18,8 @@ def names(world: Bench) -> set[str]:
 LONG = pytest.mark.long
 
 
-async def told(world: Bench, machine: str, *states: str) -> None:
-    """Have the shard tell of a machine's states one by one, each once the last was written; end early when the operator is dead."""
+async def send_states(world: Bench, machine: str, *states: str) -> None:
+    """Send the states of a machine one by one, each after the last was written; return early when the operator is dead."""
     assert world.operator is not None
     for number, state in enumerate(states):
         labels = {"turn": str(number)}
@@ -45,7 +45,7 @@ async def test_n5_killed_right_after_any_write_of_an_upcoming_node_none_is_lost_
             machine = f"m-{nth}-{then}"
             kill = KillAt(world, nth)
             server.on_carried_out = kill
-            await told(world, machine, "Configuring", "Configured", "Idle")
+            await send_states(world, machine, "Configuring", "Configured", "Idle")
             assert world.operator is not None
             assert world.operator.code == -9, kill.writes
             world.shard.replay = [node_state(machine, "Configured")] if then == "stays" else []

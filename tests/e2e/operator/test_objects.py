@@ -34,7 +34,7 @@ async def test_29_a_request_is_acknowledged_once_it_was_sent_with_one_patch_ever
 
 MANY = [{"key": "a", "operator": "Exists"}] * 10_000
 REFUSED: dict[str, dict[str, object]] = {
-    "a word of the engine": {"requirements": [{"key": "a", "operator": "Same"}]},
+    "the operator Same": {"requirements": [{"key": "a", "operator": "Same"}]},
     "ten thousand requirements": {"requirements": MANY},
     "a negative amount": {"resources": {"cpu": "-1"}},
     "an endless amount": {"resources": {"cpu": "9" * 200}},
@@ -135,7 +135,7 @@ async def test_27_and_s7_whatever_an_attacker_writes_is_refused_or_marked_and_al
         **{name: ("False", reason) for name, (_, reason) in bad.items()},
         **dict.fromkeys(("good", "labelled", "late"), ("True", "InRollUp")),
     }
-    await world.until("everybody is told", lambda: reasons() == wanted)
+    await world.until("every request has its condition", lambda: reasons() == wanted)
     needs = world.shard.current.rollups[-1].needs
     assert sorted((need.priority, dict(need.aggregate_resources)["cpu"]) for need in needs) == [
         (1, "1"),
@@ -189,7 +189,7 @@ async def test_e9_and_25_gangs_are_rows_of_their_own_by_namespace_selector_and_k
         world.cluster.admin.delete(f"/api/v1/namespaces/{other}")
 
 
-async def test_58_and_e20_an_entry_that_is_no_node_is_counted_told_and_not_started(world: Bench) -> None:
+async def test_58_and_e20_an_entry_that_is_no_node_is_counted_recorded_and_not_started(world: Bench) -> None:
     world.start()
     await world.connected()
     world.shard.send(node_state("m-1", "Configured", provider_id="i-1"))

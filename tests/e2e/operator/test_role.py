@@ -14,14 +14,14 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.roles import OPERATOR
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
+from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import StubRenderer
-from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from tests.e2e.operator.harness import CLUSTER, Bench
 from tests.e2e.rights import Denied, bind, less, rights
@@ -34,7 +34,7 @@ CLUSTER_WIDE = replace(OPERATOR, own_namespace=())
 RIGHTS = rights(CLUSTER_WIDE)
 
 
-async def everything(world: Bench, link: Denied) -> None:
+async def everything(world: Bench, transport: Denied) -> None:
     """Have the operator do each thing it can do, again and again."""
     turn = 0
     while True:
@@ -42,7 +42,9 @@ async def everything(world: Bench, link: Denied) -> None:
         if world.shard.is_connected:
             labels = {"turn": str(turn)}
             # The answer to one write about m is lost, so that the next one has to look first.
-            link.add(Fault(Trouble.LOSE_ANSWER, times=1, method="PATCH", path="upcomingnodes/un-m/status"))
+            transport.add(
+                Fault(Trouble.LOSE_ANSWER, times=1, method="PATCH", path="upcomingnodes/un-m/status")
+            )
             world.shard.send(
                 node_state("m", "Configuring" if turn % 2 else "Configured", labels=labels),
                 node_state("lost", "Configured"),
@@ -62,24 +64,24 @@ async def test_83_without_one_verb_something_is_denied(world: Bench, right: tupl
     bind(world.cluster, replace(less(CLUSTER_WIDE, resource, verb), name=name), name, frozenset())
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(world.cluster.kubeconfig()))
     login = Login(replace(target, impersonate=name), SystemDisk(), SystemClock())
-    link = Denied(HttpLink(login))
+    transport = Denied(HttpTransport(login))
     world.add_request("good")
     world.add_node("m")
     world.add_pods("m", "a")
     await world.running("m", "a")
     clock = SystemClock()
-    client = KubeClient(link, RateLimiter(clock, qps=500, burst=500))
+    client = KubeClient(transport, RateLimiter(clock, qps=500, burst=500))
     options = OperatorOptions(
         CLUSTER, f"127.0.0.1:{world.port}", rollup_interval_s=0.5, sweep_patience_s=2.0, shutdown_grace_s=1.0
     )
     metrics = Metrics(Component.OPERATOR, CollectorRegistry(), version="0", commit="0")
-    operator = Operator(
+    operator = ClusterOperator(
         options, client, world.net, StubRenderer(CLUSTER), clock=clock, rng=SeededRng(1), metrics=metrics
     )
-    tasks = [asyncio.ensure_future(operator.run()), asyncio.ensure_future(everything(world, link))]
+    tasks = [asyncio.ensure_future(operator.run()), asyncio.ensure_future(everything(world, transport))]
     try:
-        await world.until(f"{verb} on {resource} is denied", lambda: right in link.denied)
-        assert link.denied == {right}
+        await world.until(f"{verb} on {resource} is denied", lambda: right in transport.denied)
+        assert transport.denied == {right}
     finally:
         for task in tasks:
             task.cancel()

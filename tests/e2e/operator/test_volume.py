@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bigfleet.aio.net import DialOptions
-from bigfleet.kube.link import Answer, Call
+from bigfleet.kube.transport import ApiCall, ApiResponse
 from bigfleet.model.quantity import parse_quantity
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.shard_session import SESSION
@@ -65,11 +65,11 @@ async def test_e10_ten_thousand_requests_of_ten_profiles_are_ten_rows_and_equal_
 class OneAtATime:
     """Counts the writes about each UpcomingNode that are under way at the same time."""
 
-    def __init__(self, send: Callable[[Call], Awaitable[Answer]]) -> None:
+    def __init__(self, send: Callable[[ApiCall], Awaitable[ApiResponse]]) -> None:
         self._send, self._under_way = send, Counter[str]()
         self.at_once: set[str] = set()
 
-    async def __call__(self, call: Call) -> Answer:
+    async def __call__(self, call: ApiCall) -> ApiResponse:
         if call.method == "GET" or not call.path.startswith(UPCOMING):
             return await self._send(call)
         name = call.path.removesuffix("/status").rpartition("/")[2]
@@ -85,7 +85,7 @@ class OneAtATime:
 
 
 async def burst(world: Bench, evidence: Evidence, way: str) -> None:
-    """Tell of a thousand machines in three states each, ask for blobs behind all that, and wait for the last states."""
+    """Send a thousand machines in three states each, ask for blobs behind all that, and wait for the last states."""
     await world.connected()
     began = time.monotonic()
     for state in ("Creating", "Configuring", "Configured"):
@@ -110,8 +110,8 @@ async def test_e19_a_thousand_machines_through_three_states_have_one_write_at_a_
     world: Bench, evidence: Evidence
 ) -> None:
     async with front(world) as (server, config):
-        watch = OneAtATime(server.link.send)
-        server.link.send = watch  # type: ignore[method-assign]
+        watch = OneAtATime(server.transport.send)
+        server.transport.send = watch  # type: ignore[method-assign]
         world.start(kubeconfig=config)
         await burst(world, evidence, "through the proxy of the test")
         assert watch.at_once == set()

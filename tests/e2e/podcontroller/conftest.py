@@ -13,13 +13,13 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Link
 from bigfleet.kube.login import Login, find_target
+from bigfleet.kube.transport import ApiTransport
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.podcontroller.controller import Options, PodController
+from bigfleet.podcontroller.controller import PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
 from tests.e2e.rights import CONTROLLER as UPC
 from tests.support.control_plane.cluster import Cluster
@@ -60,7 +60,7 @@ class Shop:
         return found[0] if len(found) == 1 else None
 
     def one_each(self) -> bool:
-        """Whether every live pod has exactly one request with a phase, and nobody else has one."""
+        """Whether every live pod has exactly one request with a phase, and there is no other request."""
         live = sorted(
             pod["metadata"]["uid"]
             for pod in self.pods()
@@ -101,22 +101,22 @@ def shop(audited: Cluster, new_name: Callable[[], str]) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def link_to(audited: Cluster) -> Callable[..., HttpLink]:
+def transport_to(audited: Cluster) -> Callable[..., HttpTransport]:
     """Return fresh links to the audited cluster, as a program logs in."""
 
-    def make(user: str = UPC) -> HttpLink:
+    def make(user: str = UPC) -> HttpTransport:
         target = find_target(os.environ, SystemDisk(), kubeconfig=str(audited.kubeconfig(user)))
-        return HttpLink(Login(target, SystemDisk(), SystemClock()))
+        return HttpTransport(Login(target, SystemDisk(), SystemClock()))
 
     return make
 
 
 @asynccontextmanager
 async def _controller(
-    link: Link, options: Options | None, defaults: PenaltyDefaults
+    transport: ApiTransport, options: PodControllerOptions | None, defaults: PenaltyDefaults
 ) -> AsyncIterator[PodController]:
     clock = SystemClock()
-    client = KubeClient(link, RateLimiter(clock, qps=1000, burst=1000))
+    client = KubeClient(transport, RateLimiter(clock, qps=1000, burst=1000))
     metrics = Metrics(Component.POD_CONTROLLER, CollectorRegistry(), version="0", commit="0")
     controller = PodController(
         client, clock=clock, rng=SeededRng(1), metrics=metrics, options=options, defaults=defaults
@@ -134,14 +134,17 @@ async def _controller(
 
 
 @pytest.fixture
-def controller(link_to: Callable[..., HttpLink]) -> Callable[..., Any]:
+def controller(transport_to: Callable[..., HttpTransport]) -> Callable[..., Any]:
     """Run a controller in this process: `async with controller() as running`."""
 
     # Any: an async context manager of PodController, which tests cannot import from here.
     def run(
-        *, link: Link | None = None, options: Options | None = None, defaults: PenaltyDefaults = NO_DEFAULTS
+        *,
+        transport: ApiTransport | None = None,
+        options: PodControllerOptions | None = None,
+        defaults: PenaltyDefaults = NO_DEFAULTS,
     ) -> Any:
-        return _controller(link or link_to(), options, defaults)
+        return _controller(transport or transport_to(), options, defaults)
 
     return run
 

@@ -9,7 +9,7 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.login import Login, find_target
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.objects import pod
@@ -26,13 +26,13 @@ async def test_a_pods_life_on_the_oldest_minor(
     pods = f"/api/v1/namespaces/{namespace}/pods"
     requests = f"/apis/bigfleet.lucy.sh/v1alpha1/namespaces/{namespace}/capacityrequests"
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(old.kubeconfig()))
-    link = HttpLink(Login(target, SystemDisk(), SystemClock()))
+    transport = HttpTransport(Login(target, SystemDisk(), SystemClock()))
 
     async def until(what: str, count: int) -> None:
         await asyncio.to_thread(old.wait, what, lambda: len(old.admin.get(requests)["items"]) == count)
 
     waits: Callable[..., Awaitable[Any]] = asyncio.to_thread
-    async with controller(link=link):
+    async with controller(transport=transport):
         gated = pod("gated", schedulingGates=[{"name": "example.com/g"}], nodeSelector={"no": "node"})
         await waits(old.admin.post, pods, gated)
         await waits(old.admin.post, pods, pod("free", nodeSelector={"no": "node"}))

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.kube.link import Answer, Call
+from bigfleet.kube.transport import ApiCall, ApiResponse
 from bigfleet.podcontroller.core.penalties import read_defaults
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.objects import node, pod
-from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.faults import Fault, FaultyTransport, Trouble
 
 pytestmark = pytest.mark.asyncio
 
@@ -88,7 +88,7 @@ async def test_deployments_statefulsets_daemonsets_and_jobs_have_one_request_per
         assert len(shop.pods()) == 7
 
 
-async def test_a_statefulset_namesake_gets_a_request_of_its_own_u2(
+async def test_a_statefulset_pod_of_the_same_name_gets_a_request_of_its_own_u2(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     apps = f"/apis/apps/v1/namespaces/{shop.name}/statefulsets"
@@ -98,9 +98,7 @@ async def test_a_statefulset_namesake_gets_a_request_of_its_own_u2(
         await until("the first is there", lambda: shop.pods() and shop.one_each())
         first = shop.pods()[0]["metadata"]["uid"]
         await asyncio.to_thread(audited.admin.delete, f"{shop.pods_path}/db-0?gracePeriodSeconds=0")
-        await until(
-            "its namesake is there", lambda: [p for p in shop.pods() if p["metadata"]["uid"] != first]
-        )
+        await until("the new pod is there", lambda: [p for p in shop.pods() if p["metadata"]["uid"] != first])
         await until("one request each", shop.one_each)
 
 
@@ -121,7 +119,7 @@ async def test_a_finished_pod_loses_its_request_while_it_remains_73_e13(
         assert len(shop.pods()) == 2
 
 
-async def test_a_pod_that_finished_while_nobody_was_there_loses_its_request_at_the_start_u1(
+async def test_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the_start_u1(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     for name in ("p", "q"):
@@ -134,19 +132,23 @@ async def test_a_pod_that_finished_while_nobody_was_there_loses_its_request_at_t
 
 
 async def test_storms_of_429_500_and_lost_answers_lose_nothing_and_double_nothing_u3(
-    controller: Run, shop: Shop, audited: Cluster, until: Until, link_to: Callable[..., Any]
+    controller: Run, shop: Shop, audited: Cluster, until: Until, transport_to: Callable[..., Any]
 ) -> None:
-    link = FaultyLink(link_to(), SystemClock())
+    transport = FaultyTransport(transport_to(), SystemClock())
     busy = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slow down"}
     storms = [
-        link.add(Fault(Answer(429, busy), times=40, method="POST", path=f"{shop.name}/capacityrequests")),
-        link.add(Fault(Trouble.LOSE_ANSWER, times=10, method="POST", path=f"{shop.name}/capacityrequests")),
-        link.add(Fault(Answer(500, "<html>"), times=10, method="PATCH", path=shop.name)),
-        link.add(Fault(Trouble.CUT, times=5, watch=True, path="capacityrequests")),
+        transport.add(
+            Fault(ApiResponse(429, busy), times=40, method="POST", path=f"{shop.name}/capacityrequests")
+        ),
+        transport.add(
+            Fault(Trouble.LOSE_ANSWER, times=10, method="POST", path=f"{shop.name}/capacityrequests")
+        ),
+        transport.add(Fault(ApiResponse(500, "<html>"), times=10, method="PATCH", path=shop.name)),
+        transport.add(Fault(Trouble.CUT, times=5, watch=True, path="capacityrequests")),
     ]
     for number in range(20):
         audited.admin.post(shop.pods_path, pod(f"p{number}", nodeSelector={"no": "node"}))
-    async with controller(link=link):
+    async with controller(transport=transport):
         await until("one request each", lambda: len(shop.requests()) == 20)
         labels = [
             request["metadata"]["labels"]["bigfleet.lucy.sh/owned-by-pod"] for request in shop.requests()
@@ -199,18 +201,18 @@ async def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed_75_e25
         await until("the gated one has its request", lambda: len(shop.requests()) == 2)
 
 
-async def test_a_request_deleted_by_hand_comes_back_and_strangers_are_left_alone_76(
+async def test_a_request_deleted_by_hand_is_created_again_and_requests_of_others_are_left_alone_76(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     audited.admin.post(shop.pods_path, pod("p", nodeSelector={"no": "node"}))
     spec = {"priority": 1, "resources": {}}
-    stranger = {
+    foreign = {
         "apiVersion": "bigfleet.lucy.sh/v1alpha1",
         "kind": "CapacityRequest",
         "metadata": {"name": "by-hand"},
         "spec": spec,
     }
-    before = audited.admin.post(shop.crs_path, stranger)
+    before = audited.admin.post(shop.crs_path, foreign)
     async with controller():
         await until("request", lambda: shop.request_of("p"))
         first = shop.request_of("p")["metadata"]
@@ -249,15 +251,15 @@ async def test_twenty_restarts_and_two_replicas_never_make_a_second_request_72(
         await until("one request each", lambda: len(shop.requests()) == 30 and shop.one_each())
 
 
-class AckFirst(FaultyLink):
+class AckFirst(FaultyTransport):
     """Lets the operator be faster: each request is acknowledged right before its first stamp arrives."""
 
-    def __init__(self, link: Any, clock: Any, acknowledge: Callable[[str], None]) -> None:
-        super().__init__(link, clock)
+    def __init__(self, transport: Any, clock: Any, acknowledge: Callable[[str], None]) -> None:
+        super().__init__(transport, clock)
         self._acknowledge = acknowledge
         self.conflicts = 0
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: ApiCall) -> ApiResponse:
         stamps = call.method == "PATCH" and call.path.endswith("/status")
         if stamps:
             await asyncio.to_thread(self._acknowledge, call.path)
@@ -267,7 +269,7 @@ class AckFirst(FaultyLink):
 
 
 async def test_a_late_stamp_never_undoes_acknowledged_81(
-    controller: Run, shop: Shop, audited: Cluster, until: Until, link_to: Callable[..., Any]
+    controller: Run, shop: Shop, audited: Cluster, until: Until, transport_to: Callable[..., Any]
 ) -> None:
     def acknowledge(path: str) -> None:
         if shop.name in path:
@@ -275,10 +277,10 @@ async def test_a_late_stamp_never_undoes_acknowledged_81(
                 path, {"status": {"phase": "Acknowledged", "acknowledgedAt": "2026-11-17T12:00:00Z"}}
             )
 
-    link = AckFirst(link_to(), SystemClock(), acknowledge)
+    transport = AckFirst(transport_to(), SystemClock(), acknowledge)
     audited.admin.post(shop.pods_path, pod("p", nodeSelector={"no": "node"}))
-    async with controller(link=link):
-        await until("stamped too late", lambda: link.conflicts)
+    async with controller(transport=transport):
+        await until("stamped too late", lambda: transport.conflicts)
         await until("request", lambda: shop.request_of("p"))
         assert shop.request_of("p")["status"]["phase"] == "Acknowledged"
 
@@ -325,7 +327,7 @@ async def test_every_word_of_a_pod_reaches_a_request_that_the_server_takes_77_to
     async with controller(defaults=defaults):
         await until("request", lambda: shop.request_of("p"))
         request = shop.request_of("p")
-        # As the server merged the pod's own label into the selector, so it stands in the request.
+        # With the label of the pod, as the server merged it into the selector.
         selector = {
             "matchLabels": {"app": "x"},
             "matchExpressions": [{"key": "rev", "operator": "In", "values": ["7"]}],
@@ -346,7 +348,7 @@ async def test_every_word_of_a_pod_reaches_a_request_that_the_server_takes_77_to
         }, json.dumps(request["spec"], indent=1)
         assert request["metadata"]["annotations"] == {"bigfleet.lucy.sh/co-location-scope": "a,b;"}
         await until(
-            "the bad annotation is told",
+            "the bad annotation has its event",
             lambda: [e for e in shop.events("p") if e["reason"] == "DemandNotExact"],
         )
 
@@ -416,10 +418,15 @@ async def test_pods_hear_of_their_request_and_of_a_node_on_its_way(
     async with controller():
         await until("request", lambda: shop.request_of("p"))
         await asyncio.to_thread(shop.acknowledge, shop.request_of("p"))
-        await until("told", lambda: [e for e in shop.events("p") if e["reason"] == "CapacityRequested"])
+        await until(
+            "the event is written",
+            lambda: [e for e in shop.events("p") if e["reason"] == "CapacityRequested"],
+        )
         await asyncio.to_thread(audited.admin.post, path, upcoming)
         status = {"status": {"phase": "Registered"}}
         await asyncio.to_thread(audited.admin.patch, f"{path}/un-{zone}/status", status)
-        await until("told", lambda: [e for e in shop.events("p") if e["reason"] == "BringingNode"])
+        await until(
+            "the event is written", lambda: [e for e in shop.events("p") if e["reason"] == "BringingNode"]
+        )
         described = await asyncio.to_thread(audited.kubectl, "describe", "pod", "-n", shop.name, "p")
         assert f"BigFleet is bringing a node: un-{zone} (g5)" in described

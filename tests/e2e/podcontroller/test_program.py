@@ -70,13 +70,13 @@ def test_it_uses_every_verb_of_its_role_and_is_denied_nothing_83_e23(
     start: Start, shop: Shop, audited: Cluster
 ) -> None:
     taken = audited.admin.post(shop.pods_path, pod("taken", **WAITS))["metadata"]["uid"]
-    stranger = {
+    foreign = {
         "apiVersion": "bigfleet.lucy.sh/v1alpha1",
         "kind": "CapacityRequest",
         "metadata": {"name": f"cr-pod-taken-{taken[:13]}"},
         "spec": {"priority": 1, "resources": {}},
     }
-    audited.admin.post(shop.crs_path, stranger)
+    audited.admin.post(shop.crs_path, foreign)
     note = {"bigfleet.lucy.sh/interruption-penalty": "much"}
     audited.admin.post(shop.pods_path, pod("noted", annotations=note, **WAITS))
     audited.admin.post(shop.pods_path, pod("done", **WAITS))
@@ -88,11 +88,11 @@ def test_it_uses_every_verb_of_its_role_and_is_denied_nothing_83_e23(
         f"{shop.pods_path}/taken",
         {"metadata": {"annotations": {"bigfleet.lucy.sh/reclamation-penalty": "2"}}},
     )
-    audited.wait("told", lambda: shop.events("noted"))
+    audited.wait("the event is written", lambda: shop.events("noted"))
     first = shop.request_of("noted")["metadata"]["name"]
     audited.admin.delete(f"{shop.crs_path}/{first}")
     audited.wait("requests", lambda: len(shop.requests()) == 3 and shop.request_of("noted"))
-    audited.wait("told again", lambda: shop.events("noted")[0]["count"] == 2)
+    audited.wait("the event is counted", lambda: shop.events("noted")[0]["count"] == 2)
     assert shop.request_of("taken")["metadata"]["name"] == f"cr-pod-taken-{taken}"
     rules = (*POD_CONTROLLER.cluster, *POD_CONTROLLER.own_namespace)
     role = {(rule.group, name, verb) for rule in rules for name in rule.resources for verb in rule.verbs}
@@ -264,7 +264,9 @@ def test_the_plugin_lists_needs_and_nodes_and_tells_why_a_pod_waits(
     path = "/apis/bigfleet.lucy.sh/v1alpha1/upcomingnodes"
     audited.admin.post(path, upcoming)
     audited.admin.patch(f"{path}/un-{zone}/status", {"status": {"phase": "Registered"}})
-    audited.wait("told", lambda: [e for e in shop.events("cart-0") if e["reason"] == "BringingNode"])
+    audited.wait(
+        "the event is written", lambda: [e for e in shop.events("cart-0") if e["reason"] == "BringingNode"]
+    )
 
     code, out, err = plugin("needs", "-n", shop.name)
     assert (code, err) == (0, "")

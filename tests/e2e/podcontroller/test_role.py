@@ -15,7 +15,7 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
@@ -45,40 +45,40 @@ async def test_without_one_verb_something_is_denied_83(
     bind(audited, replace(less(POD_CONTROLLER, resource, verb), name=name), name, FLAGS)
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(audited.kubeconfig()))
     login = Login(replace(target, impersonate=name), SystemDisk(), SystemClock())
-    link = Denied(HttpLink(login))
+    transport = Denied(HttpTransport(login))
 
     taken = audited.admin.post(shop.pods_path, pod("taken", **WAITS))["metadata"]["uid"]
-    stranger = {
+    foreign = {
         "apiVersion": "bigfleet.lucy.sh/v1alpha1",
         "kind": "CapacityRequest",
         "metadata": {"name": f"cr-pod-taken-{taken[:13]}"},
         "spec": {"priority": 1, "resources": {}},
     }
-    audited.admin.post(shop.crs_path, stranger)
+    audited.admin.post(shop.crs_path, foreign)
     note = {"bigfleet.lucy.sh/interruption-penalty": "much"}
     noted = audited.admin.post(shop.pods_path, pod("noted", annotations=note, **WAITS))["metadata"]["uid"]
     done = audited.admin.post(shop.pods_path, pod("done", **WAITS))["metadata"]["uid"]
     # What an earlier process left: a request of a pod that has finished, and one that no longer fits its pod.
     for owner, uid in (("done", done), ("noted", noted)):
         left = {
-            **stranger,
+            **foreign,
             "metadata": {"name": f"left-{owner}", "labels": {"bigfleet.lucy.sh/owned-by-pod": uid}},
         }
         audited.admin.post(shop.crs_path, left)
     audited.admin.patch(f"{shop.pods_path}/done/status", {"status": {"phase": "Succeeded"}})
 
-    client = KubeClient(link, RateLimiter(SystemClock(), qps=500, burst=500))
+    client = KubeClient(transport, RateLimiter(SystemClock(), qps=500, burst=500))
     key = ObjectKey("default", f"lease-{name.replace('.', '-')}")
     lease = Lease(client, key, "me", clock=SystemClock(), stream=SeededRng(1).stream("lease"))
     leading = asyncio.ensure_future(lease.lead(asyncio.Event().wait))  # type: ignore[arg-type]  # waits for ever
     try:
-        async with controller(link=link):
+        async with controller(transport=transport):
             if right == ("events", "patch"):
-                await until("told", lambda: shop.events("noted"))
+                await until("the event is written", lambda: shop.events("noted"))
                 await asyncio.to_thread(audited.admin.delete, f"{shop.crs_path}/left-noted")
-            await until(f"{verb} on {resource} is denied", lambda: right in link.denied)
-            assert link.denied == {right}
-            # The link is closed with the controller, so whoever else uses it ends before.
+            await until(f"{verb} on {resource} is denied", lambda: right in transport.denied)
+            assert transport.denied == {right}
+            # The transport is closed with the controller, so its other users end first.
             leading.cancel()
             await asyncio.wait({leading})
     finally:

@@ -49,7 +49,7 @@ machines:
 """
 
 Main = Callable[[list[str]], int]
-until_stop = parts.until_stop
+until_stop = parts.run_until_stop
 
 
 def listening(*flags: str) -> list[str]:
@@ -177,7 +177,7 @@ class Meddler:
 def meddle(monkeypatch: pytest.MonkeyPatch, ending: Callable[[], Any] | None) -> Meddler:
     meddler = Meddler(ending)
     for module in (parts, shard_serve, cluster_sim_serve, all_in_one_serve):
-        monkeypatch.setattr(module, "until_stop", meddler)
+        monkeypatch.setattr(module, "run_until_stop", meddler)
     return meddler
 
 

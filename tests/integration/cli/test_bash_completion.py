@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bigfleet.app import bigfleet, bigfleetctl
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.cli.verbs.completion import bash_script, fish_script, zsh_script
 
 pytestmark = pytest.mark.integration
 
 
-def offers(program: Program, *words: str, cwd: Path | None = None) -> list[str]:
+def offers(program: CliProgram, *words: str, cwd: Path | None = None) -> list[str]:
     """Return what bash offers with the cursor at the end of the last word."""
     typed = " ".join(shlex.quote(word) for word in (program.name, *words))
     script = (
@@ -72,7 +72,7 @@ def test_the_other_program_has_its_own_script() -> None:
 
 @pytest.mark.parametrize("program", [bigfleet.PROGRAM, bigfleetctl.PROGRAM], ids=lambda program: program.name)
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_scripts_of_other_shells_are_well_formed(program: Program, shell: str) -> None:
+def test_the_scripts_of_other_shells_are_well_formed(program: CliProgram, shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed here; on Debian: apt install {shell}")
     script = {"zsh": zsh_script, "fish": fish_script}[shell](program)

@@ -16,14 +16,14 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.offline import extract
 from tests.support.coordinator.fault_rounds import (
-    Report,
+    FaultReport,
     acked,
     calls_of,
     clients,
+    inject_fault,
     kill_rounds,
     leader_kills,
     register,
-    trouble,
     writers,
 )
 from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster
@@ -53,8 +53,8 @@ def tables_of(cluster: ProcessCluster) -> list[bytes]:
     return [extract(SystemDisk(), member.data_dir, 0).state for member in cluster.members]
 
 
-async def durability(directory: Path, rounds: int, seed: int, pace: float = 1.0) -> Report:
-    report = Report()
+async def durability(directory: Path, rounds: int, seed: int, pace: float = 1.0) -> FaultReport:
+    report = FaultReport()
     async with ProcessCluster(directory, proxied=False) as cluster:
         cluster.start_all()
         await cluster.formed()
@@ -95,8 +95,8 @@ def test_row_2_and_item_9_two_hundred_rounds_in_ten_clusters(
     assert report.rounds == 20
 
 
-async def failovers(directory: Path, kills: int) -> Report:
-    report = Report()
+async def failovers(directory: Path, kills: int) -> FaultReport:
+    report = FaultReport()
     async with ProcessCluster(directory, proxied=False) as cluster:
         cluster.start_all()
         await cluster.formed()
@@ -141,7 +141,7 @@ async def history(directory: Path, calls: int, seed: int) -> tuple[int, Counter[
         async with clients("history_client", arguments) as all_there:
             while not all(path.exists() for path in files) or len(calls_of(files)) < calls:
                 assert all_there(), "a client ended by itself"
-                faults[await trouble(cluster, stream)] += 1
+                faults[await inject_fault(cluster, stream)] += 1
         recorded = calls_of(files)
     bad = [domain for domain, verdict in check_history(recorded).items() if not verdict.ok]
     return len(recorded), faults, bad

@@ -56,7 +56,7 @@ async def formed(cluster: LocalCluster) -> Node:
 
 
 async def equal(cluster: LocalCluster, key: str, value: object) -> None:
-    await until(lambda: all(node.machine.pairs.get(key) == value for node in cluster.nodes.values()))
+    await until(lambda: all(node.state_machine.pairs.get(key) == value for node in cluster.nodes.values()))
 
 
 def clusters(cluster: LocalCluster) -> set[str]:
@@ -196,7 +196,7 @@ def test_one_replica_forms_by_itself_and_keeps_its_tables(tmp_path: Path) -> Non
         await cluster.stop(0)
         node = await cluster.start(0)
         await until(lambda: node.log.status().serving is not None)
-        assert node.machine.pairs == {"a": 1}
+        assert node.state_machine.pairs == {"a": 1}
 
     run(tmp_path, scenario, replicas=1)
 

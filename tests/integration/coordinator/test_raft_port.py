@@ -207,7 +207,7 @@ def test_row_35_a_rotated_certificate_is_used_for_new_links_and_half_a_pair_harm
         if other != 2:
             await cluster.stop(other)
             back = await cluster.start(other)
-            await until(lambda: back.machine.pairs.get("a") == 1)
+            await until(lambda: back.state_machine.pairs.get("a") == 1)
 
     run(cluster, scenario)
 
@@ -260,7 +260,7 @@ def test_row_17_and_item_33_a_moved_peer_is_found_again_without_a_membership_wri
         assert new != old
         node = await cluster.start(follower)
         await leader.log.propose(put("a", 1))
-        await until(lambda: node.machine.pairs.get("a") == 1)
+        await until(lambda: node.state_machine.pairs.get("a") == 1)
         assert leader.log.status().voters == voters
 
     run(cluster, scenario)

@@ -12,8 +12,8 @@ import pytest
 
 from bigfleet.dashboard.api.routes import COMPATIBLE
 from bigfleet.dashboard.guard import Admission
-from bigfleet.dashboard.pages.book import PAGES
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.pages.pages import PAGES
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.transport import shard_reading as calls
@@ -91,7 +91,7 @@ def test_every_compatible_route_answers_or_names_the_flag_it_lacks(prefix: str) 
                 assert status == 200, (path, text)
                 assert told["queriedAt"].endswith("Z")
 
-    run(story, endpoints=[Endpoint("shard-0", exported)])
+    run(story, endpoints=[ScrapeTarget("shard-0", exported)])
 
 
 def test_metrics_become_the_answers_of_the_original() -> None:
@@ -107,7 +107,7 @@ def test_metrics_become_the_answers_of_the_original() -> None:
         assert money["totals"]["spotConfiguredFraction"] == 1.0
         assert [flag["severity"] for flag in money["redFlags"]] == ["critical"]
 
-    run(story, endpoints=[Endpoint("shard-0", exported)])
+    run(story, endpoints=[ScrapeTarget("shard-0", exported)])
 
 
 async def _until(world: World, path: str, holds: Any) -> Mapping[str, Any]:  # Any: a predicate on JSON
@@ -198,7 +198,7 @@ def test_a_bad_request_is_told_what_is_wrong_with_it(path: str, status: int, wor
         found, text, _ = await world.get(path)
         assert (found, words in json.loads(text)["error"]) == (status, True), text
 
-    run(story, endpoints=[Endpoint("shard-0", exported)])
+    run(story, endpoints=[ScrapeTarget("shard-0", exported)])
 
 
 def test_a_lost_shard_is_a_failed_source_and_an_event() -> None:

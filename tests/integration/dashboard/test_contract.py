@@ -16,7 +16,7 @@ from schemathesis import checks
 from schemathesis.core.result import Ok
 
 from bigfleet.dashboard.api.routes import COMPATIBLE, OWN
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from tests.integration.dashboard.served import served
 from tests.integration.dashboard.test_api import exported
 from tests.integration.dashboard.world import World, dashboard_world
@@ -65,7 +65,7 @@ def test_the_file_has_every_route_of_the_table_with_its_parameters_and_no_other(
 
 def test_answers_agree_with_the_file_key_for_key() -> None:
     async def play() -> None:
-        async with dashboard_world(endpoints=[Endpoint("shard-0", exported)]) as world:
+        async with dashboard_world(endpoints=[ScrapeTarget("shard-0", exported)]) as world:
             await world.dashboard.scrape()
             need = (await world.json("/api/v1/needs?shard=shard-0"))["needs"][0]
             queries = {
@@ -88,7 +88,7 @@ def test_answers_agree_with_the_file_key_for_key() -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with served(endpoints=[Endpoint("shard-0", exported)]) as url:
+    with served(endpoints=[ScrapeTarget("shard-0", exported)]) as url:
         yield url
 
 

@@ -10,7 +10,7 @@ import pytest
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import READONLY
 from bigfleet.aio.net import Call, Code, RefusedError
-from bigfleet.dashboard.pages.book import PAGES
+from bigfleet.dashboard.pages.pages import PAGES
 from bigfleet.transport.coordinator import RAFT_STATE
 from bigfleet.transport.gates import allow
 from bigfleet.transport.grpc_net import GrpcNet

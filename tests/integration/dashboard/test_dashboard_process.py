@@ -73,7 +73,7 @@ def run(directory: Path, *flags: str) -> RunningProgram:
 
 def test_a_shard_given_by_address_appears_under_its_own_name_and_clusters_by_context(tmp_path: Path) -> None:
     async def play() -> None:
-        async with a_shard() as address, HttpFront(InMemoryApi(SystemClock()).link()).serving() as front:
+        async with a_shard() as address, HttpFront(InMemoryApi(SystemClock()).transport()).serving() as front:
             contexts = {
                 "clusters": [{"name": "c", "cluster": {"server": front.url}}],
                 "contexts": [{"name": name, "context": {"cluster": "c"}} for name in ("east", "west")],

@@ -36,7 +36,7 @@ LABELS = {
 """Every metric of 12.2, as a scrape spells it, and its labels; `pod` is added by whoever scrapes."""
 
 
-class Fleet:
+class FleetSources:
     """The program, and ways to ask it as the original's dashboard does."""
 
     def __init__(self, program: RunningProgram, ports: list[int]) -> None:
@@ -70,7 +70,7 @@ class Fleet:
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetSources]:
     directory: Path = tmp_path_factory.mktemp("fleet")
     shard, coordinator, shard_metrics, coordinator_metrics, raft = free_ports(5)
     with RunningProgram(
@@ -87,14 +87,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         log=directory / "log",
         environ={},
     ) as program:
-        fleet = Fleet(program, [shard, coordinator, shard_metrics, coordinator_metrics])
+        fleet = FleetSources(program, [shard, coordinator, shard_metrics, coordinator_metrics])
         program.wait("it serves", lambda: "is connected" in program.text())
         serving = "\nbigfleet_coordinator_serving 1"
         program.wait("its coordinator leads", lambda: serving in fleet.metrics(coordinator_metrics))
         yield fleet
 
 
-def test_item_5_the_four_calls_answer_a_client_that_knows_the_original_alone(fleet: Fleet) -> None:
+def test_item_5_the_four_calls_answer_a_client_that_knows_the_original_alone(fleet: FleetSources) -> None:
     def reports() -> list[Any]:
         return list(
             fleet.call(
@@ -143,7 +143,7 @@ def series_of(text: str) -> dict[str, set[str]]:
 
 
 def test_item_6_a_real_process_exports_every_metric_with_its_labels_and_only_a_shard_the_inventory(
-    fleet: Fleet,
+    fleet: FleetSources,
 ) -> None:
     def missing() -> dict[str, set[str]]:
         told = series_of(fleet.metrics(fleet.shard_metrics)) | series_of(

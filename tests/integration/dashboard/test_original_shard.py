@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from bigfleet.dashboard.pages.book import PAGES
+from bigfleet.dashboard.pages.pages import PAGES
 from tests.integration.dashboard.world import NEEDS, World, dashboard_world
 
 pytestmark = pytest.mark.integration

@@ -15,11 +15,11 @@ import pytest
 from bigfleet.app.bigfleet import PROGRAM
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.dashboard.pages.book import PAGES
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.pages.pages import PAGES
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from tests.integration.dashboard.test_api import exported
 from tests.integration.dashboard.world import MACHINES, NEEDS, World, dashboard_world, situation
 from tests.support.builders import amounts, machine, shape
@@ -51,7 +51,7 @@ class NoClusters:
     "wired",
     [
         {},
-        {"endpoints": [Endpoint("shard-0", exported)]},
+        {"endpoints": [ScrapeTarget("shard-0", exported)]},
         {"clusters": NoClusters()},
         {"names": ("shard-0",)},
         {"names": ("shard-0", "shard-1")},
@@ -176,9 +176,13 @@ def test_needs_stand_in_groups_of_one_profile_with_lines_where_supply_ended(insi
 @pytest.mark.parametrize("insight", [True, False], ids=["ours", "the original"])
 def test_a_profile_whose_supply_ended_has_a_line_of_its_own(insight: bool) -> None:
     """What is below the first line may still be covered, from other machines, up to a point."""
-    narrow = Profile((Requirement("rack", Operator.IN, ("r1",)),), priority=900)
+    narrow = Profile((Requirement("rack", RequirementOperator.IN, ("r1",)),), priority=900)
     needs = [
-        Need("z", Profile((Requirement("rack", Operator.IN, ("none",)),), priority=1000), amounts(cpu=4)),
+        Need(
+            "z",
+            Profile((Requirement("rack", RequirementOperator.IN, ("none",)),), priority=1000),
+            amounts(cpu=4),
+        ),
         *(Need(name, narrow, amounts(cpu=4)) for name in "abc"),
     ]
     machines = [machine(f"m-{n}", shape=shape("m5", labels={"rack": "r1"})) for n in range(2)]
@@ -293,4 +297,4 @@ def test_item_7_a_figure_that_no_metric_tells_is_unknown_and_not_zero() -> None:
         _, text, _ = await world.get("/shards/shard-0")
         assert re.search(r"<dt>p99</dt><dd[^>]*><span[^>]*>unknown</span>", text)
 
-    run(story, endpoints=[Endpoint("shard-0", exported)])
+    run(story, endpoints=[ScrapeTarget("shard-0", exported)])

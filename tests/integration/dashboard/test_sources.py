@@ -16,7 +16,7 @@ from bigfleet.dashboard.cluster_reader import KubeClusters
 from bigfleet.dashboard.prometheus import Prometheus
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.kube.client import KubeClient
-from bigfleet.kube.http_link import HttpLink
+from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login
@@ -144,7 +144,7 @@ def test_nonsense_from_a_prometheus_is_a_failed_source(told: str) -> None:
 
 async def api_with_objects(clock: SystemClock) -> InMemoryApi:
     api = InMemoryApi(clock)
-    client = KubeClient(api.link(), RateLimiter(clock))
+    client = KubeClient(api.transport(), RateLimiter(clock))
     for number in range(3):
         await client.create(CAPACITY_REQUESTS, capacity_request(f"cr-{number}"))
     await client.create(UPCOMING_NODES, {"metadata": {"name": "n-0"}, "spec": {"resources": {"cpu": "4"}}})
@@ -157,7 +157,7 @@ def test_clusters_are_counted_by_phase_and_a_broken_one_is_told_in_its_row() -> 
     async def play() -> None:
         clock = SystemClock()
         api = await api_with_objects(clock)
-        async with HttpFront(api.link()).serving() as good, HttpFront(api.link()).serving() as bad:
+        async with HttpFront(api.transport()).serving() as good, HttpFront(api.transport()).serving() as bad:
             bad.faults.append(HttpFault(status=500, body="out of order", times=100))
             reader = KubeClusters({"east": client_of(good, clock), "west": client_of(bad, clock)}, clock)
             async with dashboard_world(clusters=reader) as world:
@@ -189,4 +189,4 @@ def test_clusters_are_counted_by_phase_and_a_broken_one_is_told_in_its_row() -> 
 
 
 def client_of(front: HttpFront, clock: SystemClock) -> KubeClient:
-    return KubeClient(HttpLink(Login(Target(front.url), SystemDisk(), clock)), RateLimiter(clock))
+    return KubeClient(HttpTransport(Login(Target(front.url), SystemDisk(), clock)), RateLimiter(clock))

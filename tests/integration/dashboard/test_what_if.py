@@ -131,5 +131,5 @@ def test_item_16_a_shard_does_no_more_for_a_question_than_hand_out_its_snapshot(
         assert [one for one in channel.asked if one not in looks] == [calls.GET_SNAPSHOT]
 
     monkeypatch.setattr("bigfleet.dashboard.what_if_process.answered", here)
-    monkeypatch.setattr("bigfleet.explain.question.ask", here)
+    monkeypatch.setattr("bigfleet.explain.what_if.run_what_if", here)
     run(story)

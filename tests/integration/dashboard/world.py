@@ -12,11 +12,11 @@ import aiohttp
 import structlog
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import StatusSources
@@ -28,7 +28,7 @@ from bigfleet.transport.resolve import system_resolve
 from tests.support.builders import amounts, assigned, machine, shape
 from tests.support.shard_views import StaticShard
 
-GANG = Profile((Requirement("rack", Operator.SAME),), priority=1_000_000)
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=1_000_000)
 MACHINES = (
     *(
         machine(
@@ -107,7 +107,7 @@ async def dashboard_world(
     *,
     cycles: int = 1,
     insight: bool = True,
-    endpoints: Sequence[Endpoint] = (),
+    endpoints: Sequence[ScrapeTarget] = (),
     **options: Any,
 ) -> AsyncIterator[World]:
     """Run a dashboard in front of some shards; every shard has completed so many cycles.

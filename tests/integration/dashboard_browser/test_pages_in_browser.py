@@ -6,13 +6,13 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import ViewportSize
 
-from bigfleet.dashboard.scraper import Endpoint
+from bigfleet.dashboard.scraper import ScrapeTarget
 from tests.integration.dashboard.test_api import exported
 from tests.integration.dashboard.world import World
 from tests.integration.dashboard_browser.tabs import DARK, PAGES, PAPER, Browsing, Tab, file_name
 
 pytestmark = pytest.mark.integration
-ENDPOINTS = [Endpoint("shard-0", exported)]
+ENDPOINTS = [ScrapeTarget("shard-0", exported)]
 SCREENS: dict[str, ViewportSize] = {
     "320px": {"width": 320, "height": 640},
     "zoom-200": {"width": 640, "height": 360},

@@ -70,7 +70,7 @@ class Surroundings:
 @pytest_asyncio.fixture
 async def around(tmp_path: Path) -> AsyncIterator[Surroundings]:
     api = InMemoryApi(SystemClock())
-    async with HttpFront(api.link(ROLE)).serving() as front:
+    async with HttpFront(api.transport(ROLE)).serving() as front:
         made = Surroundings(tmp_path, front)
         server = await GrpcNet().serve("127.0.0.1:0", [made.shard.bound()])
         made.port = server.port
@@ -194,7 +194,7 @@ async def test_16_a_rotated_certificate_is_presented_at_the_next_dial_and_a_bad_
 async def test_a_shard_of_another_authority_is_a_tls_error_told_as_such(
     around: Surroundings, secured: Authority
 ) -> None:
-    stranger = Authority(around.directory / "stranger", datetime.now(UTC))
-    program = around.run(*tls_flags(stranger.issue(Identity.cluster("prod-1"))))
+    other = Authority(around.directory / "other", datetime.now(UTC))
+    program = around.run(*tls_flags(other.issue(Identity.cluster("prod-1"))))
     await around.until("refused", lambda: program.lines("session_refused"))
     assert program.http("/readyz")[0] == 503

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.provider.conformance.report import Report, Status, Verdict
+from bigfleet.provider.conformance.report import BehaviourStatus, ConformanceReport, RunVerdict
 from bigfleet.provider.conformance.run import run
-from bigfleet.provider.conformance.settings import Profile, Timings
+from bigfleet.provider.conformance.settings import ConformanceProfile, Timings
 from bigfleet.provider.conformance.system import CommandLauncher, system_settings
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import provider_pb2
@@ -40,12 +40,12 @@ QUICK = Timings(
 
 
 def certify(
-    command: str, folder: Path, *, profiles: tuple[Profile, ...], only: tuple[str, ...] = ()
-) -> Report:
+    command: str, folder: Path, *, profiles: tuple[ConformanceProfile, ...], only: tuple[str, ...] = ()
+) -> ConformanceReport:
     """Let the kit start a provider, test it and end it."""
     launcher = CommandLauncher(command, GrpcNet(), SystemClock(), folder)
 
-    async def scenario() -> Report:
+    async def scenario() -> ConformanceReport:
         running = await launcher.start("state", 0)
         try:
             settings = system_settings(profiles=profiles, only=only, timings=QUICK)
@@ -56,8 +56,8 @@ def certify(
     return asyncio.run(scenario())
 
 
-def failures(report: Report) -> list[str]:
-    bad = (Status.FAILED, Status.NO_MACHINE)
+def failures(report: ConformanceReport) -> list[str]:
+    bad = (BehaviourStatus.FAILED, BehaviourStatus.NO_MACHINE)
     return [f"{result.behaviour.id}: {result.message}" for result in report.results if result.status in bad]
 
 
@@ -66,9 +66,11 @@ def failures(report: Report) -> list[str]:
 
 def test_the_worked_example_passes_the_baseline(tmp_path: Path) -> None:
     command = f"{sys.executable} {EXAMPLE} --port {{port}} --state {{state}}"
-    report = certify(command, tmp_path, profiles=(Profile.CORE, Profile.CLOUD), only=("A*",))
+    report = certify(
+        command, tmp_path, profiles=(ConformanceProfile.CORE, ConformanceProfile.CLOUD), only=("A*",)
+    )
     assert failures(report) == []
-    assert sum(result.status is Status.PASSED for result in report.results) >= 25
+    assert sum(result.status is BehaviourStatus.PASSED for result in report.results) >= 25
 
 
 def test_the_worked_example_has_fewer_than_120_lines_and_is_the_one_of_the_guide() -> None:
@@ -117,17 +119,22 @@ def test_a_provider_in_go_made_from_the_contract_alone_passes_the_baseline(
     go_binary: Path, tmp_path: Path
 ) -> None:
     command = f"{go_binary} --addr 127.0.0.1:{{port}}"
-    report = certify(command, tmp_path, profiles=(Profile.CORE, Profile.CLOUD), only=("A*", "B3*", "B9*"))
+    report = certify(
+        command,
+        tmp_path,
+        profiles=(ConformanceProfile.CORE, ConformanceProfile.CLOUD),
+        only=("A*", "B3*", "B9*"),
+    )
     assert failures(report) == []
-    assert sum(result.status is Status.PASSED for result in report.results) >= 40
+    assert sum(result.status is BehaviourStatus.PASSED for result in report.results) >= 40
 
 
 @pytest.mark.long
 def test_a_provider_in_go_made_from_the_contract_alone_is_certified(go_binary: Path, tmp_path: Path) -> None:
     command = f"{go_binary} --addr 127.0.0.1:{{port}}"
-    report = certify(command, tmp_path, profiles=(Profile.CORE, Profile.CLOUD))
+    report = certify(command, tmp_path, profiles=(ConformanceProfile.CORE, ConformanceProfile.CLOUD))
     assert failures(report) == []
-    assert report.verdict is Verdict.CERTIFIED, report.reasons
+    assert report.verdict is RunVerdict.CERTIFIED, report.reasons
 
 
 def test_the_provider_in_go_has_fewer_than_500_lines_by_hand() -> None:
@@ -182,10 +189,10 @@ def test_the_commands_of_a_page_run_as_written_and_print_what_it_shows(name: str
     for fixed in ("127.0.0.1:9000", "--port 9000"):
         whole = whole.replace(fixed, fixed.replace("9000", str(port)))
     code = _run_in_bash(whole, site)
-    told = "\n".join(
+    reported = "\n".join(
         path.read_text() for path in (site / "transcript.txt", site / "provider.log") if path.exists()
     )
-    assert code == 0, told
+    assert code == 0, reported
     for number, answer in enumerate(expected):
         actual = (site / f"answer-{number}.txt").read_text(encoding="utf-8").replace(str(site), "/site")
         assert _plain(actual) == _plain(answer)

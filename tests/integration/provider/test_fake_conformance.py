@@ -15,9 +15,9 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
-from bigfleet.provider.conformance.report import Report, Status, Verdict
+from bigfleet.provider.conformance.report import BehaviourStatus, ConformanceReport, RunVerdict
 from bigfleet.provider.conformance.run import run
-from bigfleet.provider.conformance.settings import Profile, Sizes, Timings
+from bigfleet.provider.conformance.settings import ConformanceProfile, RunSizes, Timings
 from bigfleet.provider.conformance.system import CommandLauncher, system_settings
 from bigfleet.provider.fake.inventory import Pool, slots_of
 from bigfleet.provider.fake.options import FakeOptions
@@ -41,7 +41,7 @@ POOLS = (
     pool("od", 128, resources=SIZE, allocatable={"cpu": "1900m", "memory": "7Gi"}),
     spot("spot", 128, resources=SIZE, allocatable={"cpu": "1900m", "memory": "7Gi"}),
 )
-PROFILES = (Profile.CORE, Profile.CLOUD, Profile.SPOT)
+PROFILES = (ConformanceProfile.CORE, ConformanceProfile.CLOUD, ConformanceProfile.SPOT)
 QUICK = Timings(
     baseline_poll_s=0.01,
     poll_s=0.01,
@@ -79,15 +79,15 @@ async def served(
 
 async def certify(
     target: str, fake: FakeProvider, **chosen: Any
-) -> Report:  # Any: fields of the kit's settings
+) -> ConformanceReport:  # Any: fields of the kit's settings
     usual = {"profiles": PROFILES, "timings": QUICK, "substrate": FakeSubstrate(fake)}
     return await run(target, system_settings(**{**usual, **chosen}))
 
 
-def assert_certified(report: Report) -> None:
+def assert_certified(report: ConformanceReport) -> None:
     failures = [f"{result.behaviour.id}: {result.message}" for result in report.results if result.calls]
-    assert (report.verdict, failures) == (Verdict.CERTIFIED, [])
-    assert report.ids(Status.FAILED) == ()
+    assert (report.verdict, failures) == (RunVerdict.CERTIFIED, [])
+    assert report.ids(BehaviourStatus.FAILED) == ()
 
 
 @pytest.mark.asyncio
@@ -95,7 +95,7 @@ async def test_the_fake_is_certified_for_core_cloud_and_spot() -> None:
     async with served() as (target, fake):
         report = await certify(target, fake)
     assert_certified(report)
-    assert set(report.ids(Status.SKIPPED, Status.NOT_RUN, Status.NO_MACHINE)) <= {
+    assert set(report.ids(BehaviourStatus.SKIPPED, BehaviourStatus.NOT_RUN, BehaviourStatus.NO_MACHINE)) <= {
         "X07",
         "X08",
     }  # need a process
@@ -106,8 +106,8 @@ async def test_the_fake_is_certified_for_core_cloud_and_spot() -> None:
 async def test_the_synchronous_fake_is_certified_too() -> None:
     async with served(FakeOptions(sync=True)) as (target, fake):
         report = await certify(target, fake, only=("A0*", "B10?", "B2*"))
-    assert report.ids(Status.FAILED) == ()
-    assert len(report.ids(Status.PASSED)) > 25
+    assert report.ids(BehaviourStatus.FAILED) == ()
+    assert len(report.ids(BehaviourStatus.PASSED)) > 25
 
 
 @pytest.mark.asyncio
@@ -119,7 +119,10 @@ async def test_the_fake_is_certified_inside_mutual_tls(tmp_path: Path) -> None:
     async with served(tls=server) as (target, fake):
         report = await certify(target, fake, tls=caller)
     assert_certified(report)
-    assert set(report.ids(Status.SKIPPED, Status.NOT_RUN, Status.NO_MACHINE)) <= {"X07", "X08"}
+    assert set(report.ids(BehaviourStatus.SKIPPED, BehaviourStatus.NOT_RUN, BehaviourStatus.NO_MACHINE)) <= {
+        "X07",
+        "X08",
+    }
 
 
 @pytest.mark.asyncio
@@ -134,12 +137,12 @@ async def test_the_fault_provider_is_certified_for_fault() -> None:
         target = f"127.0.0.1:{server.port}"
         timings = Timings(transition_timeout_s=FAULT_TIMEOUT_S, window_s=0.05)
         settings = system_settings(
-            profiles=(Profile.FAULT,), timings=timings, fault_target=target, only=("B7*",)
+            profiles=(ConformanceProfile.FAULT,), timings=timings, fault_target=target, only=("B7*",)
         )
         report = await run(target, settings)
     finally:
         await kit.stop(0)
-    assert report.ids(Status.PASSED) == tuple(f"B70{number}" for number in range(1, 9))
+    assert report.ids(BehaviourStatus.PASSED) == tuple(f"B70{number}" for number in range(1, 9))
 
 
 LIES = {
@@ -168,7 +171,7 @@ async def test_a_lie_is_noticed(lie: str, behaviour: str) -> None:
         settings = {"settle_s": 1.0, "clean_up_s": 0.3}
         timings = Timings(**{**{name: getattr(QUICK, name) for name in QUICK.__slots__}, **settings})
         report = await certify(target, fake, only=(behaviour,), timings=timings, extra=True, substrate=None)
-    assert report.ids(Status.FAILED) == (behaviour,)
+    assert report.ids(BehaviourStatus.FAILED) == (behaviour,)
 
 
 def command(program: str, *flags: str) -> str:
@@ -196,29 +199,32 @@ def fault_launcher(directory: Path) -> CommandLauncher:
 @pytest.mark.asyncio
 async def test_the_programs_are_certified_for_durable(tmp_path: Path) -> None:
     settings = system_settings(
-        profiles=(Profile.DURABLE,),
+        profiles=(ConformanceProfile.DURABLE,),
         only=("B10*", "X07", "X08"),
         extra=True,
         launcher=fake_launcher(tmp_path / "fake"),
         fault_launcher=fault_launcher(tmp_path / "fault"),
     )
     report = await run("", settings)
-    assert report.ids(Status.FAILED, Status.NOT_RUN, Status.NO_MACHINE) == ()
-    assert len(report.ids(Status.PASSED)) >= 9
+    assert report.ids(BehaviourStatus.FAILED, BehaviourStatus.NOT_RUN, BehaviourStatus.NO_MACHINE) == ()
+    assert len(report.ids(BehaviourStatus.PASSED)) >= 9
 
 
 @pytest.mark.long
 @pytest.mark.asyncio
 async def test_the_program_is_certified_for_scale(tmp_path: Path) -> None:
     settings = system_settings(
-        profiles=(Profile.SCALE,),
+        profiles=(ConformanceProfile.SCALE,),
         only=("B11*",),
-        sizes=Sizes(scale_seed=20_000),
+        sizes=RunSizes(scale_seed=20_000),
         launcher=fake_launcher(tmp_path / "fake"),
     )
     report = await run("", settings)
     # B1106 and B1107 are bounds on waiting times: on a machine that does other things too they tell of those.
-    assert set(report.ids(Status.FAILED, Status.NOT_RUN, Status.NO_MACHINE)) <= {"B1106", "B1107"}
+    assert set(report.ids(BehaviourStatus.FAILED, BehaviourStatus.NOT_RUN, BehaviourStatus.NO_MACHINE)) <= {
+        "B1106",
+        "B1107",
+    }
     for name in ("B1106", "B1107"):
         print(
             f"{name}: {report.result(name).status} {report.result(name).message} {report.result(name).notes}"

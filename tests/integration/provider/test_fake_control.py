@@ -56,8 +56,8 @@ async def test_the_control_carries_out_verbs_and_refuses_what_it_does_not_unders
             (await ask("GET", "/stats", Host="fake.example.com"), 403, "Host"),
             (await ask("POST", "/reset", {}, Origin="http://evil.example.com"), 403, "Origin"),
         ]
-        for (status, told), due, named in refusals:
-            assert (status, named in str(told)) == (due, True), told
+        for (status, reported), due, named in refusals:
+            assert (status, named in str(reported)) == (due, True), reported
 
 
 @pytest.mark.asyncio

@@ -1,4 +1,4 @@
-"""Requests nobody would send, against the program: it lives, answers by name, and does not grow (acceptance 30)."""
+"""Invalid requests against the program: it keeps running, answers with a named error, and does not grow (acceptance 30)."""
 
 import asyncio
 from pathlib import Path

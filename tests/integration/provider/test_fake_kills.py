@@ -105,7 +105,7 @@ class Toll:
     acknowledged: int = 0
     unanswered: int = 0
     interrupted: int = 0
-    """Machines that the restart found on their way and told as Failed."""
+    """Machines that were transitional at the restart and became Failed."""
 
 
 async def kill_rounds(rounds: int, seed: int, pools: str, state: str) -> Toll:

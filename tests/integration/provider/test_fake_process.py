@@ -71,7 +71,7 @@ async def test_a_program_answers_probes_and_ends_with_0_on_sigterm(program: str)
 
 
 @pytest.mark.asyncio
-async def test_a_port_in_use_is_told_in_one_line(pools: str) -> None:
+async def test_a_port_in_use_is_reported_in_one_line(pools: str) -> None:
     async with running("bigfleet-fake-provider") as first:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -80,9 +80,9 @@ async def test_a_port_in_use_is_told_in_one_line(pools: str) -> None:
             cwd=ROOT,
             stderr=asyncio.subprocess.PIPE,
         )
-        _, told = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+        _, reported = await asyncio.wait_for(process.communicate(), DEADLINE_S)
         assert process.returncode == 1
-        assert told.decode().splitlines()[-1].startswith("bigfleet-fake-provider: cannot listen on")
+        assert reported.decode().splitlines()[-1].startswith("bigfleet-fake-provider: cannot listen on")
 
 
 @pytest.mark.asyncio

@@ -38,7 +38,7 @@ def fleet(machines: int) -> CatalogueSeed:
 
 
 @pytest.mark.asyncio
-async def test_twenty_thousand_machines_are_listed_changed_and_told_by_delta() -> None:
+async def test_twenty_thousand_machines_are_listed_changed_and_shown_in_deltas() -> None:
     seed = fleet(20_000)
     async with FakeProvider(FakeOptions(sync=True), seed.slots) as fake:
         server = await fake.listen("127.0.0.1:0")

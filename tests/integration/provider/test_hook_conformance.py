@@ -16,9 +16,9 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.obs.logs import build_logger
-from bigfleet.provider.conformance.report import Status, Verdict
+from bigfleet.provider.conformance.report import BehaviourStatus, RunVerdict
 from bigfleet.provider.conformance.run import run
-from bigfleet.provider.conformance.settings import Profile, Timings
+from bigfleet.provider.conformance.settings import ConformanceProfile, Timings
 from bigfleet.provider.conformance.system import system_settings
 from bigfleet.provider.hook.processes import SystemProcesses
 from bigfleet.provider.hook.provider import HookProvider
@@ -89,7 +89,7 @@ async def served(folder: Path, inventory: Path, tls: TlsStore | None) -> AsyncIt
 def certify(
     folder: Path,
     inventory: Path,
-    profiles: tuple[Profile, ...],
+    profiles: tuple[ConformanceProfile, ...],
     *,
     secured: bool,
     only: tuple[str, ...] = (),
@@ -108,11 +108,11 @@ def certify(
         failed = [
             f"{result.behaviour.id} {result.status}: {result.message}\n" + "\n".join(map(str, result.calls))
             for result in report.results
-            if result.status in (Status.FAILED, Status.NO_MACHINE)
+            if result.status in (BehaviourStatus.FAILED, BehaviourStatus.NO_MACHINE)
         ]
         assert failed == []
-        # A run that was told to leave something out is never complete.
-        assert report.verdict is (Verdict.INCOMPLETE if only else Verdict.CERTIFIED), report.reasons
+        # A run that leaves something out is never complete.
+        assert report.verdict is (RunVerdict.INCOMPLETE if only else RunVerdict.CERTIFIED), report.reasons
         assert not report.leftovers
         assert not list((folder / "blobs").iterdir())
 
@@ -124,17 +124,19 @@ def certify(
 )
 def test_the_free_pool_mode_is_certified_as_bare_metal(tmp_path: Path, secured: bool) -> None:
     inventory = write_inventory(tmp_path, ("configure", "drain"), "bare-metal")
-    certify(tmp_path, inventory, (Profile.BARE_METAL,), secured=secured)
+    certify(tmp_path, inventory, (ConformanceProfile.BARE_METAL,), secured=secured)
 
 
 def test_the_power_managed_mode_keeps_life_cycle_fence_and_listings(tmp_path: Path) -> None:
     inventory = write_inventory(tmp_path, POWER_MANAGED, "on-demand")
     part = ("A*", "B10[1-9]", "B3*", "B8*", "B9*")
-    certify(tmp_path, inventory, (Profile.CORE, Profile.CLOUD), secured=False, only=part)
+    certify(
+        tmp_path, inventory, (ConformanceProfile.CORE, ConformanceProfile.CLOUD), secured=False, only=part
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("secured", [pytest.param(False, id="plaintext"), pytest.param(True, id="mTLS")])
 def test_the_power_managed_mode_is_certified_for_core_and_cloud(tmp_path: Path, secured: bool) -> None:
     inventory = write_inventory(tmp_path, POWER_MANAGED, "on-demand")
-    certify(tmp_path, inventory, (Profile.CORE, Profile.CLOUD), secured=secured)
+    certify(tmp_path, inventory, (ConformanceProfile.CORE, ConformanceProfile.CLOUD), secured=secured)

@@ -54,7 +54,7 @@ def scripts(tmp_path: Path) -> Scripts:
 
 
 def is_gone(process_id: int) -> bool:
-    """Tell whether a process has ended and nobody has to collect it any more; a zombie would still be found."""
+    """Return whether a process has exited and was reaped; a zombie still exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process_id, 0)
         return False
@@ -62,7 +62,7 @@ def is_gone(process_id: int) -> bool:
 
 
 def has_ended(process_id: int) -> bool:
-    """Tell the same of a child of a hook, which init has to collect, and not every container's init does."""
+    """Return the same of a child of a hook, which init has to reap; not every container's init does."""
     try:
         state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -112,7 +112,9 @@ def test_a_hook_inherits_no_open_file_and_begins_in_its_own_folder(scripts: Scri
     assert len(descriptors) == 4
 
 
-def test_lines_of_standard_error_are_told_one_by_one_also_the_one_without_an_end(scripts: Scripts) -> None:
+def test_lines_of_standard_error_are_passed_on_one_by_one_also_the_one_without_an_end(
+    scripts: Scripts,
+) -> None:
     asyncio.run(scripts.run('echo one >&2; echo "  two " >&2; printf three >&2'))
     assert scripts.lines == ["one", "  two ", "three"]
 

@@ -260,8 +260,8 @@ def test_the_ssh_set_runs_the_blob_once_per_operation(ssh: dict[str, str], tmp_p
         assert (ended.returncode, ended.stderr) == (0, "")
     assert (tmp_path / "host.log").read_text() == "ran\n"
     assert [path.name for path in Path(remote).iterdir()] == ["configured-op-1"]
-    told = (tmp_path / "ssh.log").read_text().splitlines()[0]
-    assert told.startswith("-o BatchMode=yes -o ConnectTimeout=10 -l ops -p 2222 -- 10.0.0.7 ")
+    reported = (tmp_path / "ssh.log").read_text().splitlines()[0]
+    assert reported.startswith("-o BatchMode=yes -o ConnectTimeout=10 -l ops -p 2222 -- 10.0.0.7 ")
     run("ssh", HookKind.CONFIGURE, ssh, operation_id="op-2", variables={"dir": remote})
     assert (tmp_path / "host.log").read_text() == "ran\nran\n"
 
@@ -343,9 +343,9 @@ def test_the_ipmi_set_powers_a_host_on_and_off(ipmi: dict[str, str], tmp_path: P
     assert run("ipmi", HookKind.DELETE, ipmi, variables=variables).returncode == 0
     off = run("ipmi", HookKind.PROBE, ipmi, variables=variables)
     assert (off.returncode, off.stderr) == (1, "10.8.0.1 is off\n")
-    told = (tmp_path / "tool.log").read_text()
-    assert f"-I lanplus -H 10.8.0.1 -U ops -f {tmp_path}/password chassis power on" in told
-    assert "s3cret" not in told
+    reported = (tmp_path / "tool.log").read_text()
+    assert f"-I lanplus -H 10.8.0.1 -U ops -f {tmp_path}/password chassis power on" in reported
+    assert "s3cret" not in reported
 
 
 def test_a_host_that_does_not_heed_is_forced_off_at_the_fourth_attempt(

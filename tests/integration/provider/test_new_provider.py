@@ -16,9 +16,9 @@ import pytest
 
 from bigfleet.app.bigfleet import main
 from bigfleet.obs.logs import build_logger
-from bigfleet.provider.conformance.report import Report, Verdict
+from bigfleet.provider.conformance.report import ConformanceReport, RunVerdict
 from bigfleet.provider.conformance.run import run
-from bigfleet.provider.conformance.settings import Profile, Timings
+from bigfleet.provider.conformance.settings import ConformanceProfile, Timings
 from bigfleet.provider.conformance.system import system_settings
 from bigfleet.providerkit import Backend, ProviderKit, Volatile
 
@@ -54,13 +54,13 @@ def backend(project: Path) -> Backend:
     return made
 
 
-async def certify(written: Backend) -> Report:
+async def certify(written: Backend) -> ConformanceReport:
     quiet = build_logger(level="error", form="json", stream=StringIO(), now=lambda: datetime.now(UTC))
     kit = ProviderKit(written, store=Volatile(), name="acme", log=quiet)
     await kit.start()
     try:
         server = await kit.listen("127.0.0.1:0")
-        profiles = (Profile.CORE, Profile.CLOUD)
+        profiles = (ConformanceProfile.CORE, ConformanceProfile.CLOUD)
         return await run(f"127.0.0.1:{server.port}", system_settings(profiles=profiles, timings=QUICK))
     finally:
         await kit.stop(0)
@@ -69,7 +69,7 @@ async def certify(written: Backend) -> Report:
 def test_the_written_backend_is_certified_for_core_and_cloud_as_it_is(project: Path) -> None:
     report = asyncio.run(certify(backend(project)))
     assert [result.message for result in report.results if result.status == "failed"] == []
-    assert report.verdict is Verdict.CERTIFIED, report.reasons
+    assert report.verdict is RunVerdict.CERTIFIED, report.reasons
 
 
 @pytest.mark.long

@@ -17,8 +17,8 @@ from google.protobuf import unknown_fields
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.kube.crds.definition import Definition
-from bigfleet.kube.link import Call
 from bigfleet.kube.roles import OPERATOR as ROLE
+from bigfleet.kube.transport import ApiCall
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_DOMAIN_ASSIGNMENTS
 from bigfleet.transport.leader import LeaderClient
 from bigfleet.transport.resolve import system_resolve
@@ -168,7 +168,7 @@ class Fleet:
             "metadata": {"name": f"pod-{self._requests}", "namespace": "shop"},
             "spec": {"priority": 1000, "resources": {"cpu": "4"}, **spec},
         }
-        answer = await self.api.link().send(Call("POST", REQUESTS, body=body))
+        answer = await self.api.transport().send(ApiCall("POST", REQUESTS, body=body))
         assert answer.status == 201, answer.body
         assert isinstance(answer.body, dict)
         return answer.body
@@ -255,7 +255,7 @@ async def fleet(directory: Path, definitions: tuple[Definition, ...]) -> AsyncIt
     """Surroundings for one fleet, with these custom resources; every process is ended with it."""
     api = InMemoryApi(SystemClock(), definitions)
     async with (
-        HttpFront(api.link(ROLE)).serving() as front,
+        HttpFront(api.transport(ROLE)).serving() as front,
         ProcessCluster(directory, proxied=False) as cluster,
     ):
         one = Fleet(directory, api, front, cluster)

@@ -14,7 +14,7 @@ import pytest
 from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.journal import GuardedJournal
-from bigfleet.coordinator.raft.replica import BatchEnd
+from bigfleet.coordinator.raft.replica import BatchResult
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, ProcessKilledError
 from tests.support.coordinator.pairs import put
 from tests.support.coordinator.virtual_cluster import VirtualCluster
@@ -60,8 +60,8 @@ class Rounds:
             victim = self.stream.choice(sorted(self.cluster.processes))
             self.cluster.processes[victim].replica._raft.forceLogCompaction()
 
-    def note(self, keys: list[str], end: BatchEnd, results: str) -> None:
-        if end is BatchEnd.APPLIED:
+    def note(self, keys: list[str], end: BatchResult, results: str) -> None:
+        if end is BatchResult.APPLIED:
             for key, result in zip(keys, json.loads(results), strict=False):
                 if result["ok"]:
                     self.acked[key] = int(key[1:])
@@ -96,13 +96,15 @@ class Rounds:
             return leader is not None and applied == {leader.replica.journal.last.index}
 
         assert self.cluster.run(20, until=settled), f"round {number}: replicas do not catch up"
-        machines = {name: process.machine for name, process in self.cluster.processes.items()}
-        for name, machine in machines.items():
+        machines = {name: process.state_machine for name, process in self.cluster.processes.items()}
+        for name, state_machine in machines.items():
             assert not self.cluster.processes[name].failure
-            lost = {key for key in self.acked if machine.pairs.get(key) != self.acked[key]}
+            lost = {key for key in self.acked if state_machine.pairs.get(key) != self.acked[key]}
             assert not lost, f"round {number}: {name} lost {sorted(lost)[:5]}"
         first = machines[NAMES[0]].dump()
-        assert all(machine.dump() == first for machine in machines.values()), f"round {number}: divergence"
+        assert all(state_machine.dump() == first for state_machine in machines.values()), (
+            f"round {number}: divergence"
+        )
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """One line of a history; times are of the monotonic clock that all processes of a host share."""
 
     kind: str
@@ -26,15 +26,15 @@ class Call:
     """Of a listing: every domain with its shard."""
 
 
-def to_line(call: Call) -> str:
+def to_line(call: RecordedCall) -> str:
     """Return a call as one line of JSON."""
     return json.dumps(asdict(call), separators=(",", ":"))
 
 
-def from_lines(lines: Iterable[str]) -> Iterator[Call]:
+def from_lines(lines: Iterable[str]) -> Iterator[RecordedCall]:
     """Read calls; a line that a killed client left half-written is not one."""
     for line in lines:
         if line.endswith("\n"):
             document = json.loads(line)
             document["rows"] = tuple((domain, shard) for domain, shard in document["rows"])
-            yield Call(**document)
+            yield RecordedCall(**document)

@@ -21,9 +21,9 @@ from bigfleet.aio.service import UnaryMethod
 from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, REPORT_SHARD
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.support.coordinator.ack_writer import SHARD
-from tests.support.coordinator.domain_history import Call, from_lines
+from tests.support.coordinator.domain_history import RecordedCall, from_lines
+from tests.support.coordinator.fork_server import fork_server
 from tests.support.coordinator.history_client import SHARDS
-from tests.support.coordinator.nursery import the_nursery
 from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster
 
 _CLOCK = SystemClock()
@@ -36,7 +36,7 @@ class LostWriteError(AssertionError):
 
 
 @dataclass
-class Report:
+class FaultReport:
     """What the rounds have shown."""
 
     rounds: int = 0
@@ -49,7 +49,7 @@ class Report:
 async def clients(module: str, argument_lists: Sequence[Sequence[str]]) -> AsyncIterator[Callable[[], bool]]:
     """Run client processes for as long as the context lasts; yields whether all of them are still there."""
     name = f"tests.support.coordinator.{module}"
-    processes = [the_nursery().start(name, each, Path(os.devnull)) for each in argument_lists]
+    processes = [fork_server().start(name, each, Path(os.devnull)) for each in argument_lists]
     try:
         yield lambda: all(process.poll() is None for process in processes)
     finally:
@@ -114,7 +114,7 @@ async def kill_rounds(
     stream: RandomStream,
     rounds: int,
     files: Sequence[Path],
-    report: Report,
+    report: FaultReport,
     *,
     pace: float = 1.0,
 ) -> None:
@@ -148,7 +148,9 @@ async def more_acked(cluster: ProcessCluster, files: Sequence[Path], count: int)
         await _CLOCK.sleep(0.02)
 
 
-async def leader_kills(cluster: ProcessCluster, kills: int, files: Sequence[Path], report: Report) -> None:
+async def leader_kills(
+    cluster: ProcessCluster, kills: int, files: Sequence[Path], report: FaultReport
+) -> None:
     """Kill the leader again and again and note how long it took until the next write was acknowledged."""
     for _ in range(kills):
         leader = await cluster.formed()
@@ -166,7 +168,7 @@ async def leader_kills(cluster: ProcessCluster, kills: int, files: Sequence[Path
         raise LostWriteError(f"lost {sorted(said - rows)[:5]} of {len(said)}\n{cluster.tails()}")
 
 
-async def trouble(cluster: ProcessCluster, stream: RandomStream) -> str:
+async def inject_fault(cluster: ProcessCluster, stream: RandomStream) -> str:
     """Bring one fault upon the cluster, let it last, take it back; returns its name."""
     leader = await cluster.leader()
     others = [member.ordinal for member in cluster.members if member.ordinal != leader]
@@ -192,6 +194,6 @@ async def trouble(cluster: ProcessCluster, stream: RandomStream) -> str:
     return name
 
 
-def calls_of(files: Sequence[Path]) -> list[Call]:
+def calls_of(files: Sequence[Path]) -> list[RecordedCall]:
     """Return every call that clients recorded."""
     return [call for path in files for call in from_lines(path.read_text().splitlines(keepends=True))]

@@ -21,7 +21,7 @@ from bigfleet.transport.coordinator import (
 )
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
-from tests.support.coordinator.domain_history import Call, to_line
+from tests.support.coordinator.domain_history import RecordedCall, to_line
 
 KEY = "rack"
 SHARDS = ("shard-0", "shard-1", "shard-2")
@@ -61,7 +61,7 @@ class Client:
         self._out.write(to_line(call) + "\n")
         self._out.flush()
 
-    async def _call(self, kind: str, domain: str, shard: str, began: int) -> Call:
+    async def _call(self, kind: str, domain: str, shard: str, began: int) -> RecordedCall:
         channel = self._channels[self._at]
         match kind:
             case "assign":
@@ -74,10 +74,12 @@ class Client:
                 listing = pb.ListDomainAssignmentsRequest()
                 reply = await channel.unary(LIST_DOMAIN_ASSIGNMENTS, listing, timeout_s=TIMEOUT_S)
                 rows = tuple((row.topology_value, row.shard_id) for row in reply.message.assignments)
-                return Call("list", began, time.monotonic_ns(), rows=rows)
-        return Call(kind, began, time.monotonic_ns(), domain, shard)
+                return RecordedCall("list", began, time.monotonic_ns(), rows=rows)
+        return RecordedCall(kind, began, time.monotonic_ns(), domain, shard)
 
-    async def _refused(self, error: RpcError, kind: str, domain: str, shard: str, began: int) -> Call | None:
+    async def _refused(
+        self, error: RpcError, kind: str, domain: str, shard: str, began: int
+    ) -> RecordedCall | None:
         hint = facts_of(error.trailing).leader
         if error.code in _NOTHING_HAPPENED:
             self._at = hint if hint in self._channels else self._stream.choice(sorted(self._channels))
@@ -86,11 +88,11 @@ class Client:
         if error.code is Code.ALREADY_EXISTS:
             owner = next((name for name in SHARDS if name != shard and name in error.detail), "")
             if owner:
-                return Call(kind, began, time.monotonic_ns(), domain, shard, owner=owner)
+                return RecordedCall(kind, began, time.monotonic_ns(), domain, shard, owner=owner)
             return None  # refused, and nothing to compare with
         self._at = self._stream.choice(sorted(self._channels))
         await asyncio.sleep(0.02)
-        return None if kind == "list" else Call(kind, began, None, domain, shard)
+        return None if kind == "list" else RecordedCall(kind, began, None, domain, shard)
 
 
 async def _run(out: IO[str], seed: int, domains: int, addresses: list[str]) -> None:

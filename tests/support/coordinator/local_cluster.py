@@ -18,7 +18,7 @@ from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.log import LogError
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.coordinator.raft.membership import MemberAddress, Members
+from bigfleet.coordinator.raft.membership import ClusterMembers, MemberAddress
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.coordinator.raft.relays import Resolve, as_named, free_port
 from bigfleet.coordinator.raft.startup import PeerAnswer
@@ -33,8 +33,10 @@ SECRET = b"0123456789abcdef0123456789abcdef"
 class Node:
     """One member: its log, its tables, its metrics; a new log for every start."""
 
-    def __init__(self, log: RaftLog, machine: Pairs, metrics: Metrics, registry: CollectorRegistry) -> None:
-        self.log, self.machine, self.metrics, self.registry = log, machine, metrics, registry
+    def __init__(
+        self, log: RaftLog, state_machine: Pairs, metrics: Metrics, registry: CollectorRegistry
+    ) -> None:
+        self.log, self.state_machine, self.metrics, self.registry = log, state_machine, metrics, registry
 
     def counted(self, name: str, **labels: str) -> float:
         """Return one series of this node."""
@@ -78,10 +80,10 @@ class LocalCluster:
         """Start a member; raises what the program would end with."""
         registry = CollectorRegistry()
         metrics = Metrics(Component.COORDINATOR, registry, version="test", commit="test")
-        machine = Pairs()
+        state_machine = Pairs()
         me = self.members[ordinal]
         settings = RaftSettings(
-            members=Members(self.members, me),
+            members=ClusterMembers(self.members, me),
             data_dir=str(self.data_dir(ordinal)),
             bind=ListenAddress("127.0.0.1", self._ports[ordinal]),
             bootstrap=bootstrap,
@@ -94,7 +96,7 @@ class LocalCluster:
             disk=SystemDisk(),
             ids=SystemIds(),
             rng=SystemRng(),
-            machine=machine,
+            state_machine=state_machine,
             calls=_DirectCalls(self),
             metrics=metrics,
             log=structlog.get_logger(),
@@ -103,7 +105,7 @@ class LocalCluster:
             on_step=on_step,
         )
         await log.start()
-        self.nodes[ordinal] = node = Node(log, machine, metrics, registry)
+        self.nodes[ordinal] = node = Node(log, state_machine, metrics, registry)
         return node
 
     def move(self, ordinal: int) -> int:
@@ -156,7 +158,6 @@ def _answer(node: Node, *, accepted: bool = False) -> PeerAnswer:
         cluster_id=status.cluster_id,
         membership=status.membership,
         state=status.state,
-        leader=status.leader,
         last_index=status.last_index,
         accepted=accepted,
     )

@@ -23,8 +23,8 @@ from bigfleet.coordinator.raft.relays import LOOPBACK
 from bigfleet.transport.coordinator import LIST_SHARDS, ReplicaFacts, facts_of
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.fork_server import PROGRAM, ForkedProcess, fork_server
 from tests.support.coordinator.link_proxy import LinkProxy
-from tests.support.coordinator.nursery import PROGRAM, Forked, the_nursery
 
 _MAIN = f"import sys; from {PROGRAM} import main; sys.exit(main(sys.argv[1:]))"
 _tried = count()
@@ -53,7 +53,7 @@ class Coordinator:
         self.grpc_port, self.raft_port, self.metrics_port = settled_port(), settled_port(), settled_port()
         self.data_dir = directory / f"data-{ordinal}"
         self.log_path = directory / f"{self.node_id}.log"
-        self.process: subprocess.Popen[bytes] | Forked | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self.checkout: Path | None = None
         """The checkout whose version it runs from its next start on; None for the one of this module."""
 
@@ -128,7 +128,7 @@ class ProcessCluster:
         command += ["--raft-secret-file", str(secret), "--log-format", "json"]
         command += [*self._flags, *self._flags_of.get(ordinal, ()), *more]
         if self._forked and member.checkout is None:
-            member.process = the_nursery().start(PROGRAM, command, member.log_path)
+            member.process = fork_server().start(PROGRAM, command, member.log_path)
             return member
         whole = [sys.executable, "-c", _MAIN, *command]
         with member.log_path.open("ab") as log:

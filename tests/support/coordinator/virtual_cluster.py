@@ -21,13 +21,13 @@ from bigfleet.aio.clock import nanoseconds
 from bigfleet.aio.disk import Disk
 from bigfleet.aio.rng import RandomStream
 from bigfleet.coordinator.log import FatalLogError
-from bigfleet.coordinator.raft.directory import DataDirectory
-from bigfleet.coordinator.raft.dump import Dumps
+from bigfleet.coordinator.raft.directory import ReplicaDirectory
+from bigfleet.coordinator.raft.dump import DumpSerializer
 from bigfleet.coordinator.raft.guarded_transport import RelayedNode
-from bigfleet.coordinator.raft.identity import Identity, Mode, write_identity
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode, write_identity
 from bigfleet.coordinator.raft.journal import GuardedJournal
-from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard, Refused
-from bigfleet.coordinator.raft.replica import Listeners, Member, Replica
+from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard, MessageRefused
+from bigfleet.coordinator.raft.replica import Replica, ReplicaConfig, ReplicaListeners
 from tests.support.coordinator.pairs import Pairs
 from tests.support.coordinator.virtual_library import host_of, virtual_library
 
@@ -40,8 +40,8 @@ class Process:
     """One life of one replica."""
 
     name: str
-    machine: Pairs
-    directory: DataDirectory
+    state_machine: Pairs
+    directory: ReplicaDirectory
     replica: Replica
     guard: MessageGuard
     transport: "MemoryTransport"
@@ -106,7 +106,7 @@ class MemoryTransport(Transport):  # type: ignore[misc]  # the library has no ty
         node = self.nodes[peer]
         message = pickle.loads(data)  # noqa: S301 - our own bytes, as the library would do it
         verdict = self._guard.incoming(str(node.id), isinstance(node, RelayedNode), message, self.raft)
-        if not isinstance(verdict, Refused):
+        if not isinstance(verdict, MessageRefused):
             self._onMessageReceived(node, verdict)
 
     def destroy(self) -> None:
@@ -147,25 +147,25 @@ class VirtualCluster:
     def found(self) -> None:
         """Give every disk an identity as full member of one new cluster."""
         for name in self.names:
-            with DataDirectory(self.disks[name], f"/{name}") as directory:
+            with ReplicaDirectory(self.disks[name], f"/{name}") as directory:
                 directory.mint(name, CLUSTER)
-                identity = Identity(name, CLUSTER, 1, Mode.FULL, self.names)
+                identity = ReplicaIdentity(name, CLUSTER, 1, ReplicaMode.FULL, self.names)
                 write_identity(directory.disk, directory.files.identity, identity)
 
     def start(self, name: str) -> Process:
         """Start a process on its disk; raises FatalLogError as the program would end with it."""
-        directory = DataDirectory(self.disks[name], f"/{name}")
+        directory = ReplicaDirectory(self.disks[name], f"/{name}")
         try:
             return self._started(name, directory)
         except BaseException:
             directory.close()
             raise
 
-    def _started(self, name: str, directory: DataDirectory) -> Process:
+    def _started(self, name: str, directory: ReplicaDirectory) -> Process:
         identity = directory.identity(name) or directory.learn(name, CLUSTER)
         found = directory.examine()
-        is_voter = identity.mode is not Mode.LEARNER
-        machine = Pairs()
+        is_voter = identity.mode is not ReplicaMode.LEARNER
+        state_machine = Pairs()
         journal = GuardedJournal(directory.disk, directory.files.journal, found.entries, found.metadata)
 
         def report() -> LearnerReport | None:
@@ -178,23 +178,28 @@ class VirtualCluster:
         peers = tuple(
             RelayedNode(_address(other), 1)
             for other in self.names
-            if other != name and (identity.mode is not Mode.SOLO)
+            if other != name and (identity.mode is not ReplicaMode.SOLO)
         )
-        member = Member(name, identity.cluster_id, _address(name), is_voter, peers, "127.0.0.1:1", b"virtual")
+        member = ReplicaConfig(
+            name, identity.cluster_id, _address(name), is_voter, peers, "127.0.0.1:1", b"virtual"
+        )
         replica = Replica(
             member,
             journal=journal,
             journal_path=directory.files.journal,
             dump_path=directory.files.dump,
-            dumps=Dumps(
-                directory.disk, machine, lambda: nanoseconds(self._now_s), on_failure=journal.give_up
+            dumps=DumpSerializer(
+                directory.disk,
+                state_machine,
+                lambda: nanoseconds(self._now_s),
+                on_failure=journal.mark_failed,
             ),
-            machine=machine,
+            state_machine=state_machine,
             guard=guard,
-            listeners=Listeners(),
+            listeners=ReplicaListeners(),
             transport=lambda raft, _me, others, _guard: transport.attach(raft, others),
         )
-        process = Process(name, machine, directory, replica, guard, transport, is_voter)
+        process = Process(name, state_machine, directory, replica, guard, transport, is_voter)
         self.processes[name] = process
         return process
 

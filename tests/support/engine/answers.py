@@ -9,7 +9,7 @@ from itertools import groupby
 
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Verdict
-from bigfleet.model.profile import ZONE_KEY, Operator
+from bigfleet.model.profile import ZONE_KEY, RequirementOperator
 from bigfleet.model.quantity import NANO, format_quantity
 from bigfleet.model.resources import Resources
 
@@ -116,7 +116,7 @@ def unresolved(decision: Decision) -> list[str]:
 
 
 def demand(decision: Decision) -> list[str]:
-    """The demand after folding, a need each line, with the places of the given needs it stands for."""
+    """The demand after folding, a need each line, with the places of the given needs it represents."""
     return [" ".join(_demand(verdict)) for verdict in decision.verdicts]
 
 
@@ -130,7 +130,9 @@ def _demand(verdict: Verdict) -> Iterable[str]:
         yield f"arrival={need.arrival_ns}"
     if need.group:
         yield f"group={need.group}"
-    yield from (f"same={_key(item.key)}" for item in profile.requirements if item.operator is Operator.SAME)
+    yield from (
+        f"same={_key(item.key)}" for item in profile.requirements if item.operator is RequirementOperator.SAME
+    )
     yield from (f"spread={_key(item.topology_key)}:{item.max_skew}" for item in profile.spreads)
 
 

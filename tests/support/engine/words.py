@@ -38,9 +38,9 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import (
     INSTANCE_TYPE_KEY,
     ZONE_KEY,
-    Operator,
     Profile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -49,7 +49,7 @@ from tests.support.golden import ScriptError
 
 STATES = {state.label: state for state in MachineState if state}
 CAPACITY_TYPES = {kind.label: kind for kind in CapacityType}
-KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY}  # any other key stands for itself
+KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY}  # any other key is used as it is
 AMOUNTS = frozenset({"cpu", "memory", "gpu"})
 _RANGE = re.compile(r"(.*?)(\d+)\.\.\1(\d+)")
 
@@ -71,7 +71,7 @@ class Standard:
 
 def _pinned(instance_type: str, priority: int, interruption: int, reclamation: int) -> Profile:
     return Profile(
-        requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.IN, (instance_type,)),),
+        requirements=(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (instance_type,)),),
         priority=priority,
         interruption_bucket=PenaltyBucket(interruption),
         reclamation_bucket=PenaltyBucket(reclamation),
@@ -103,7 +103,7 @@ STANDARDS: Mapping[str, Standard] = {
         ),
         replace(
             _R6,
-            requirements=(*_R6.requirements, Requirement("rack", Operator.SAME)),
+            requirements=(*_R6.requirements, Requirement("rack", RequirementOperator.SAME)),
             spreads=(Spread(ZONE_KEY, 1),),
         ),
         _R6_MEMBER,
@@ -162,7 +162,7 @@ class _Words:
         return {name: self.options.pop(name) for name in sorted(AMOUNTS & self.options.keys())}
 
     def end(self) -> None:
-        """Refuse what nobody has taken."""
+        """Refuse words that were not used."""
         left = [*self.words, *(f"{key}={value}" for key, value in self.options.items())]
         if left:
             raise ScriptError(f"do not understand {' '.join(left)!r}")
@@ -278,10 +278,10 @@ def _profile(said: _Words, standard: Profile) -> Profile:
     requirements = standard.requirements
     if types := said.option("types"):
         others = tuple(item for item in requirements if item.key != INSTANCE_TYPE_KEY)
-        pinned = Requirement(INSTANCE_TYPE_KEY, Operator.IN, tuple(types.split(",")))
+        pinned = Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, tuple(types.split(",")))
         requirements = others if types == "any" else (*others, pinned)
     if same := said.option("same"):
-        requirements = (*requirements, Requirement(KEYS.get(same, same), Operator.SAME))
+        requirements = (*requirements, Requirement(KEYS.get(same, same), RequirementOperator.SAME))
     spread = said.option("spread")
     return replace(
         standard,

@@ -35,7 +35,7 @@ NOON = 1_700_000_000.0
 
 
 class ParkingLedger:
-    """How long each gang has stalled, told from decisions alone (11.2)."""
+    """How long each gang has stalled, from decisions alone (11.2)."""
 
     def __init__(self) -> None:
         self.ages: dict[GangRef, int] = {}
@@ -194,7 +194,7 @@ class EngineWorld:
             self._machines[machine_id] = MachineLine(after)
 
     def _run(self, cycles: int) -> list[str]:
-        """Decide many cycles in a row; tell in which of them each gang was parked."""
+        """Decide many cycles in a row; return in which of them each gang was parked."""
         parked: dict[str, list[int]] = {}
         for number in range(1, cycles + 1):
             decision = self._cycle()

@@ -1,9 +1,9 @@
 """An API server in memory: lists in pages, watches with bookmarks, versions, conflicts, merge patches, eviction and budgets.
 
-Why: operator, pod controller and the simulator run against it in virtual time, under faults and in no time, with the same
-code above the link as in a cluster.
-Must never: be more lenient than the real one where our code could lean on it. What it leaves out: rules in the expression
-language, admission, strategic merge and server-side apply; the end-to-end tests have the real thing.
+Why: the operator and the pod controller run against it in virtual time, with faults, and with the same code above the
+transport as in a cluster.
+Must never: be more lenient than the real one where our code could depend on it. It leaves out rules in the expression language,
+admission, strategic merge and server-side apply; the end-to-end tests cover those.
 Rules: simulator 2.1, operator 15 and 16.
 """
 
@@ -13,16 +13,16 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from bigfleet.aio.clock import Clock
-from bigfleet.kube import merge_patch, resources
+from bigfleet.kube import resources
 from bigfleet.kube.crds.definition import Definition
 from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.crds.schema import GROUP, VERSION, Schema
-from bigfleet.kube.link import Answer, Call, Document
 from bigfleet.kube.resources import ObjectKey, Resource, key_of
-from bigfleet.kube.roles import Role
-from bigfleet.kube.times import seconds_text
-from tests.support.kube_api.link import InMemoryLink, namespace_of
-from tests.support.kube_api.objects import CompactedError, Matches, Objects, copy
+from bigfleet.kube.roles import RbacRole
+from bigfleet.kube.transport import ApiCall, ApiResponse, Document
+from bigfleet.model.times import rfc3339_of_ns
+from tests.support.kube_api.merge import merged
+from tests.support.kube_api.objects import BUDGETS, CompactedError, Matches, Objects, copy
 from tests.support.kube_api.refusals import (
     RefusedError,
     UnknownPathError,
@@ -30,13 +30,14 @@ from tests.support.kube_api.refusals import (
     check_right,
 )
 from tests.support.kube_api.schema import fields_match, label_matcher, labels_match, problems, prune
+from tests.support.kube_api.transport import InMemoryTransport, namespace_of
 
 _BUILT_IN: Final = (
     resources.NODES,
     resources.PODS,
     resources.EVENTS,
     resources.LEASES,
-    resources.BUDGETS,
+    BUDGETS,
     Resource("", "v1", "namespaces", "Namespace", namespaced=False),
 )
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -69,9 +70,9 @@ class InMemoryApi:
         self._resources[_route(resource)] = resource
         self._schemas[resource] = definition.schema()
 
-    def link(self, role: Role | None = None) -> InMemoryLink:
-        """Return a way in for somebody with exactly the rights of a role; without one, everything is allowed."""
-        return InMemoryLink(self, role, self._clock)
+    def transport(self, role: RbacRole | None = None) -> InMemoryTransport:
+        """Return a transport with exactly the rights of a role; without a role everything is allowed."""
+        return InMemoryTransport(self, role, self._clock)
 
     def finish_pod(self, key: ObjectKey) -> None:
         """Let a terminating pod go, as its kubelet would."""
@@ -79,7 +80,7 @@ class InMemoryApi:
 
     # ---- one call
 
-    def answer(self, call: Call, role: Role | None) -> Answer:
+    def answer(self, call: ApiCall, role: RbacRole | None) -> ApiResponse:
         """Carry out a call that is no watch."""
         try:
             resource, key, subresource = self._locate(call)
@@ -87,16 +88,16 @@ class InMemoryApi:
             check_right(role, resource, subresource, verb)
             status, body = self._carry_out(call, resource, key, subresource, verb)
         except RefusedError as refused:
-            return Answer(refused.status, refused.body, refused.headers)
+            return ApiResponse(refused.status, refused.body, refused.headers)
         except UnknownPathError as unknown:
             return unknown.answer
         except CompactedError as error:
             gone = RefusedError(410, "Expired", str(error))
-            return Answer(gone.status, gone.body)
-        return Answer(status, body)
+            return ApiResponse(gone.status, gone.body)
+        return ApiResponse(status, body)
 
     def _carry_out(
-        self, call: Call, resource: Resource, key: ObjectKey | None, subresource: str, verb: str
+        self, call: ApiCall, resource: Resource, key: ObjectKey | None, subresource: str, verb: str
     ) -> tuple[int, Document]:
         body = copy(call.body) if call.body is not None else {}
         if verb == "list":
@@ -115,10 +116,10 @@ class InMemoryApi:
         if verb == "delete":
             check_preconditions(stored, body.get("preconditions") or {})
             return 200, self._delete(resource, key, stored)
-        wanted = merge_patch.apply(stored, body) if verb == "patch" else body
+        wanted = merged(stored, body) if verb == "patch" else body
         return 200, self._write(resource, stored, wanted, subresource)
 
-    def _locate(self, call: Call) -> tuple[Resource, ObjectKey | None, str]:
+    def _locate(self, call: ApiCall) -> tuple[Resource, ObjectKey | None, str]:
         parts = call.path.strip("/").split("/")
         core = parts[0] == "api"
         group, version, rest = ("", parts[1], parts[2:]) if core else (parts[1], parts[2], parts[3:])
@@ -134,7 +135,7 @@ class InMemoryApi:
 
     # ---- reading
 
-    def _list(self, call: Call, resource: Resource) -> Document:
+    def _list(self, call: ApiCall, resource: Resource) -> Document:
         version, after = self.objects.version, ["", ""]
         if token := call.query.get("continue"):
             version, *after = json.loads(base64.b64decode(token))
@@ -153,13 +154,13 @@ class InMemoryApi:
         kind = f"{resource.kind}List"
         return {"kind": kind, "apiVersion": resource.api_version, "metadata": metadata, "items": items}
 
-    def matcher(self, call: Call) -> Matches:
+    def matcher(self, call: ApiCall) -> Matches:
         """Return the test that the selectors of a call make."""
         terms = label_matcher(call.query.get("labelSelector", ""))
         fields = call.query.get("fieldSelector", "")
         return lambda document: labels_match(document, terms) and fields_match(document, fields)
 
-    def watched(self, call: Call, role: Role | None) -> tuple[Resource, int]:
+    def watched(self, call: ApiCall, role: RbacRole | None) -> tuple[Resource, int]:
         """Return what a watch is about and from which version on it goes."""
         resource, _, _ = self._locate(call)
         check_right(role, resource, "", "watch")
@@ -187,7 +188,7 @@ class InMemoryApi:
             raise RefusedError(409, "AlreadyExists", message)
         metadata |= {
             "uid": f"{self._numbers:08x}-0000-4000-8000-{self._numbers:012x}",
-            "creationTimestamp": seconds_text(self._clock.wall_ns()),
+            "creationTimestamp": rfc3339_of_ns(self._clock.wall_ns(), 0),
             "generation": 1,
         }
         if resource in self._schemas:
@@ -240,8 +241,8 @@ class InMemoryApi:
                 {"reason": "FieldValueInvalid", "field": path.lstrip("."), "message": text}
                 for path, text in faults
             ]
-            told = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
-            message = f'{resource.kind}.{resource.group} "{document["metadata"]["name"]}" is invalid: {told}'
+            text = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
+            message = f'{resource.kind}.{resource.group} "{document["metadata"]["name"]}" is invalid: {text}'
             raise RefusedError(422, "Invalid", message, causes)
         return pruned
 
@@ -250,7 +251,7 @@ class InMemoryApi:
         lingers = resource == resources.PODS and self.pods_linger
         if metadata.get("finalizers") or lingers:
             if not metadata.get("deletionTimestamp"):
-                metadata["deletionTimestamp"] = seconds_text(self._clock.wall_ns())
+                metadata["deletionTimestamp"] = rfc3339_of_ns(self._clock.wall_ns(), 0)
                 metadata["generation"] = int(metadata.get("generation") or 0) + 1
                 return self.objects.put(resource, stored)
             return stored
@@ -283,7 +284,7 @@ class InMemoryApi:
     def _spend_budget(self, key: ObjectKey, pod: Document) -> None:
         budgets = [
             budget
-            for budget in self.objects.of(resources.BUDGETS).values()
+            for budget in self.objects.of(BUDGETS).values()
             if budget["metadata"]["namespace"] == key.namespace and _selects(budget, pod)
         ]
         if len(budgets) > 1:
@@ -299,9 +300,7 @@ class InMemoryApi:
                 }
                 message = "Cannot evict pod as it would violate the pod's disruption budget."
                 raise RefusedError(429, "TooManyRequests", message, [cause])
-            self.objects.put(
-                resources.BUDGETS, {**budget, "status": {**status, "disruptionsAllowed": allowed - 1}}
-            )
+            self.objects.put(BUDGETS, {**budget, "status": {**status, "disruptionsAllowed": allowed - 1}})
 
 
 def _route(resource: Resource) -> tuple[str, str, str]:

@@ -1,6 +1,6 @@
 """Faults between a client and its API server, at the level of calls: refused, broken, silent, carried out but unanswered.
 
-Why: what the code above a link does in trouble is tested with the trouble itself, on either kind of server behind it.
+Why: what the code above a transport does in trouble is tested with the trouble itself, on either kind of server behind it.
 Must never: change a call that no fault was asked for.
 Rules: simulator 3.6, operator 16.
 """
@@ -12,7 +12,7 @@ from enum import Enum
 
 from bigfleet.aio.clock import Clock
 from bigfleet.kube.errors import UnreachableError
-from bigfleet.kube.link import Answer, Call, Lines, Link
+from bigfleet.kube.transport import ApiCall, ApiResponse, ApiTransport, WatchLines
 
 
 class Trouble(Enum):
@@ -29,7 +29,7 @@ class Trouble(Enum):
 class Fault:
     """Which calls are hit, how often, and with what: an answer in place of the server's, or trouble."""
 
-    what: Answer | Trouble
+    what: ApiResponse | Trouble
     times: int = 1
     method: str = ""
     path: str = ""
@@ -38,8 +38,8 @@ class Fault:
     after_lines: int = 0
     hits: int = field(default=0, init=False)
 
-    def hits_call(self, call: Call, *, watch: bool) -> bool:
-        """Tell whether this call is to be hit."""
+    def hits_call(self, call: ApiCall, *, watch: bool) -> bool:
+        """Return whether this call is hit."""
         return (
             self.hits < self.times
             and self.method in ("", call.method)
@@ -49,13 +49,13 @@ class Fault:
         )
 
 
-class FaultyLink:
-    """A link through which calls go as its faults let them; it notes every call with its time."""
+class FaultyTransport:
+    """A transport through which calls go as its faults let them; it notes every call with its time."""
 
-    def __init__(self, link: Link, clock: Clock) -> None:
+    def __init__(self, transport: ApiTransport, clock: Clock) -> None:
         self.faults: list[Fault] = []
-        self.calls: list[tuple[int, Call]] = []
-        self._link, self._clock = link, clock
+        self.calls: list[tuple[int, ApiCall]] = []
+        self._transport, self._clock = transport, clock
 
     def add(self, fault: Fault) -> Fault:
         """Have a fault happen from now on."""
@@ -66,44 +66,44 @@ class FaultyLink:
         """Have no more faults."""
         self.faults.clear()
 
-    def count(self, matches: Callable[[Call], bool]) -> int:
+    def count(self, matches: Callable[[ApiCall], bool]) -> int:
         """Return how many calls so far were of a kind."""
         return sum(matches(call) for _, call in self.calls)
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: ApiCall) -> ApiResponse:
         fault = self._next(call, watch=False)
         if fault is None:
-            return await self._link.send(call)
-        if isinstance(fault.what, Answer):
+            return await self._transport.send(call)
+        if isinstance(fault.what, ApiResponse):
             await self._clock.sleep(0)
             return fault.what
         if fault.what is Trouble.LOSE_ANSWER:
-            await self._link.send(call)
+            await self._transport.send(call)
         if fault.what is Trouble.SILENCE:
             await self._clock.sleep(call.deadline_s)
         raise UnreachableError(call.title, fault.what.value)
 
-    def open(self, call: Call) -> AbstractAsyncContextManager[Lines]:
+    def open(self, call: ApiCall) -> AbstractAsyncContextManager[WatchLines]:
         return self._open(call)
 
     @asynccontextmanager
-    async def _open(self, call: Call) -> AsyncIterator[Lines]:
+    async def _open(self, call: ApiCall) -> AsyncIterator[WatchLines]:
         fault = self._next(call, watch=True)
         if fault is not None and fault.what in (Trouble.BREAK, Trouble.LOSE_ANSWER):
             raise UnreachableError(call.title, Trouble.BREAK.value)
-        if fault is not None and isinstance(fault.what, Answer):
+        if fault is not None and isinstance(fault.what, ApiResponse):
             yield _NoLines(fault.what)
             return
-        async with self._link.open(call) as lines:
+        async with self._transport.open(call) as lines:
             yield lines if fault is None else _FaultyLines(lines, call, fault, self._clock)
 
     async def renew_login(self) -> None:
-        await self._link.renew_login()
+        await self._transport.renew_login()
 
     async def close(self) -> None:
-        await self._link.close()
+        await self._transport.close()
 
-    def _next(self, call: Call, *, watch: bool) -> Fault | None:
+    def _next(self, call: ApiCall, *, watch: bool) -> Fault | None:
         self.calls.append((self._clock.monotonic_ns(), call))
         for fault in self.faults:
             if fault.hits_call(call, watch=watch):
@@ -115,7 +115,7 @@ class FaultyLink:
 class _NoLines:
     """The answer to a watch that was refused."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ApiResponse) -> None:
         self.answer = answer
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -128,7 +128,7 @@ class _NoLines:
 class _FaultyLines:
     """A watch that comes to its end as the fault says."""
 
-    def __init__(self, lines: Lines, call: Call, fault: Fault, clock: Clock) -> None:
+    def __init__(self, lines: WatchLines, call: ApiCall, fault: Fault, clock: Clock) -> None:
         self.answer = lines.answer
         self._lines, self._call, self._fault, self._clock = aiter(lines), call, fault, clock
         self._left = fault.after_lines

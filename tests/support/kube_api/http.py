@@ -1,4 +1,4 @@
-"""An HTTP server on loopback before any link, real or in memory, that can misbehave as real ones do.
+"""An HTTP server on loopback before any transport, real or in memory, that can misbehave as real ones do.
 
 Why: half of the client library's traps are below the level of calls: bodies that are no JSON, connections cut in mid-line or
 gone silent, tokens that expire. They show over a socket only.
@@ -16,7 +16,7 @@ from typing import Literal
 from aiohttp import web
 
 from bigfleet.kube.errors import KubeError
-from bigfleet.kube.link import Answer, Call, Link
+from bigfleet.kube.transport import ApiCall, ApiResponse, ApiTransport
 
 Bad = Literal["answer", "cut", "silence", "cut-lines", "half-line"]
 
@@ -40,15 +40,15 @@ class HttpFault:
 class HttpFront:
     """The server; `faults` and `tokens` may be changed at any time."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, transport: ApiTransport) -> None:
         self.faults: list[HttpFault] = []
         self.tokens: set[str] | None = None
         """The tokens that are accepted; None accepts everybody."""
         self.requests: list[tuple[str, str, bool]] = []
-        self.on_carried_out: Callable[[Call], None] = lambda _call: None
-        """Told of each call once the server behind has carried it out, and before the caller hears of it."""
+        self.on_carried_out: Callable[[ApiCall], None] = lambda _call: None
+        """Called for each call after the server has carried it out and before the caller gets the response."""
         self.url = ""
-        self.link = link
+        self.transport = transport
         self._released = asyncio.Event()
         self._watching: dict[int, web.Request] = {}
 
@@ -88,13 +88,15 @@ class HttpFront:
         if watch:
             return await self._watch(request, call, fault)
         try:
-            answer = await self.link.send(call)
+            answer = await self.transport.send(call)
         except KubeError as error:
             return web.Response(status=502, text=str(error))
         self.on_carried_out(call)
         return _response(answer)
 
-    async def _watch(self, request: web.Request, call: Call, fault: HttpFault | None) -> web.StreamResponse:
+    async def _watch(
+        self, request: web.Request, call: ApiCall, fault: HttpFault | None
+    ) -> web.StreamResponse:
         # Noted before it is opened: one that is just being opened is to be cut as well.
         self._watching[id(request)] = request
         try:
@@ -105,8 +107,8 @@ class HttpFront:
         finally:
             del self._watching[id(request)]
 
-    async def _show(self, request: web.Request, call: Call, fault: HttpFault | None) -> web.StreamResponse:
-        async with self.link.open(call) as lines:
+    async def _show(self, request: web.Request, call: ApiCall, fault: HttpFault | None) -> web.StreamResponse:
+        async with self.transport.open(call) as lines:
             if lines.answer.status != 200:
                 return _response(lines.answer)
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -145,9 +147,9 @@ class HttpFront:
         return None
 
 
-async def _call_of(request: web.Request) -> Call:
+async def _call_of(request: web.Request) -> ApiCall:
     content = await request.read()
-    return Call(
+    return ApiCall(
         request.method,
         request.path,
         dict(request.query),
@@ -157,7 +159,7 @@ async def _call_of(request: web.Request) -> Call:
     )
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: ApiResponse) -> web.Response:
     headers = {name: value for name, value in answer.headers.items() if name.lower() == "retry-after"}
     if isinstance(answer.body, str):
         return web.Response(status=answer.status, text=answer.body, headers=headers)

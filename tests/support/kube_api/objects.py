@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import ObjectKey, Resource, key_of, version_of
+from bigfleet.kube.transport import Document
+
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 Matches = Callable[[Document], bool]
@@ -107,7 +109,7 @@ class Objects:
             raise CompactedError(version, self.oldest)
 
     def compact(self) -> None:
-        """Forget the history; whoever watches from an older version must list again."""
+        """Drop the history; a watch from an older version must list again."""
         self.version += 1
         self.oldest = self.version
         self._history.clear()

@@ -6,9 +6,9 @@ Rules: operator 7.4 and 15.4.
 
 from collections.abc import Iterable
 
-from bigfleet.kube.link import Answer, Document
 from bigfleet.kube.resources import Resource
-from bigfleet.kube.roles import Role
+from bigfleet.kube.roles import RbacRole
+from bigfleet.kube.transport import ApiResponse, Document
 
 
 class RefusedError(Exception):
@@ -37,10 +37,10 @@ class RefusedError(Exception):
 class UnknownPathError(Exception):
     """No such kind is served; the one refusal that the real server words as plain text."""
 
-    answer = Answer(404, "404 page not found\n")
+    answer = ApiResponse(404, "404 page not found\n")
 
 
-def check_right(role: Role | None, resource: Resource, subresource: str, verb: str) -> None:
+def check_right(role: RbacRole | None, resource: Resource, subresource: str, verb: str) -> None:
     """Refuse what a role does not allow."""
     if role is None:
         return

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from bigfleet.kube.crds.schema import Schema
-from bigfleet.kube.link import Document
+from bigfleet.kube.transport import Document
 from bigfleet.model.errors import InvalidFieldError
 
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
@@ -104,7 +104,7 @@ def label_matcher(selector: str) -> list[tuple[str, str, frozenset[str]]]:
 
 
 def labels_match(document: Document, terms: list[tuple[str, str, frozenset[str]]]) -> bool:
-    """Tell whether an object's labels satisfy a selector."""
+    """Return whether an object's labels satisfy a selector."""
     labels: dict[str, str] = document["metadata"].get("labels") or {}
     for key, operator, values in terms:
         value = labels.get(key)
@@ -120,7 +120,7 @@ def labels_match(document: Document, terms: list[tuple[str, str, frozenset[str]]
 
 
 def fields_match(document: Document, selector: str) -> bool:
-    """Tell whether an object satisfies a field selector such as spec.nodeName=n1,status.phase!=Failed."""
+    """Return whether an object satisfies a field selector such as spec.nodeName=n1,status.phase!=Failed."""
     for term in filter(None, selector.split(",")):
         path, negated, wanted = re.split(r"(!?)==?", term, maxsplit=1)
         value: Any = document

@@ -10,13 +10,13 @@ from bigfleet.aio.clock import monotonic_s
 from bigfleet.aio.rng import SeededRng
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import CAPACITY_REQUESTS, Resource
-from bigfleet.kube.roles import Role
+from bigfleet.kube.roles import RbacRole
+from bigfleet.kube.transport import Document
 from bigfleet.model.errors import BigFleetError
 from bigfleet.testing.clock import VirtualClock
 from tests.support.kube_api.api import InMemoryApi
-from tests.support.kube_api.faults import FaultyLink
+from tests.support.kube_api.faults import FaultyTransport
 
 _POLL_S = 0.05
 
@@ -28,12 +28,12 @@ class NeverHappenedError(BigFleetError):
 class KubeWorld:
     """One simulated cluster and one account in it."""
 
-    def __init__(self, seed: int = 1, *, role: Role | None = None, qps: float = 1e6) -> None:
+    def __init__(self, seed: int = 1, *, role: RbacRole | None = None, qps: float = 1e6) -> None:
         self.clock = VirtualClock()
         self.rng = SeededRng(seed)
         self.api = InMemoryApi(self.clock)
-        self.link = FaultyLink(self.api.link(role), self.clock)
-        self.client = KubeClient(self.link, RateLimiter(self.clock, qps=qps, burst=1000))
+        self.transport = FaultyTransport(self.api.transport(role), self.clock)
+        self.client = KubeClient(self.transport, RateLimiter(self.clock, qps=qps, burst=1000))
 
     async def eventually(self, condition: Callable[[], object], seconds: float = 600.0) -> None:
         """Return once the condition holds; raise when virtual time has run out."""
@@ -45,7 +45,9 @@ class KubeWorld:
 
     async def add(self, resource: Resource, document: Document) -> Document:
         """Create an object past all faults."""
-        return await KubeClient(self.api.link(), RateLimiter(self.clock, qps=1e6)).create(resource, document)
+        return await KubeClient(self.api.transport(), RateLimiter(self.clock, qps=1e6)).create(
+            resource, document
+        )
 
     async def add_requests(self, count: int, namespace: str = "shop") -> None:
         """Create so many CapacityRequests, cr-00000 and so on."""

@@ -16,15 +16,15 @@ from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.cli.framework.load import load
 from bigfleet.cli.framework.options import Option
 from bigfleet.cli.framework.settings import ProcessFlags
-from bigfleet.cli.framework.surface import Entry, entries
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.surface import CommandEntry, entries
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.transport.address import ListenAddress
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "scripts"
 ]
-PROGRAMS: dict[str, Program] = {
+PROGRAMS: dict[str, CliProgram] = {
     name: importlib.import_module(target.partition(":")[0]).PROGRAM for name, target in SCRIPTS.items()
 }
 ALL: Final = {
@@ -88,7 +88,7 @@ NOT_YET: Final = {
 LOCAL_ONLY: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> CommandEntry:
     program, *words = name.split()
     (found,) = (entry for entry in entries(PROGRAMS[program]) if entry.row.words == tuple(words))
     return found
@@ -123,13 +123,13 @@ NEEDS: Final = {"replicas": {"raft_secret_file": ["some/secret"], "join_addr": [
 """What has to be given along with a flag."""
 
 
-def settable(entry: Entry) -> Iterator[Option]:
+def settable(entry: CommandEntry) -> Iterator[Option]:
     for option in entry.options:
         if not option.positional and option.cli.in_file and option.cli.in_environment:
             yield option
 
 
-def given(entry: Entry, option: Option, how: str, folder: Path) -> tuple[object, str]:
+def given(entry: CommandEntry, option: Option, how: str, folder: Path) -> tuple[object, str]:
     """Return the value that an option has when it is given in one way, and where it came from."""
     flags = {other.field: [sample(other)] for other in entry.options if other.required}
     flags |= NEEDS.get(option.flag, {})
@@ -154,7 +154,7 @@ def given(entry: Entry, option: Option, how: str, folder: Path) -> tuple[object,
 
 @pytest.mark.parametrize(("program", "entry"), SERVING.values(), ids=SERVING)
 def test_every_flag_of_a_serving_program_has_three_ways_and_one_meaning_2(
-    program: str, entry: Entry, tmp_path: Path
+    program: str, entry: CommandEntry, tmp_path: Path
 ) -> None:
     tried = 0
     for option in settable(entry):
@@ -172,7 +172,7 @@ def test_every_flag_of_a_serving_program_has_three_ways_and_one_meaning_2(
 
 @pytest.mark.parametrize(("program", "entry"), ALL.values(), ids=ALL)
 def test_an_unknown_key_and_an_unknown_variable_are_named_3(
-    program: str, entry: Entry, tmp_path: Path
+    program: str, entry: CommandEntry, tmp_path: Path
 ) -> None:
     prefix = entry.command.settings.model_config.get("env_prefix", "")
     words = list(entry.row.words)
@@ -186,7 +186,7 @@ def test_an_unknown_key_and_an_unknown_variable_are_named_3(
         assert told in err
 
 
-def run(program: Program, argv: list[str], environ: dict[str, str]) -> tuple[int, str, str]:
+def run(program: CliProgram, argv: list[str], environ: dict[str, str]) -> tuple[int, str, str]:
     out, err = StringIO(), StringIO()
     code = dispatch(Console(program, out, err, environ, lambda: datetime.now(UTC)), argv)
     return code, out.getvalue(), err.getvalue()
@@ -211,7 +211,7 @@ def test_the_shard_takes_what_charts_and_scripts_write_4(flag: str, field: str, 
 # Listeners
 
 
-def listeners(entry: Entry) -> dict[str, object]:
+def listeners(entry: CommandEntry) -> dict[str, object]:
     """Return the default of every option that an address to listen on is read into."""
     fields = entry.command.settings.model_fields
     return {
@@ -222,7 +222,7 @@ def listeners(entry: Entry) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("program", "entry"), SERVING.values(), ids=SERVING)
-def test_without_flags_every_listener_is_on_loopback_5(program: str, entry: Entry) -> None:
+def test_without_flags_every_listener_is_on_loopback_5(program: str, entry: CommandEntry) -> None:
     found = listeners(entry)
     for flag, default in found.items():
         assert default is None or str(default).startswith("127.0.0.1:"), flag

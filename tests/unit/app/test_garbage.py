@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bigfleet.app.garbage import EVERY_S, FULL_EVERY, set_aside_what_lives
+from bigfleet.app.garbage import EVERY_S, FULL_EVERY, freeze_live_objects
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
 
@@ -27,7 +27,7 @@ def as_it_was() -> Iterator[None]:
 def test_what_lives_is_set_aside_and_a_cycle_that_died_there_goes_within_the_hour() -> None:
     async def story() -> None:
         clock = virtual_process().clock
-        task = asyncio.ensure_future(set_aside_what_lives(clock))
+        task = asyncio.ensure_future(freeze_live_objects(clock))
         one, two = Node(), Node()
         one.other, two.other = two, one
         gone = weakref.ref(one)
@@ -55,7 +55,7 @@ def test_python_never_looks_at_all_of_them_by_itself_meanwhile() -> None:
     async def story() -> None:
         clock = virtual_process().clock
         before = gc.get_threshold()
-        task = asyncio.ensure_future(set_aside_what_lives(clock))
+        task = asyncio.ensure_future(freeze_live_objects(clock))
         await clock.sleep(EVERY_S / 2)
         gc.callbacks.append(note)
         try:

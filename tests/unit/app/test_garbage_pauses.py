@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bigfleet.app.garbage import hold_collection, release_collection, settle_collection
+from bigfleet.app.garbage import freeze_and_resume, pause_collection, unfreeze_and_resume
 
 
 @pytest.fixture(autouse=True)
@@ -16,17 +16,17 @@ def as_before() -> Iterator[None]:
 
 
 def test_the_collector_is_off_until_the_cache_is_there_and_then_leaves_it_alone() -> None:
-    hold_collection()
+    pause_collection()
     assert not gc.isenabled()
-    settle_collection()
+    freeze_and_resume()
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
-    release_collection()
+    unfreeze_and_resume()
     assert gc.get_freeze_count() == 0
     assert gc.isenabled()
 
 
 def test_it_is_on_again_also_when_the_cache_never_came() -> None:
-    hold_collection()
-    release_collection()
+    pause_collection()
+    unfreeze_and_resume()
     assert gc.isenabled()

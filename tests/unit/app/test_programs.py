@@ -7,13 +7,13 @@ from bigfleet.cli.bigfleetctl.settings import CtlFlags
 from bigfleet.cli.framework.options import options_of
 from bigfleet.cli.framework.settings import Flags, OutputFlags
 from bigfleet.cli.framework.surface import entries
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 
 PROGRAMS = [bigfleet.PROGRAM, bigfleetctl.PROGRAM]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_every_row_has_a_group_above_it_and_a_text_of_its_own(program: Program) -> None:
+def test_every_row_has_a_group_above_it_and_a_text_of_its_own(program: CliProgram) -> None:
     assert len({row.name for row in program.rows}) == len(program.rows)
     for row in program.rows:
         assert row.summary
@@ -24,7 +24,7 @@ def test_every_row_has_a_group_above_it_and_a_text_of_its_own(program: Program) 
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_every_command_has_help_examples_and_described_flags(program: Program) -> None:
+def test_every_command_has_help_examples_and_described_flags(program: CliProgram) -> None:
     for entry in entries(program):
         assert entry.command.description
         assert entry.command.examples
@@ -33,7 +33,7 @@ def test_every_command_has_help_examples_and_described_flags(program: Program) -
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_a_command_reads_variables_under_the_prefix_of_its_path(program: Program) -> None:
+def test_a_command_reads_variables_under_the_prefix_of_its_path(program: CliProgram) -> None:
     for entry in entries(program):
         words = ["BIGFLEETCTL"] if program.name == "bigfleetctl" else ["BIGFLEET", *entry.row.words]
         prefix = "_".join(word.upper().replace("-", "_") for word in words) + "_"
@@ -41,7 +41,7 @@ def test_a_command_reads_variables_under_the_prefix_of_its_path(program: Program
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_the_walk_knows_which_flags_before_a_command_take_a_value(program: Program) -> None:
+def test_the_walk_knows_which_flags_before_a_command_take_a_value(program: CliProgram) -> None:
     everywhere = (Flags, CtlFlags) if program is bigfleetctl.PROGRAM else (Flags, OutputFlags)
     common = [option for settings in everywhere for option in options_of(settings)]
     assert program.leading_value_flags == {
@@ -50,7 +50,7 @@ def test_the_walk_knows_which_flags_before_a_command_take_a_value(program: Progr
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_no_flag_is_given_twice_in_a_command(program: Program) -> None:
+def test_no_flag_is_given_twice_in_a_command(program: CliProgram) -> None:
     for entry in entries(program):
         names = [name for option in entry.options for name in option.names]
         assert len(names) == len(set(names))

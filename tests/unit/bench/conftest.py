@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from bigfleet.bench.meter import Clocks, Meter
-from bigfleet.bench.report import Report, Result, Span
+from bigfleet.bench.meter import BenchMeter, Clocks
+from bigfleet.bench.report import BenchReport, BenchResult, TimeSpan
 
 
 def ticking() -> Clocks:
@@ -15,21 +15,21 @@ def ticking() -> Clocks:
 
 
 @pytest.fixture
-def meter() -> Meter:
-    return Meter(repetitions=1, clocks=ticking(), unit=lambda: None, evicted_bytes=1)
+def meter() -> BenchMeter:
+    return BenchMeter(repetitions=1, clocks=ticking(), unit=lambda: None, evicted_bytes=1)
 
 
 @pytest.fixture
-def report() -> Report:
-    return Report(
+def report() -> BenchReport:
+    return BenchReport(
         profile="tiny",
         seed=1,
         python="3.11.7",
         numpy="2.4.6",
         unit_ms=80.5,
         results=(
-            Result("full_pass", Span(100.0, 120.5), Span(101.0, 130.0), 1.25, 5),
-            Result("zero_change", Span(0.05, 0.07), Span(0.05, 0.08), 0.0006, 5),
+            BenchResult("full_pass", TimeSpan(100.0, 120.5), TimeSpan(101.0, 130.0), 1.25, 5),
+            BenchResult("zero_change", TimeSpan(0.05, 0.07), TimeSpan(0.05, 0.08), 0.0006, 5),
         ),
         bytes_per_machine=97.3,
         actions_sha256="ab" * 32,

@@ -4,7 +4,7 @@ import pytest
 
 from bigfleet.aio.rng import SeededRng
 from bigfleet.bench.ingest import Listings, WrongReadingError, ingest_cases
-from bigfleet.bench.meter import Meter
+from bigfleet.bench.meter import BenchMeter
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import MachineState
 from bigfleet.wire.listing import ListingReader
@@ -37,7 +37,7 @@ def test_half_of_a_delta_is_news(listings: Listings) -> None:
 
 
 def test_every_repetition_reads_the_same_news_again(listings: Listings) -> None:
-    meter = Meter(2, unit=lambda: None)
+    meter = BenchMeter(2, unit=lambda: None)
     names = []
     for name, case in ingest_cases(listings):
         assert len(meter.measure(case).cpu_ms) == 2
@@ -47,7 +47,7 @@ def test_every_repetition_reads_the_same_news_again(listings: Listings) -> None:
 
 def test_a_reading_that_finds_more_or_less_than_there_is_gets_refused(listings: Listings) -> None:
     listings.news += 1
-    meter = Meter(1, unit=lambda: None)
+    meter = BenchMeter(1, unit=lambda: None)
     cases = dict(ingest_cases(listings))
     with pytest.raises(WrongReadingError, match=r"ingest_delta: read \d+ machines .* and there are \d+"):
         meter.measure(cases["ingest_delta"])

@@ -2,14 +2,14 @@
 
 import pytest
 
-from bigfleet.bench.meter import Case, Clocks, Meter, Timing, percentile
+from bigfleet.bench.meter import BenchCase, BenchMeter, Clocks, Timing, percentile
 
 
 def test_the_unit_runs_before_and_after_and_nothing_else_comes_between_it_and_the_work() -> None:
     story: list[str] = []
-    meter = Meter(repetitions=2, unit=lambda: story.append("unit"))
+    meter = BenchMeter(repetitions=2, unit=lambda: story.append("unit"))
     timing = meter.measure(
-        Case(
+        BenchCase(
             lambda: story.append("work"),
             prepare=lambda: story.append("prepare"),
             check=lambda _: story.append("check"),
@@ -25,8 +25,8 @@ def test_only_the_work_is_counted() -> None:
     def spend(seconds: float) -> None:
         now[0] += seconds
 
-    meter = Meter(1, Clocks(lambda: now[0], lambda: 2 * now[0]), unit=lambda: spend(0.5))
-    timing = meter.measure(Case(lambda: spend(0.25), prepare=lambda: spend(7), check=lambda _: spend(9)))
+    meter = BenchMeter(1, Clocks(lambda: now[0], lambda: 2 * now[0]), unit=lambda: spend(0.5))
+    timing = meter.measure(BenchCase(lambda: spend(0.25), prepare=lambda: spend(7), check=lambda _: spend(9)))
     assert timing == Timing([250.0], [500.0], [500.0])
 
 
@@ -39,7 +39,7 @@ def test_a_repetition_is_divided_by_the_mean_of_the_units_around_it() -> None:
     def work() -> None:
         now[0] += 0.4
 
-    timing = Meter(1, Clocks(lambda: now[0], lambda: now[0]), unit).measure(Case(work))
+    timing = BenchMeter(1, Clocks(lambda: now[0], lambda: now[0]), unit).measure(BenchCase(work))
     assert timing.unit_ms == [pytest.approx(200.0)]
     assert timing.units == pytest.approx(2.0)
 
@@ -54,11 +54,11 @@ def test_a_check_sees_the_result_and_can_refuse_it() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        Meter(1, unit=lambda: None).measure(Case(lambda: 42, check=refuse))
+        BenchMeter(1, unit=lambda: None).measure(BenchCase(lambda: 42, check=refuse))
 
 
-def test_a_cold_case_is_measured_like_any_other(meter: Meter) -> None:
-    assert meter.measure(Case(lambda: None, cold=True)).cpu_ms == [pytest.approx(1.0)]
+def test_a_cold_case_is_measured_like_any_other(meter: BenchMeter) -> None:
+    assert meter.measure(BenchCase(lambda: None, cold=True)).cpu_ms == [pytest.approx(1.0)]
 
 
 @pytest.mark.parametrize(

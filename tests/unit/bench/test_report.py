@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from bigfleet.bench.meter import Timing
-from bigfleet.bench.report import Report, Span, read_report, result_of, write_report
+from bigfleet.bench.report import BenchReport, TimeSpan, read_report, result_of, write_report
 from bigfleet.document.errors import DocumentError
 from bigfleet.model.errors import InvalidFieldError
 
 Edit = Callable[[dict[str, Any]], object]
 
 
-def test_a_report_survives_being_written_and_read(report: Report) -> None:
+def test_a_report_survives_being_written_and_read(report: BenchReport) -> None:
     assert read_report(write_report(report)) == report
 
 
-def test_the_form_has_the_published_fields_in_their_order_and_no_other(report: Report) -> None:
+def test_the_form_has_the_published_fields_in_their_order_and_no_other(report: BenchReport) -> None:
     document = json.loads(write_report(report))
     assert list(document) == [
         "version",
@@ -41,8 +41,8 @@ def test_the_form_has_the_published_fields_in_their_order_and_no_other(report: R
 
 def test_figures_are_medians_and_the_99th_percentile_with_five_digits() -> None:
     result = result_of("x", Timing([1.0, 123.456789, 2.0], [3.0, 1.0, 2.0], [4.0, 4.0, 4.0]))
-    assert result.cpu_ms == Span(2.0, 123.46)
-    assert result.wall_ms == Span(2.0, 3.0)
+    assert result.cpu_ms == TimeSpan(2.0, 123.46)
+    assert result.wall_ms == TimeSpan(2.0, 3.0)
     assert (result.units, result.repetitions) == (0.5, 3)
 
 
@@ -109,7 +109,7 @@ def test_figures_are_medians_and_the_99th_percentile_with_five_digits() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_path(report: Report, edit: Edit, refusal: str) -> None:
+def test_what_is_wrong_is_refused_with_its_path(report: BenchReport, edit: Edit, refusal: str) -> None:
     document = json.loads(write_report(report))
     edit(document)
     with pytest.raises(DocumentError, match=f"^{refusal}"):
@@ -122,7 +122,7 @@ def test_what_is_no_report_at_all_is_refused(data: bytes) -> None:
         read_report(data)
 
 
-def test_a_figure_is_asked_for_by_name(report: Report) -> None:
+def test_a_figure_is_asked_for_by_name(report: BenchReport) -> None:
     assert report.units("zero_change") == 0.0006
     with pytest.raises(InvalidFieldError, match="allowed is one of full_pass, zero_change"):
         report.units("half_pass")

@@ -16,14 +16,14 @@ def world(**more: object) -> dict[str, object]:
 
 
 def test_a_world_is_told_with_its_calibration_its_memory_and_every_figure() -> None:
-    told = list(tables(world(profile="50k"), "engine"))
-    assert told[1] == "50k: one unit is 93.7 ms here; 112.9 bytes per machine"
-    assert told[3].split() == ["full_pass", "0.752", "72.02", "73.9", "80.5", "90.25", "5"]
+    lines = list(tables(world(profile="50k"), "engine"))
+    assert lines[1] == "50k: one unit is 93.7 ms here; 112.9 bytes per machine"
+    assert lines[3].split() == ["full_pass", "0.752", "72.02", "73.9", "80.5", "90.25", "5"]
 
 
 def test_worlds_are_found_in_lists_and_under_names() -> None:
-    told = "\n".join(tables({"reports": [world(profile="5k"), world(profile="50k")]}, "growth"))
-    assert told.index("5k: one unit") < told.index("50k: one unit")
+    lines = "\n".join(tables({"reports": [world(profile="5k"), world(profile="50k")]}, "growth"))
+    assert lines.index("5k: one unit") < lines.index("50k: one unit")
     assert "inventory plain: one unit" in "\n".join(tables({"plain": world()}, "inventory"))
 
 

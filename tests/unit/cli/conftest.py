@@ -11,14 +11,14 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import ByteSize, Cli, Dial, Duration, HttpListen, Listen
-from bigfleet.cli.framework.output import Record, write
+from bigfleet.cli.framework.output import OutputRecord, write
 from bigfleet.cli.framework.settings import Flags, OutputFlags, ProcessFlags, TlsFlags
-from bigfleet.cli.framework.tree import Program, Row
+from bigfleet.cli.framework.tree import CliProgram, CommandRow
 from bigfleet.transport.address import ListenAddress
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -56,7 +56,7 @@ def _serve(settings: ServeSettings, console: Console) -> int:
     write(
         console,
         settings,
-        Record({name: str(getattr(settings, name)) for name in type(settings).model_fields}),
+        OutputRecord({name: str(getattr(settings, name)) for name in type(settings).model_fields}),
     )
     return ExitCode.DONE
 
@@ -77,27 +77,27 @@ def _needy(settings: NeedySettings, console: Console) -> int:
 
 
 @pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Program:
+def program(monkeypatch: pytest.MonkeyPatch) -> CliProgram:
     module = ModuleType("sample_commands")
-    vars(module)["SERVE"] = Command(ServeSettings, _serve, "Serve something.", ("sample serve --dry-run",))
-    vars(module)["NEEDY"] = Command(NeedySettings, _needy, "Need something.")
-    vars(module)["FAIL"] = Command(FailSettings, _fail, "Fail.")
+    vars(module)["SERVE"] = CliCommand(ServeSettings, _serve, "Serve something.", ("sample serve --dry-run",))
+    vars(module)["NEEDY"] = CliCommand(NeedySettings, _needy, "Need something.")
+    vars(module)["FAIL"] = CliCommand(FailSettings, _fail, "Fail.")
     monkeypatch.setitem(sys.modules, "sample_commands", module)
-    return Program(
+    return CliProgram(
         name="sample",
         summary="A program for tests.",
         rows=(
-            Row("serve", "serve something", "sample_commands:SERVE"),
-            Row("needy", "need something", "sample_commands:NEEDY"),
-            Row("tools", "a group"),
-            Row("tools fail", "fail in some way", "sample_commands:FAIL"),
+            CommandRow("serve", "serve something", "sample_commands:SERVE"),
+            CommandRow("needy", "need something", "sample_commands:NEEDY"),
+            CommandRow("tools", "a group"),
+            CommandRow("tools fail", "fail in some way", "sample_commands:FAIL"),
         ),
         examples=("sample serve",),
     )
 
 
 @pytest.fixture
-def run(program: Program) -> Run:
+def run(program: CliProgram) -> Run:
     """Run the sample program and return exit code, standard output and standard error."""
 
     def call(*argv: str, environ: Mapping[str, str] | None = None) -> tuple[int, str, str]:

@@ -13,9 +13,8 @@ from structlog.testing import CapturingLogger
 from bigfleet.aio.identity import ADMIN, READONLY, Identity
 from bigfleet.aio.net import Code, Hooks, Metadata, RpcError
 from bigfleet.aio.service import UnaryMethod
-from bigfleet.coordinator.assembly import Replica, assemble, serve_options
-from bigfleet.coordinator.core.machine import Machine
-from bigfleet.coordinator.local_log import LocalLog
+from bigfleet.coordinator.assembly import CoordinatorParts, assemble, serve_options
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.testing.net.network import MemoryNet, Network
@@ -30,6 +29,7 @@ from bigfleet.transport.coordinator import (
 )
 from bigfleet.transport.dispatch import log_hooks
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.coordinator.local_log import LocalLog
 
 T = TypeVar("T")
 HOST = "coordinator-0"
@@ -41,9 +41,9 @@ class World:
 
     process: VirtualProcess
     network: Network
-    machine: Machine
+    state_machine: CoordinatorStateMachine
     log: LocalLog
-    replica: Replica
+    replica: CoordinatorParts
     metrics: Metrics
     registry: CollectorRegistry
     logged: CapturingLogger
@@ -117,9 +117,11 @@ async def make_world(*, secured: bool = True) -> AsyncIterator[World]:
     metrics = Metrics(Component.COORDINATOR, registry, version="0", commit="none")
     logged = CapturingLogger()
     logger = structlog.wrap_logger(logged, processors=[lambda _logger, _name, event: event])
-    machine = Machine()
-    log = LocalLog(machine)
-    replica = assemble(log, machine, clock=process.clock, ids=process.ids, metrics=metrics, logger=logger)
+    state_machine = CoordinatorStateMachine()
+    log = LocalLog(state_machine)
+    replica = assemble(
+        log, state_machine, clock=process.clock, ids=process.ids, metrics=metrics, logger=logger
+    )
     network = Network(secured=secured)
 
     def refused(path: str, _peer: object, _why: str) -> None:
@@ -129,7 +131,7 @@ async def make_world(*, secured: bool = True) -> AsyncIterator[World]:
     hooks = Hooks(on_identity_refused=refused, on_defect=log_hooks().on_defect)
     server = await network.host(HOST, ADMIN, hooks).serve(":7790", [replica.bound()], serve_options())
     await log.start()
-    yield World(process, network, machine, log, replica, metrics, registry, logged)
+    yield World(process, network, state_machine, log, replica, metrics, registry, logged)
     await server.stop(0)
 
 

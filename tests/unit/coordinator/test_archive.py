@@ -16,27 +16,26 @@ from bigfleet.coordinator.archive import (
     unpack,
 )
 from bigfleet.coordinator.core import commands
-from bigfleet.coordinator.core.machine import Machine
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.log import Snapshot, Tables
+from tests.support.coordinator.unproposed_commands import bind_cluster, move_begin
 
 NOW_NS = 1_794_938_400_123_000_000
 
 
-def machine() -> Machine:
+def state_machine() -> CoordinatorStateMachine:
     """A machine with a row in every table."""
-    made = Machine()
+    made = CoordinatorStateMachine()
     for item in (
         commands.begin_epoch(7, "n-0", "c-id"),
         commands.add_shard("s-1", "s-1:7780", 1_794_938_400_000_000_001),
         commands.add_shard("s-2", "", 6),
         commands.add_shard("gone", "", 7),
-        commands.bind_cluster("blue", "s-1"),
+        bind_cluster("blue", "s-1"),
         commands.assign_domain("rack", "r2", "s-1"),
         commands.assign_domain("rack", "r1", "s-2"),
         commands.assign_domain("zone", "ä", "s-1"),
-        commands.move_begin(
-            "p:9000", {"m-1": "r1"}, key="rack", from_shard="s-1", to_shard="s-2", flow="f1", at_ns=9
-        ),
+        move_begin("p:9000", {"m-1": "r1"}, key="rack", from_shard="s-1", to_shard="s-2", flow="f1", at_ns=9),
         commands.remove_shard("gone", destroyed=False, partitioned=True),
     ):
         answer = made.apply(json.dumps({"v": 1, "epoch": made.epoch, "items": [item]}))
@@ -45,7 +44,7 @@ def machine() -> Machine:
 
 
 def archive(tables: Tables | None = None) -> Archive:
-    return make_archive(Snapshot(tables or machine().dump(), 41, 7), ("n-0", "n-1", "n-2"), NOW_NS)
+    return make_archive(Snapshot(tables or state_machine().dump(), 41, 7), ("n-0", "n-1", "n-2"), NOW_NS)
 
 
 def tar_of(*members: tuple[str, bytes]) -> bytes:
@@ -106,8 +105,8 @@ def test_an_archive_has_the_originals_layout_and_keys() -> None:
 
 
 def test_every_table_survives_archive_and_restore() -> None:
-    before = machine().dump()
-    restored = Machine()
+    before = state_machine().dump()
+    restored = CoordinatorStateMachine()
     restored.load(tables_of(unpack(pack(archive(before))), cluster_id="unused"))
     after = restored.dump()
     changed = {name for name in before if before[name] != after[name]}
@@ -116,7 +115,7 @@ def test_every_table_survives_archive_and_restore() -> None:
 
 
 def test_many_rows_survive_their_slices() -> None:
-    tables = {**machine().dump(), "domains": {"rack": {f"r{n:05}": "s-1" for n in range(5001)}}}
+    tables = {**state_machine().dump(), "domains": {"rack": {f"r{n:05}": "s-1" for n in range(5001)}}}
     restored = tables_of(unpack(pack(archive(tables))), cluster_id="unused")
     assert restored["domains"] == tables["domains"]
 
@@ -144,7 +143,7 @@ def test_an_archive_of_the_original_restores_with_its_old_keys_ignored() -> None
     assert (tables["cluster_id"], tables["epoch"], tables["incarnation"]) == ("minted", 2, 1)
     assert tables["shards"]["s-1"].address == "s-1:7780"
     assert tables["domains"] == {"rack": {"r1": "s-1"}}
-    Machine().load(tables)
+    CoordinatorStateMachine().load(tables)
 
 
 def test_a_flipped_byte_anywhere_is_noticed_or_harmless() -> None:

@@ -8,7 +8,7 @@ from bigfleet.aio.identity import ADMIN, READONLY, Identity
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.coordinator.archive import join_archive
-from bigfleet.coordinator.log import NotLeaderError, OutcomeUnknownError, UnavailableError
+from bigfleet.coordinator.log import CommandOutcomeUnknownError, NotLeaderError, UnavailableError
 from bigfleet.model.shard_report import MAX_SHORTFALLS
 from bigfleet.testing.loop import run_virtual
 from bigfleet.transport.coordinator import (
@@ -186,7 +186,7 @@ def test_a_lost_race_to_register_is_no_error_and_any_other_failure_is_unavailabl
         async with world() as here:
             here.log.fail_next(UnavailableError("the queue is full"))
             assert await code_of(here.report()) is Code.UNAVAILABLE
-            here.log.fail_next(OutcomeUnknownError("no answer in 5 s"))
+            here.log.fail_next(CommandOutcomeUnknownError("no answer in 5 s"))
             with pytest.raises(RpcError, match="outcome unknown, add_shard may still take effect") as refused:
                 await here.report()
             assert refused.value.code is Code.UNAVAILABLE
@@ -328,7 +328,7 @@ def test_a_zombie_process_of_a_shard_is_an_incident_and_changes_nothing(world: W
     ("failure", "code"),
     [
         (UnavailableError("proposals are held"), Code.UNAVAILABLE),
-        (OutcomeUnknownError("no majority answered in 5 s"), Code.UNAVAILABLE),
+        (CommandOutcomeUnknownError("no majority answered in 5 s"), Code.UNAVAILABLE),
         (NotLeaderError("coordinator-1:7790"), Code.FAILED_PRECONDITION),
     ],
 )
@@ -393,9 +393,9 @@ def test_a_snapshot_comes_as_metadata_and_then_state_in_frames_of_a_mebibyte(wor
     async def run() -> None:
         async with world() as here:
             await here.report("s-1")
-            tables = here.machine.dump()
+            tables = here.state_machine.dump()
             tables["domains"] = {"rack": {f"r{n:06}": "s-1" for n in range(30_000)}}
-            here.machine.load(tables)
+            here.state_machine.load(tables)
             channel = here.network.host("saver", ADMIN).dial(f"{HOST}:7790")
             async with channel.server_stream(SNAPSHOT_SAVE, pb.SnapshotSaveRequest(), timeout_s=5) as stream:
                 frames = [frame async for frame in stream]

@@ -4,9 +4,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.aio.clock import SystemClock
-from bigfleet.dashboard.core.series import Sample, SeriesStore
+from bigfleet.dashboard.core.series import MetricSample, SeriesStore
 from bigfleet.dashboard.meter import Meter, kind_of, own_metrics
-from bigfleet.dashboard.sources import Trouble
+from bigfleet.dashboard.sources import SourceProblem
 from bigfleet.obs.catalogue import metrics_of
 from bigfleet.obs.metric import Component
 
@@ -34,13 +34,15 @@ def test_a_path_is_counted_by_what_it_asks_for(path: str, kind: str) -> None:
 def test_every_trouble_and_both_sources_have_a_series() -> None:
     store = SeriesStore(max_series=1)
     meter = Meter(own_metrics("c"), SystemClock(), store)
-    for trouble in Trouble:
+    for trouble in SourceProblem:
         meter.failed(trouble)
     for source in ("shard", "coordinator"):
         meter.looked(source, answered=False)
-    store.record("s", 1.0, [Sample("a", {}, 1.0), Sample("b", {}, 1.0), Sample("c", {}, 1.0)])
+    store.record(
+        "s", 1.0, [MetricSample("a", {}, 1.0), MetricSample("b", {}, 1.0), MetricSample("c", {}, 1.0)]
+    )
     meter.exported("")
-    store.record("s", 2.0, [Sample("b", {}, 1.0)])
+    store.record("s", 2.0, [MetricSample("b", {}, 1.0)])
     body, kind = meter.exported("")
     assert kind.startswith("text/plain")
     told = {
@@ -49,7 +51,7 @@ def test_every_trouble_and_both_sources_have_a_series() -> None:
         for sample in family.samples
     }
     assert all(
-        told["bigfleet_dashboard_source_errors_total", trouble.name.lower()] == 1 for trouble in Trouble
+        told["bigfleet_dashboard_source_errors_total", trouble.name.lower()] == 1 for trouble in SourceProblem
     )
     assert told["bigfleet_dashboard_looks_total", "shard", "silent"] == 1
     assert told["bigfleet_dashboard_series",] == 1

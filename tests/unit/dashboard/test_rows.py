@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from bigfleet.dashboard.json_text import write_answer
 from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting, need_row
-from bigfleet.dashboard.written import write_answer
 from bigfleet.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.v1alpha1 import shardread_pb2 as read
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigfleet.document.compare import Change, Comparison, Side, compare
+from bigfleet.document.compare import Comparison, NeedChangeKind, Side, compare
 from bigfleet.document.compare_costs import priority_class
 from bigfleet.document.compare_document import comparison_document
 from bigfleet.document.edits import apply_edits, edits_of
@@ -12,7 +12,7 @@ from bigfleet.model.action import ActionKind
 from bigfleet.model.buckets import PINNED, bucket_of
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from tests.support.builders import amounts, assigned, machine, shape
 
@@ -21,7 +21,7 @@ NOW = 1000.0
 
 
 def need(cluster: str = "a", cpu: int = 4, priority: int = 100, group: str = "", same: str = "") -> Need:
-    requirements = (Requirement(same, Operator.SAME),) if same else ()
+    requirements = (Requirement(same, RequirementOperator.SAME),) if same else ()
     return Need(
         cluster, Profile(requirements, priority=priority), amounts(cpu=cpu), amounts(cpu=4), group=group
     )
@@ -38,7 +38,7 @@ def changed(before: Side, *edits: dict[str, object]) -> Comparison:
     return compare(before, after, edited.numbers)
 
 
-def told(comparison: Comparison) -> dict[tuple[int, ...], Change]:
+def changes_of(comparison: Comparison) -> dict[tuple[int, ...], NeedChangeKind]:
     return {item.numbers: item.change for item in comparison.needs}
 
 
@@ -50,20 +50,23 @@ def test_equal_decisions_are_the_same_whatever_order_their_documents_have() -> N
     first = side(idle("m1", "m2"), [need("a"), need("b")])
     second = side(idle("m2", "m1"), [need("b"), need("a")])
     assert compare(first, first).same
-    # Which of two equal needs gets which of two equal machines follows list order, and is told.
-    assert told(compare(first, second)) == {(0,): Change.OTHER_MACHINES, (1,): Change.OTHER_MACHINES}
+    # Which of two equal needs gets which of two equal machines follows list order, and is reported.
+    assert changes_of(compare(first, second)) == {
+        (0,): NeedChangeKind.OTHER_MACHINES,
+        (1,): NeedChangeKind.OTHER_MACHINES,
+    }
 
 
 def test_needs_are_known_by_cluster_fingerprint_and_group_where_no_edit_numbers_them() -> None:
     first = side(idle("m1"), [need("a", priority=200), need("b")])
     second = side(idle("m1", "m2"), [need("new", 0), need("b"), need("a", priority=200)])
-    assert told(compare(first, second)) == {(1,): Change.SATISFIED, (2,): Change.ADDED}
+    assert changes_of(compare(first, second)) == {(1,): NeedChangeKind.SATISFIED, (2,): NeedChangeKind.ADDED}
 
 
 def test_a_need_that_changes_its_priority_is_the_same_need() -> None:
     before = side(idle("m1"), [need("a", priority=200), need("b")])
     raised = changed(before, {"edit": "change_needs", "where": {"cluster": "b"}, "to": {"priority": 300}})
-    assert told(raised) == {(0,): Change.SHORT, (1,): Change.SATISFIED}
+    assert changes_of(raised) == {(0,): NeedChangeKind.SHORT, (1,): NeedChangeKind.SATISFIED}
     (moved,) = raised.machines
     assert moved.before is not None
     assert moved.after is not None
@@ -72,14 +75,18 @@ def test_a_need_that_changes_its_priority_is_the_same_need() -> None:
 
 def test_more_and_less_of_a_shortfall_are_told_apart() -> None:
     before = side(idle("m1"), [need("a", 12)])
-    assert told(changed(before, {"edit": "change_needs", "where": {}, "scale": 2})) == {(0,): Change.SHORTER}
-    assert told(changed(before, {"edit": "add_machines", "like": "m1"})) == {(0,): Change.LESS_SHORT}
+    assert changes_of(changed(before, {"edit": "change_needs", "where": {}, "scale": 2})) == {
+        (0,): NeedChangeKind.SHORTER
+    }
+    assert changes_of(changed(before, {"edit": "add_machines", "like": "m1"})) == {
+        (0,): NeedChangeKind.LESS_SHORT
+    }
     other: dict[str, object] = {
         "edit": "change_needs",
         "where": {},
         "to": {"total": {"memory": "64Gi"}, "unit": {}},
     }
-    assert told(changed(before, other)) == {(0,): Change.SHORT_OTHERWISE}
+    assert changes_of(changed(before, other)) == {(0,): NeedChangeKind.SHORT_OTHERWISE}
 
 
 def test_a_folded_class_is_one_change_and_a_class_that_falls_apart_is_several() -> None:
@@ -87,15 +94,15 @@ def test_a_folded_class_is_one_change_and_a_class_that_falls_apart_is_several() 
     rack = shape(labels={"rack": "r1"})
     before = side([machine("m1", S.IDLE, shape=rack)], gangs)
     more = changed(before, {"edit": "add_machines", "count": 2, "like": "m1"})
-    assert told(more) == {(0, 1, 2): Change.SATISFIED}
+    assert changes_of(more) == {(0, 1, 2): NeedChangeKind.SATISFIED}
     apart = changed(before, {"edit": "change_machines", "where": {}, "to": {"resources": {"cpu": "3"}}})
-    assert set(told(apart)) == {(0,), (1,), (2,)}
+    assert set(changes_of(apart)) == {(0,), (1,), (2,)}
 
 
 def test_added_and_removed_needs_and_machines_are_told() -> None:
     before = side(idle("m1"), [need("a")])
     result = changed(before, {"edit": "remove_needs", "where": {}}, {"edit": "remove_machines", "where": {}})
-    assert told(result) == {(0,): Change.REMOVED}
+    assert changes_of(result) == {(0,): NeedChangeKind.REMOVED}
     assert [(item.machine_id, item.after) for item in result.machines] == [("m1", None)]
 
 

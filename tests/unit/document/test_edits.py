@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bigfleet.document.edits import KINDS, apply_edits, edits_of, read_edits
-from bigfleet.document.edits_draft import Edited
+from bigfleet.document.edits.draft import EditedDocument
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.snapshot import SnapshotDocument, read_situation, write_document
 from bigfleet.model.machine import Machine
@@ -66,15 +66,15 @@ def document(**changes: object) -> SnapshotDocument:
     return read_situation(json.dumps({**SNAPSHOT, **changes}))
 
 
-def edited(*edits: dict[str, object], base: SnapshotDocument | None = None) -> Edited:
+def edited(*edits: dict[str, object], base: SnapshotDocument | None = None) -> EditedDocument:
     return apply_edits(base or document(), edits_of(edits))
 
 
-def machines(result: Edited) -> dict[str, Machine]:
+def machines(result: EditedDocument) -> dict[str, Machine]:
     return {machine.id: machine for machine in result.document.situation.machines}
 
 
-def needs(result: Edited) -> dict[int, Need]:
+def needs(result: EditedDocument) -> dict[int, Need]:
     """By number."""
     found = result.document
     by_place = dict(zip(found.places, found.situation.needs, strict=True))
@@ -294,7 +294,7 @@ def test_a_document_that_sorts_its_needs_sorts_them_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "refusal"),
     [
         ([], "edits[0]: found a list, allowed is an object"),
         ({}, "edits[0].edit: found nothing, allowed is one of add_machines"),
@@ -359,8 +359,8 @@ def test_a_document_that_sorts_its_needs_sorts_them_again() -> None:
         ({"edit": "pass_time", "seconds": 1, "second": 2}, "edits[0].second: found an unknown field"),
     ],
 )
-def test_an_edit_is_refused_by_path(edit: object, told: str) -> None:
-    assert refused(edit).startswith(told)
+def test_an_edit_is_refused_by_path(edit: object, refusal: str) -> None:
+    assert refused(edit).startswith(refusal)
 
 
 def test_the_place_of_the_refused_edit_is_told() -> None:

@@ -7,12 +7,12 @@ from bigfleet.document.pieces import situation_pieces
 from bigfleet.document.snapshot import read_situation, write_situation
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
 from tests.support.builders import amounts, machine
 from tests.support.situations import situations
 
-GANG = Profile((Requirement("rack", Operator.SAME),))
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),))
 NEED = Need("a", GANG, amounts(cpu=4), group="g")
 FLEET = tuple(machine(f"m-{number:04d}", S.IDLE) for number in range(1001))
 

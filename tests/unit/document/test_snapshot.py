@@ -35,7 +35,7 @@ from bigfleet.model.machine import (
     Shape,
 )
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
 from tests.support.builders import amounts, machine, shape
 
@@ -134,7 +134,10 @@ def test_every_field_of_a_need_arrives_where_it_belongs() -> None:
     assert found == Need(
         cluster="a",
         profile=Profile(
-            (Requirement("rack", Operator.SAME), Requirement("zone", Operator.IN, ("za", "zb"))),
+            (
+                Requirement("rack", RequirementOperator.SAME),
+                Requirement("zone", RequirementOperator.IN, ("za", "zb")),
+            ),
             (Spread("host", 2, WhenUnsatisfiable.SCHEDULE_ANYWAY),),
             1000,
             PenaltyBucket(0),
@@ -173,7 +176,7 @@ def test_an_idle_hold_that_is_not_named_keeps_its_own_default() -> None:
 
 
 def test_parked_entries_that_name_no_gang_are_ignored() -> None:
-    gang = Profile(requirements=(Requirement("rack", Operator.SAME),))
+    gang = Profile(requirements=(Requirement("rack", RequirementOperator.SAME),))
     needs = [
         {"cluster": "a", "group": "g", "requirements": [{"key": "rack", "operator": "Same"}]},
         {"cluster": "b"},
@@ -193,9 +196,9 @@ def test_parked_entries_that_name_no_gang_are_ignored() -> None:
 
 def test_what_no_decision_looks_at_is_not_written() -> None:
     known = machine("m-1")
-    told = replace(known, metadata=FrozenMap({"bigfleet.lucy.sh/assigned-priority": "7"}))
+    labelled = replace(known, metadata=FrozenMap({"bigfleet.lucy.sh/assigned-priority": "7"}))
     stray = frozenset({GangRef("a", "g", "f")})
-    assert write_situation(Situation(now=0, machines=(told,), parked=stray)) == write_situation(
+    assert write_situation(Situation(now=0, machines=(labelled,), parked=stray)) == write_situation(
         Situation(now=0, machines=(known,))
     )
 

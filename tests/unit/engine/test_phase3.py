@@ -1,4 +1,4 @@
-"""When the next hold ends; what is given back is told by the golden scripts and the laws."""
+"""When the next hold ends; the golden scripts and the laws cover what is given back."""
 
 import numpy as np
 from hypothesis import given

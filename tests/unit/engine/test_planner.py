@@ -13,7 +13,7 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.model.profile import ZONE_KEY, Operator, Profile, Requirement
+from bigfleet.model.profile import ZONE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import GangRef, IdleHolds
 from tests.support.builders import amounts, assigned, machine, shape
@@ -71,7 +71,11 @@ def need(
 
 def gang(cluster: str, cpus: int, group: str = "g") -> Need:
     return need(
-        cluster, amounts(cpu=cpus), Requirement(ZONE_KEY, Operator.SAME), unit=amounts(cpu=4), group=group
+        cluster,
+        amounts(cpu=cpus),
+        Requirement(ZONE_KEY, RequirementOperator.SAME),
+        unit=amounts(cpu=4),
+        group=group,
     )
 
 
@@ -140,7 +144,7 @@ def test_a_cluster_that_has_neither_machines_nor_demand_is_forgotten() -> None:
 
 
 def two_zones() -> World:
-    """A gang of eight cores that nobody can hold in one zone, and another cluster at rest."""
+    """A gang of eight cores that fits into no zone, and another cluster at rest."""
     here = [machine(f"{zone}-{place}", shape=shape(zone=zone)) for zone in ("za", "zb") for place in range(1)]
     return World().has(*here, bound("b-1", "b")).wants(gang("a", 8), need("b", amounts(cpu=4)))
 
@@ -258,7 +262,7 @@ def test_a_label_that_nobody_asked_about_tells_machines_apart_once_somebody_does
     world = World().has(machine("i-1", shape=slow), machine("i-2", shape=fast))
     world.wants(need("a", amounts(cpu=4)))
     assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "i-1")]
-    world.wants(need("a", amounts(cpu=4), Requirement("disk", Operator.IN, ("ssd",))))
+    world.wants(need("a", amounts(cpu=4), Requirement("disk", RequirementOperator.IN, ("ssd",))))
     assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "i-2")]
 
 

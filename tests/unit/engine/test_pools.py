@@ -1,4 +1,4 @@
-"""A pool that was changed is the pool that would be made anew."""
+"""A changed pool equals a newly made one."""
 
 from random import Random
 
@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigfleet.engine.pools import Moved, StatePool
+from bigfleet.engine.pools import MovedMachines, StatePool
 
 
 def pool_of(id_order: np.ndarray, inside: np.ndarray, kind: np.ndarray, kinds: int) -> StatePool:
     return StatePool.of(id_order, np.flatnonzero(inside[id_order]).astype(np.int32), kind, kinds)
 
 
-def told(pool: StatePool) -> list[list[int]]:
+def contents(pool: StatePool) -> list[list[int]]:
     kinds = range(pool.counts.size)
     return [pool.of_kinds(np.array([kind])).tolist() for kind in kinds]
 
@@ -36,9 +36,9 @@ def test_a_changed_pool_is_the_pool_made_anew(seed: int) -> None:
     kind_after[changed] = rng.integers(0, grown, changed.size)
     inside_after[changed] = rng.random(changed.size) < 0.5
     left, joined = changed[inside[changed]], changed[inside_after[changed]]
-    after = pool.grown(grown).changed(Moved(rank[left], kind[left]), Moved(rank[joined], kind_after[joined]))
+    after = pool.grown(grown).changed(
+        MovedMachines(rank[left], kind[left]), MovedMachines(rank[joined], kind_after[joined])
+    )
 
-    assert told(after) == told(pool_of(id_order, inside_after, kind_after, grown))
-    assert told(pool) == told(
-        pool_of(id_order, inside, kind, kinds)
-    )  # whoever reads the old one reads the old one
+    assert contents(after) == contents(pool_of(id_order, inside_after, kind_after, grown))
+    assert contents(pool) == contents(pool_of(id_order, inside, kind, kinds))  # the old pool is unchanged

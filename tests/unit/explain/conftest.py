@@ -1,4 +1,4 @@
-"""A case from the words of engine scripts."""
+"""A decided cycle from the words of engine scripts."""
 
 from collections.abc import Callable
 
@@ -6,22 +6,22 @@ import pytest
 
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
-from bigfleet.explain.case import Case
+from bigfleet.explain.decided_cycle import DecidedCycle
+from bigfleet.explain.redecide import Redecider
 from tests.support.engine.world import EngineWorld
 
-MakeCase = Callable[[str], Case]
+MakeCycle = Callable[[str], DecidedCycle]
 
 
 @pytest.fixture
-def make_case() -> MakeCase:
-    """Build the case that a few lines describe."""
+def make_cycle() -> MakeCycle:
+    """Decide the cycle that a few lines describe."""
 
-    def make(lines: str) -> Case:
+    def make(lines: str) -> DecidedCycle:
         world = EngineWorld(decide_situation)
         for line in lines.strip().splitlines():
             world.command(line.split())
         situation = world.situation()
-        document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
-        return Case(document, decide_situation(situation))
+        return Redecider().cycle(SnapshotDocument(situation, tuple(range(len(situation.needs)))))
 
     return make

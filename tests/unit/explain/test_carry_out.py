@@ -2,7 +2,7 @@
 
 import pytest
 
-from bigfleet.explain.carry_out import at_once, begun, carried_out, finished
+from bigfleet.explain.carry_out import at_once, begun, finished
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.buckets import PINNED, bucket_of
 from bigfleet.model.decision import Decision, Verdict
@@ -19,6 +19,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
 from tests.support.builders import assigned, machine
+from tests.support.engine.carry_out import carried_out
 
 S = MachineState
 NEED = Need(

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from bigfleet.document.snapshot import SnapshotDocument
-from bigfleet.engine.cycle import decide_situation
-from bigfleet.explain.case import Case
 from bigfleet.explain.document import machine_explanation_document
 from bigfleet.explain.machine import explain_machine
+from bigfleet.explain.redecide import Redecider
 from bigfleet.model.action import ActionKind as K
 from bigfleet.model.machine import Machine
 from bigfleet.model.machine import MachineState as S
@@ -52,20 +51,20 @@ ACTIONS: dict[K, tuple[Machine, int, str]] = {
 def explained(one: Machine, needs: tuple[Need, ...]) -> dict[str, Any]:
     situation = Situation(0.0, (one,), needs, reported_clusters=frozenset({"a", "b"}))
     document = SnapshotDocument(situation, tuple(range(len(situation.needs))))
-    case = Case(document, decide_situation(situation))
-    return machine_explanation_document(explain_machine(case, "m-1"))
+    cycle = Redecider().cycle(document)
+    return machine_explanation_document(explain_machine(cycle, "m-1"))
 
 
 @pytest.mark.parametrize("state", [state for state in S if state is not S.UNSPECIFIED])
 def test_item_14_a_machine_in_each_state_is_explained(state: S) -> None:
-    told = explained(machine("m-1", state), (Need("a", Profile(priority=5), amounts(cpu=4)),))
-    assert (told["state"], told["sentence"]) == (state.label, STATES[state])
-    assert told["needs"], "what the needs of highest precedence make of it"
+    content = explained(machine("m-1", state), (Need("a", Profile(priority=5), amounts(cpu=4)),))
+    assert (content["state"], content["sentence"]) == (state.label, STATES[state])
+    assert content["needs"], "how it fits the needs of highest precedence"
 
 
 @pytest.mark.parametrize("kind", K)
 def test_item_14_each_kind_of_action_is_explained(kind: K) -> None:
     one, cpu, sentence = ACTIONS[kind]
     low = Need("b", Profile(priority=1), amounts(cpu=4))
-    told = explained(one, (Need("a", Profile(priority=5), amounts(cpu=cpu)), low) if cpu else ())
-    assert (told["action"]["kind"], told["sentence"]) == (kind.value, sentence)
+    content = explained(one, (Need("a", Profile(priority=5), amounts(cpu=cpu)), low) if cpu else ())
+    assert (content["action"]["kind"], content["sentence"]) == (kind.value, sentence)

@@ -1,11 +1,10 @@
-"""Refusals of a large fleet: told one by one up to a bound, and always adding up to the fleet (dashboard 6.1)."""
+"""Refusals of a large fleet: listed up to a bound, and always adding up to the fleet (dashboard 6.1)."""
 
 from bigfleet.document.snapshot import SnapshotDocument
-from bigfleet.engine.cycle import decide_situation
-from bigfleet.explain.case import Case
+from bigfleet.explain.fit import FitResult
+from bigfleet.explain.fleet_summary import REFUSALS_SHOWN
 from bigfleet.explain.need import NeedExplanation, explain_need
-from bigfleet.explain.sight import REFUSALS_SHOWN
-from bigfleet.explain.standing import Standing
+from bigfleet.explain.redecide import Redecider
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
@@ -19,8 +18,8 @@ def explained(clusters: int) -> NeedExplanation:
         for n in range(2 * clusters)
     )
     situation = Situation(0.0, fleet, (Need("short", Profile(), amounts(cpu=4)),))
-    case = Case(SnapshotDocument(situation, (0,)), decide_situation(situation))
-    return explain_need(case, 0)
+    cycle = Redecider().cycle(SnapshotDocument(situation, (0,)))
+    return explain_need(cycle, 0)
 
 
 def test_few_refusals_are_told_one_by_one() -> None:
@@ -35,6 +34,6 @@ def test_of_many_the_smallest_are_put_together_and_no_machine_is_lost() -> None:
     assert len(refusals) == REFUSALS_SHOWN
     assert sum(item.count for item in refusals) == explanation.machines == 800
     last = refusals[-1]
-    assert (last.standing, last.detail) == (Standing.OTHER_CLUSTER, "351 others")
+    assert (last.result, last.detail) == (FitResult.OTHER_CLUSTER, "351 others")
     assert (last.count, len(last.examples)) == (702, 5)
     assert "only preemption or a reclaim frees it" in last.remedy

@@ -5,34 +5,34 @@ import pytest
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import MalformedAnswerError, NotFoundError, UnauthorizedError
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Answer, Call
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS, UPCOMING_NODES, ObjectKey
+from bigfleet.kube.transport import ApiCall, ApiResponse
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault
 from tests.support.kube_api.world import KubeWorld, capacity_request, pod
 
-REFUSED = Answer(401, {"code": 401, "reason": "Unauthorized"})
+REFUSED = ApiResponse(401, {"code": 401, "reason": "Unauthorized"})
 
 
 def test_a_login_refused_once_is_renewed_and_the_call_made_again() -> None:
     async def main() -> None:
         world = KubeWorld()
-        link = world.api.link()
-        world.link._link = link
-        world.link.add(Fault(REFUSED, times=1))
+        transport = world.api.transport()
+        world.transport._transport = transport
+        world.transport.add(Fault(REFUSED, times=1))
         assert await world.client.list_all(Selection(NODES)) == []
-        assert link.renewals == 1
+        assert transport.renewals == 1
 
     run_virtual(main())
 
 
-def test_a_login_refused_twice_is_told_and_not_hammered() -> None:
+def test_a_login_refused_twice_is_raised_and_not_tried_again() -> None:
     async def main() -> None:
         world = KubeWorld()
-        world.link.add(Fault(REFUSED, times=100))
+        world.transport.add(Fault(REFUSED, times=100))
         with pytest.raises(UnauthorizedError):
             await world.client.list_all(Selection(NODES))
-        assert len(world.link.calls) == 2
+        assert len(world.transport.calls) == 2
 
     run_virtual(main())
 
@@ -45,7 +45,7 @@ def test_a_list_follows_its_pages_to_the_end() -> None:
         found = await world.client.list_all(Selection(CAPACITY_REQUESTS), limit=3)
         names = [item["metadata"]["name"] for item in found]
         assert names == [*(f"cr-0000{n}" for n in range(7)), "x"]
-        assert len(world.link.calls) == 3
+        assert len(world.transport.calls) == 3
         inside = await world.client.list_all(Selection(CAPACITY_REQUESTS, namespace="shop-b"))
         assert [item["metadata"]["name"] for item in inside] == ["x"]
 
@@ -56,9 +56,9 @@ def test_a_list_that_expires_between_its_pages_is_had_in_one_answer() -> None:
     async def main() -> None:
         world = KubeWorld()
         await world.add_requests(7)
-        world.link.add(Fault(Answer(410, {"code": 410}), times=100, query="continue"))
+        world.transport.add(Fault(ApiResponse(410, {"code": 410}), times=100, query="continue"))
         assert len(await world.client.list_all(Selection(CAPACITY_REQUESTS), limit=3)) == 7
-        assert [call.query.get("limit") for _, call in world.link.calls] == ["3", "3", None]
+        assert [call.query.get("limit") for _, call in world.transport.calls] == ["3", "3", None]
 
     run_virtual(main())
 
@@ -84,7 +84,7 @@ def test_a_created_object_bears_its_kind_and_a_deletion_its_uid() -> None:
         assert (created["kind"], created["apiVersion"]) == ("UpcomingNode", "bigfleet.lucy.sh/v1alpha1")
         key = ObjectKey("", "un-1")
         await world.client.delete(UPCOMING_NODES, key, uid=created["metadata"]["uid"])
-        assert world.link.calls[-1][1].body == {
+        assert world.transport.calls[-1][1].body == {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
             "preconditions": {"uid": created["metadata"]["uid"]},
@@ -99,7 +99,7 @@ def test_a_created_object_bears_its_kind_and_a_deletion_its_uid() -> None:
 def test_a_success_that_is_no_list_is_no_list(body: object) -> None:
     async def main() -> None:
         world = KubeWorld()
-        world.link.add(Fault(Answer(200, body)))
+        world.transport.add(Fault(ApiResponse(200, body)))
         with pytest.raises(MalformedAnswerError):
             await world.client.list_all(Selection(NODES))
 
@@ -110,7 +110,7 @@ def test_a_success_that_is_no_list_is_no_list(body: object) -> None:
 def test_the_patience_asked_for_is_read_from_the_header(header: str, seconds: float | None) -> None:
     async def main() -> None:
         world = KubeWorld()
-        world.link.add(Fault(Answer(429, "later", {header: "7"})))
+        world.transport.add(Fault(ApiResponse(429, "later", {header: "7"})))
         with pytest.raises(Exception, match="later") as caught:
             await world.client.get(NODES, ObjectKey("", "n"))
         assert getattr(caught.value, "retry_after_s", "none") == seconds
@@ -118,15 +118,15 @@ def test_the_patience_asked_for_is_read_from_the_header(header: str, seconds: fl
     run_virtual(main())
 
 
-def test_closing_the_client_closes_its_link() -> None:
+def test_closing_the_client_closes_its_transport() -> None:
     async def main() -> None:
         world = KubeWorld()
-        link = world.api.link()
-        await KubeClient(link, RateLimiter(world.clock)).close()
-        assert link.is_closed
+        transport = world.api.transport()
+        await KubeClient(transport, RateLimiter(world.clock)).close()
+        assert transport.is_closed
 
     run_virtual(main())
 
 
 def test_an_error_names_the_call() -> None:
-    assert Call("GET", "/api/v1/nodes/x").title == "GET /api/v1/nodes/x"
+    assert ApiCall("GET", "/api/v1/nodes/x").title == "GET /api/v1/nodes/x"

@@ -7,7 +7,7 @@ from bigfleet.kube.errors import KubeError, error_of
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "kind", "passing"),
+    ("status", "reason", "kind", "temporary"),
     [
         (400, "BadRequest", errors.InvalidObjectError, False),
         (401, "Unauthorized", errors.UnauthorizedError, True),
@@ -23,10 +23,15 @@ from bigfleet.kube.errors import KubeError, error_of
         (418, "", KubeError, False),
     ],
 )
-def test_a_status_has_its_own_error(status: int, reason: str, kind: type[KubeError], passing: bool) -> None:
+def test_a_status_has_its_own_error(status: int, reason: str, kind: type[KubeError], temporary: bool) -> None:
     error = error_of("GET /x", status, {"reason": reason, "message": "because"})
     assert type(error) is kind
-    assert (error.status, error.reason, error.message, error.passing) == (status, reason, "because", passing)
+    assert (error.status, error.reason, error.message, error.temporary) == (
+        status,
+        reason,
+        "because",
+        temporary,
+    )
     assert str(error).startswith(f"GET /x: {status} ")
 
 

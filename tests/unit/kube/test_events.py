@@ -3,18 +3,18 @@
 import asyncio
 from typing import Any
 
-from bigfleet.kube.events import WAITING_LIMIT, About, EventRecorder
-from bigfleet.kube.link import Answer
+from bigfleet.kube.events import WAITING_LIMIT, EventRecorder, ObjectReference
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, NODES, ObjectKey
+from bigfleet.kube.transport import ApiResponse
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, Trouble
 from tests.support.kube_api.world import KubeWorld
 
-REQUEST = About(CAPACITY_REQUESTS, ObjectKey("shop", "cr-1"), "uid-1")
-NODE = About(NODES, ObjectKey("", "n1"), "uid-2")
+REQUEST = ObjectReference(CAPACITY_REQUESTS, ObjectKey("shop", "cr-1"), "uid-1")
+NODE = ObjectReference(NODES, ObjectKey("", "n1"), "uid-2")
 
 
-class Told(KubeWorld):
+class RecorderWorld(KubeWorld):
     """A world with a recorder at work."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Told(KubeWorld):
 
 def test_an_event_says_what_kubectl_shows() -> None:
     async def main() -> None:
-        world = Told()
+        world = RecorderWorld()
         world.recorder.record(REQUEST, "Warning", "NotReported", "spec.resources: no quantity")
         world.recorder.record(NODE, "Normal", "ReclaimStarted", "leaves within 30 s")
         await world.eventually(lambda: len(world.events()) == 2, 5)
@@ -56,7 +56,7 @@ def test_an_event_says_what_kubectl_shows() -> None:
 
 def test_the_same_again_is_counted_on_the_first() -> None:
     async def main() -> None:
-        world = Told()
+        world = RecorderWorld()
         for _ in range(3):
             world.recorder.record(NODE, "Warning", "Unresolved", "no node")
             await world.clock.sleep(30)
@@ -76,7 +76,7 @@ def test_the_same_again_is_counted_on_the_first() -> None:
 
 def test_after_a_long_pause_it_is_a_new_event() -> None:
     async def main() -> None:
-        world = Told()
+        world = RecorderWorld()
         for _ in range(2):
             world.recorder.record(NODE, "Warning", "Unresolved", "no node")
             await world.clock.sleep(601)
@@ -88,7 +88,7 @@ def test_after_a_long_pause_it_is_a_new_event() -> None:
 
 def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
     async def main() -> None:
-        world = Told()
+        world = RecorderWorld()
         world.recorder.record(NODE, "Warning", "Unresolved", "no node")
         await world.clock.sleep(5)
         (key,) = world.api.objects.of(EVENTS)
@@ -104,7 +104,7 @@ def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
 
 def test_a_flood_is_written_slowly_and_what_is_too_much_is_dropped() -> None:
     async def main() -> None:
-        world = Told()
+        world = RecorderWorld()
         for number in range(WAITING_LIMIT + 50):
             world.recorder.record(NODE, "Normal", "Flood", f"number {number}")
         assert world.recorder.dropped == 50
@@ -117,9 +117,9 @@ def test_a_flood_is_written_slowly_and_what_is_too_much_is_dropped() -> None:
 
 def test_a_server_in_trouble_costs_the_event_and_nothing_else() -> None:
     async def main() -> None:
-        world = Told()
-        world.link.add(Fault(Answer(500, "no")))
-        world.link.add(Fault(Trouble.BREAK))
+        world = RecorderWorld()
+        world.transport.add(Fault(ApiResponse(500, "no")))
+        world.transport.add(Fault(Trouble.BREAK))
         for number in range(3):
             world.recorder.record(NODE, "Normal", "Drained", f"number {number}")
         await world.clock.sleep(5)
@@ -133,8 +133,10 @@ def test_a_server_in_trouble_costs_the_event_and_nothing_else() -> None:
 
 def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
     async def main() -> None:
-        world = Told()
-        world.recorder.record(About(NODES, ObjectKey("", "n" * 253)), "Normal", "Drained", "x" * 5000)
+        world = RecorderWorld()
+        world.recorder.record(
+            ObjectReference(NODES, ObjectKey("", "n" * 253)), "Normal", "Drained", "x" * 5000
+        )
         await world.clock.sleep(5)
         (event,) = world.events()
         assert len(event["message"]) == 1024

@@ -15,10 +15,10 @@ from bigfleet.kube.errors import (
     InvalidObjectError,
     NotFoundError,
 )
-from bigfleet.kube.eviction import Verdict, evict
-from bigfleet.kube.link import Call, Document
+from bigfleet.kube.eviction import EvictionVerdict, evict
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS, UPCOMING_NODES, ObjectKey
 from bigfleet.kube.roles import OPERATOR
+from bigfleet.kube.transport import ApiCall, Document
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.api import InMemoryApi
 from tests.support.kube_api.world import KubeWorld, capacity_request, pod
@@ -48,8 +48,8 @@ def test_a_name_may_be_generated() -> None:
         world = KubeWorld()
         document = capacity_request("x")
         document["metadata"] = {"generateName": "cr-", "namespace": "shop"}
-        answer = await world.link.send(
-            Call(
+        answer = await world.transport.send(
+            ApiCall(
                 "POST",
                 CAPACITY_REQUESTS.path(namespace="shop"),
                 body={**document, "kind": "CapacityRequest", "apiVersion": "bigfleet.lucy.sh/v1alpha1"},
@@ -181,10 +181,10 @@ def test_an_evicted_pod_may_linger_until_its_kubelet_is_done() -> None:
         world.api.pods_linger = True
         item = await world.add(PODS, pod("web-0"))
         key = ObjectKey("shop", "web-0")
-        assert (await evict(world.client, key, item["metadata"]["uid"])).verdict is Verdict.ACCEPTED
+        assert (await evict(world.client, key, item["metadata"]["uid"])).verdict is EvictionVerdict.ACCEPTED
         assert (await world.client.get(PODS, key))["metadata"]["deletionTimestamp"]
         world.api.finish_pod(key)
-        assert (await evict(world.client, key, item["metadata"]["uid"])).verdict is Verdict.GONE
+        assert (await evict(world.client, key, item["metadata"]["uid"])).verdict is EvictionVerdict.GONE
 
     run_virtual(main())
 
@@ -220,7 +220,7 @@ def test_a_kind_that_is_not_installed_is_not_found_until_it_is() -> None:
     async def main() -> None:
         world = KubeWorld()
         world.api = InMemoryApi(world.clock, definitions=())
-        world.link._link = world.api.link()
+        world.transport._transport = world.api.transport()
         with pytest.raises(NotFoundError):
             await world.client.list_all(Selection(CAPACITY_REQUESTS))
         world.api.install(CAPACITY_REQUEST)

@@ -10,24 +10,24 @@ from bigfleet.aio.clock import monotonic_s
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.lease import Lease, LeaseTimes
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import LEASES, ObjectKey
+from bigfleet.kube.transport import ApiResponse
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
-from tests.support.kube_api.faults import Fault, FaultyLink, Trouble
+from tests.support.kube_api.faults import Fault, FaultyTransport, Trouble
 from tests.support.kube_api.world import KubeWorld
 
 KEY = ObjectKey("bigfleet", "operator")
 
 
 class Candidate:
-    """One process that wants to lead, behind a link of its own."""
+    """One process that wants to lead, behind a transport of its own."""
 
     def __init__(self, world: KubeWorld, name: str, *, drift_ppm: int = 0) -> None:
         self.clock = VirtualClock(drift_ppm=drift_ppm)
-        self.link = FaultyLink(world.api.link(), self.clock)
-        self.client = KubeClient(self.link, RateLimiter(self.clock))
+        self.transport = FaultyTransport(world.api.transport(), self.clock)
+        self.client = KubeClient(self.transport, RateLimiter(self.clock))
         self.lease = Lease(
             self.client, KEY, name, clock=self.clock, stream=world.rng.child(name).stream("lease")
         )
@@ -91,8 +91,12 @@ def test_a_second_one_waits_and_takes_over_at_once_when_the_lease_is_given_back(
     run_virtual(main())
 
 
-@pytest.mark.parametrize("trouble", [Trouble.BREAK, Trouble.SILENCE, Answer(500, "no"), Answer(429, "busy")])
-def test_without_renewals_the_work_stops_before_another_may_begin(trouble: Trouble | Answer) -> None:  # U6
+@pytest.mark.parametrize(
+    "trouble", [Trouble.BREAK, Trouble.SILENCE, ApiResponse(500, "no"), ApiResponse(429, "busy")]
+)
+def test_without_renewals_the_work_stops_before_another_may_begin(
+    trouble: Trouble | ApiResponse,
+) -> None:  # U6
     async def main() -> None:
         world = KubeWorld()
         first, second = Candidate(world, "a"), Candidate(world, "b")
@@ -100,7 +104,7 @@ def test_without_renewals_the_work_stops_before_another_may_begin(trouble: Troub
         await world.eventually(lambda: first.working, 5)
         tasks.append(second.start())
         await world.clock.sleep(30)
-        first.link.add(Fault(trouble, times=10_000))
+        first.transport.add(Fault(trouble, times=10_000))
         cut_s = monotonic_s(world.clock)
         assert not await tasks[0]  # it did not end by itself
         await world.eventually(lambda: second.working, 60)
@@ -138,7 +142,7 @@ def test_clocks_that_disagree_do_not_make_two_leaders() -> None:
             await world.clock.sleep(dice.uniform(0, 20))
             assert not (slow.working and fast.working)
             chosen = dice.choice([slow, fast])
-            chosen.link.add(Fault(Trouble.BREAK, times=dice.randint(0, 6)))
+            chosen.transport.add(Fault(Trouble.BREAK, times=dice.randint(0, 6)))
             tasks = [
                 task if not task.done() else candidate.start()
                 for task, candidate in zip(tasks, (slow, fast), strict=True)

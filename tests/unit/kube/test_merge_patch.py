@@ -5,7 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigfleet.kube.merge_patch import apply, difference, quantities_by_value
+from bigfleet.kube.merge_patch import difference, quantities_by_value
+from tests.support.kube_api.merge import merged
 
 LEAVES = st.one_of(st.integers(), st.text(max_size=3), st.booleans(), st.lists(st.integers(), max_size=3))
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -20,7 +21,7 @@ DOCUMENTS = st.recursive(
 def test_applying_the_difference_gives_what_was_wanted(
     stored: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    assert apply(stored, difference(stored, wanted)) == wanted
+    assert merged(stored, difference(stored, wanted)) == wanted
 
 
 @given(DOCUMENTS)
@@ -31,7 +32,7 @@ def test_nothing_differs_from_itself(document: dict[str, Any]) -> None:
 @given(DOCUMENTS, DOCUMENTS)
 def test_neither_side_is_changed(stored: dict[str, Any], patch: dict[str, Any]) -> None:
     before = repr((stored, patch))
-    apply(stored, patch)
+    merged(stored, patch)
     difference(stored, patch)
     assert repr((stored, patch)) == before
 

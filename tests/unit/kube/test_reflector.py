@@ -7,10 +7,10 @@ import pytest
 
 from bigfleet.aio.clock import NANOSECONDS
 from bigfleet.kube.client import Selection
-from bigfleet.kube.link import Answer, Call, Document
 from bigfleet.kube.reflector import Reflector
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey, version_of
 from bigfleet.kube.store import Store
+from bigfleet.kube.transport import ApiCall, ApiResponse, Document
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, Trouble
 from tests.support.kube_api.world import KubeWorld, capacity_request
@@ -38,19 +38,19 @@ class Watched(KubeWorld):
 
     async def change_some(self) -> None:
         """Change, delete and create, past all faults."""
-        direct = self.api.link()
+        direct = self.api.transport()
         path = CAPACITY_REQUESTS.path(ObjectKey("shop", "cr-00000"))
-        stored = await direct.send(Call("GET", path))
+        stored = await direct.send(ApiCall("GET", path))
         if stored.status == 200:
             assert isinstance(stored.body, dict)
             priority = stored.body["spec"]["priority"] + 1
-            await direct.send(Call("PATCH", path, body={"spec": {"priority": priority}}))
-        await direct.send(Call("DELETE", CAPACITY_REQUESTS.path(ObjectKey("shop", "cr-00001"))))
+            await direct.send(ApiCall("PATCH", path, body={"spec": {"priority": priority}}))
+        await direct.send(ApiCall("DELETE", CAPACITY_REQUESTS.path(ObjectKey("shop", "cr-00001"))))
         name = f"late-{self.api.objects.version}"
         await self.add(CAPACITY_REQUESTS, capacity_request(name))
 
     def calls_between(self, begin_s: float, end_s: float) -> int:
-        return sum(begin_s * NANOSECONDS <= when < end_s * NANOSECONDS for when, _ in self.link.calls)
+        return sum(begin_s * NANOSECONDS <= when < end_s * NANOSECONDS for when, _ in self.transport.calls)
 
 
 def play(scene: Callable[[Watched], Awaitable[None]], seed: int = 1, requests: int = 3) -> None:
@@ -106,9 +106,9 @@ def test_a_compaction_while_paging_begins_the_list_anew() -> None:
 
 def test_a_list_that_is_always_too_slow_ends_without_pages() -> None:
     async def scene(world: Watched) -> None:
-        world.link.add(Fault(Answer(410, GONE), times=10_000, query="continue"))
+        world.transport.add(Fault(ApiResponse(410, GONE), times=10_000, query="continue"))
         await world.eventually(world.equal, 5)
-        limits = [call.query.get("limit") for _, call in world.link.calls if "watch" not in call.query]
+        limits = [call.query.get("limit") for _, call in world.transport.calls if "watch" not in call.query]
         assert limits == ["500", "500", "2000", "2000", "8000"]
 
     play(scene, requests=2_100)
@@ -134,7 +134,7 @@ def test_an_expired_version_as_an_event_is_answered_by_a_list_with_delay() -> No
     async def scene(world: Watched) -> None:
         await world.eventually(world.equal)
         # The watch is cut, and while it is away the history is compacted.
-        world.link.add(Fault(Trouble.BREAK, times=3, watch=True))
+        world.transport.add(Fault(Trouble.BREAK, times=3, watch=True))
         await world.eventually(lambda: world.reflector.counts.watches >= 2)
         await world.change_some()
         world.api.objects.compact()
@@ -146,7 +146,7 @@ def test_an_expired_version_as_an_event_is_answered_by_a_list_with_delay() -> No
 
 def test_an_expired_version_as_a_status_is_answered_by_a_list_with_delay() -> None:  # C4
     async def scene(world: Watched) -> None:
-        world.link.add(Fault(Answer(410, GONE), times=3, watch=True))
+        world.transport.add(Fault(ApiResponse(410, GONE), times=3, watch=True))
         await world.eventually(world.equal)
         began_s = world.clock.monotonic_ns() / NANOSECONDS
         await world.eventually(lambda: world.reflector.counts.lists == 4)
@@ -160,24 +160,24 @@ def test_an_expired_version_as_a_status_is_answered_by_a_list_with_delay() -> No
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(Answer(429, "slow down", {"Retry-After": "7"}), id="C1 429 as text"),
-        pytest.param(Answer(503, "<html>no</html>"), id="C2 HTML 503"),
-        pytest.param(Answer(500, {"kind": "Status", "code": 500}), id="500 as JSON"),
-        pytest.param(Answer(404, {"kind": "Status", "code": 404}), id="kind not there"),
-        pytest.param(Answer(403, {"kind": "Status", "code": 403}), id="forbidden"),
-        pytest.param(Answer(401, {"kind": "Status", "code": 401}), id="C8 login refused"),
+        pytest.param(ApiResponse(429, "slow down", {"Retry-After": "7"}), id="C1 429 as text"),
+        pytest.param(ApiResponse(503, "<html>no</html>"), id="C2 HTML 503"),
+        pytest.param(ApiResponse(500, {"kind": "Status", "code": 500}), id="500 as JSON"),
+        pytest.param(ApiResponse(404, {"kind": "Status", "code": 404}), id="kind not there"),
+        pytest.param(ApiResponse(403, {"kind": "Status", "code": 403}), id="forbidden"),
+        pytest.param(ApiResponse(401, {"kind": "Status", "code": 401}), id="C8 login refused"),
     ],
 )
-def test_a_server_in_trouble_is_asked_ever_less_often(answer: Answer) -> None:
+def test_a_server_in_trouble_is_asked_ever_less_often(answer: ApiResponse) -> None:
     async def scene(world: Watched) -> None:
-        world.link.add(Fault(answer, times=10_000))
+        world.transport.add(Fault(answer, times=10_000))
         await world.clock.sleep(600)
         assert not world.store.synced
         assert "Retry-After" not in answer.headers or world.calls_between(0, 7) <= 2
         assert world.calls_between(0, 10) <= 10
         assert world.calls_between(300, 600) <= 22  # every 30 s or more, twice each where a login is tried
         assert world.reflector.counts.failures > 5
-        world.link.heal()
+        world.transport.heal()
         await world.eventually(world.equal, 60)
 
     play(scene)
@@ -185,13 +185,13 @@ def test_a_server_in_trouble_is_asked_ever_less_often(answer: Answer) -> None:
 
 def test_a_watch_that_is_closed_at_once_counts_as_a_failure() -> None:  # C3
     async def scene(world: Watched) -> None:
-        world.link.add(Fault(Trouble.CLOSE, times=10_000, watch=True))
+        world.transport.add(Fault(Trouble.CLOSE, times=10_000, watch=True))
         await world.clock.sleep(600)
         assert world.calls_between(0, 60) <= 10
         assert world.calls_between(300, 600) <= 11
         assert world.equal()
         await world.change_some()
-        world.link.heal()
+        world.transport.heal()
         await world.eventually(world.equal, 60)
         assert world.reflector.counts.lists == 1
 
@@ -200,7 +200,7 @@ def test_a_watch_that_is_closed_at_once_counts_as_a_failure() -> None:  # C3
 
 def test_a_silent_connection_is_left_within_two_minutes() -> None:  # C6
     async def scene(world: Watched) -> None:
-        world.link.add(Fault(Trouble.SILENCE, watch=True))
+        world.transport.add(Fault(Trouble.SILENCE, watch=True))
         await world.eventually(world.equal)
         await world.change_some()
         await world.clock.sleep(119)
@@ -214,7 +214,7 @@ def test_a_silent_connection_is_left_within_two_minutes() -> None:  # C6
 def test_a_watch_cut_in_mid_stream_goes_on_where_it_was() -> None:
     async def scene(world: Watched) -> None:
         for after in range(4):
-            world.link.add(Fault(Trouble.CUT, watch=True, after_lines=after))
+            world.transport.add(Fault(Trouble.CUT, watch=True, after_lines=after))
         await world.eventually(world.equal)
         for _ in range(30):
             await world.change_some()
@@ -227,11 +227,11 @@ def test_a_watch_cut_in_mid_stream_goes_on_where_it_was() -> None:
 
 def test_health_brings_the_wait_back_to_the_start() -> None:
     async def scene(world: Watched) -> None:
-        world.link.add(Fault(Trouble.BREAK, times=8))
+        world.transport.add(Fault(Trouble.BREAK, times=8))
         await world.eventually(world.equal)
         await world.clock.sleep(130)
-        world.link.add(Fault(Trouble.BREAK, times=1))
-        world.link.add(Fault(Trouble.CUT, watch=True))
+        world.transport.add(Fault(Trouble.BREAK, times=1))
+        world.transport.add(Fault(Trouble.CUT, watch=True))
         before = world.reflector.counts.failures
         await world.clock.sleep(0)
         # The next failure comes when the present watch ends; then the first, short wait is due again.
@@ -247,8 +247,8 @@ def test_a_cluster_restored_from_a_backup_is_listed_anew() -> None:
     async def scene(world: Watched) -> None:
         await world.eventually(world.equal)
         too_large = {"code": 504, "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
-        world.link.add(Fault(Answer(504, too_large), watch=True))
-        world.link.add(Fault(Trouble.CUT, watch=True))
+        world.transport.add(Fault(ApiResponse(504, too_large), watch=True))
+        world.transport.add(Fault(Trouble.CUT, watch=True))
         await world.eventually(lambda: world.reflector.counts.lists == 2, 1200)
         await world.eventually(world.equal)
 
@@ -279,23 +279,25 @@ def test_through_any_mix_of_faults_the_store_ends_equal_to_a_fresh_list(seed: in
         for _ in range(60):
             match dice.randrange(8):
                 case 0:
-                    world.link.add(Fault(Trouble.BREAK, times=dice.randint(1, 4)))
+                    world.transport.add(Fault(Trouble.BREAK, times=dice.randint(1, 4)))
                 case 1:
-                    world.link.add(Fault(Trouble.CUT, watch=True, after_lines=dice.randint(0, 5)))
+                    world.transport.add(Fault(Trouble.CUT, watch=True, after_lines=dice.randint(0, 5)))
                 case 2:
-                    world.link.add(Fault(Trouble.SILENCE, watch=True, after_lines=dice.randint(0, 3)))
+                    world.transport.add(Fault(Trouble.SILENCE, watch=True, after_lines=dice.randint(0, 3)))
                 case 3:
                     world.api.objects.compact()
                 case 4:
-                    world.link.add(Fault(Answer(429, "busy", {"Retry-After": "3"}), times=dice.randint(1, 3)))
+                    world.transport.add(
+                        Fault(ApiResponse(429, "busy", {"Retry-After": "3"}), times=dice.randint(1, 3))
+                    )
                 case 5:
-                    world.link.add(Fault(Answer(410, GONE)))
+                    world.transport.add(Fault(ApiResponse(410, GONE)))
                 case _:
                     pass
             for _ in range(dice.randint(0, 5)):
                 await world.change_some()
             await world.clock.sleep(dice.uniform(0, 90))
-        world.link.heal()
+        world.transport.heal()
         await world.eventually(world.equal, 600)
 
     play(scene, seed)

@@ -1,6 +1,7 @@
 """The roles are the table of operator 10, word for word."""
 
-from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, Role, binding
+from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, RbacRole
+from tests.support.rbac import cluster_role, namespace_role
 
 OURS = "bigfleet.lucy.sh"
 LEASES = {
@@ -10,9 +11,9 @@ LEASES = {
 }
 
 
-def rights(role: Role, *flags: str) -> set[str]:
+def rights(role: RbacRole, *flags: str) -> set[str]:
     chosen = frozenset(flags)
-    manifests = [role.cluster_role(flags=chosen), role.namespace_role("own", flags=chosen)]
+    manifests = [cluster_role(role, flags=chosen), namespace_role(role, "own", flags=chosen)]
     return {
         f"{group} {resource} {verb}"
         for manifest in manifests
@@ -67,22 +68,4 @@ def test_neither_reads_secrets_nor_deletes_pods_or_nodes() -> None:
 
 
 def test_without_leader_election_there_is_no_role_in_the_namespace() -> None:
-    assert OPERATOR.namespace_role("own") is None
-
-
-def test_a_binding_names_role_and_subject() -> None:
-    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "bigfleet"}
-    role = OPERATOR.namespace_role("bigfleet", flags=frozenset({LEADER_ELECT}))
-    assert role is not None
-    assert binding(role, subject) == {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "bigfleet-operator", "namespace": "bigfleet"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "bigfleet-operator"},
-        "subjects": [subject],
-    }
-
-
-def test_a_rule_can_be_had_without_one_of_its_verbs() -> None:
-    rule = OPERATOR.cluster[0].without("watch")
-    assert rule.verbs == ("list",)
+    assert namespace_role(OPERATOR, "own") is None

@@ -81,7 +81,7 @@ def test_an_addition_beats_a_waiting_time() -> None:
         clock = VirtualClock()
         queue = new_queue(clock)
         queue.add_after("a", 100)
-        queue.add_after("a", 5)  # the first one stands
+        queue.add_after("a", 5)  # the first delay stays
         queue.add("a")
         assert await queue.take() == "a"
         assert monotonic_s(clock) == 0

@@ -7,7 +7,7 @@ import pytest
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, Shape
 from bigfleet.model.matching import matches
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Operator, Profile, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Profile, Requirement, RequirementOperator
 
 M5 = Shape(
     instance_type="m5",
@@ -17,31 +17,41 @@ M5 = Shape(
 IN_ZB = replace(M5, zone="zb")
 
 
-def req(key: str, operator: Operator, *values: str) -> Requirement:
+def req(key: str, operator: RequirementOperator, *values: str) -> Requirement:
     return Requirement(key, operator, values)
 
 
 @pytest.mark.parametrize(
     ("shape", "requirement", "holds"),
     [
-        pytest.param(M5, req(INSTANCE_TYPE_KEY, Operator.IN, "c5", "m5"), True, id="B-01 type in list"),
-        pytest.param(M5, req(INSTANCE_TYPE_KEY, Operator.NOT_IN, "m5"), False, id="B-02 type not in list"),
-        pytest.param(M5, req(ZONE_KEY, Operator.IN, "za"), True, id="B-03 field empty, label used"),
-        pytest.param(IN_ZB, req(ZONE_KEY, Operator.IN, "za"), False, id="B-04 field wins"),
-        pytest.param(M5, req("x", Operator.IN, "1"), False, id="B-05 absent, In"),
-        pytest.param(M5, req("x", Operator.NOT_IN, "1"), True, id="B-05 absent, NotIn"),
-        pytest.param(M5, req("x", Operator.EXISTS), False, id="B-05 absent, Exists"),
-        pytest.param(M5, req("x", Operator.DOES_NOT_EXIST), True, id="B-05 absent, DoesNotExist"),
-        pytest.param(M5, req("x", Operator.SAME), False, id="B-05 absent, Same"),
-        pytest.param(M5, req("gen", Operator.SAME), True, id="B-06 Same without list"),
-        pytest.param(M5, req("gen", Operator.SAME, "7"), False, id="B-06 Same with list"),
-        pytest.param(M5, req("e", Operator.EXISTS), True, id="B-07 empty label exists"),
-        pytest.param(M5, req("e", Operator.IN, ""), True, id="B-07 empty label in list"),
-        pytest.param(M5, req("gen", Operator.IN), False, id="B-08 In without list"),
-        pytest.param(M5, req("capacity-type", Operator.EXISTS), False, id="B-09 capacity type is no label"),
-        pytest.param(M5, req("gen", Operator.UNSPECIFIED), False, id="B-10 operator unspecified"),
-        pytest.param(M5, req("x", Operator.UNSPECIFIED), False, id="B-10 operator unspecified, key absent"),
-        pytest.param(M5, req("gen", Operator.DOES_NOT_EXIST), False, id="present, DoesNotExist"),
+        pytest.param(
+            M5, req(INSTANCE_TYPE_KEY, RequirementOperator.IN, "c5", "m5"), True, id="B-01 type in list"
+        ),
+        pytest.param(
+            M5, req(INSTANCE_TYPE_KEY, RequirementOperator.NOT_IN, "m5"), False, id="B-02 type not in list"
+        ),
+        pytest.param(
+            M5, req(ZONE_KEY, RequirementOperator.IN, "za"), True, id="B-03 field empty, label used"
+        ),
+        pytest.param(IN_ZB, req(ZONE_KEY, RequirementOperator.IN, "za"), False, id="B-04 field wins"),
+        pytest.param(M5, req("x", RequirementOperator.IN, "1"), False, id="B-05 absent, In"),
+        pytest.param(M5, req("x", RequirementOperator.NOT_IN, "1"), True, id="B-05 absent, NotIn"),
+        pytest.param(M5, req("x", RequirementOperator.EXISTS), False, id="B-05 absent, Exists"),
+        pytest.param(M5, req("x", RequirementOperator.DOES_NOT_EXIST), True, id="B-05 absent, DoesNotExist"),
+        pytest.param(M5, req("x", RequirementOperator.SAME), False, id="B-05 absent, Same"),
+        pytest.param(M5, req("gen", RequirementOperator.SAME), True, id="B-06 Same without list"),
+        pytest.param(M5, req("gen", RequirementOperator.SAME, "7"), False, id="B-06 Same with list"),
+        pytest.param(M5, req("e", RequirementOperator.EXISTS), True, id="B-07 empty label exists"),
+        pytest.param(M5, req("e", RequirementOperator.IN, ""), True, id="B-07 empty label in list"),
+        pytest.param(M5, req("gen", RequirementOperator.IN), False, id="B-08 In without list"),
+        pytest.param(
+            M5, req("capacity-type", RequirementOperator.EXISTS), False, id="B-09 capacity type is no label"
+        ),
+        pytest.param(M5, req("gen", RequirementOperator.UNSPECIFIED), False, id="B-10 operator unspecified"),
+        pytest.param(
+            M5, req("x", RequirementOperator.UNSPECIFIED), False, id="B-10 operator unspecified, key absent"
+        ),
+        pytest.param(M5, req("gen", RequirementOperator.DOES_NOT_EXIST), False, id="present, DoesNotExist"),
     ],
 )
 def test_requirement(shape: Shape, requirement: Requirement, holds: bool) -> None:
@@ -53,17 +63,19 @@ def test_b_11_no_requirements_match_any_machine() -> None:
 
 
 def test_all_requirements_must_hold() -> None:
-    both = Profile(requirements=(req("gen", Operator.EXISTS), req("x", Operator.EXISTS)))
+    both = Profile(
+        requirements=(req("gen", RequirementOperator.EXISTS), req("x", RequirementOperator.EXISTS))
+    )
     assert not matches(M5, both)
 
 
 @pytest.mark.parametrize(
     ("requirements", "pinned"),
     [
-        ((req(INSTANCE_TYPE_KEY, Operator.IN, "m5", "c5", "m5"),), ("c5", "m5")),
-        ((req(INSTANCE_TYPE_KEY, Operator.IN),), ()),
-        ((req(INSTANCE_TYPE_KEY, Operator.NOT_IN, "m5"),), ()),
-        ((req("gen", Operator.EXISTS),), ()),
+        ((req(INSTANCE_TYPE_KEY, RequirementOperator.IN, "m5", "c5", "m5"),), ("c5", "m5")),
+        ((req(INSTANCE_TYPE_KEY, RequirementOperator.IN),), ()),
+        ((req(INSTANCE_TYPE_KEY, RequirementOperator.NOT_IN, "m5"),), ()),
+        ((req("gen", RequirementOperator.EXISTS),), ()),
     ],
 )
 def test_pinned_types_are_those_of_an_in_list_each_once(

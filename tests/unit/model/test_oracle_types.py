@@ -22,7 +22,7 @@ from bigfleet.model.machine import (
 )
 from bigfleet.model.need import Need, aggregate
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread
 from bigfleet.model.resources import Resources
 from tests.support.builders import amounts, assigned, machine, shape
 
@@ -51,14 +51,20 @@ def test_a_02_the_upper_bound_of_a_bucket(ordinal: int, bound: float) -> None:
 
 
 BASE = Profile(
-    requirements=(Requirement("zone", Operator.IN, ("b", "a")), Requirement("gen", Operator.EXISTS)),
+    requirements=(
+        Requirement("zone", RequirementOperator.IN, ("b", "a")),
+        Requirement("gen", RequirementOperator.EXISTS),
+    ),
     priority=100,
 )
 
 
 def test_a_03_order_of_requirements_and_values_does_not_matter() -> None:
     other = Profile(
-        requirements=(Requirement("gen", Operator.EXISTS), Requirement("zone", Operator.IN, ("a", "b"))),
+        requirements=(
+            Requirement("gen", RequirementOperator.EXISTS),
+            Requirement("zone", RequirementOperator.IN, ("a", "b")),
+        ),
         priority=100,
     )
     assert other.fingerprint == BASE.fingerprint
@@ -70,7 +76,7 @@ def test_a_04_every_part_of_a_profile_makes_another_fingerprint() -> None:
         replace(BASE, priority=101),
         replace(BASE, interruption_bucket=PenaltyBucket(5)),
         replace(BASE, reclamation_bucket=PenaltyBucket(5)),
-        replace(BASE, requirements=(*BASE.requirements, Requirement("arch", Operator.EXISTS))),
+        replace(BASE, requirements=(*BASE.requirements, Requirement("arch", RequirementOperator.EXISTS))),
         replace(BASE, spreads=(Spread("zone", 1),)),
     ]
     assert len({profile.fingerprint for profile in (BASE, *others)}) == 6

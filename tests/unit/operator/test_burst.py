@@ -21,6 +21,6 @@ def test_e19_the_last_states_land_and_blobs_do_not_wait() -> None:
         await world.eventually(lambda: len(world.shard.current.blobs) == 100)
         assert world.now_s - began_s < 1
         await world.eventually(lambda: phases(world) == {"Ready": 1000})
-        assert len(world.operator.dispatch.lanes) == 0  # type: ignore[union-attr]
+        assert len(world.operator.dispatch.queues) == 0  # type: ignore[union-attr]
 
     play(scene)

@@ -3,7 +3,7 @@
 import pytest
 
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES, Resource
-from bigfleet.kube.roles import OPERATOR, Role
+from bigfleet.kube.roles import OPERATOR, RbacRole
 from bigfleet.operator.core.names import hint_name
 from tests.support.kube_api import api as kube_api
 from tests.support.kube_api.faults import Fault, Trouble
@@ -39,20 +39,20 @@ async def everything(world: World) -> None:
         Fault(Trouble.SILENCE, times=10**6, path=kind.plural, watch=True)
         for kind in (UPCOMING_NODES, AVAILABLE_CAPACITIES)
     ]
-    world.link.faults += blind
-    await world.clock.sleep(500)  # every watch is opened anew
+    world.transport.faults += blind
+    await world.clock.sleep(500)  # every watch is opened again
     await world.add(UPCOMING_NODES, {"metadata": {"name": "un-n"}, "spec": {"resources": {}}})
     await world.add(AVAILABLE_CAPACITIES, {"metadata": {"name": hint_name("available:p=2")}, "spec": SPEC})
     world.shard.send(node_state("n", "Configured"), hint("p=2", 5))
     await world.clock.sleep(20)
-    world.link.heal()
-    await world.clock.sleep(1500)  # long enough for hints that nobody asks about to go
+    world.transport.heal()
+    await world.clock.sleep(1500)  # long enough to delete hints that no request asks for
 
 
 def test_83_each_verb_of_the_role_is_used_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     used: set[tuple[str, str, str]] = set()
 
-    def noted(role: Role | None, resource: Resource, subresource: str, verb: str) -> None:
+    def noted(role: RbacRole | None, resource: Resource, subresource: str, verb: str) -> None:
         if role is not None:
             name = f"{resource.plural}/{subresource}" if subresource else resource.plural
             used.add((resource.group, name, verb))

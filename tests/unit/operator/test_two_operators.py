@@ -10,16 +10,16 @@ from bigfleet.kube.resources import PODS
 from bigfleet.kube.roles import OPERATOR
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.operator.operator import Operator
+from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.options import OperatorOptions
 from tests.support.scripted_shard import node_state, reclaim
 from tests.unit.operator.world import ADDRESS, CLUSTER, World, play
 
 
-def second_operator(world: World) -> tuple[Operator, CollectorRegistry]:
+def second_operator(world: World) -> tuple[ClusterOperator, CollectorRegistry]:
     registry = CollectorRegistry()
-    client = KubeClient(world.api.link(OPERATOR), RateLimiter(world.clock, qps=1e6, burst=10_000))
-    operator = Operator(
+    client = KubeClient(world.api.transport(OPERATOR), RateLimiter(world.clock, qps=1e6, burst=10_000))
+    operator = ClusterOperator(
         OperatorOptions(CLUSTER, ADDRESS),
         client,
         world.network.host("operator-2"),

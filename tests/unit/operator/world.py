@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry
 from bigfleet.aio.clock import monotonic_s
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import (
     CAPACITY_REQUESTS,
     EVENTS,
@@ -20,14 +19,15 @@ from bigfleet.kube.resources import (
     Resource,
 )
 from bigfleet.kube.roles import OPERATOR
+from bigfleet.kube.transport import Document
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
+from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import Renderer, StubRenderer
-from bigfleet.operator.operator import Operator
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.network import MemoryNet, Network
-from tests.support.kube_api.faults import FaultyLink
+from tests.support.kube_api.faults import FaultyTransport
 from tests.support.kube_api.world import KubeWorld, capacity_request, pod
 from tests.support.scripted_shard import ScriptedShard
 
@@ -47,7 +47,7 @@ class World(KubeWorld):
         self.operator_host: MemoryNet = self.network.host("operator")
         self.options: dict[str, Any] = {}
         self.renderer: Renderer = StubRenderer(CLUSTER)
-        self.operator: Operator | None = None
+        self.operator: ClusterOperator | None = None
         self.running: asyncio.Task[None] | None = None
         self.registry = CollectorRegistry()
         self.server: Any = None
@@ -62,13 +62,13 @@ class World(KubeWorld):
         self.network.crash("shard-0")
         self.server = None
 
-    def start_operator(self, **options: Any) -> Operator:
+    def start_operator(self, **options: Any) -> ClusterOperator:
         self._starts += 1
         self.registry = CollectorRegistry()
-        self.link = FaultyLink(self.api.link(OPERATOR), self.clock)
-        self.client = KubeClient(self.link, RateLimiter(self.clock, qps=1e6, burst=10_000))
+        self.transport = FaultyTransport(self.api.transport(OPERATOR), self.clock)
+        self.client = KubeClient(self.transport, RateLimiter(self.clock, qps=1e6, burst=10_000))
         metrics = Metrics(Component.OPERATOR, self.registry, version="0", commit="0")
-        self.operator = Operator(
+        self.operator = ClusterOperator(
             OperatorOptions(CLUSTER, ADDRESS, **{**self.options, **options}),
             self.client,
             self.operator_host,
@@ -113,7 +113,7 @@ class World(KubeWorld):
         return [event for event in self.all(EVENTS).values() if event["reason"] == reason]
 
     def calls(self, method: str, part: str) -> int:
-        return self.link.count(lambda call: call.method == method and part in call.path)
+        return self.transport.count(lambda call: call.method == method and part in call.path)
 
     @property
     def now_s(self) -> float:
@@ -136,11 +136,11 @@ class World(KubeWorld):
         await self.add(CAPACITY_REQUESTS, capacity_request(name, namespace, **spec))
 
     async def patch(self, resource: Resource, key: ObjectKey, patch: Document, subresource: str = "") -> None:
-        client = KubeClient(self.api.link(), RateLimiter(self.clock, qps=1e6))
+        client = KubeClient(self.api.transport(), RateLimiter(self.clock, qps=1e6))
         await client.merge_patch(resource, key, patch, subresource=subresource)
 
     async def delete(self, resource: Resource, key: ObjectKey) -> None:
-        await KubeClient(self.api.link(), RateLimiter(self.clock, qps=1e6)).delete(resource, key)
+        await KubeClient(self.api.transport(), RateLimiter(self.clock, qps=1e6)).delete(resource, key)
 
 
 Scene = Callable[[World], Awaitable[None]]

@@ -10,15 +10,15 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Document
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, PODS, UPCOMING_NODES, ObjectKey
 from bigfleet.kube.roles import POD_CONTROLLER
+from bigfleet.kube.transport import Document
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
-from bigfleet.podcontroller.controller import Options, PodController
+from bigfleet.podcontroller.controller import PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
 from bigfleet.testing.loop import run_virtual
-from tests.support.kube_api.faults import FaultyLink
+from tests.support.kube_api.faults import FaultyTransport
 from tests.support.kube_api.world import KubeWorld
 
 OWNED = "bigfleet.lucy.sh/owned-by-pod"
@@ -27,11 +27,11 @@ OWNED = "bigfleet.lucy.sh/owned-by-pod"
 class Replica:
     """One process of the controller."""
 
-    def __init__(self, world: "PodWorld", options: Options, defaults: PenaltyDefaults) -> None:
-        self.link = FaultyLink(world.api.link(POD_CONTROLLER), world.clock)
+    def __init__(self, world: "PodWorld", options: PodControllerOptions, defaults: PenaltyDefaults) -> None:
+        self.transport = FaultyTransport(world.api.transport(POD_CONTROLLER), world.clock)
         self.registry = CollectorRegistry()
         self.controller = PodController(
-            KubeClient(self.link, RateLimiter(world.clock, qps=1e6, burst=1000)),
+            KubeClient(self.transport, RateLimiter(world.clock, qps=1e6, burst=1000)),
             clock=world.clock,
             rng=world.rng.child(f"replica-{len(world.replicas)}"),
             metrics=Metrics(Component.POD_CONTROLLER, self.registry, version="0", commit="0"),
@@ -61,8 +61,10 @@ class PodWorld(KubeWorld):
         self.replicas: list[Replica] = []
         self.api.collects_garbage = True
 
-    def start(self, options: Options | None = None, defaults: PenaltyDefaults = NO_DEFAULTS) -> Replica:
-        replica = Replica(self, options or Options(), defaults)
+    def start(
+        self, options: PodControllerOptions | None = None, defaults: PenaltyDefaults = NO_DEFAULTS
+    ) -> Replica:
+        replica = Replica(self, options or PodControllerOptions(), defaults)
         self.replicas.append(replica)
         return replica
 
@@ -93,7 +95,7 @@ class PodWorld(KubeWorld):
 
     @property
     def direct(self) -> KubeClient:
-        return KubeClient(self.api.link(), RateLimiter(self.clock, qps=1e6, burst=1000))
+        return KubeClient(self.api.transport(), RateLimiter(self.clock, qps=1e6, burst=1000))
 
     @property
     def requests(self) -> dict[str, Document]:
@@ -113,7 +115,7 @@ class PodWorld(KubeWorld):
         return Counter(item["metadata"].get("labels", {}).get(OWNED, "") for item in self.requests.values())
 
     def one_each(self) -> bool:
-        """Whether every live pod has exactly one request with a phase, and nobody else has one."""
+        """Whether every live pod has exactly one request with a phase, and there is no other request."""
         live = {
             item["metadata"]["uid"]
             for item in self.api.objects.of(PODS).values()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from bigfleet.kube.link import Answer
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, ObjectKey
-from bigfleet.podcontroller.controller import Options
+from bigfleet.kube.transport import ApiResponse
+from bigfleet.podcontroller.controller import PodControllerOptions
 from tests.support.kube_api.faults import Fault, Trouble
 from tests.support.kube_api.world import capacity_request
 
@@ -68,7 +68,7 @@ def test_two_replicas_and_a_delayed_watch_never_make_a_second_request_72(play: P
     async def scene(world: World) -> None:
         first, second = world.start(), world.start()
         # The second hears nothing of requests once it has listed them.
-        second.link.add(Fault(Trouble.SILENCE, times=1000, path="capacityrequests", watch=True))
+        second.transport.add(Fault(Trouble.SILENCE, times=1000, path="capacityrequests", watch=True))
         await world.eventually(
             lambda: not first.controller.caches.not_ready() and not second.controller.caches.not_ready()
         )
@@ -93,10 +93,10 @@ def test_a_finished_pod_loses_its_request_while_it_exists_73_e13(play: Play, pha
         await world.change("p", {"status": {"phase": phase}})
         await world.eventually(lambda: not world.requests, 5)
         assert ObjectKey("shop", "p") in world.api.objects.of(PODS)
-        deletes = replica.link.count(lambda call: call.method == "DELETE")
+        deletes = replica.transport.count(lambda call: call.method == "DELETE")
         await world.change("p", {"metadata": {"labels": {"a": "b"}}})
         await world.clock.sleep(700)  # over a whole comparison
-        assert replica.link.count(lambda call: call.method == "DELETE") == deletes == 1
+        assert replica.transport.count(lambda call: call.method == "DELETE") == deletes == 1
         assert replica.count("cr_created") == 1
 
     play(scene)
@@ -110,7 +110,7 @@ def test_a_deleted_pod_loses_its_request_by_garbage_collection_73(play: Play) ->
         await world.remove("p")
         await world.eventually(lambda: not world.requests)
         await world.clock.sleep(120)
-        assert replica.link.count(lambda call: call.method == "DELETE") == 0
+        assert replica.transport.count(lambda call: call.method == "DELETE") == 0
         assert replica.count("pod_gone") >= 1
 
     play(scene)
@@ -185,7 +185,7 @@ def test_a_request_without_our_label_is_never_touched_76(play: Play) -> None:
         await world.clock.sleep(1500)
         assert world.requests["by-hand"] == mine
         assert world.request_of(pod)
-        assert replica.link.count(lambda call: "by-hand" in call.path) == 0
+        assert replica.transport.count(lambda call: "by-hand" in call.path) == 0
 
     play(scene)
 
@@ -204,14 +204,14 @@ def test_a_label_in_another_namespace_neither_hides_a_pods_request_nor_survives(
     play(scene)
 
 
-def test_a_strangers_request_under_our_name_is_left_alone_and_the_whole_uid_used(play: Play) -> None:
+def test_a_request_of_another_author_under_our_name_is_left_alone_and_the_whole_uid_used(play: Play) -> None:
     async def scene(world: World) -> None:
         pod = await world.pod("p")
         uid = pod["metadata"]["uid"]
         taken = capacity_request(f"cr-pod-p-{uid[:13]}")
         taken["metadata"]["labels"] = {"bigfleet.lucy.sh/owned-by-pod": "somebody-else"}
         await world.add(CAPACITY_REQUESTS, taken)
-        world.start(Options(resync_s=1e9))
+        world.start(PodControllerOptions(resync_s=1e9))
         await world.eventually(lambda: f"cr-pod-p-{uid}" in world.requests)
         assert world.per_pod()["somebody-else"] == 1
 
@@ -222,8 +222,8 @@ def test_a_late_stamp_never_undoes_acknowledged_81(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         # The answer to the create is lost: the operator acknowledges before the stamp is written.
-        replica.link.add(Fault(Trouble.LOSE_ANSWER, method="POST", path="capacityrequests"))
-        replica.link.add(Fault(Trouble.BREAK, times=1, method="PATCH", path="/status"))
+        replica.transport.add(Fault(Trouble.LOSE_ANSWER, method="POST", path="capacityrequests"))
+        replica.transport.add(Fault(Trouble.BREAK, times=1, method="PATCH", path="/status"))
         pod = await world.pod("p")
         await world.eventually(lambda: len(world.requests) == 1)
         await world.acknowledge(world.request_of(pod))
@@ -241,8 +241,10 @@ def test_a_stamp_that_comes_after_the_operator_is_refused_and_that_is_fine_81(pl
             await world.eventually(lambda: len(world.requests) == 1)
             await world.acknowledge(next(iter(world.requests.values())))
 
-        conflict = Answer(409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "moved on"})
-        replica.link.add(Fault(conflict, method="PATCH", path="/status"))
+        conflict = ApiResponse(
+            409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "moved on"}
+        )
+        replica.transport.add(Fault(conflict, method="PATCH", path="/status"))
         pod = await world.pod("p")
         await faster()
         await world.clock.sleep(700)
@@ -255,7 +257,7 @@ def test_a_stamp_that_comes_after_the_operator_is_refused_and_that_is_fine_81(pl
 def test_a_request_left_without_a_phase_is_stamped_by_the_next_process(play: Play) -> None:
     async def scene(world: World) -> None:
         first = world.start()
-        first.link.add(Fault(Trouble.BREAK, times=1000, method="PATCH", path="/status"))
+        first.transport.add(Fault(Trouble.BREAK, times=1000, method="PATCH", path="/status"))
         await world.pod("p")
         await world.eventually(lambda: len(world.requests) == 1)
         await first.end()
@@ -293,7 +295,7 @@ def test_daemonset_pods_count_and_can_be_excluded(play: Play) -> None:
         first = world.start()
         await world.eventually(lambda: len(world.requests) == 2)
         await first.end()
-        second = world.start(Options(exclude_daemonset_pods=True))
+        second = world.start(PodControllerOptions(exclude_daemonset_pods=True))
         await world.eventually(lambda: len(world.requests) == 1)  # the demand of before goes
         assert second.count("error") == 0
         await world.clock.sleep(700)

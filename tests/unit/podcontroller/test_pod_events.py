@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bigfleet.kube.resources import ObjectKey
-from bigfleet.podcontroller.controller import Options
-from bigfleet.podcontroller.core.views import PodState, PodView, UpcomingView, text_of
-from bigfleet.podcontroller.pod_events import TOLD_PODS, suited
+from bigfleet.podcontroller.controller import PodControllerOptions
+from bigfleet.podcontroller.core.views import PodState, PodView, UpcomingNodeShape, text_of
+from bigfleet.podcontroller.pod_events import PODS_PER_NODE, pods_served
 
 Play = Callable[[Any], None]  # the fixture of conftest.py
 World = Any  # the world of conftest.py, which tests cannot import from there
@@ -60,7 +60,7 @@ def test_a_registered_node_is_told_to_waiting_pods_it_suits(play: Play) -> None:
     play(scene)
 
 
-def test_a_restart_repeats_no_news(play: Play) -> None:
+def test_a_restart_repeats_no_event(play: Play) -> None:
     async def scene(world: World) -> None:
         pod = await world.pod("p", nodeSelector={"zone": "a"})
         first = world.start()
@@ -77,13 +77,13 @@ def test_a_restart_repeats_no_news(play: Play) -> None:
 
 def test_without_pod_events_nothing_is_watched_and_only_warnings_are_told(play: Play) -> None:
     async def scene(world: World) -> None:
-        replica = world.start(Options(pod_events=False))
+        replica = world.start(PodControllerOptions(pod_events=False))
         note = {"bigfleet.lucy.sh/interruption-penalty": "much"}
         pod = await world.pod("p", annotations=note)
         await world.eventually(world.one_each)
         await world.acknowledge(world.request_of(pod))
         await settled(world)
-        assert replica.link.count(lambda call: "upcomingnodes" in call.path) == 0
+        assert replica.transport.count(lambda call: "upcomingnodes" in call.path) == 0
         ((name, kind, reason, message),) = world.events()
         assert (name, kind, reason) == ("p", "Warning", "DemandNotExact")
         assert "interruption-penalty" in message
@@ -98,16 +98,16 @@ def waiting_pod(number: int, **selector: str) -> PodView:
 
 
 def test_at_most_twenty_pods_hear_of_a_node_the_first_in_order() -> None:
-    node = UpcomingView(ObjectKey("", "un-1"), "Registered", (("zone", "a"),))
+    node = UpcomingNodeShape(ObjectKey("", "un-1"), "Registered", (("zone", "a"),))
     pods = [waiting_pod(number, zone="ab"[number % 2]) for number in range(100)]
-    told = suited(node, pods)
-    assert len(told) == TOLD_PODS
-    assert [pod.key.name for pod in told] == [f"p{number:03d}" for number in range(0, 40, 2)]
+    served = pods_served(node, pods)
+    assert len(served) == PODS_PER_NODE
+    assert [pod.key.name for pod in served] == [f"p{number:03d}" for number in range(0, 40, 2)]
 
 
 def test_a_pod_that_is_too_large_for_a_node_does_not_hear_of_it() -> None:  # ADR-0167
-    node = UpcomingView(ObjectKey("", "un-1"), "Registered", (("zone", "a"),), (("cpu", "8"),))
-    for cpu, told in (("8", True), ("8001m", False)):
+    node = UpcomingNodeShape(ObjectKey("", "un-1"), "Registered", (("zone", "a"),), (("cpu", "8"),))
+    for cpu, served in (("8", True), ("8001m", False)):
         wanted = text_of({"priority": 0, "requirements": [], "resources": {"cpu": cpu}})
         pod = PodView(ObjectKey("shop", "p"), "u", PodState.LIVE, False, "", wanted, "")
-        assert bool(suited(node, [pod])) is told
+        assert bool(pods_served(node, [pod])) is served

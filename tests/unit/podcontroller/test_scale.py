@@ -14,7 +14,7 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.rng import SeededRng
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.limiter import RateLimiter
-from bigfleet.kube.link import Answer, Call, Document, Lines
+from bigfleet.kube.transport import ApiCall, ApiResponse, Document, WatchLines
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.controller import PodController
@@ -56,9 +56,9 @@ class SlowServer:
         self.created = 0
         self.stamped = 0
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: ApiCall) -> ApiResponse:
         if call.method == "GET":
-            return Answer(200, await self._page(call))
+            return ApiResponse(200, await self._page(call))
         await self._clock.sleep(0.002)
         if call.method == "POST":
             self.created += 1
@@ -68,13 +68,13 @@ class SlowServer:
                 "uid": f"cr-{self.created}",
                 "resourceVersion": str(10**6 + self.created),
             }
-            return Answer(201, {**stored, "metadata": metadata})
+            return ApiResponse(201, {**stored, "metadata": metadata})
         self.stamped += 1
-        return Answer(
+        return ApiResponse(
             409, {"kind": "Status", "code": 409, "reason": "Conflict", "message": "the operator was faster"}
         )
 
-    async def _page(self, call: Call) -> Document:
+    async def _page(self, call: ApiCall) -> Document:
         metadata: Document = {"resourceVersion": str(10**6)}
         if not call.path.endswith("/pods"):
             return {"metadata": metadata, "items": []}
@@ -85,11 +85,11 @@ class SlowServer:
             metadata["continue"] = str(end)
         return {"metadata": metadata, "items": [pod(number) for number in range(begin, end)]}
 
-    def open(self, call: Call) -> AbstractAsyncContextManager[Lines]:
+    def open(self, call: ApiCall) -> AbstractAsyncContextManager[WatchLines]:
         return self._open(call)
 
     @asynccontextmanager
-    async def _open(self, call: Call) -> AsyncIterator[Lines]:
+    async def _open(self, call: ApiCall) -> AsyncIterator[WatchLines]:
         yield Quiet(self._clock, call)
 
     async def renew_login(self) -> None:
@@ -102,8 +102,8 @@ class SlowServer:
 class Quiet:
     """A watch on which a bookmark comes every minute."""
 
-    def __init__(self, clock: Clock, call: Call) -> None:
-        self.answer = Answer(200, "")
+    def __init__(self, clock: Clock, call: ApiCall) -> None:
+        self.answer = ApiResponse(200, "")
         self._clock, self._end_s = clock, monotonic_s(clock) + call.deadline_s
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -126,7 +126,7 @@ def test_many_pods_on_slow_pages_synchronise_without_a_restart_82(count: int) ->
         controller = PodController(client, clock=clock, rng=SeededRng(1), metrics=metrics)
         tasks = {asyncio.ensure_future(controller.keep_caches()), asyncio.ensure_future(controller.work())}
         began_s, cpu_s = monotonic_s(clock), time.process_time()
-        await controller.caches.wait_synced()
+        await controller.caches.wait_synced(600)
         listed_s, list_cpu_s = monotonic_s(clock) - began_s, time.process_time() - cpu_s
         while server.stamped < count:
             await clock.sleep(1)

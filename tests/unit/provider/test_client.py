@@ -30,13 +30,13 @@ IDLE = pool("idle", 2, state=S.IDLE)
 def play(
     story: Callable[[ObservedFleet, ProviderClient], Awaitable[None]], fake: FakeOptions | None = None
 ) -> None:
-    """Tell a story about a client; the shard beside it has nothing to do."""
+    """Run a scenario with a client; the shard beside it is idle."""
 
-    async def tell() -> None:
+    async def run_story() -> None:
         async with ObservedFleet((IDLE, pool("m", 2)), fake) as world:
             await story(world, world.run.client)
 
-    run_virtual(tell())
+    run_virtual(run_story())
 
 
 def test_every_attempt_carries_shard_epoch_and_a_fresh_sequence() -> None:

@@ -10,7 +10,7 @@ from bigfleet.aio.net import Code
 from bigfleet.demo.session_peer import SessionPeer, good_blob
 from bigfleet.demo.virtual_fleet import SHARD_HOST, SHARD_PORT
 from bigfleet.model.machine import MachineState
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Requirement, RequirementOperator
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
@@ -387,7 +387,7 @@ def test_late_and_second_blob_responses_are_ignored() -> None:
 def test_a_bootstrap_request_names_requirements_cluster_and_machine_s16() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
-        pinned = Requirement(INSTANCE_TYPE_KEY, Operator.IN, ("m6i.large",))
+        pinned = Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("m6i.large",))
         await operator.demand(need("prod", pinned, cpu=4))
         await operator.until(lambda: bool(operator.requests))
         request = operator.requests[0]

@@ -5,7 +5,7 @@ import pytest
 from bigfleet.aio.disk import DiskError, atomic_write
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.machine import MachineState
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.shard.epoch import EpochError, open_data_directory
@@ -24,7 +24,7 @@ MUTATING = ("Create", "Configure", "Drain", "Delete")
 @pytest.mark.parametrize("sync", [True, False], ids=["synchronous", "asynchronous"])
 def test_item_2_a_configured_machine_comes_back_with_all_of_its_assignment(sync: bool) -> None:
     profile = Profile(
-        requirements=(Requirement("rack", Operator.SAME),),
+        requirements=(Requirement("rack", RequirementOperator.SAME),),
         priority=700,
         interruption_bucket=PenaltyBucket(12),
         reclamation_bucket=PenaltyBucket(27),

@@ -2,20 +2,20 @@
 
 import pytest
 
-from tests.support.coordinator.domain_history import Call, from_lines, to_line
+from tests.support.coordinator.domain_history import RecordedCall, from_lines, to_line
 from tests.support.domain_checker import check_history
 
 
-def assign(began: int, ended: int | None, shard: str, *, owner: str = "", domain: str = "d") -> Call:
-    return Call("assign", began, ended, domain, shard, owner)
+def assign(began: int, ended: int | None, shard: str, *, owner: str = "", domain: str = "d") -> RecordedCall:
+    return RecordedCall("assign", began, ended, domain, shard, owner)
 
 
-def unassign(began: int, ended: int | None) -> Call:
-    return Call("unassign", began, ended, "d")
+def unassign(began: int, ended: int | None) -> RecordedCall:
+    return RecordedCall("unassign", began, ended, "d")
 
 
-def listing(began: int, ended: int, *rows: tuple[str, str]) -> Call:
-    return Call("list", began, ended, rows=rows)
+def listing(began: int, ended: int, *rows: tuple[str, str]) -> RecordedCall:
+    return RecordedCall("list", began, ended, rows=rows)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def listing(began: int, ended: int, *rows: tuple[str, str]) -> Call:
         ),
     ],
 )
-def test_history(calls: list[Call], ok: bool) -> None:
+def test_history(calls: list[RecordedCall], ok: bool) -> None:
     assert all(verdict.ok for verdict in check_history(calls).values()) is ok
 
 

@@ -6,7 +6,7 @@ from bigfleet.model.frames import (
     BlobAnswer,
     BlobRequest,
     CapacityHint,
-    MachineNews,
+    NodeStateUpdate,
     ReclaimAck,
     ReclaimOrder,
     ReclaimTarget,
@@ -15,7 +15,7 @@ from bigfleet.model.frames import (
 )
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.model.profile import Requirement, RequirementOperator
 from bigfleet.v1alpha1 import capacity_pb2, provider_pb2, shard_pb2
 from bigfleet.wire.operator_frames import answer_frame, frame_from_proto, hello_frame
 
@@ -65,7 +65,7 @@ def test_a_node_state_with_everything() -> None:
         resources=provider_pb2.Resources(resources={"cpu": "8"}),
         taints=[shard_pb2.Taint(key="k", value="v", effect="NoSchedule")],
     )
-    assert frame_from_proto(shard_pb2.ShardMessage(node_state_update=update)) == MachineNews(
+    assert frame_from_proto(shard_pb2.ShardMessage(node_state_update=update)) == NodeStateUpdate(
         "m",
         MachineState.FAILED,
         "n",
@@ -86,7 +86,7 @@ def test_a_hint() -> None:
         cost_per_hour=1.5,
     )
     assert frame_from_proto(shard_pb2.ShardMessage(available_capacity=update)) == CapacityHint(
-        "available:x", (Requirement("a", Operator.EXISTS),), FrozenMap(), 3, "Medium", 1.5
+        "available:x", (Requirement("a", RequirementOperator.EXISTS),), FrozenMap(), 3, "Medium", 1.5
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.v1alpha1 import capacity_pb2 as pb
 from bigfleet.wire.rollups import Rollup, RollupReader, rollup_to_proto
 from tests.support.builders import amounts
@@ -15,7 +15,10 @@ from tests.support.builders import amounts
 NEED = Need(
     "a",
     Profile(
-        requirements=(Requirement("zone", Operator.SAME), Requirement("gen", Operator.NOT_IN, ("5", "4"))),
+        requirements=(
+            Requirement("zone", RequirementOperator.SAME),
+            Requirement("gen", RequirementOperator.NOT_IN, ("5", "4")),
+        ),
         spreads=(Spread("rack", 2, WhenUnsatisfiable.DO_NOT_SCHEDULE),),
         priority=1000,
         interruption_bucket=PenaltyBucket(16),
@@ -97,7 +100,7 @@ def test_operator_0_reads_and_never_holds_and_an_unknown_when_binds_nothing() ->
     message.needs[0].requirements[0].operator = 0  # type: ignore[assignment]
     message.needs[0].spread[0].when_unsatisfiable = 9  # type: ignore[assignment]
     (need,) = RollupReader("a").read(message.SerializeToString()).needs
-    assert need.profile.requirements[0].operator is Operator.UNSPECIFIED
+    assert need.profile.requirements[0].operator is RequirementOperator.UNSPECIFIED
     assert need.profile.spreads[0].when_unsatisfiable is WhenUnsatisfiable.UNSPECIFIED
 
 

@@ -5,7 +5,7 @@ from google.protobuf.message import DecodeError
 
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
 from bigfleet.wire import session_frames
 from bigfleet.wire.session_frames import (
@@ -104,7 +104,7 @@ def test_a_node_state_tells_who_where_and_how_large() -> None:
 
 
 def test_requests_instructions_hints_and_acks() -> None:
-    profile = Profile(requirements=(Requirement("rack", Operator.SAME),), priority=3)
+    profile = Profile(requirements=(Requirement("rack", RequirementOperator.SAME),), priority=3)
     request = opened(session_frames.bootstrap_request("r1", profile, "prod", "m-1")).bootstrap_request
     assert (request.request_id, request.cluster_id, request.machine_id) == ("r1", "prod", "m-1")
     assert request.requirements[0].operator == 5

@@ -20,7 +20,7 @@ from bigfleet.model.instruction import (
     TransferOwnership,
     UnassignDomain,
 )
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.model.profile import Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 from bigfleet.model.shard_report import MoveMark, OwnershipView, ShardReport, ShardSummary, Shortfall
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
@@ -34,7 +34,7 @@ from bigfleet.wire.shard_reports import (
 )
 
 GPU = Resources.parse({"gpu": "8", "cpu": "500m"})
-IN_ZONE = Requirement("topology.kubernetes.io/zone", Operator.IN, ("a", "b"))
+IN_ZONE = Requirement("topology.kubernetes.io/zone", RequirementOperator.IN, ("a", "b"))
 SELECTOR = MoveSelector(3, "m6i.large", "a", (IN_ZONE,), GPU, GPU, PenaltyBucket(5))
 MOVE = (("m-1", "m-2"), SELECTOR, MovePhase.RELEASE, 17, "00112233aabbccdd")
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Operator
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, RequirementOperator
 from bigfleet.workload.archetype import GPU, RACK_KEY, GangRule, Size, SpreadRule
 from bigfleet.workload.catalogues import REALISTIC
 from tests.support.builders import amounts
@@ -45,8 +45,8 @@ def test_only_gangs_of_one_rack_lie_in_blocks() -> None:
 def test_pods_ask_for_their_types_in_all_zones() -> None:
     profile = PLAIN.demand_profile(ZONES, spread=False)
     assert [(item.key, item.operator, item.values) for item in profile.requirements] == [
-        (INSTANCE_TYPE_KEY, Operator.IN, PLAIN.instance_types),
-        (ZONE_KEY, Operator.IN, ZONES),
+        (INSTANCE_TYPE_KEY, RequirementOperator.IN, PLAIN.instance_types),
+        (ZONE_KEY, RequirementOperator.IN, ZONES),
     ]
     assert profile.precedence == (100, 8, 9)  # $32 and $64
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import pytest
 
 from bigfleet.model.buckets import bucket_of, upper_bound
-from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.profile import ZONE_KEY
 from bigfleet.workload.archetype import GPU, RACK_KEY, Archetype, Catalogue, GangRule, SpreadRule
 from bigfleet.workload.catalogues import (
@@ -15,7 +14,6 @@ from bigfleet.workload.catalogues import (
     REALISTIC,
     REALISTIC_DEV,
     SPREAD,
-    catalogue_named,
 )
 from bigfleet.workload.sizing import machine_shares, pod_shares
 from tests.support.builders import amounts
@@ -124,7 +122,6 @@ def test_only_batch_is_mortal_only_databases_are_stateful_and_only_large_trainin
 def test_every_catalogue_makes_sense(catalogue: Catalogue) -> None:
     names = [archetype.name for archetype in catalogue.archetypes]
     assert len(set(names)) == len(names)
-    assert catalogue_named(catalogue.name) is catalogue
     for archetype in catalogue.archetypes:
         assert archetype.weight > 0
         assert sum(size.share for size in archetype.sizes) == 100
@@ -164,8 +161,3 @@ def test_the_special_catalogues_differ_only_in_what_they_are_for() -> None:
     shares = zip(GANG_HEAVY.steady, machine_shares(GANG_HEAVY, 100), strict=True)
     in_gangs = sum(share for archetype, share in shares if archetype.gang is not None)
     assert float(in_gangs) == pytest.approx(0.5, abs=0.001)
-
-
-def test_an_unknown_catalogue_is_refused_by_name() -> None:
-    with pytest.raises(InvalidFieldError, match="catalog: found 'real', allowed is one of realistic"):
-        catalogue_named("real")

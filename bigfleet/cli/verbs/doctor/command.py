@@ -1,7 +1,7 @@
-"""`bigfleet doctor`: checks a deployment from where it runs, one line each.
+"""`bigfleet doctor`: checks a deployment from inside, one line per check.
 
-Why: most first installs fail at a name, a port, a certificate or a right; the program that will need them asks for them.
-Must never: change anything, print a key, or stop at the first fault.
+Why: most first installations fail at a name, a port, a certificate or a permission.
+Must never: change anything, print a key, or stop at the first problem.
 Rules: packaging 1.10.
 """
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from bigfleet.cli.framework.command import Command
+from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -18,9 +18,9 @@ from bigfleet.cli.framework.output import Column, Listing, write
 from bigfleet.cli.framework.settings import TlsFlags
 from bigfleet.cli.kubectl.flags import KubeFlags
 
-if TYPE_CHECKING:  # cryptography and the HTTP client take longer to load than --help may
+if TYPE_CHECKING:  # cryptography and the HTTP client take longer to import than --help may
     from bigfleet.cli.verbs.doctor.findings import Finding
-    from bigfleet.kube.link import Link
+    from bigfleet.kube.transport import ApiTransport
 
 _COLUMNS: Final = (Column("RESULT", "result"), Column("CHECK", "check"), Column("SEEN", "seen"))
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -31,7 +31,7 @@ class DoctorSettings(KubeFlags, TlsFlags, env_prefix="BIGFLEET_DOCTOR_"):
     """Flags of `bigfleet doctor`."""
 
     role: Literal["cluster", "shard", "admin", "readonly"] | None = Field(
-        default=None, description="what our own certificate must name; without it any of the four"
+        default=None, description="role that the certificate must have; default: any of the four"
     )
     shard_addr: tuple[Dial, ...] = Field(default=(), description="shard that must be reachable; repeatable")
     coordinator_addr: tuple[Dial, ...] = Field(
@@ -41,10 +41,10 @@ class DoctorSettings(KubeFlags, TlsFlags, env_prefix="BIGFLEET_DOCTOR_"):
         default=(), description="provider that must be reachable; repeatable"
     )
     ready: Annotated[tuple[str, ...], Cli(metavar="URL")] = Field(
-        default=(), description="process that must call itself ready, such as http://host:8780; repeatable"
+        default=(), description="process that must be ready, such as http://host:8780; repeatable"
     )
     program: Literal["operator", "pod-controller"] | None = Field(
-        default=None, description="program whose cluster is looked at: definitions, rights, clock"
+        default=None, description="program whose cluster is checked: definitions, permissions, clock"
     )
     leader_elect: bool = Field(default=False, description="whether the program runs with --leader-elect")
 
@@ -96,7 +96,7 @@ async def _ask_cluster(settings: DoctorSettings, console: Console) -> "list[Find
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.cli.verbs.doctor.findings import bad
     from bigfleet.kube.errors import KubeError
-    from bigfleet.kube.http_link import HttpLink, run_plugin
+    from bigfleet.kube.http_transport import HttpTransport, run_plugin
     from bigfleet.kube.login import Login, find_target
 
     disk = SystemDisk()
@@ -104,20 +104,20 @@ async def _ask_cluster(settings: DoctorSettings, console: Console) -> "list[Find
         target = find_target(
             console.environ, disk, kubeconfig=fspath(settings.kubeconfig or ""), context=settings.context
         )
-        link = HttpLink(Login(target, disk, SystemClock(), run_plugin))
+        transport = HttpTransport(Login(target, disk, SystemClock(), run_plugin))
         try:
             namespace = settings.namespace or target.namespace or "default"
-            return await cluster_findings(link, settings, namespace, console)
+            return await cluster_findings(transport, settings, namespace, console)
         finally:
-            await link.close()
+            await transport.close()
     except KubeError as error:
         return [bad("API server", str(error))]
 
 
 async def cluster_findings(
-    link: "Link", settings: DoctorSettings, namespace: str, console: Console
+    transport: "ApiTransport", settings: DoctorSettings, namespace: str, console: Console
 ) -> "list[Finding]":
-    """Return what there is to say about a cluster, asked over one link."""
+    """Return the results of the checks of a cluster."""
     from bigfleet.cli.verbs.doctor.findings import (
         bad,
         clock_finding,
@@ -127,16 +127,16 @@ async def cluster_findings(
         rights,
     )
     from bigfleet.kube.crds.definitions import DEFINITIONS
-    from bigfleet.kube.link import Call
     from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS
+    from bigfleet.kube.transport import ApiCall
 
-    version = await link.send(Call("GET", "/version"))
+    version = await transport.send(ApiCall("GET", "/version"))
     headers = {name.lower(): value for name, value in version.headers.items()}
     found = [clock_finding(headers.get("date", ""), console.now())]
     for definition in DEFINITIONS:
-        answer = await link.send(Call("GET", f"{_CRDS}/{definition.name}"))
+        answer = await transport.send(ApiCall("GET", f"{_CRDS}/{definition.name}"))
         if answer.status in (401, 403):
-            continue  # whoever asks may not read definitions; the rights below still tell
+            continue  # no permission to read definitions; the permission checks below still work
         stored: Any = answer.body if answer.status == 200 else None
         found.append(definition_finding(definition, stored))
     role = OPERATOR if settings.program == "operator" else POD_CONTROLLER
@@ -149,7 +149,7 @@ async def cluster_findings(
             "kind": "SelfSubjectAccessReview",
             "spec": spec,
         }
-        review: Any = (await link.send(Call("POST", _REVIEWS, body=body))).body
+        review: Any = (await transport.send(ApiCall("POST", _REVIEWS, body=body))).body
         if not (isinstance(review, dict) and review.get("status", {}).get("allowed")):
             missing.append(right_name(attributes))
     if missing:
@@ -159,14 +159,14 @@ async def cluster_findings(
     return found
 
 
-DOCTOR = Command(
+DOCTOR = CliCommand(
     DoctorSettings,
     _run,
-    """Check a deployment from where it runs, one line per check: names resolve, ports are open, certificates are good and of the
-    right role, processes are ready, and in a cluster: the clock is within 30 s, definitions are there and of this version, and the
-    rights of a program are granted. Ends with 1 if any check fails. Changes nothing.
+    """Check a deployment from inside, one line per check: names resolve, ports are open, certificates are valid and have the
+    right role, processes are ready, and in a cluster: the clock differs by less than 30 s, the definitions are installed in
+    this version, and a program has its permissions. Ends with 1 if any check fails. Changes nothing.
 
-    Run it with the certificate and the account of the program that you wonder about.""",
+    Run it with the certificate and the account of the program to be checked.""",
     (
         "bigfleet doctor --coordinator-addr coordinator:7790 --shard-addr shard-0:7780 --ready http://shard-0:8780",
         "bigfleet doctor --program operator --shard-addr shard-0:7780 --role cluster --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt",

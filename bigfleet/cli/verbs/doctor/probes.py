@@ -1,6 +1,5 @@
-"""What `bigfleet doctor` finds out over the network: names, ports, handshakes, readiness.
+"""The network checks of `bigfleet doctor`: names, ports, handshakes, readiness.
 
-Why: whoever installs asks first whether each part can reach the next, and as whom; here it is asked from where the part runs.
 Must never: send a request of the wire contract, or wait longer than its deadline.
 Rules: packaging 1.10.
 """
@@ -26,7 +25,7 @@ DEADLINE_S: Final = 5.0
 
 
 def own_certificate(files: TlsFiles, role: Role | None, now: datetime) -> list[Finding]:
-    """Tell whether our own certificate is good, and whether it is of the role that it is used for."""
+    """Check our own certificate and its role."""
     what = f"certificate {files.cert}"
     try:
         about = describe(Path(files.cert), now=now)
@@ -34,14 +33,14 @@ def own_certificate(files: TlsFiles, role: Role | None, now: datetime) -> list[F
         return [bad(what, str(error))]
     if about.problems:
         return [bad(what, problem) for problem in about.problems]
-    identity = about.uris[0] if about.uris else "nobody"
+    identity = about.uris[0] if about.uris else "no identity"
     if role is not None and about.role is not role:
         return [bad(what, f"names {identity}, allowed is the role {role.value}")]
-    return [good(what, f"names {identity}, good until {about.not_after:%Y-%m-%d %H:%M}Z")]
+    return [good(what, f"names {identity}, valid until {about.not_after:%Y-%m-%d %H:%M}Z")]
 
 
 async def reachable(address: str, files: TlsFiles | None, wanted: Role | None) -> list[Finding]:
-    """Tell whether a name resolves, its port is open and, with certificates, who answers there."""
+    """Check whether a name resolves, its port is open and, with certificates, the role of the peer."""
     place = parse_listen(address)
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -85,7 +84,7 @@ async def _handshake(address: str, files: TlsFiles, wanted: Role | None) -> Find
 
 
 async def ready(url: str) -> Finding:
-    """Tell whether a process calls itself ready at its metrics port."""
+    """Check the readiness probe at the metrics port of a process."""
     what, parts = f"ready {url}", urlsplit(url)
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -96,7 +95,7 @@ async def ready(url: str) -> Finding:
             answer = (await reader.read()).decode(errors="replace")
             writer.close()
     except (OSError, TimeoutError) as error:
-        return bad(what, f"cannot be asked: {str(error) or 'no answer in time'}")
+        return bad(what, f"cannot be reached: {str(error) or 'no answer in time'}")
     head, _, body = answer.partition("\r\n\r\n")
     status = head.split(" ", 2)[1:2]
     if status == ["200"]:

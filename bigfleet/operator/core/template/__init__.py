@@ -1,5 +1,5 @@
-"""Go's text templates, as far as bootstrap values files use them: `lexer`, `parser`, `evaluate`, `values`.
+"""The part of Go's text templates that bootstrap templates use: `lexer`, `parser`, `evaluate`, `values`.
 
-Why: existing installations have their templates in this syntax, and another engine would break every one of them.
+Why: the templates of existing installations are in this syntax.
 Rules: operator 5, ADR-0011.
 """

@@ -1,4 +1,4 @@
-"""What can be wrong with a template, before and while it is rendered.
+"""The errors of parsing and rendering a template.
 
 Must never: quote what a template rendered; it holds join credentials.
 """
@@ -7,7 +7,7 @@ from bigfleet.model.errors import BigFleetError
 
 
 class TemplateError(BigFleetError):
-    """A template cannot be used; line and word say where."""
+    """A template cannot be parsed; line and word say where."""
 
     def __init__(self, line: int, word: str, problem: str) -> None:
         super().__init__(f"line {line}: {word!r}: {problem}")
@@ -15,7 +15,7 @@ class TemplateError(BigFleetError):
 
 
 class RenderError(BigFleetError):
-    """A template that parsed could not be rendered with what it was given."""
+    """A parsed template could not be rendered with its context."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")

@@ -1,6 +1,6 @@
-"""Walking a parsed template with one context.
+"""Renders a parsed template with one context.
 
-Must never: call out, loop beyond what it was given, or keep anything of one rendering for the next.
+Must never: make a call, loop beyond its input, or keep state between renderings.
 Rules: operator 5.
 """
 
@@ -11,7 +11,6 @@ from bigfleet.operator.core.template.errors import RenderError
 from bigfleet.operator.core.template.nodes import (
     Branch,
     Chain,
-    Command,
     Constant,
     Function,
     Jump,
@@ -19,6 +18,7 @@ from bigfleet.operator.core.template.nodes import (
     Operand,
     Pipeline,
     Show,
+    TemplateCommand,
     TextNode,
 )
 from bigfleet.operator.core.template.values import (
@@ -39,7 +39,7 @@ class _Flow(Enum):
 
 
 def render(nodes: Sequence[Node], context: TemplateContext) -> str:
-    """Return what a template says about a context; RenderError where it cannot."""
+    """Return the text of a template for a context; RenderError if it cannot be rendered."""
     rendering = _Rendering(context)
     rendering.walk(nodes, context)
     return "".join(rendering.out)
@@ -120,7 +120,7 @@ class _Rendering:
                 raise RenderError(command.line, str(problem)) from None
         return value
 
-    def _command(self, command: Command, dot: Value, passed: list[Value]) -> Value:
+    def _command(self, command: TemplateCommand, dot: Value, passed: list[Value]) -> Value:
         first, *rest = command.operands
         if not isinstance(first, Function):
             if passed:
@@ -131,7 +131,7 @@ class _Rendering:
         return call(first.name, [*(self._operand(operand, dot) for operand in rest), *passed])
 
     def _junction(self, name: str, operands: Sequence[Operand], dot: Value, passed: list[Value]) -> Value:
-        """Return the first argument that settles it; those after it are not looked at."""
+        """Return the first argument that decides; later ones are not evaluated."""
         if not operands and not passed:
             raise UnfitValueError(f"{name}: of nothing")
         value: Value = None

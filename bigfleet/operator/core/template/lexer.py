@@ -1,6 +1,6 @@
-"""A template cut into texts and actions, and each action into words.
+"""Splits a template into texts and actions, and each action into tokens.
 
-Must never: change a byte of the text between actions, but for white space that a trim mark asks to drop.
+Must never: change a byte of the text between actions, except white space that a trim mark drops.
 Rules: operator 5 (trimming takes all adjacent white space, newlines included; comments vanish).
 """
 
@@ -35,8 +35,8 @@ _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One word of an action; `kind` is the name of its group above, `joined` that no space stands before it."""
+class TemplateToken:
+    """One token of an action; `kind` is its group in the pattern above, `joined` means no space before it."""
 
     kind: str
     text: str
@@ -45,23 +45,23 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """What stands between two actions."""
+class TemplateText:
+    """The text between two actions."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """The words between two pairs of braces."""
+class TemplateAction:
+    """The tokens between two pairs of braces."""
 
-    words: tuple[Word, ...]
+    words: tuple[TemplateToken, ...]
     line: int
 
 
-def split(source: str) -> list[Text | Action]:
-    """Cut a template into its pieces; comments are gone, trimmed white space too."""
-    pieces: list[Text | Action] = []
+def split(source: str) -> list[TemplateText | TemplateAction]:
+    """Split a template into its pieces, without comments and trimmed white space."""
+    pieces: list[TemplateText | TemplateAction] = []
     place, trim_next = 0, False
     while True:
         start = source.find(_OPEN, place)
@@ -73,17 +73,17 @@ def split(source: str) -> list[Text | Action]:
         if trim_this:
             text = text.rstrip(_SPACE)
         if text:
-            pieces.append(Text(text))
+            pieces.append(TemplateText(text))
         if start < 0:
             return pieces
         inner = start + (3 if trim_this else 2)
         words, place, trim_next = _action(source, inner, line)
         if words is not None:
-            pieces.append(Action(words, line))
+            pieces.append(TemplateAction(words, line))
 
 
-def _action(source: str, start: int, line: int) -> tuple[tuple[Word, ...] | None, int, bool]:
-    """Read one action; return its words, where it ends, and whether it trims what follows."""
+def _action(source: str, start: int, line: int) -> tuple[tuple[TemplateToken, ...] | None, int, bool]:
+    """Read one action; return its tokens, where it ends, and whether it trims what follows."""
     comment = len(source) - len(source[start:].lstrip(_SPACE))
     if source.startswith("/*", comment):
         end = source.find("*/", comment + 2)
@@ -93,7 +93,7 @@ def _action(source: str, start: int, line: int) -> tuple[tuple[Word, ...] | None
         if closed is None:
             raise TemplateError(line, "/*", "a comment must be alone in its braces")
         return None, *closed
-    words: list[Word] = []
+    words: list[TemplateToken] = []
     place, joined = start, False
     while True:
         if closed := _closing(source, place):
@@ -107,13 +107,13 @@ def _action(source: str, start: int, line: int) -> tuple[tuple[Word, ...] | None
         if match.lastgroup == "space":
             joined = False
         else:
-            words.append(Word(match.lastgroup or "", match.group(), here, joined))
+            words.append(TemplateToken(match.lastgroup or "", match.group(), here, joined))
             joined = True
         place = match.end()
 
 
 def _closing(source: str, place: int) -> tuple[int, bool] | None:
-    """Return where an action that ends here is over, and whether it trims; None when it does not end here."""
+    """Return the end of an action that closes here, and whether it trims; None if it does not close here."""
     if source.startswith(_CLOSE, place):
         return place + 2, False
     after = len(source) - len(source[place:].lstrip(_SPACE))
@@ -126,8 +126,8 @@ def _is_space(source: str, place: int) -> bool:
     return source[place : place + 1] in set(_SPACE)
 
 
-def unquoted(word: Word) -> str:
-    """Return what a string or raw string stands for."""
+def unquoted(word: TemplateToken) -> str:
+    """Return the value of a string or raw string."""
     inner = word.text[1:-1]
     if word.kind == "raw":
         return inner.replace("\r", "")

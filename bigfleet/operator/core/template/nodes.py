@@ -7,14 +7,14 @@ Literal = str | int | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal."""
+    """A literal value."""
 
     value: Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Fields of something: of the dot (no start), of a variable, or of a pipeline in parentheses."""
+    """Fields of the dot (no start), of a variable, or of a pipeline in parentheses."""
 
     start: "str | Pipeline | None"
     fields: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ Operand = Constant | Chain | Function
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class TemplateCommand:
     """An operand, with arguments when it is a function."""
 
     operands: tuple[Operand, ...]
@@ -40,9 +40,9 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Commands, each given what the one before it returned, and the variables that take the result."""
+    """Commands, each applied to the result of the one before, and the variables that are set to the result."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[TemplateCommand, ...]
     line: int
     variables: tuple[str, ...] = ()
     assigns: bool = False
@@ -50,21 +50,21 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class TextNode:
-    """Text that goes out as it is."""
+    """Text that is printed as it is."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """A pipeline whose result goes out, unless it sets a variable."""
+    """A pipeline whose result is printed, unless it sets a variable."""
 
     pipeline: Pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """if, with or range: a pipeline, what follows it, what follows its failure."""
+    """if, with or range: a pipeline, its body, and its else branch."""
 
     kind: str
     pipeline: Pipeline

@@ -1,6 +1,6 @@
-"""Words into a tree; everything that can be refused without data is refused here, with its line and word.
+"""Parses a template into a tree, and refuses with line and word what can be refused without data.
 
-Why: a mistake in a template must stop the operator at start, not a machine at night.
+Why: a mistake in a template must stop the operator at its start, not a machine that joins.
 Must never: accept a function, a keyword or a field that rendering does not know.
 Rules: operator 5 (the list of what is supported), ADR-0011.
 """
@@ -8,11 +8,10 @@ Rules: operator 5 (the list of what is supported), ADR-0011.
 from typing import Final
 
 from bigfleet.operator.core.template.errors import TemplateError
-from bigfleet.operator.core.template.lexer import Action, Text, Word, split, unquoted
+from bigfleet.operator.core.template.lexer import TemplateAction, TemplateText, TemplateToken, split, unquoted
 from bigfleet.operator.core.template.nodes import (
     Branch,
     Chain,
-    Command,
     Constant,
     Function,
     Jump,
@@ -20,11 +19,12 @@ from bigfleet.operator.core.template.nodes import (
     Operand,
     Pipeline,
     Show,
+    TemplateCommand,
     TextNode,
 )
 
 FUNCTIONS: Final = frozenset(
-    "and eq ge gt index le len lt ne not or print printf println".split()  # noqa: SIM905  reads as the spec does
+    ("and", "eq", "ge", "gt", "index", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println")
 )
 FIELDS: Final = frozenset({"ClusterID", "MachineID", "Requirements", "Key", "Operator", "Values"})
 _BLOCKS: Final = ("if", "with", "range")
@@ -34,12 +34,12 @@ _WORDS_OF_VALUES: Final = {"true": True, "false": False, "nil": None}
 
 
 def parse(source: str) -> tuple[Node, ...]:
-    """Return the tree of a template, or refuse it."""
+    """Return the tree of a template; TemplateError if it is invalid."""
     return _Parser(split(source)).whole()
 
 
 class _Parser:
-    def __init__(self, pieces: list[Text | Action]) -> None:
+    def __init__(self, pieces: list[TemplateText | TemplateAction]) -> None:
         self._pieces, self._place = pieces, 0
         self._scopes: list[set[str]] = [{"$"}]
         self._ranges = 0
@@ -50,13 +50,13 @@ class _Parser:
             raise TemplateError(ended.line, _first(ended), "without a block to belong to")
         return nodes
 
-    def _nodes(self) -> tuple[tuple[Node, ...], Action | None]:
-        """Read nodes up to an end or else, which is returned, or to the end of the template."""
+    def _nodes(self) -> tuple[tuple[Node, ...], TemplateAction | None]:
+        """Read nodes up to an `end` or `else`, which is returned too, or to the end of the template."""
         nodes: list[Node] = []
         while self._place < len(self._pieces):
             piece = self._pieces[self._place]
             self._place += 1
-            if isinstance(piece, Text):
+            if isinstance(piece, TemplateText):
                 nodes.append(TextNode(piece.text))
                 continue
             first = _first(piece)
@@ -65,7 +65,7 @@ class _Parser:
             nodes.append(self._node(piece, first))
         return tuple(nodes), None
 
-    def _node(self, action: Action, first: str) -> Node:
+    def _node(self, action: TemplateAction, first: str) -> Node:
         if first in _BLOCKS:
             return self._block(action, action.words[1:], first)
         if first in ("break", "continue"):
@@ -76,7 +76,7 @@ class _Parser:
             return Jump(first, action.line)
         return Show(_Line(self._scopes, action.words, action.line).pipeline())
 
-    def _block(self, action: Action, words: tuple[Word, ...], kind: str) -> Branch:
+    def _block(self, action: TemplateAction, words: tuple[TemplateToken, ...], kind: str) -> Branch:
         self._scopes.append(set())
         pipeline = _Line(self._scopes, words, action.line).pipeline(in_range=kind == "range")
         self._scopes.append(set())
@@ -92,7 +92,7 @@ class _Parser:
         self._scopes.pop()
         return Branch(kind, pipeline, body, other)
 
-    def _otherwise(self, action: Action, kind: str) -> tuple[tuple[Node, ...], Action | None]:
+    def _otherwise(self, action: TemplateAction, kind: str) -> tuple[tuple[Node, ...], TemplateAction | None]:
         rest = action.words[1:]
         if rest:
             if kind != "if" or rest[0].text != "if":
@@ -109,9 +109,9 @@ class _Parser:
 
 
 class _Line:
-    """The words of one action."""
+    """Parses the tokens of one action."""
 
-    def __init__(self, scopes: list[set[str]], words: tuple[Word, ...], line: int) -> None:
+    def __init__(self, scopes: list[set[str]], words: tuple[TemplateToken, ...], line: int) -> None:
         self._scopes, self._words, self._place, self._line = scopes, words, 0, line
 
     def pipeline(self, *, in_range: bool = False) -> Pipeline:
@@ -124,7 +124,7 @@ class _Line:
 
     def _pipeline(self, in_range: bool = False) -> Pipeline:
         variables, assigns = self._declared(in_range)
-        commands: list[Command] = []
+        commands: list[TemplateCommand] = []
         while True:
             commands.append(self._command(len(commands)))
             if not self._take("|"):
@@ -149,7 +149,7 @@ class _Line:
         self._place += used + 1
         return tuple(names), assigns
 
-    def _command(self, number: int) -> Command:
+    def _command(self, number: int) -> TemplateCommand:
         operands: list[Operand] = []
         ahead = self._peek()
         line = ahead.line if ahead is not None else self._line
@@ -166,9 +166,9 @@ class _Line:
                 raise TemplateError(line, str(first.value), "cannot take what comes before it")
         if len(operands) > 1 and not isinstance(first, Function):
             raise TemplateError(line, shown, "an argument to something that is no function")
-        return Command(tuple(operands), line)
+        return TemplateCommand(tuple(operands), line)
 
-    def _operand(self, word: Word) -> Operand:
+    def _operand(self, word: TemplateToken) -> Operand:
         self._place += 1
         match word.kind:
             case "string" | "raw":
@@ -191,7 +191,7 @@ class _Line:
             return Chain(inner, self._fields())
         raise TemplateError(word.line, word.text, "not expected here")
 
-    def _named(self, word: Word) -> Operand:
+    def _named(self, word: TemplateToken) -> Operand:
         if word.text in _WORDS_OF_VALUES:
             return Constant(_WORDS_OF_VALUES[word.text])
         if word.text in FUNCTIONS:
@@ -203,7 +203,7 @@ class _Line:
         raise TemplateError(word.line, word.text, f"is no function; there are {', '.join(sorted(FUNCTIONS))}")
 
     def _fields(self) -> tuple[str, ...]:
-        """Read the fields that hang on the operand before, without a space between."""
+        """Read the fields that follow the operand without a space."""
         fields = []
         while (word := self._peek()) is not None and word.kind == "field" and word.joined:
             fields.append(_known_field(word))
@@ -214,7 +214,7 @@ class _Line:
         if not any(name in scope for scope in self._scopes):
             raise TemplateError(line, name, "a variable that was never set")
 
-    def _peek(self) -> Word | None:
+    def _peek(self) -> TemplateToken | None:
         return self._words[self._place] if self._place < len(self._words) else None
 
     def _take(self, text: str) -> bool:
@@ -225,18 +225,18 @@ class _Line:
         return True
 
 
-def _first(action: Action) -> str:
+def _first(action: TemplateAction) -> str:
     return action.words[0].text if action.words and action.words[0].kind == "word" else ""
 
 
-def _known_field(word: Word) -> str:
+def _known_field(word: TemplateToken) -> str:
     name = word.text[1:]
     if name not in FIELDS:
         raise TemplateError(word.line, word.text, f"is no field; there are {', '.join(sorted(FIELDS))}")
     return name
 
 
-def _whole(word: Word) -> int:
+def _whole(word: TemplateToken) -> int:
     try:
         return int(word.text, 0)
     except ValueError:

@@ -1,6 +1,6 @@
-"""How values print, compare and count in a template: as Go's would.
+"""How values print, compare and count in a template, as in Go.
 
-Must never: escape anything; what a template prints is what a machine gets.
+Must never: escape anything; a machine gets what a template prints.
 Rules: operator 5 (a list is `[a b]`; empty text, empty list, 0, false and nil are false).
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class TemplateRequirement:
-    """One requirement as a template sees it."""
+    """A requirement in the context of a template."""
 
     Key: str
     Operator: str
@@ -31,16 +31,16 @@ Value = str | int | bool | None | TemplateRequirement | TemplateContext | tuple[
 
 
 class UnfitValueError(Exception):
-    """A function was given what it cannot take; the evaluator adds the line."""
+    """A function got an argument that it cannot use; the evaluator adds the line."""
 
 
 def is_true(value: Value) -> bool:
-    """Tell whether a value counts as true."""
+    """Return whether a value counts as true."""
     return bool(value) if isinstance(value, str | int | tuple) else value is not None
 
 
 def shown(value: Value) -> str:
-    """Return a value as it is printed."""
+    """Return a value as a template prints it."""
     match value:
         case None:
             return "<no value>"
@@ -56,7 +56,7 @@ def shown(value: Value) -> str:
 
 
 def field_of(value: Value, name: str) -> Value:
-    """Return a field, or refuse one that this value does not have."""
+    """Return a field; UnfitValueError if the value does not have it."""
     if isinstance(value, TemplateRequirement | TemplateContext) and name in type(value).__dataclass_fields__:
         found: Value = getattr(value, name)
         return found
@@ -64,7 +64,7 @@ def field_of(value: Value, name: str) -> Value:
 
 
 def call(name: str, arguments: Sequence[Value]) -> Value:
-    """Apply a function other than `and` and `or`, which do not look at all of their arguments."""
+    """Apply a function other than `and` and `or`, which do not evaluate all their arguments."""
     return _FUNCTIONS[name](arguments)
 
 

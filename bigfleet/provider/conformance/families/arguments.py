@@ -8,7 +8,7 @@ from typing import Final
 
 from bigfleet.aio.net import Code
 from bigfleet.provider.conformance.behaviour import Behaviour, behaviour
-from bigfleet.provider.conformance.calls import Token
+from bigfleet.provider.conformance.calls import CallToken
 from bigfleet.provider.conformance.checks import (
     accepted,
     answered,
@@ -20,7 +20,7 @@ from bigfleet.provider.conformance.checks import (
     require,
     unbound,
 )
-from bigfleet.provider.conformance.lab import Lab
+from bigfleet.provider.conformance.context import BehaviourContext
 from bigfleet.provider.conformance.states import C, I
 
 _LONG_S: Final = 20.0
@@ -30,63 +30,67 @@ _NEGATIVE: Final = ((-1, 1), (1, -1), (-7, -3))
 
 
 @behaviour("B209")
-async def many_keys(lab: Lab) -> None:
+async def many_keys(context: BehaviourContext) -> None:
     """A map of half a megabyte is kept whole or refused whole.
 
     1. Walk a machine to I, Configure it with 512 keys of 1 KiB.
     2. OK: echoed equal within 20 s. INVALID_ARGUMENT: still I, without binding.
     """
     metadata = {f"key-{number:03d}": chr(97 + number % 26) * _KIB for number in range(512)}
-    machine_id = await lab.idle()
-    ack = await lab.calls.configure(machine_id, lab.cluster(), metadata=metadata)
+    machine_id = await context.idle()
+    ack = await context.calls.configure(machine_id, context.cluster(), metadata=metadata)
     answered(ack, "Configure with 512 keys", Code.OK, Code.INVALID_ARGUMENT)
     if ack.ok:
-        carries(await lab.settle(machine_id, C, _LONG_S), metadata, "a map of 512 keys")
+        carries(await context.settle(machine_id, C, _LONG_S), metadata, "a map of 512 keys")
     else:
-        lab.note("a map of 512 keys of 1 KiB is refused")
-        await _still_idle(lab, machine_id)
+        context.note("a map of 512 keys of 1 KiB is refused")
+        await _still_idle(context, machine_id)
 
 
 @behaviour("B210")
-async def negative_grace(lab: Lab) -> None:
+async def negative_grace(context: BehaviourContext) -> None:
     """A negative grace is refused, or counts as none.
 
     1. Walk a machine to C, Drain it with grace -5.
     2. INVALID_ARGUMENT: it stays C. OK: I within 20 s, the cluster cleared. The report says which.
     """
-    machine_id = await lab.configured()
-    ack = await lab.calls.drain(machine_id, -5)
+    machine_id = await context.configured()
+    ack = await context.calls.drain(machine_id, -5)
     answered(ack, "Drain with grace -5", Code.OK, Code.INVALID_ARGUMENT)
-    lab.note(f"a negative grace is {'accepted' if ack.ok else 'refused'}")
+    context.note(f"a negative grace is {'accepted' if ack.ok else 'refused'}")
     if ack.ok:
-        unbound(await lab.settle(machine_id, I, _LONG_S), "after the drain")
+        unbound(await context.settle(machine_id, I, _LONG_S), "after the drain")
     else:
         bound_to(
-            await lab.stays(machine_id, C, lab.timings.error_window_s), lab.cluster(), "after the refusal"
+            await context.stays(machine_id, C, context.timings.error_window_s),
+            context.cluster(),
+            "after the refusal",
         )
 
 
 @behaviour("B211")
-async def negative_tokens(lab: Lab) -> None:
+async def negative_tokens(context: BehaviourContext) -> None:
     """A token with negative parts is refused as an argument, or counts as first contact.
 
     1. Create three slots with (-1,1), (1,-1) and (-7,-3), each by a shard of its own.
     2. INVALID_ARGUMENT: still S. OK: I. The report says which. On bare metal by Configure: still I, or C.
     """
     ways = []
-    for number, (machine_id, pair) in enumerate(zip(await lab.movables(3), _NEGATIVE, strict=True)):
-        ack = await lab.move(machine_id, Token(lab.shard(str(number)), *pair))
+    for number, (machine_id, pair) in enumerate(zip(await context.movables(3), _NEGATIVE, strict=True)):
+        ack = await context.move(machine_id, CallToken(context.shard(str(number)), *pair))
         answered(ack, f"token {pair}", Code.OK, Code.INVALID_ARGUMENT)
         if ack.ok:
-            await lab.settle(machine_id, lab.moved)
+            await context.settle(machine_id, context.moved)
         else:
-            in_state(await lab.get(machine_id), lab.bench.start_state, f"after the refusal of {pair}")
+            in_state(
+                await context.get(machine_id), context.endpoint.start_state, f"after the refusal of {pair}"
+            )
         ways.append("accepted" if ack.ok else "refused")
-    lab.note(f"tokens (-1,1), (1,-1), (-7,-3) are {', '.join(ways)}")
+    context.note(f"tokens (-1,1), (1,-1), (-7,-3) are {', '.join(ways)}")
 
 
 @behaviour("B212")
-async def greatest_token(lab: Lab) -> None:
+async def greatest_token(context: BehaviourContext) -> None:
     """The greatest token there is counts like any other.
 
     1. Walk a machine to I, Configure it with (max,max): OK, C within 20 s.
@@ -94,39 +98,39 @@ async def greatest_token(lab: Lab) -> None:
        this is Drain.
     3. The cluster is still set.
     """
-    machine_id = await lab.idle()
-    shard = lab.shard()
-    ack = await lab.calls.configure(machine_id, lab.cluster(), Token(shard, _MAX, _MAX))
+    machine_id = await context.idle()
+    shard = context.shard()
+    ack = await context.calls.configure(machine_id, context.cluster(), CallToken(shard, _MAX, _MAX))
     accepted(ack, "Configure with (max,max)")
-    await lab.settle(machine_id, C, _LONG_S)
+    await context.settle(machine_id, C, _LONG_S)
     for epoch in (_MAX, _MAX - 1):
-        token = Token(shard, epoch, _MAX)
-        if lab.bare_metal:
-            fenced(await lab.calls.drain(machine_id, 0, token), f"Drain with {token}")
+        token = CallToken(shard, epoch, _MAX)
+        if context.bare_metal:
+            fenced(await context.calls.drain(machine_id, 0, token), f"Drain with {token}")
         else:
-            fenced(await lab.calls.create(machine_id, token), f"Create with {token}")
-    bound_to(await lab.get(machine_id), lab.cluster(), "after the fenced calls")
+            fenced(await context.calls.create(machine_id, token), f"Create with {token}")
+    bound_to(await context.get(machine_id), context.cluster(), "after the fenced calls")
 
 
 @behaviour("B213")
-async def large_blob(lab: Lab) -> None:
+async def large_blob(context: BehaviourContext) -> None:
     """A large bootstrap blob is taken, or refused without a trace.
 
     1. Walk a machine to I, Configure it with a blob of 3 MiB.
     2. OK: C with cluster within 20 s. INVALID_ARGUMENT or RESOURCE_EXHAUSTED: still I, without cluster.
     """
-    machine_id = await lab.idle()
-    ack = await lab.calls.configure(machine_id, lab.cluster(), blob=b"#" * (3 * _KIB * _KIB))
+    machine_id = await context.idle()
+    ack = await context.calls.configure(machine_id, context.cluster(), blob=b"#" * (3 * _KIB * _KIB))
     answered(ack, "Configure with 3 MiB", Code.OK, Code.INVALID_ARGUMENT, Code.RESOURCE_EXHAUSTED)
     if ack.ok:
-        bound_to(await lab.settle(machine_id, C, _LONG_S), lab.cluster(), "at C")
+        bound_to(await context.settle(machine_id, C, _LONG_S), context.cluster(), "at C")
     else:
-        lab.note(f"a blob of 3 MiB is refused with {ack.code.name}")
-        await _still_idle(lab, machine_id)
+        context.note(f"a blob of 3 MiB is refused with {ack.code.name}")
+        await _still_idle(context, machine_id)
 
 
 @behaviour("B214")
-async def an_id_for_each_operation(lab: Lab) -> None:
+async def an_id_for_each_operation(context: BehaviourContext) -> None:
     """Every operation that really starts has an id of its own.
 
     1. Create, Configure, Drain with grace 5, Configure, Drain with grace 5: five different ids, none empty. On bare
@@ -134,26 +138,26 @@ async def an_id_for_each_operation(lab: Lab) -> None:
     2. Repeat the last Drain: the fifth id.
     """
     ids: list[str] = []
-    if lab.bare_metal:
-        machine_id = await lab.idle()
+    if context.bare_metal:
+        machine_id = await context.idle()
     else:
-        machine_id = await lab.slot()
-        ids.append(operation(await lab.calls.create(machine_id), "Create"))
-        await lab.settle(machine_id, I)
+        machine_id = await context.slot()
+        ids.append(operation(await context.calls.create(machine_id), "Create"))
+        await context.settle(machine_id, I)
     for _ in range(2):
-        ids.append(operation(await lab.calls.configure(machine_id, lab.cluster()), "Configure"))
-        await lab.settle(machine_id, C)
-        ids.append(operation(await lab.calls.drain(machine_id, 5), "Drain"))
-        await lab.settle(machine_id, I, _LONG_S)
+        ids.append(operation(await context.calls.configure(machine_id, context.cluster()), "Configure"))
+        await context.settle(machine_id, C)
+        ids.append(operation(await context.calls.drain(machine_id, 5), "Drain"))
+        await context.settle(machine_id, I, _LONG_S)
     require(
         len(set(ids)) == len(ids), f"{len(ids)} operations have the ids {', '.join(ids)}: one occurs twice"
     )
-    again = operation(await lab.calls.drain(machine_id, 5), "Drain, repeated")
+    again = operation(await context.calls.drain(machine_id, 5), "Drain, repeated")
     require(again == ids[-1], f"the repeated Drain has operation_id {again!r}, due was {ids[-1]!r}")
 
 
-async def _still_idle(lab: Lab, machine_id: str) -> None:
-    machine = await lab.get(machine_id)
+async def _still_idle(context: BehaviourContext, machine_id: str) -> None:
+    machine = await context.get(machine_id)
     in_state(machine, I, "after the refusal")
     unbound(machine, "after the refusal")
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from bigfleet.aio.net import Code
-from bigfleet.provider.conformance.behaviour import Behaviour, Lane, Need, behaviour
-from bigfleet.provider.conformance.caller import Ack
-from bigfleet.provider.conformance.calls import Token
+from bigfleet.provider.conformance.behaviour import Behaviour, Lane, Prerequisite, behaviour
+from bigfleet.provider.conformance.caller import MutationReply
+from bigfleet.provider.conformance.calls import CallToken
 from bigfleet.provider.conformance.checks import fail, failed_with_reason, fenced, in_state, listed, require
+from bigfleet.provider.conformance.context import BehaviourContext
 from bigfleet.provider.conformance.errors import NoMachineError, NotRunError, ViolationError
-from bigfleet.provider.conformance.lab import Lab
 from bigfleet.provider.conformance.settings import Substrate
 from bigfleet.provider.conformance.states import TRANSITIONAL, C, I, S, State, state_name
 from bigfleet.v1alpha1 import provider_pb2 as pb
@@ -31,36 +31,38 @@ class _Fact:
     """What a provider has acknowledged of one machine."""
 
     machine_id: str
-    token: Token
+    token: CallToken
     cluster: str = ""
     in_doubt: bool = False
     """A later call got no answer, so it may or may not have taken effect."""
 
 
-@behaviour("X07", lane=_EXTRA, profiles=(), needs=(Need.START, Need.LONG), bare_metal=False)
-async def kills_under_load(lab: Lab) -> None:
+@behaviour("X07", lane=_EXTRA, profiles=(), needs=(Prerequisite.START, Prerequisite.LONG), bare_metal=False)
+async def kills_under_load(context: BehaviourContext) -> None:
     """Kills at random moments lose nothing that was acknowledged.
 
     1. Twenty times: workers create, bind and drain machines with tokens; at a random moment the process is killed and
        started again.
     2. Nothing is in a transitional state; every acknowledged token is fenced; every acknowledged binding is there.
     """
-    lots = lab.lots()
-    for number in range(lab.settings.sizes.kills):
+    lots = context.lots()
+    for number in range(context.settings.sizes.kills):
         facts: list[_Fact] = []
         workers = [
-            asyncio.get_running_loop().create_task(_load(lab, facts, lab.shard(f"{number}-{worker}"), 1000))
+            asyncio.get_running_loop().create_task(
+                _load(context, facts, context.shard(f"{number}-{worker}"), 1000)
+            )
             for worker in range(_WORKERS)
         ]
-        await lab.pause(lots.random() * _LIFE_S)
-        await lab.bench.kill()
+        await context.pause(lots.random() * _LIFE_S)
+        await context.endpoint.kill()
         await asyncio.gather(*workers)
-        await lab.restart()
-        await _check_facts(lab, facts)
+        await context.restart()
+        await _check_facts(context, facts)
 
 
-@behaviour("X08", lane=_EXTRA, profiles=(), needs=(Need.START, Need.LONG), bare_metal=False)
-async def orderly_end(lab: Lab) -> None:
+@behaviour("X08", lane=_EXTRA, profiles=(), needs=(Prerequisite.START, Prerequisite.LONG), bare_metal=False)
+async def orderly_end(context: BehaviourContext) -> None:
     """A provider that is asked to end answers what it has begun, and ends well.
 
     1. Under load send SIGTERM: every call is answered or refused as unavailable, the exit code is 0.
@@ -68,58 +70,58 @@ async def orderly_end(lab: Lab) -> None:
     """
     facts: list[_Fact] = []
     load = [
-        asyncio.get_running_loop().create_task(_load(lab, facts, lab.shard(str(worker)), 50))
+        asyncio.get_running_loop().create_task(_load(context, facts, context.shard(str(worker)), 50))
         for worker in range(_WORKERS)
     ]
-    await lab.pause(_LIFE_S / 2)
-    running = lab.bench.running
+    await context.pause(_LIFE_S / 2)
+    running = context.endpoint.running
     code = 0 if running is None else await running.terminate()
     await asyncio.gather(*load)
     require(code == 0, f"the process ended with exit code {code}, due was 0")
-    await lab.restart()
-    await _check_facts(lab, facts)
+    await context.restart()
+    await _check_facts(context, facts)
 
 
-@behaviour("X10", lane=_EXTRA, profiles=(), needs=(Need.SUBSTRATE, Need.CURSOR))
-async def price_change(lab: Lab) -> None:
+@behaviour("X10", lane=_EXTRA, profiles=(), needs=(Prerequisite.SUBSTRATE, Prerequisite.CURSOR))
+async def price_change(context: BehaviourContext) -> None:
     """A new price moves the revision once and nothing else.
 
     1. List and note the revision; change the price of one machine at the substrate.
     2. The delta since then holds the machine, with another price or probability and in the same state.
     3. A delta since the new head is empty.
     """
-    (machine_id,) = await lab.movables(1)
-    before, cursor = await lab.get(machine_id), (await lab.all()).revision
-    await _substrate(lab).reprice(machine_id)
-    end_s = lab.now_s() + lab.timings.settle_s
-    while machine_id not in (delta := listed(await lab.calls.list(since=cursor, poll=True), "delta")).ids:
-        require(lab.now_s() < end_s, f"the new price of {machine_id} is in no delta")
-        await lab.pause(lab.timings.poll_s)
-    after = await lab.get(machine_id)
+    (machine_id,) = await context.movables(1)
+    before, cursor = await context.get(machine_id), (await context.all()).revision
+    await _substrate(context).reprice(machine_id)
+    end_s = context.now_s() + context.timings.settle_s
+    while machine_id not in (delta := listed(await context.calls.list(since=cursor, poll=True), "delta")).ids:
+        require(context.now_s() < end_s, f"the new price of {machine_id} is in no delta")
+        await context.pause(context.timings.poll_s)
+    after = await context.get(machine_id)
     changed = (after.price_per_hour, after.interruption_probability) != (
         before.price_per_hour,
         before.interruption_probability,
     )
     require(changed, f"{machine_id} is in the delta with its old price and probability")
     in_state(after, before.state, "after the new price")
-    again = listed(await lab.calls.list(since=delta.revision), "delta since the new head")
+    again = listed(await context.calls.list(since=delta.revision), "delta since the new head")
     require(machine_id not in again.ids, f"one change of price moved the revision of {machine_id} twice")
 
 
-@behaviour("X11", lane=_EXTRA, profiles=(), needs=(Need.SUBSTRATE,))
-async def removal(lab: Lab) -> None:
+@behaviour("X11", lane=_EXTRA, profiles=(), needs=(Prerequisite.SUBSTRATE,))
+async def removal(context: BehaviourContext) -> None:
     """A machine that is gone is told before it disappears.
 
     1. Take one machine away at the substrate.
     2. It is reported FAILED with last_error beginning `removed:` and the label `bigfleet.lucy.sh/removed`.
     """
-    (machine_id,) = await lab.movables(1)
-    await _substrate(lab).remove(machine_id)
+    (machine_id,) = await context.movables(1)
+    await _substrate(context).remove(machine_id)
 
     def told(machine: pb.Machine) -> bool:
         return _REMOVED in machine.labels
 
-    machine = await lab.poll(machine_id, lab.timings.settle_s, lab.timings.poll_s, told)
+    machine = await context.poll(machine_id, context.timings.settle_s, context.timings.poll_s, told)
     failed_with_reason(machine, "after the removal")
     require(
         machine.last_error.startswith("removed:"), f"last_error is {machine.last_error!r}, due is removed: …"
@@ -127,23 +129,23 @@ async def removal(lab: Lab) -> None:
     require(_REMOVED in machine.labels, f"{machine_id} lacks the label {_REMOVED}")
 
 
-def _substrate(lab: Lab) -> Substrate:
-    if lab.settings.substrate is None:
-        raise NotRunError(f"needs {Need.SUBSTRATE.value}")
-    return lab.settings.substrate
+def _substrate(context: BehaviourContext) -> Substrate:
+    if context.settings.substrate is None:
+        raise NotRunError(f"needs {Prerequisite.SUBSTRATE.value}")
+    return context.settings.substrate
 
 
-async def _load(lab: Lab, facts: list[_Fact], shard: str, most: int) -> None:
+async def _load(context: BehaviourContext, facts: list[_Fact], shard: str, most: int) -> None:
     """Walk one machine after another until the process is gone, noting what it acknowledged."""
     for number in range(most):
         try:
-            (machine_id,) = await lab.movables(1)
+            (machine_id,) = await context.movables(1)
         except (NoMachineError, ViolationError):
             return  # the pool is empty, or the process was gone in the middle of the listing
-        fact = _Fact(machine_id, Token(shard, 1, 0))
+        fact = _Fact(machine_id, CallToken(shard, 1, 0))
         for step, state in enumerate((I, C, I)):
-            token = Token(shard, 1, 3 * number + step + 1)
-            ack = await _ask(lab, machine_id, step, token)
+            token = CallToken(shard, 1, 3 * number + step + 1)
+            ack = await _ask(context, machine_id, step, token)
             if ack.code in _LOST:
                 fact.in_doubt = True
                 return
@@ -151,34 +153,34 @@ async def _load(lab: Lab, facts: list[_Fact], shard: str, most: int) -> None:
                 fail(f"under load on {machine_id}: found {ack}, due was OK")
             if not step:
                 facts.append(fact)
-            fact.token, fact.cluster = token, lab.cluster() if state == C else ""
-            if not await _settled(lab, machine_id, state):
+            fact.token, fact.cluster = token, context.cluster() if state == C else ""
+            if not await _settled(context, machine_id, state):
                 return
 
 
-async def _ask(lab: Lab, machine_id: str, step: int, token: Token) -> Ack:
+async def _ask(context: BehaviourContext, machine_id: str, step: int, token: CallToken) -> MutationReply:
     if step == 0:
-        return await lab.calls.create(machine_id, token)
+        return await context.calls.create(machine_id, token)
     if step == 1:
-        return await lab.calls.configure(machine_id, lab.cluster(), token)
-    return await lab.calls.drain(machine_id, 0, token)
+        return await context.calls.configure(machine_id, context.cluster(), token)
+    return await context.calls.drain(machine_id, 0, token)
 
 
-async def _settled(lab: Lab, machine_id: str, state: State) -> bool:
+async def _settled(context: BehaviourContext, machine_id: str, state: State) -> bool:
     """Wait for a state; False once the process is gone."""
-    end_s = lab.now_s() + lab.timings.settle_s
-    while lab.now_s() < end_s:
-        sight = await lab.calls.get(machine_id, poll=True)
+    end_s = context.now_s() + context.timings.settle_s
+    while context.now_s() < end_s:
+        sight = await context.calls.get(machine_id, poll=True)
         if not sight.ok:
             return False
         if sight.machine.state == state:
             return True
-        await lab.pause(lab.timings.poll_s)
+        await context.pause(context.timings.poll_s)
     return fail(f"under load {machine_id} does not reach {state_name(state)}")
 
 
-async def _check_facts(lab: Lab, facts: list[_Fact]) -> None:
-    machines = {machine.id: machine for machine in (await lab.all()).machines}
+async def _check_facts(context: BehaviourContext, facts: list[_Fact]) -> None:
+    machines = {machine.id: machine for machine in (await context.all()).machines}
     for fact in facts:
         machine = machines.get(fact.machine_id)
         if machine is None:
@@ -190,7 +192,8 @@ async def _check_facts(lab: Lab, facts: list[_Fact]) -> None:
             kept = machine.cluster
             require(kept == fact.cluster, f"{fact.machine_id} has cluster {kept!r} after the restart")
         fenced(
-            await lab.calls.create(fact.machine_id, fact.token), f"replay of {fact.token} after the restart"
+            await context.calls.create(fact.machine_id, fact.token),
+            f"replay of {fact.token} after the restart",
         )
 
 

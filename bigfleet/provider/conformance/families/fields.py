@@ -9,10 +9,10 @@ from typing import Final
 
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.quantity import parse_quantity
-from bigfleet.provider.conformance.behaviour import Behaviour, Need, behaviour
+from bigfleet.provider.conformance.behaviour import Behaviour, Prerequisite, behaviour
 from bigfleet.provider.conformance.checks import accepted, require, unbound
-from bigfleet.provider.conformance.lab import Lab
-from bigfleet.provider.conformance.settings import Profile
+from bigfleet.provider.conformance.context import BehaviourContext
+from bigfleet.provider.conformance.settings import ConformanceProfile
 from bigfleet.provider.conformance.states import (
     BOUND,
     REAL,
@@ -46,55 +46,55 @@ _CAPACITY_TYPES: Final = (
 
 
 @behaviour("B801")
-async def identity(lab: Lab) -> None:
+async def identity(context: BehaviourContext) -> None:
     """Every record has an id, a type and a real state, and hides nothing in labels.
 
     1. List everything: id and instance_type not empty, state one of the eight, no label key that has a field of its own.
     """
-    for machine in (await lab.all()).machines:
+    for machine in (await context.all()).machines:
         check_identity(machine)
 
 
-@behaviour("B802", profiles=(Profile.CORE, Profile.SPOT))
-async def cost(lab: Lab) -> None:
+@behaviour("B802", profiles=(ConformanceProfile.CORE, ConformanceProfile.SPOT))
+async def cost(context: BehaviourContext) -> None:
     """Costs are finite, and a spot machine may be interrupted.
 
     1. List everything: price finite and at least 0; probability from 0 to 1, above 0 for SPOT.
     """
-    for machine in (await lab.all()).machines:
+    for machine in (await context.all()).machines:
         check_cost(machine)
 
 
 @behaviour("B803")
-async def host_and_cluster(lab: Lab) -> None:
+async def host_and_cluster(context: BehaviourContext) -> None:
     """Host and cluster go with the state.
 
     1. List everything: host and cluster are as each record's state says.
     2. Walk a machine through S, I and C: the same at each. On bare metal through I and C.
     """
-    for machine in (await lab.all()).machines:
+    for machine in (await context.all()).machines:
         _check_shape(machine)
-    if lab.bare_metal:
-        machine_id = await lab.idle()
+    if context.bare_metal:
+        machine_id = await context.idle()
     else:
-        machine_id = await lab.slot()
-        _check_shape(await lab.get(machine_id))
-        accepted(await lab.calls.create(machine_id), "Create")
-    _check_shape(await lab.settle(machine_id, I))
-    _check_shape(await lab.bind(machine_id))
+        machine_id = await context.slot()
+        _check_shape(await context.get(machine_id))
+        accepted(await context.calls.create(machine_id), "Create")
+    _check_shape(await context.settle(machine_id, I))
+    _check_shape(await context.bind(machine_id))
 
 
 @behaviour("B804")
-async def quantities(lab: Lab) -> None:
+async def quantities(context: BehaviourContext) -> None:
     """Resources are quantities.
 
     1. List everything; of records that have both maps: every dimension of `resources` and `allocatable` can be read;
        resources above 0, allocatable at least 0. Skipped when no record has both.
     """
-    machines = (await lab.all()).machines
+    machines = (await context.all()).machines
     both = [m for m in machines if m.resources.resources and m.allocatable.resources]
     if not both:
-        lab.skip("no record has both resources and allocatable")
+        context.skip("no record has both resources and allocatable")
     for machine in both:
         for key, text in sorted(machine.resources.resources.items()):
             require(_read(machine, key, text) > 0, f"{machine.id}: resources {key} is {text}, due is above 0")
@@ -103,46 +103,51 @@ async def quantities(lab: Lab) -> None:
 
 
 @behaviour("B805")
-async def host_provider(lab: Lab) -> None:
+async def host_provider(context: BehaviourContext) -> None:
     """The name of the provider in `host` never changes.
 
     1. Walk a machine to I, C and I again; Get and List at each: host.provider not empty and always the same.
     """
-    machine_id = await lab.idle()
-    told = await _providers(lab, machine_id)
-    await lab.bind(machine_id)
-    told += await _providers(lab, machine_id)
-    await lab.unbind(machine_id)
-    told += await _providers(lab, machine_id)
+    machine_id = await context.idle()
+    told = await _providers(context, machine_id)
+    await context.bind(machine_id)
+    told += await _providers(context, machine_id)
+    await context.unbind(machine_id)
+    told += await _providers(context, machine_id)
     require(all(told), f"{machine_id} has a host without provider")
     require(len(set(told)) == 1, f"host.provider of {machine_id} changes: {', '.join(sorted(set(told)))}")
 
 
 @behaviour("B806")
-async def zone_and_capacity_type(lab: Lab) -> None:
+async def zone_and_capacity_type(context: BehaviourContext) -> None:
     """A machine that exists has a zone and a capacity type.
 
     1. List everything, and Get a walked machine at I and C: a record in a stable state with a host has a zone and one of
        the four capacity types.
     """
-    for machine in (await lab.all()).machines:
+    for machine in (await context.all()).machines:
         _check_place(machine)
-    machine_id = await lab.idle()
-    _check_place(await lab.get(machine_id))
-    _check_place(await lab.bind(machine_id))
+    machine_id = await context.idle()
+    _check_place(await context.get(machine_id))
+    _check_place(await context.bind(machine_id))
 
 
-@behaviour("B807", profiles=(Profile.CORE, Profile.CLOUD), needs=(Need.DELETE,), bare_metal=False)
-async def clean_slot(lab: Lab) -> None:
+@behaviour(
+    "B807",
+    profiles=(ConformanceProfile.CORE, ConformanceProfile.CLOUD),
+    needs=(Prerequisite.DELETE,),
+    bare_metal=False,
+)
+async def clean_slot(context: BehaviourContext) -> None:
     """A deleted machine is a clean slot.
 
     1. Walk a machine to C with a map, Drain it with grace 0, Delete it.
     2. At S: no host, no cluster, no map.
     """
-    machine_id = await lab.configured(metadata={"key": "value"})
-    await lab.unbind(machine_id, 0)
-    accepted(await lab.calls.delete(machine_id), "Delete")
-    machine = await lab.settle(machine_id, S)
+    machine_id = await context.configured(metadata={"key": "value"})
+    await context.unbind(machine_id, 0)
+    accepted(await context.calls.delete(machine_id), "Delete")
+    machine = await context.settle(machine_id, S)
     require(not has_host(machine), f"the slot {machine_id} still has its host")
     unbound(machine, "at S")
 
@@ -199,10 +204,10 @@ def _read(machine: pb.Machine, key: str, text: str) -> int:
         raise
 
 
-async def _providers(lab: Lab, machine_id: str) -> list[str]:
-    listed = [machine for machine in (await lab.all()).machines if machine.id == machine_id]
+async def _providers(context: BehaviourContext, machine_id: str) -> list[str]:
+    listed = [machine for machine in (await context.all()).machines if machine.id == machine_id]
     require(len(listed) == 1, f"List lacks {machine_id}")
-    return [(await lab.get(machine_id)).host.provider, listed[0].host.provider]
+    return [(await context.get(machine_id)).host.provider, listed[0].host.provider]
 
 
 FIELDS: Final[tuple[Behaviour, ...]] = (

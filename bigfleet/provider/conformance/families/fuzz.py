@@ -9,8 +9,8 @@ from typing import Final
 from bigfleet.aio.net import Code
 from bigfleet.aio.rng import RandomStream
 from bigfleet.provider.conformance.behaviour import Behaviour, behaviour
-from bigfleet.provider.conformance.caller import Ack
-from bigfleet.provider.conformance.calls import Token
+from bigfleet.provider.conformance.caller import MutationReply
+from bigfleet.provider.conformance.calls import CallToken
 from bigfleet.provider.conformance.checks import (
     accepted,
     answered,
@@ -20,8 +20,8 @@ from bigfleet.provider.conformance.checks import (
     require,
     unbound,
 )
+from bigfleet.provider.conformance.context import BehaviourContext
 from bigfleet.provider.conformance.families.fencing import judge
-from bigfleet.provider.conformance.lab import Lab
 from bigfleet.provider.conformance.states import C, I, S, State, state_name
 
 _MAX: Final = 2**63 - 1
@@ -42,13 +42,13 @@ _ALPHABETS: Final = ((0x20, 0x7E), (0x00, 0x1F), (0x80, 0x24F), (0x4E00, 0x4FFF)
 
 
 @behaviour("B1201")
-async def tokens_at_boundaries(lab: Lab) -> None:
+async def tokens_at_boundaries(context: BehaviourContext) -> None:
     """Tokens at the ends of number ranges are judged as the order says.
 
     1. Send 240 seeded tokens near 2^15, 2^31, 2^32, 2^53, 2^62 and the maximum to one machine.
     2. Accepted if greater than every one accepted before, else FAILED_PRECONDITION.
     """
-    probe, lots = await lab.fence_probe(), lab.lots()
+    probe, lots = await context.fence_probe(), context.lots()
     mark: tuple[int, int] | None = None
     for number in range(240):
         if number % 12 == 0:
@@ -57,94 +57,96 @@ async def tokens_at_boundaries(lab: Lab) -> None:
             epoch, sequence = mark or (0, 1)
             pair = (_near(epoch, lots.choice((-1, 0, 0, 0))), _near(sequence, lots.randint(-2, 2)))
         passes = mark is None or pair > mark
-        judge(await probe(lab.shard(), *pair), passes, f"token {pair} against the mark {mark}")
+        judge(await probe(context.shard(), *pair), passes, f"token {pair} against the mark {mark}")
         mark = pair if passes else mark
 
 
 @behaviour("B1202")
-async def random_maps(lab: Lab) -> None:
+async def random_maps(context: BehaviourContext) -> None:
     """Random metadata comes back unchanged.
 
     1. Walk a machine to I. Twenty times: Configure it with a random UTF-8 map; equal on Get and on List of state C; Drain
        it with grace 0: cleared.
     """
-    machine_id, lots = await lab.idle(), lab.lots()
+    machine_id, lots = await context.idle(), context.lots()
     for number in range(20):
         metadata = {_text(lots, 1, 24): _text(lots, 0, 60) for _ in range(lots.randint(1, 12))}
-        carries(await lab.bind(machine_id, metadata=metadata), metadata, f"map {number} on Get")
-        listing = listed(await lab.calls.list([C]), "List of Configured machines")
+        carries(await context.bind(machine_id, metadata=metadata), metadata, f"map {number} on Get")
+        listing = listed(await context.calls.list([C]), "List of Configured machines")
         found = [machine for machine in listing.machines if machine.id == machine_id]
         require(len(found) == 1, f"List of Configured machines lacks {machine_id}")
         carries(found[0], metadata, f"map {number} on List")
-        unbound(await lab.unbind(machine_id, 0), f"map {number}")
+        unbound(await context.unbind(machine_id, 0), f"map {number}")
 
 
 @behaviour("B1203")
-async def random_walks(lab: Lab) -> None:
+async def random_walks(context: BehaviourContext) -> None:
     """Random calls move a machine along its edges and nowhere else.
 
     1. Five walks of nine random calls, each on a machine of its own.
     2. A legal call settles at its target. A call whose target is the present state is OK or rejected, and the machine
        stays for 80 ms. Any other is rejected, and the machine stays. Delete without support is UNIMPLEMENTED.
     """
-    lots = lab.lots()
-    calls = _CALLS[:3] if lab.bare_metal else _CALLS
+    lots = context.lots()
+    calls = _CALLS[:3] if context.bare_metal else _CALLS
     for _ in range(5):
-        (machine_id,) = await lab.movables(1)
-        state = lab.bench.start_state
+        (machine_id,) = await context.movables(1)
+        state = context.endpoint.start_state
         for _ in range(9):
-            state = await _step(lab, machine_id, state, lots.choice(calls))
+            state = await _step(context, machine_id, state, lots.choice(calls))
 
 
 @behaviour("B1204")
-async def tokens_of_many_pairs(lab: Lab) -> None:
+async def tokens_of_many_pairs(context: BehaviourContext) -> None:
     """Every pair of shard and machine has a mark of its own.
 
     1. Send 200 seeded tokens of 3 shards to 4 machines: each judged by the mark of its pair alone.
     2. A new shard with (1,1): OK.
     """
-    probes, lots = await lab.fence_probes(4), lab.lots()
+    probes, lots = await context.fence_probes(4), context.lots()
     marks: dict[tuple[int, int], tuple[int, int]] = {}
     for _ in range(200):
         key = lots.randrange(3), lots.randrange(4)
         mark = marks.get(key)
         pair = (lots.randint(1, 4), lots.randint(0, 9))
         passes = mark is None or pair > mark
-        ack = await probes[key[1]](lab.shard(f"s{key[0]}"), *pair)
+        ack = await probes[key[1]](context.shard(f"s{key[0]}"), *pair)
         judge(ack, passes, f"shard {key[0]}, machine {key[1]}, token {pair} against the mark {mark}")
         if passes:
             marks[key] = pair
-    accepted(await probes[0](lab.shard("new"), 1, 1), "a new shard with (1,1)")
+    accepted(await probes[0](context.shard("new"), 1, 1), "a new shard with (1,1)")
 
 
 @behaviour("B1205")
-async def odd_arguments(lab: Lab) -> None:
+async def odd_arguments(context: BehaviourContext) -> None:
     """Odd arguments get the code that is due, and never the one that means fenced.
 
     1. Seeded rounds of: empty ids, unknown ids, negative grace, maps of 400 to 800 keys, blobs of 64 to 128 KiB, odd
        tokens, each by a shard that never called before.
     2. INVALID_ARGUMENT or NOT_FOUND where due, otherwise OK or INVALID_ARGUMENT; never FAILED_PRECONDITION.
     """
-    lots = lab.lots()
-    machine_id = await lab.idle()
+    lots = context.lots()
+    machine_id = await context.idle()
     for number in range(12):
-        token = _odd_token(lots, lab.shard(f"fresh-{number}"))
-        proper = Token(token.shard, abs(token.epoch), abs(token.sequence))
-        answered(await _empty_id(lab, lots, proper), "an empty id", Code.INVALID_ARGUMENT)
-        ghost = await lab.calls.configure(lab.ghost(), lab.cluster(), proper)
+        token = _odd_token(lots, context.shard(f"fresh-{number}"))
+        proper = CallToken(token.shard, abs(token.epoch), abs(token.sequence))
+        answered(await _empty_id(context, lots, proper), "an empty id", Code.INVALID_ARGUMENT)
+        ghost = await context.calls.configure(context.ghost(), context.cluster(), proper)
         answered(ghost, "an unknown id", Code.NOT_FOUND)
         metadata = {f"key-{key}": "v" * lots.randint(0, 16) for key in range(lots.randint(400, 800))}
         blob = lots.randbytes(lots.randint(64, 128) * 1024)
-        ack = await lab.calls.configure(machine_id, lab.cluster(), token, metadata=metadata, blob=blob)
+        ack = await context.calls.configure(
+            machine_id, context.cluster(), token, metadata=metadata, blob=blob
+        )
         answered(ack, f"odd {token}", Code.OK, Code.INVALID_ARGUMENT, Code.RESOURCE_EXHAUSTED)
         if not ack.ok:
-            await lab.bind(machine_id)
-        await lab.settle(machine_id, C)
-        drained = await lab.calls.drain(machine_id, -lots.randint(1, 1000))
+            await context.bind(machine_id)
+        await context.settle(machine_id, C)
+        drained = await context.calls.drain(machine_id, -lots.randint(1, 1000))
         answered(drained, "negative grace", Code.OK, Code.INVALID_ARGUMENT)
         if not drained.ok:
-            accepted(await lab.calls.drain(machine_id, 0), "Drain with grace 0")
-        await lab.settle(machine_id, I)
+            accepted(await context.calls.drain(machine_id, 0), "Drain with grace 0")
+        await context.settle(machine_id, I)
 
 
 def _near(value: int, step: int) -> int:
@@ -159,50 +161,50 @@ def _text(lots: RandomStream, least: int, most: int) -> str:
     return "".join(letters)
 
 
-def _odd_token(lots: RandomStream, shard: str) -> Token:
+def _odd_token(lots: RandomStream, shard: str) -> CallToken:
     odd = (-_MAX, -1, 0, 1, 2**31, _MAX)
-    return Token(shard, lots.choice(odd), lots.choice(odd))
+    return CallToken(shard, lots.choice(odd), lots.choice(odd))
 
 
-async def _empty_id(lab: Lab, lots: RandomStream, token: Token) -> Ack:
+async def _empty_id(context: BehaviourContext, lots: RandomStream, token: CallToken) -> MutationReply:
     match lots.choice(_CALLS[:3]):
         case "create":
-            return await lab.calls.create("", token)
+            return await context.calls.create("", token)
         case "configure":
-            return await lab.calls.configure("", lab.cluster(), token)
+            return await context.calls.configure("", context.cluster(), token)
         case _:
-            return await lab.calls.drain("", -1, token)
+            return await context.calls.drain("", -1, token)
 
 
-async def _step(lab: Lab, machine_id: str, state: State, call: str) -> State:
-    ack = await _call(lab, machine_id, call)
+async def _step(context: BehaviourContext, machine_id: str, state: State, call: str) -> State:
+    ack = await _call(context, machine_id, call)
     what = f"{call} at {state_name(state)}"
-    window_s = lab.timings.fuzz_window_s
-    if call == "delete" and not lab.capabilities.delete:
+    window_s = context.timings.fuzz_window_s
+    if call == "delete" and not context.capabilities.delete:
         answered(ack, f"{what}, not offered", Code.UNIMPLEMENTED)
-        await lab.stays(machine_id, state, window_s)
+        await context.stays(machine_id, state, window_s)
         return state
     target = _EDGES.get((call, state))
     if target is not None:
         accepted(ack, what)
-        await lab.settle(machine_id, target)
+        await context.settle(machine_id, target)
         return target
     if (call, state) not in _AT_TARGET or not ack.ok:
         rejected(ack, what)
-    await lab.stays(machine_id, state, window_s)
+    await context.stays(machine_id, state, window_s)
     return state
 
 
-async def _call(lab: Lab, machine_id: str, call: str) -> Ack:
+async def _call(context: BehaviourContext, machine_id: str, call: str) -> MutationReply:
     match call:
         case "create":
-            return await lab.calls.create(machine_id)
+            return await context.calls.create(machine_id)
         case "configure":
-            return await lab.calls.configure(machine_id, lab.cluster())
+            return await context.calls.configure(machine_id, context.cluster())
         case "drain":
-            return await lab.calls.drain(machine_id, 0)
+            return await context.calls.drain(machine_id, 0)
         case _:
-            return await lab.calls.delete(machine_id)
+            return await context.calls.delete(machine_id)
 
 
 FUZZ: Final[tuple[Behaviour, ...]] = (

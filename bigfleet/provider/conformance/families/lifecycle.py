@@ -7,7 +7,7 @@ Rules: providers 1.2 and 2.2, rows 28 to 35.
 from itertools import pairwise
 from typing import Final
 
-from bigfleet.provider.conformance.behaviour import Behaviour, Need, behaviour
+from bigfleet.provider.conformance.behaviour import Behaviour, Prerequisite, behaviour
 from bigfleet.provider.conformance.checks import (
     accepted,
     bound_to,
@@ -17,8 +17,8 @@ from bigfleet.provider.conformance.checks import (
     require,
     unbound,
 )
-from bigfleet.provider.conformance.lab import Lab, states_of
-from bigfleet.provider.conformance.settings import Profile
+from bigfleet.provider.conformance.context import BehaviourContext, states_of
+from bigfleet.provider.conformance.settings import ConformanceProfile
 from bigfleet.provider.conformance.states import (
     CONFIGURING,
     CREATING,
@@ -49,67 +49,69 @@ _STEPS: Final[frozenset[tuple[State, State]]] = frozenset(
 
 
 @behaviour("B101")
-async def rounds(lab: Lab) -> None:
+async def rounds(context: BehaviourContext) -> None:
     """A machine can be bound and freed again and again, and is clean each time.
 
     1. Walk a machine to I.
     2. Four rounds of Configure and Drain with grace 5: cluster set at each C; at each I no cluster, map or last_error.
     """
-    machine_id = await lab.idle()
+    machine_id = await context.idle()
     for number in range(_ROUNDS):
-        cluster = lab.cluster(f"round-{number}")
-        bound_to(await lab.bind(machine_id, cluster, {"round": str(number)}), cluster, f"round {number}")
-        machine = await lab.unbind(machine_id)
+        cluster = context.cluster(f"round-{number}")
+        bound_to(await context.bind(machine_id, cluster, {"round": str(number)}), cluster, f"round {number}")
+        machine = await context.unbind(machine_id)
         unbound(machine, f"round {number}")
         require(not machine.last_error, f"round {number}: Idle with last_error {machine.last_error!r}")
 
 
 @behaviour("B103")
-async def configure_trace(lab: Lab) -> None:
+async def configure_trace(context: BehaviourContext) -> None:
     """Between Idle and Configured lies Configuring and nothing else.
 
     1. Walk a machine to I, Configure it.
     2. Trace to C: no transitional state but CONFIGURING.
     """
-    machine_id = await lab.idle()
-    accepted(await lab.calls.configure(machine_id, lab.cluster()), "Configure")
-    only_passes(states_of(await lab.trace(machine_id, C)), (I, CONFIGURING, C), "on the way to Configured")
+    machine_id = await context.idle()
+    accepted(await context.calls.configure(machine_id, context.cluster()), "Configure")
+    only_passes(
+        states_of(await context.trace(machine_id, C)), (I, CONFIGURING, C), "on the way to Configured"
+    )
 
 
 @behaviour("B104")
-async def drain_trace(lab: Lab) -> None:
+async def drain_trace(context: BehaviourContext) -> None:
     """Between Configured and Idle lies Draining and nothing else.
 
     1. Walk a machine to C, Drain it with grace 5.
     2. Trace to I: no transitional state but DRAINING.
     """
-    machine_id = await lab.configured()
-    accepted(await lab.calls.drain(machine_id, 5), "Drain")
-    trace = await lab.trace(machine_id, I, lab.timings.settle_s + 5)
+    machine_id = await context.configured()
+    accepted(await context.calls.drain(machine_id, 5), "Drain")
+    trace = await context.trace(machine_id, I, context.timings.settle_s + 5)
     only_passes(states_of(trace), (C, DRAINING, I), "on the way to Idle")
 
 
 @behaviour("B105")
-async def whole_trace(lab: Lab) -> None:
+async def whole_trace(context: BehaviourContext) -> None:
     """Every step of the way from slot to Configured and back is an edge.
 
     1. Take a slot; Create, Configure, Drain, tracing all the way, acks included. On bare metal begin at I.
     2. The trace begins with S; each step is S→CREATING, S→I, CREATING→I, I→CONFIGURING, I→C, CONFIGURING→C,
        C→DRAINING, C→I or DRAINING→I.
     """
-    if lab.bare_metal:
-        machine_id = await lab.idle()
-        seen = [await lab.get(machine_id)]
+    if context.bare_metal:
+        machine_id = await context.idle()
+        seen = [await context.get(machine_id)]
     else:
-        machine_id = await lab.slot()
-        seen = [await lab.get(machine_id)]
+        machine_id = await context.slot()
+        seen = [await context.get(machine_id)]
         in_state(seen[0], S, "at the beginning")
-        seen.append(accepted(await lab.calls.create(machine_id), "Create").machine)
-        seen += await lab.trace(machine_id, I)
-    seen.append(accepted(await lab.calls.configure(machine_id, lab.cluster()), "Configure").machine)
-    seen += await lab.trace(machine_id, C)
-    seen.append(accepted(await lab.calls.drain(machine_id, 5), "Drain").machine)
-    seen += await lab.trace(machine_id, I, lab.timings.settle_s + 5)
+        seen.append(accepted(await context.calls.create(machine_id), "Create").machine)
+        seen += await context.trace(machine_id, I)
+    seen.append(accepted(await context.calls.configure(machine_id, context.cluster()), "Configure").machine)
+    seen += await context.trace(machine_id, C)
+    seen.append(accepted(await context.calls.drain(machine_id, 5), "Drain").machine)
+    seen += await context.trace(machine_id, I, context.timings.settle_s + 5)
     states = states_of(seen)
     for before, after in pairwise(states):
         if (before, after) not in _STEPS:
@@ -117,66 +119,71 @@ async def whole_trace(lab: Lab) -> None:
 
 
 @behaviour("B106")
-async def cluster_by_state(lab: Lab) -> None:
+async def cluster_by_state(context: BehaviourContext) -> None:
     """The cluster is set from Configuring on, and gone at Idle.
 
     1. Walk a machine to I: no cluster.
     2. Configure it and poll: set in any CONFIGURING seen, equal at C.
     3. Drain it and poll: set in any DRAINING seen, empty at I.
     """
-    machine_id = await lab.idle()
-    unbound(await lab.get(machine_id), "before Configure")
-    accepted(await lab.calls.configure(machine_id, lab.cluster()), "Configure")
-    for machine in await lab.trace(machine_id, C):
+    machine_id = await context.idle()
+    unbound(await context.get(machine_id), "before Configure")
+    accepted(await context.calls.configure(machine_id, context.cluster()), "Configure")
+    for machine in await context.trace(machine_id, C):
         if machine.state in (CONFIGURING, C):
-            bound_to(machine, lab.cluster(), f"in {state_name(machine.state)}")
-    accepted(await lab.calls.drain(machine_id, 5), "Drain")
-    for machine in await lab.trace(machine_id, I, lab.timings.settle_s + 5):
+            bound_to(machine, context.cluster(), f"in {state_name(machine.state)}")
+    accepted(await context.calls.drain(machine_id, 5), "Drain")
+    for machine in await context.trace(machine_id, I, context.timings.settle_s + 5):
         if machine.state == DRAINING:
-            bound_to(machine, lab.cluster(), "in DRAINING")
-    unbound(await lab.get(machine_id), "after the drain")
+            bound_to(machine, context.cluster(), "in DRAINING")
+    unbound(await context.get(machine_id), "after the drain")
 
 
 @behaviour("B107")
-async def host_by_state(lab: Lab) -> None:
+async def host_by_state(context: BehaviourContext) -> None:
     """A slot has no host; from Idle on there is one.
 
     1. Take a slot: no host. Create it: host at I. Configure: host at C. Drain: host at I. On bare metal begin at I.
     """
-    if lab.bare_metal:
-        machine_id = await lab.idle()
+    if context.bare_metal:
+        machine_id = await context.idle()
     else:
-        machine_id = await lab.slot()
-        require(not has_host(await lab.get(machine_id)), f"the slot {machine_id} has a host")
-        accepted(await lab.calls.create(machine_id), "Create")
-    require(has_host(await lab.settle(machine_id, I)), f"{machine_id} is Idle without a host")
-    require(has_host(await lab.bind(machine_id)), f"{machine_id} is Configured without a host")
-    require(has_host(await lab.unbind(machine_id)), f"{machine_id} is Idle again without a host")
+        machine_id = await context.slot()
+        require(not has_host(await context.get(machine_id)), f"the slot {machine_id} has a host")
+        accepted(await context.calls.create(machine_id), "Create")
+    require(has_host(await context.settle(machine_id, I)), f"{machine_id} is Idle without a host")
+    require(has_host(await context.bind(machine_id)), f"{machine_id} is Configured without a host")
+    require(has_host(await context.unbind(machine_id)), f"{machine_id} is Idle again without a host")
 
 
 @behaviour("B108")
-async def settled_holds(lab: Lab) -> None:
+async def settled_holds(context: BehaviourContext) -> None:
     """A settled machine stays where it is.
 
     1. Walk a machine to C: it stays C for 300 ms.
     2. Drain it to I: it stays I for 300 ms.
     """
-    machine_id = await lab.configured()
-    await lab.stays(machine_id, C)
-    await lab.unbind(machine_id)
-    await lab.stays(machine_id, I)
+    machine_id = await context.configured()
+    await context.stays(machine_id, C)
+    await context.unbind(machine_id)
+    await context.stays(machine_id, I)
 
 
-@behaviour("B109", profiles=(Profile.CORE, Profile.CLOUD), needs=(Need.DELETE,), bare_metal=False)
-async def delete_trace(lab: Lab) -> None:
+@behaviour(
+    "B109",
+    profiles=(ConformanceProfile.CORE, ConformanceProfile.CLOUD),
+    needs=(Prerequisite.DELETE,),
+    bare_metal=False,
+)
+async def delete_trace(context: BehaviourContext) -> None:
     """Between Idle and Speculative lies Deleting, and the slot has no host.
 
     1. Walk a machine to I, Delete it.
     2. Trace to S: no transitional state but DELETING; no host at S.
     """
-    machine_id = await lab.idle()
-    accepted(await lab.calls.delete(machine_id), "Delete")
-    trace = await lab.trace(machine_id, S)
+    machine_id = await context.idle()
+    accepted(await context.calls.delete(machine_id), "Delete")
+    trace = await context.trace(machine_id, S)
     only_passes(states_of(trace), (I, DELETING, S), "on the way to Speculative")
     require(not has_host(trace[-1]), f"the slot {machine_id} still has its host")
 

@@ -18,7 +18,7 @@ from bigfleet.provider.conformance.checks import (
     require,
     unbound,
 )
-from bigfleet.provider.conformance.lab import Lab
+from bigfleet.provider.conformance.context import BehaviourContext
 from bigfleet.provider.conformance.states import CONFIGURING, C, I
 
 _LONG_S: Final = 30.0
@@ -53,7 +53,7 @@ def hostile() -> dict[str, str]:
 
 
 @behaviour("B501")
-async def hostile_keys(lab: Lab) -> None:
+async def hostile_keys(context: BehaviourContext) -> None:
     """Hostile metadata comes back unchanged, time and again.
 
     1. Walk a machine to I, Configure it with 55 hostile keys: NUL also in a key, controls, unicode, emoji, empty and
@@ -61,66 +61,66 @@ async def hostile_keys(lab: Lab) -> None:
     2. Four Gets and a List of state C: equal to what was sent.
     """
     metadata = hostile()
-    machine_id = await lab.configured(metadata=metadata)
+    machine_id = await context.configured(metadata=metadata)
     for number in range(4):
-        carries(await lab.get(machine_id), metadata, f"Get number {number + 1}")
-    listing = listed(await lab.calls.list([C]), "List of Configured machines")
+        carries(await context.get(machine_id), metadata, f"Get number {number + 1}")
+    listing = listed(await context.calls.list([C]), "List of Configured machines")
     found = [machine for machine in listing.machines if machine.id == machine_id]
     require(len(found) == 1, f"List of Configured machines lacks {machine_id}")
     carries(found[0], metadata, "List")
 
 
 @behaviour("B502")
-async def replaced(lab: Lab) -> None:
+async def replaced(context: BehaviourContext) -> None:
     """A new binding has its own metadata and nothing of the old one.
 
     1. Walk a machine to C with a map, Drain it: cleared.
     2. Configure it for another cluster with other keys: exactly the new map and cluster.
     """
-    machine_id = await lab.configured(metadata={"old-1": "a", "old-2": "b"})
-    unbound(await lab.unbind(machine_id), "after the drain")
+    machine_id = await context.configured(metadata={"old-1": "a", "old-2": "b"})
+    unbound(await context.unbind(machine_id), "after the drain")
     metadata = {"new-1": "c", "new-2": "d", "new-3": "e"}
-    machine = await lab.bind(machine_id, lab.cluster("other"), metadata)
-    bound_to(machine, lab.cluster("other"), "at the second binding")
+    machine = await context.bind(machine_id, context.cluster("other"), metadata)
+    bound_to(machine, context.cluster("other"), "at the second binding")
     carries(machine, metadata, "at the second binding")
 
 
 @behaviour("B503")
-async def large_map(lab: Lab) -> None:
+async def large_map(context: BehaviourContext) -> None:
     """A map of two megabytes is kept whole or refused whole.
 
     1. Walk a machine to I, Configure it with 256 keys of 8 KiB.
     2. OK: echoed equal within 30 s, and drained again. INVALID_ARGUMENT: still I, without map.
     """
     metadata = {f"large-{number:03d}": chr(65 + number % 26) * 8192 for number in range(256)}
-    machine_id = await lab.idle()
-    ack = await lab.calls.configure(machine_id, lab.cluster(), metadata=metadata)
+    machine_id = await context.idle()
+    ack = await context.calls.configure(machine_id, context.cluster(), metadata=metadata)
     answered(ack, "Configure with 256 keys of 8 KiB", Code.OK, Code.INVALID_ARGUMENT)
     if ack.ok:
-        carries(await lab.settle(machine_id, C, _LONG_S), metadata, "a map of 2 MiB")
-        unbound(await lab.unbind(machine_id), "after the drain")
+        carries(await context.settle(machine_id, C, _LONG_S), metadata, "a map of 2 MiB")
+        unbound(await context.unbind(machine_id), "after the drain")
     else:
-        lab.note("a map of 2 MiB is refused")
-        machine = await lab.get(machine_id)
+        context.note("a map of 2 MiB is refused")
+        machine = await context.get(machine_id)
         in_state(machine, I, "after the refusal")
         unbound(machine, "after the refusal")
 
 
 @behaviour("B504")
-async def from_the_first_moment(lab: Lab) -> None:
+async def from_the_first_moment(context: BehaviourContext) -> None:
     """Metadata is there from Configuring on.
 
     1. Walk a machine to I, Configure it with a map and poll: any CONFIGURING seen has the full map, and so has C.
     """
-    machine_id, metadata = await lab.idle(), {f"key-{number}": "value" * number for number in range(10)}
-    accepted(await lab.calls.configure(machine_id, lab.cluster(), metadata=metadata), "Configure")
-    for machine in await lab.trace(machine_id, C):
+    machine_id, metadata = await context.idle(), {f"key-{number}": "value" * number for number in range(10)}
+    accepted(await context.calls.configure(machine_id, context.cluster(), metadata=metadata), "Configure")
+    for machine in await context.trace(machine_id, C):
         if machine.state in (CONFIGURING, C):
             carries(machine, metadata, "CONFIGURING" if machine.state == CONFIGURING else "CONFIGURED")
 
 
 @behaviour("B505")
-async def copied(lab: Lab) -> None:
+async def copied(context: BehaviourContext) -> None:
     """What was sent is copied, not borrowed.
 
     1. Walk a machine to C with a map.
@@ -129,11 +129,11 @@ async def copied(lab: Lab) -> None:
     """
     sent = {"stays": "as it was", "also": "this"}
     kept = dict(sent)
-    machine_id = await lab.configured(metadata=sent)
+    machine_id = await context.configured(metadata=sent)
     sent["stays"] = "changed"
     sent.pop("also")
     for number in range(2):
-        carries(await lab.get(machine_id), kept, f"read number {number + 1}")
+        carries(await context.get(machine_id), kept, f"read number {number + 1}")
 
 
 METADATA: Final[tuple[Behaviour, ...]] = (

@@ -1,1 +1,1 @@
-"""Lies: what a provider may wrongly say. Each is one small class; `bigfleet.provider.fake.lies.active` tells them."""
+"""Lies: false answers of a provider, each one small class; `bigfleet.provider.fake.lies.active` applies them."""

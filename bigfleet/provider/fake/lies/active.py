@@ -1,7 +1,6 @@
-"""Tells the lies that are on: puts them, in the order in which they were turned on, around the honest service.
+"""Applies the active lies around the honest service, in the order in which they were turned on.
 
-Why: lies may be told together, and most listings are honest; those must pass as the bytes they are.
-Must never: decode an answer that no lie wants to see; a full listing may be hundreds of megabytes.
+Must never: decode an answer that no active lie changes; a full listing may be hundreds of megabytes.
 Rules: providers 5.4.
 """
 
@@ -19,7 +18,7 @@ _ASKED_AGAIN = 1
 
 
 class ActiveLies:
-    """The lies that are on."""
+    """The lies that are turned on."""
 
     def __init__(self, rng: Rng, provider: HonestProvider) -> None:
         self._rng, self._provider = rng, provider
@@ -27,28 +26,28 @@ class ActiveLies:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The lies that are on, and the number each is told with."""
+        """The share, or other number, of each active lie."""
         return {name: lie.share for name, lie in self._active.items()}
 
     def tell(self, name: str, share: float | None = None) -> None:
-        """Turn a lie on, or tell it with another number from now on."""
+        """Turn a lie on, or change its number."""
         lie = lie_named(name)
         number = checked_share(lie, share)
         self._active[name] = lie(number, self._rng.stream(f"lie/{name}"), self._provider)
 
     def stop(self, name: str = "") -> None:
-        """Be honest about one thing, or about everything."""
+        """Turn off one lie, or all."""
         if name:
             self._active.pop(lie_named(name).name, None)
         else:
             self._active.clear()
 
     def tells(self, name: str) -> bool:
-        """Draw whether a lie that others carry out is told this time."""
+        """Draw whether a lie applies this time, for lies that another module carries out."""
         return name in self._active and self._active[name].hits()
 
     async def answer(self, intercepted: InterceptedCall, honest: Honest) -> bytes:
-        """Answer a call, with every lie that is on."""
+        """Answer a call with every active lie."""
         lies = tuple(self._active.values())
         for lie in lies:
             lie.before(intercepted)
@@ -96,7 +95,7 @@ def _record(answer: bytes, lies: tuple[Lie, ...]) -> bytes:
         return answer
     machine = pb.Machine.FromString(answer)
     for lie in telling:
-        if lie.on_acks or lie.hits():  # what an ack began is told to the end
+        if lie.on_acks or lie.hits():  # a lie that began in an ack applies to every later record
             lie.record(machine)
     return machine.SerializeToString(deterministic=True)
 
@@ -124,7 +123,7 @@ def _listing(
 
 
 def with_revision(answer: bytes, revision: bytes) -> bytes:
-    """Return an encoded listing with another revision; of a field given twice the format takes the last."""
+    """Return an encoded listing with another revision; in protobuf the last value of a field counts."""
     size = len(revision)
     length = bytes((size,)) if size < 0x80 else bytes((size & 0x7F | 0x80, size >> 7))
     return b"".join((answer, b"\x12", length, revision))

@@ -1,4 +1,4 @@
-"""Lies in answers to calls: fences that are none or too many, ids that mean nothing, machines from nowhere.
+"""Lies about calls: missing or excessive fencing, wrong operation ids, machines that a call creates.
 
 Rules: providers 5.4.
 """
@@ -6,10 +6,9 @@ Rules: providers 5.4.
 from typing import Final
 
 from bigfleet.aio.net import Code, RefusedError
-from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import EDGES, OperationKind
-from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie, fenced
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie, fenced
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 
@@ -24,7 +23,7 @@ class AckEarlyLie(Lie):
 
 
 class AcceptStaleLie(Lie):
-    """No token is too old."""
+    """Stale tokens are accepted."""
 
     name = "accept-stale"
 
@@ -34,12 +33,11 @@ class AcceptStaleLie(Lie):
 
 
 class FencePerShardLie(Lie):
-    """One mark per shard: parallel calls of one shard for different machines fence each other."""
+    """There is one mark per shard: parallel calls of one shard for different machines fence each other."""
 
     name = "fence-per-shard"
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._marks: dict[str, tuple[int, int]] = {}
 
     def before(self, intercepted: InterceptedCall, /) -> None:
@@ -74,7 +72,7 @@ class FenceReadsLie(Lie):
 
 
 class FpForPositionLie(Lie):
-    """A call at the wrong moment of a machine's life is answered as if it were fenced."""
+    """A call for a machine in the wrong state is answered as fenced."""
 
     name = "fp-for-position"
 
@@ -85,12 +83,11 @@ class FpForPositionLie(Lie):
 
 
 class NewIdEachTimeLie(Lie):
-    """A repeated call gets an operation id of its own."""
+    """A repeated call gets a new operation id."""
 
     name, on_acks = "new-id-each-time", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._given = 0
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -99,13 +96,12 @@ class NewIdEachTimeLie(Lie):
 
 
 class ReuseIdLie(Lie):
-    """After a restart operation ids begin anew, so that two operations share one."""
+    """After a restart operation ids start again, so that two operations share one."""
 
     name, on_acks = "reuse-id", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
-        self._starts = provider.starts()
+    def start(self) -> None:
+        self._starts = self._provider.starts()
         self._given: dict[str, str] = {}
 
     def ack(self, _asked: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -115,7 +111,7 @@ class ReuseIdLie(Lie):
 
 
 class EarlyConfiguredLie(Lie):
-    """Configured is said as soon as Configure has ended, whether or not the node is Ready; the backend asks for it."""
+    """A machine is Configured when Configure has ended, Ready node or not; the backend applies it."""
 
     name = "early-configured"
 
@@ -125,8 +121,7 @@ class DrainRevertsLie(Lie):
 
     name, on_acks, on_records = "drain-reverts", True, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._reverted: dict[str, pb.Machine] = {}
 
     def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -139,12 +134,11 @@ class DrainRevertsLie(Lie):
 
 
 class StuckLie(Lie):
-    """What is accepted never ends: the machine is on its way for ever."""
+    """An accepted operation never ends: the machine stays transitional."""
 
     name, on_acks, on_records = "stuck", True, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._stuck: dict[str, pb.Machine] = {}
 
     def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -158,14 +152,14 @@ class StuckLie(Lie):
 
 
 class ImplicitCreateLie(Lie):
-    """A call for a machine that nobody knows makes one."""
+    """A call for an unknown machine creates it."""
 
     name = "implicit-create"
 
     async def refused(self, intercepted: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
         if intercepted.mutating and refusal.code is Code.NOT_FOUND:
             await self._provider.admit(intercepted.machine_id)
-            intercepted.without_token()  # the honest provider has seen it once
+            intercepted.without_token()  # the honest provider has seen the token once
             return None
         return refusal
 

@@ -1,7 +1,6 @@
-"""What a lie may do: change a request on its way in, an answer on its way out, or answer in the honest provider's place.
+"""The base class of lies, which change requests, answers or refusals of the honest service.
 
-Why: a lie is a wrapper around the honest service and nothing else; the truth below goes on, and `honest` brings it back.
-Must never: change what the honest provider knows. Exceptions are the lies about making machines and about readiness.
+Must never: change the state of the honest provider; exceptions are the lies about creating machines and about readiness.
 Rules: providers 5.4.
 """
 
@@ -20,7 +19,7 @@ MUTATING: Final = tuple(kind.call for kind in OperationKind)
 
 @dataclass(slots=True)
 class InterceptedCall:
-    """One call on its way; a lie may put another request in its place."""
+    """One call in progress; a lie may replace its request."""
 
     rpc: str
     request: Any  # one of the six request messages, as `rpc` says
@@ -32,13 +31,13 @@ class InterceptedCall:
 
     @property
     def machine_id(self) -> str:
-        """The machine it is about; none for List."""
+        """The machine of the call; empty for List."""
         if self.rpc == "List":
             return ""
         return str(self.request.id if self.rpc == "Get" else self.request.machine_id)
 
     def without_token(self) -> None:
-        """Take the fencing token away, so that the honest provider does not look at it."""
+        """Remove the fencing token, so that the honest provider does not check it."""
         bare = type(self.request)()
         bare.CopyFrom(self.request)
         bare.shard_id, bare.shard_epoch, bare.sequence_number = "", 0, 0
@@ -47,7 +46,7 @@ class InterceptedCall:
 
 @dataclass(frozen=True, slots=True)
 class HonestProvider:
-    """What a lie may know of the honest provider."""
+    """What a lie may read of the honest provider."""
 
     now_s: Callable[[], float]
     head: Callable[[], int]
@@ -55,35 +54,39 @@ class HonestProvider:
     everything: Callable[[], bytes]
     """A full listing."""
     admit: Callable[[str], Awaitable[None]]
-    """Make a slot of this id, which nobody knew."""
+    """Add a machine with this unknown id."""
     starts: Callable[[], int]
     """How often the provider was started; changes with every restart."""
 
 
 class Lie:
-    """One lie that is being told. The hooks do nothing; each lie has its own."""
+    """One active lie; subclasses override the methods they need."""
 
     name: ClassVar[str]
     usual: ClassVar[float] = 1.0
-    """The number it is told with where none is given: a share, for most."""
+    """The default number: a share, for most lies."""
     limit: ClassVar[float] = 1.0
     on_acks: ClassVar[bool] = False
     on_records: ClassVar[bool] = False
-    """Whether `record` wants to see the machine of acks and Gets and every machine of a listing."""
+    """Whether `record` is called with the machine of acks and Gets and every machine of a listing."""
     on_lists: ClassVar[bool] = False
 
     def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
         self.share, self._stream, self._provider = share, stream, provider
+        self.start()
+
+    def start(self) -> None:
+        """Set up what the lie remembers between calls."""
 
     def hits(self) -> bool:
-        """Draw whether the lie is told this time."""
+        """Draw whether the lie applies this time."""
         return self.share >= 1 or self._stream.random() < self.share
 
     def before(self, intercepted: InterceptedCall, /) -> None:
-        """See a call before the honest provider does; may change it, or raise a refusal."""
+        """Change a call before the honest provider gets it, or raise a refusal."""
 
     async def refused(self, _asked: InterceptedCall, refusal: RefusedError, /) -> RefusedError | None:
-        """See a refusal; return the one to give, None to ask the honest provider once more."""
+        """Return the refusal to send, None to call the honest provider again."""
         return refusal
 
     def ack(self, intercepted: InterceptedCall, ack: pb.TransitionAck, /) -> None:
@@ -101,7 +104,6 @@ class Lie:
 
 
 def checked_share(lie: type[Lie], share: float | None) -> float:
-    """Return the number a lie is told with, or refuse it."""
     if share is None:
         return lie.usual
     if not 0 <= share <= lie.limit:

@@ -1,4 +1,4 @@
-"""Lies about listings and their revisions: too few, too many, too old, or moving by themselves.
+"""Lies about listings and their revisions.
 
 Rules: providers 5.4.
 """
@@ -6,8 +6,7 @@ Rules: providers 5.4.
 from collections import deque
 from typing import Final
 
-from bigfleet.aio.rng import RandomStream
-from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 _KEPT_LISTINGS: Final = 16
@@ -15,7 +14,7 @@ _BUMPS: Final = 1_000_000
 
 
 class DropListLie(Lie):
-    """Listings omit a share of the machines, another one each time."""
+    """Listings omit a share of the machines, others each time."""
 
     name, usual, on_lists = "drop-list", 0.1, True
 
@@ -33,7 +32,7 @@ class DupListLie(Lie):
 
 
 class EmptyListLie(Lie):
-    """Listings show nothing at all."""
+    """Listings are empty."""
 
     name, on_lists = "empty-list", True
 
@@ -43,12 +42,11 @@ class EmptyListLie(Lie):
 
 
 class StaleListLie(Lie):
-    """Listings show how things were so many seconds ago, or when the lie began."""
+    """Listings are so many seconds old, or as old as the lie."""
 
     name, usual, limit, on_lists = "stale-list", 30.0, 86_400.0, True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._seen: deque[tuple[float, bytes]] = deque(maxlen=_KEPT_LISTINGS)
         self._look()
 
@@ -67,7 +65,7 @@ class StaleListLie(Lie):
 
 
 class DeltaMissesLie(Lie):
-    """Deltas omit a share of what changed."""
+    """Deltas omit a share of the changed machines."""
 
     name, usual, on_lists = "delta-misses", 0.5, True
 
@@ -81,9 +79,8 @@ class RevisionBackwardsLie(Lie):
 
     name = "revision-backwards"
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
-        self._last = provider.head()
+    def start(self) -> None:
+        self._last = self._provider.head()
 
     def revision(self, _revision: bytes, /) -> bytes:
         self._last = max(self._last - 1, 0)
@@ -91,16 +88,15 @@ class RevisionBackwardsLie(Lie):
 
 
 class IdleBumpLie(Lie):
-    """The revision moves although nothing has happened, and quiet machines show up as changed."""
+    """The revision moves although nothing has changed, and unchanged machines appear in deltas."""
 
     name, on_lists = "idle-bump", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._bumps = 0
 
     def before(self, intercepted: InterceptedCall, /) -> None:
-        # The honest provider must understand what it seems to have said.
+        # The honest provider must be able to read the cursor that callers got.
         if intercepted.rpc == "List" and intercepted.request.since_revision.isdigit():
             bare = pb.ListFilter()
             bare.CopyFrom(intercepted.request)

@@ -1,4 +1,4 @@
-"""Lies about single records: prices, bindings, states and hosts that cannot be true.
+"""Lies about single records: invalid prices, bindings, states and hosts.
 
 Rules: providers 5.4.
 """
@@ -6,10 +6,9 @@ Rules: providers 5.4.
 import math
 from typing import Final
 
-from bigfleet.aio.rng import RandomStream
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import BOUND_STATES
-from bigfleet.provider.fake.lies.lie import HonestProvider, InterceptedCall, Lie
+from bigfleet.provider.fake.lies.lie import InterceptedCall, Lie
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 ALIEN: Final = 42
@@ -18,7 +17,7 @@ LEAK_LABEL: Final = "fake.bigfleet/blob"
 
 
 class NanPriceLie(Lie):
-    """Prices are no number."""
+    """Prices are NaN."""
 
     name, on_records = "nan-price", True
 
@@ -36,7 +35,7 @@ class BadProbabilityLie(Lie):
 
 
 class BoundWithoutClusterLie(Lie):
-    """Bound machines name no cluster."""
+    """Bound machines have no cluster."""
 
     name, on_records = "bound-without-cluster", True
 
@@ -46,7 +45,7 @@ class BoundWithoutClusterLie(Lie):
 
 
 class ForgetMetadataLie(Lie):
-    """The shard's map is forgotten."""
+    """The shard metadata is missing."""
 
     name, on_records = "forget-metadata", True
 
@@ -55,7 +54,7 @@ class ForgetMetadataLie(Lie):
 
 
 class MangleMetadataLie(Lie):
-    """The values of the shard's map come back changed."""
+    """The values of the shard metadata are changed."""
 
     name, on_records = "mangle-metadata", True
 
@@ -74,7 +73,7 @@ class AlienStateLie(Lie):
 
 
 class TwoHostsLie(Lie):
-    """All machines claim the same host."""
+    """All machines have the same host."""
 
     name, on_records = "two-hosts", True
 
@@ -84,7 +83,7 @@ class TwoHostsLie(Lie):
 
 
 class HostEarlyLie(Lie):
-    """A machine that is only being created has a host."""
+    """A Creating machine has a host."""
 
     name, on_records = "host-early", True
 
@@ -94,7 +93,7 @@ class HostEarlyLie(Lie):
 
 
 class LateClusterLie(Lie):
-    """The binding shows only at Configured, not while Configuring."""
+    """The binding is shown only when Configured, not while Configuring."""
 
     name, on_records = "late-cluster", True
 
@@ -105,12 +104,11 @@ class LateClusterLie(Lie):
 
 
 class LeakBlobLie(Lie):
-    """The bootstrap blob is shown as a label, for everybody to read."""
+    """The bootstrap blob is shown as a label."""
 
     name, on_records = "leak-blob", True
 
-    def __init__(self, share: float, stream: RandomStream, provider: HonestProvider) -> None:
-        super().__init__(share, stream, provider)
+    def start(self) -> None:
         self._blobs: dict[str, str] = {}
 
     def before(self, intercepted: InterceptedCall, /) -> None:

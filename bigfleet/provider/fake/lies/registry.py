@@ -1,7 +1,4 @@
-"""Every lie by its name.
-
-Must never: miss a lie of providers 5.4; a test compares.
-"""
+"""Every lie by its name."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +13,6 @@ LIES: Final[dict[str, type[Lie]]] = {lie.name: lie for lie in (*CALL_LIES, *LIST
 
 
 def lie_named(name: str) -> type[Lie]:
-    """Return a lie, or refuse a name that is none."""
     if name not in LIES:
         raise InvalidFieldError("lie", name, f"one of {', '.join(LIES)}")
     return LIES[name]

@@ -1,1 +1,1 @@
-"""What the hook provider decides: inventory, words to and from a hook, what an exit code means. Nothing here waits or reads."""
+"""The pure part of the hook provider: inventory, protocol and exit codes."""

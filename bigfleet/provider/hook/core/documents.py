@@ -1,7 +1,6 @@
-"""From the text of inventory files to one inventory: YAML, JSON or CSV, one file or many.
+"""Parses inventory files, YAML, JSON or CSV, into one inventory.
 
-Why: sites keep their machines in a spreadsheet, a generated file and a few lines by hand, all at once.
-Must never: let a key given twice, in one file or in two, win by its place.
+Must never: accept a key that is given twice, in one file or in two.
 Rules: providers 7.1.
 """
 
@@ -9,7 +8,7 @@ import csv
 import io
 import json
 import posixpath
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +25,7 @@ from bigfleet.provider.hook.core.inventory import (
     InventoryEntry,
     faults_of,
 )
+from bigfleet.provider.strict_yaml import load_strict_yaml
 
 ENDINGS = (".yaml", ".yml", ".json", ".csv")
 HookSets = Mapping[str, Mapping[HookKind, str]]
@@ -38,17 +38,17 @@ _NUMBER_COLUMNS = ("price_per_hour", "interruption_probability")
 
 @dataclass(slots=True)
 class _Draft:
-    """What the files said so far, and which file said it."""
+    """The values read so far, and the file of each."""
 
     values: dict[str, Any] = field(default_factory=dict)
-    said_by: dict[str, str] = field(default_factory=dict)
+    given_in: dict[str, str] = field(default_factory=dict)
     entries: dict[str, InventoryEntry] = field(default_factory=dict)
     shapes: dict[Shape, Shape] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
 
 def read_inventory(files: Iterable[tuple[str, bytes]], sets: HookSets) -> HookInventory:
-    """Read all files, given as path and content, into one inventory; `InventoryError` with every fault otherwise."""
+    """Read all files, given as path and content, into one inventory; raise `InventoryError` with every fault."""
     draft = _Draft()
     for path, content in files:
         faults = FaultList(path)
@@ -72,7 +72,7 @@ def read_inventory(files: Iterable[tuple[str, bytes]], sets: HookSets) -> HookIn
 
 
 def read_discovered(output: bytes, where: str) -> dict[str, InventoryEntry]:
-    """Read what a discover hook printed: one JSON object with `machines`."""
+    """Read the output of a discover hook: one JSON object with `machines`."""
     faults, entries = FaultList(where), dict[str, InventoryEntry]()
     document = _parsed(f"{where}.json", output, faults)
     if document is not None:
@@ -97,10 +97,10 @@ def _take(draft: _Draft, document: dict[str, Any], path: str, faults: FaultList,
     for key, read in readers.items():
         if key not in document:
             continue
-        if key in draft.said_by:
-            faults.tell(f"{key}: said here and in {draft.said_by[key]}, allowed is once over all files")
+        if key in draft.given_in:
+            faults.add_text(f"{key}: given here and in {draft.given_in[key]}, allowed is once over all files")
             continue
-        draft.said_by[key] = path
+        draft.given_in[key] = path
         draft.values[key] = read()
     if "machines" in document:
         _machines(document["machines"], draft.entries, draft.shapes, faults)
@@ -194,33 +194,18 @@ def _parsed(path: str, content: bytes, faults: FaultList) -> dict[str, Any] | No
         if path.endswith(".csv"):
             return {"machines": _rows(text)}
         document = (
-            json.loads(text, object_pairs_hook=_once)
-            if path.endswith(".json")
-            else yaml.load(text, Loader=_StrictLoader)  # noqa: S506  a SafeLoader by descent
+            json.loads(text, object_pairs_hook=_once) if path.endswith(".json") else load_strict_yaml(text)
         )
     except UnicodeDecodeError:
-        faults.tell("not readable, allowed is UTF-8 text")
+        faults.add_text("not readable, allowed is UTF-8 text")
         return None
     except (ValueError, yaml.YAMLError, csv.Error, RecursionError) as error:
-        faults.tell(f"{' '.join(str(error).split())}, allowed is YAML, JSON or CSV by the file's ending")
+        faults.add_text(f"{' '.join(str(error).split())}, allowed is YAML, JSON or CSV by the file's ending")
         return None
     if not isinstance(document, dict):
         faults.add("the file", document, f"a mapping with some of {', '.join(_KEYS)}")
         return None
     return document
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where plain YAML would let the last one win unseen."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [str(key.value) for key, _ in node.value]
-        if len(keys) != len(set(keys)):
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {twice} is given twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep=deep)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -232,7 +217,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _rows(text: str) -> list[dict[str, Any]]:
-    """Return the rows of a table as machines; `labels.rack` is a column of the map `labels`, an empty cell is nothing."""
+    """Return the rows of a table as machines; column `labels.rack` is a key of the map `labels`, empty cells are skipped."""
     machines: list[dict[str, Any]] = []
     for row in csv.DictReader(io.StringIO(text), strict=True):
         machine: dict[str, Any] = {}
@@ -254,4 +239,4 @@ def _number(cell: str) -> float | str:
     try:
         return float(cell)
     except ValueError:
-        return cell  # told as a fault where numbers are read
+        return cell  # reported as a fault where numbers are read

@@ -1,7 +1,6 @@
-"""What the end of a hook means, by its exit code.
+"""The meaning of a hook's exit code.
 
-Why: the table is the contract with everybody's scripts, so it stands alone.
-Must never: give a code a second meaning.
+Must never: give a code a second meaning; hooks rely on the table.
 Rules: providers 7.3.
 """
 
@@ -40,7 +39,7 @@ _BY_CODE = {
 
 
 def outcome_of(kind: HookKind, code: int) -> HookOutcome:
-    """Return what an exit code says; death by a signal is a negative one."""
+    """Return the outcome of an exit code; a negative code is the signal that killed the hook."""
     if code < 0:
         return HookOutcome.KILLED
     if code == NOT_YET and kind in WAITING_KINDS:
@@ -49,7 +48,7 @@ def outcome_of(kind: HookKind, code: int) -> HookOutcome:
 
 
 def describe_exit(code: int) -> str:
-    """Return the end of a hook in words, for where it said nothing itself."""
+    """Return an exit code in words, for a hook that printed no reason."""
     if code >= 0:
         return f"exit code {code}"
     try:

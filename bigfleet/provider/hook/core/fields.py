@@ -1,7 +1,6 @@
-"""Reads plain values of a document into typed ones, and remembers every fault with its path.
+"""Reads plain values of a document into typed ones, and collects every fault with its path.
 
-Why: an inventory of a thousand machines with five faults should be mended in one go, not in five.
-Must never: stop at the first fault, or guess what an unknown key was meant to be.
+Must never: stop at the first fault, or guess what an unknown key means.
 Rules: providers 7.1.
 """
 
@@ -34,30 +33,26 @@ _MACHINE_KEYS = (
 
 
 class FaultList:
-    """What was found wrong so far, each with the path to it."""
+    """The faults found so far, each with its path."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self.texts: list[str] = []
 
     def add(self, path: str, found: object, allowed: str) -> None:
-        """Note that a field holds what it may not hold."""
-        self.tell(f"{path}: found {_shown(found)}, allowed is {allowed}")
+        self.add_text(f"{path}: found {_shown(found)}, allowed is {allowed}")
 
     def missing(self, path: str, allowed: str) -> None:
-        """Note that a field is not there."""
-        self.tell(f"{path}: missing, allowed is {allowed}")
+        self.add_text(f"{path}: missing, allowed is {allowed}")
 
-    def tell(self, text: str) -> None:
-        """Note anything else that is wrong here."""
-        # A key may hold half a character, and what is told has to be printable.
+    def add_text(self, text: str) -> None:
+        # A key may hold half a character, and the text must be printable.
         self.texts.append(f"{self._where}: {text}".encode("utf-8", "backslashreplace").decode())
 
     def unknown(self, document: Mapping[Any, object], path: str, known: tuple[str, ...]) -> None:
-        """Note every key that nobody reads."""
         for key in document:
             if key not in known:
-                self.tell(f"{path}{key}: unknown key, allowed is one of {', '.join(known)}")
+                self.add_text(f"{path}{key}: unknown key, allowed is one of {', '.join(known)}")
 
 
 def machine(value: object, path: str, faults: FaultList, shapes: dict[Shape, Shape]) -> InventoryEntry | None:
@@ -90,7 +85,7 @@ def machine(value: object, path: str, faults: FaultList, shapes: dict[Shape, Sha
 
 
 def text(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> str:
-    """Return a text, empty where there is none."""
+    """Return a text, empty when the key is absent."""
     value = document.get(key, "")
     where = f"{path}.{key}" if path else key
     if not isinstance(value, str):
@@ -100,7 +95,7 @@ def text(document: Mapping[str, object], key: str, path: str, faults: FaultList)
 
 
 def texts(document: Mapping[str, object], key: str, path: str, faults: FaultList) -> FrozenMap[str]:
-    """Return a map of texts; whole numbers count as the text they are written as."""
+    """Return a map of texts; whole numbers become texts."""
     value = document.get(key)
     if value is None:
         return NO_TEXTS
@@ -121,7 +116,7 @@ def texts(document: Mapping[str, object], key: str, path: str, faults: FaultList
 
 
 def _is_sendable(value: str, where: str, faults: FaultList) -> bool:
-    """Tell whether a text can be sent; JSON can write half a character, which nobody can encode."""
+    """Return whether a text can be encoded; JSON can hold half a character, which cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -135,7 +130,7 @@ def _capacity_type(document: Mapping[str, object], path: str, faults: FaultList)
     allowed = f"one of {', '.join(CAPACITY_TYPES)}"
     if value is None:
         faults.missing(f"{path}.capacity_type", allowed)
-        # Some real type, so that the same fault is not told a second time by the rules of the contract.
+        # Some valid type, so that the rules of the contract do not report the same fault again.
         return CapacityType.BARE_METAL
     found = CAPACITY_TYPES.get(value) if isinstance(value, str) else None
     if found is None:

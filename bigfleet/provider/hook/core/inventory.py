@@ -1,7 +1,6 @@
-"""The inventory of a hook provider: machines, the hooks that work on them, and the rules that hold between the two.
+"""The inventory of a hook provider: machines, hooks, and the rules between them.
 
-Why: everything that can be wrong with an inventory is found before anything of it is used, so that a bad file changes nothing.
-Must never: look at a disk; paths are taken as they are, and whether a hook can be executed is the shell's question.
+Must never: read a disk; `bigfleet.provider.hook.sources` checks whether a hook can be executed.
 Rules: providers 7.1 and 7.2.
 """
 
@@ -18,7 +17,7 @@ DEFAULT_NAME = "hook"
 
 
 class HookKind(StrEnum):
-    """What a hook is called for; its first argument."""
+    """The kinds of hooks; the first argument of a hook."""
 
     CREATE = "create"
     CONFIGURE = "configure"
@@ -33,17 +32,17 @@ REQUIRED_HOOKS = (HookKind.CONFIGURE, HookKind.DRAIN)
 
 
 class InventoryMode(Enum):
-    """Where machines begin."""
+    """Whether hosts exist already or are obtained by hooks."""
 
     FREE_POOL = "free-pool"
-    """Hosts that exist: they begin Idle and are never given back."""
+    """Hosts exist: machines begin Idle and are never deleted."""
     POWER_MANAGED = "power-managed"
-    """Hosts that `create` obtains and `delete` gives back: they begin Speculative."""
+    """`create` obtains hosts and `delete` gives them back: machines begin Speculative."""
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryEntry:
-    """One machine as the inventory has it; `vars` is for its hooks alone."""
+    """One machine of the inventory; only its hooks see `vars`."""
 
     id: str
     ref: str
@@ -53,11 +52,11 @@ class InventoryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookInventory:
-    """All files together."""
+    """The content of all inventory files."""
 
     name: str = DEFAULT_NAME
     clusters: Mapping[str, str] = field(default_factory=dict)
-    """Kubeconfig file by cluster, for the readiness that is built in."""
+    """Kubeconfig file by cluster, for the built-in readiness check."""
     hooks: Mapping[HookKind, str] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
     resume: bool = False
@@ -69,22 +68,22 @@ class HookInventory:
 
     @property
     def discovers(self) -> bool:
-        """Whether machines come from a hook besides those of the files."""
+        """Whether a hook reports machines in addition to those of the files."""
         return HookKind.DISCOVER in self.hooks
 
     def slot(self, entry: InventoryEntry) -> DescribedMachine:
-        """Return what the kit is told of a machine."""
+        """Return a machine as the kit takes it."""
         return DescribedMachine(
             entry.id, entry.shape, entry.ref if self.mode is InventoryMode.FREE_POOL else ""
         )
 
     def with_machines(self, found: Mapping[str, InventoryEntry]) -> "HookInventory":
-        """Return the inventory with machines that a discover hook found besides its own."""
+        """Return the inventory with the machines that a discover hook found added."""
         return replace(self, entries={**self.entries, **found})
 
 
 def faults_of(inventory: HookInventory) -> list[str]:
-    """Return every rule that the parts break only together."""
+    """Return the faults of an inventory whose parts are valid by themselves."""
     faults = [
         f"hooks.{kind}: missing, allowed is the path of an executable file"
         for kind in REQUIRED_HOOKS
@@ -98,7 +97,7 @@ def faults_of(inventory: HookInventory) -> list[str]:
 
 
 def machine_faults(inventory: HookInventory, entries: Mapping[str, InventoryEntry]) -> list[str]:
-    """Return every rule of the contract that machines break, by id."""
+    """Return the rules of the contract that machines break."""
     validator = RecordValidator()
     faults: list[str] = []
     for entry in entries.values():
@@ -111,21 +110,21 @@ def machine_faults(inventory: HookInventory, entries: Mapping[str, InventoryEntr
 
 
 def changes_refused(before: HookInventory, after: HookInventory) -> list[str]:
-    """Return what a reload may not change, as it is part of records that exist."""
+    """Return the changes that a reload may not make, as existing records depend on them."""
     pairs = (
         ("name", before.name, after.name),
         ("mode", before.mode.value, after.mode.value),
         ("resume", before.resume, after.resume),
     )
     return [
-        f"{what}: found {new!r}, allowed is {old!r} until the provider is started anew"
+        f"{what}: found {new!r}, allowed is {old!r} until the provider is restarted"
         for what, old, new in pairs
         if old != new
     ]
 
 
 def warnings_of(inventory: HookInventory) -> list[str]:
-    """Return what is allowed and yet probably not meant."""
+    """Return what is allowed but probably a mistake."""
     warnings = []
     owned = sorted(
         entry.id

@@ -1,8 +1,6 @@
-"""Whether a Kubernetes Node is that of a machine, and whether it is Ready.
+"""Decides whether a Kubernetes Node belongs to a machine, and whether it is Ready.
 
-Why: the readiness that is built in must not take somebody else's node for ours, nor a node that has not heard from its
-kubelet for a Ready one.
-Must never: ask a cluster itself; this room does not know the Kubernetes client.
+Must never: call a cluster; this room does not know the Kubernetes client.
 Rules: providers 7.3 (`ready`), ADR-0056.
 """
 
@@ -15,7 +13,7 @@ Node = Mapping[str, Any]  # Any: a document of the API server
 
 
 def is_node_of(node: Node, machine_id: str, ref: str) -> bool:
-    """Tell whether a node's name, the end of its providerID, or its label names the machine or its host."""
+    """Return whether a node's name, the end of its providerID, or its label names the machine or its host."""
     metadata = node.get("metadata") or {}
     names = [name for name in (machine_id, ref) if name]
     if metadata.get("name") in names:
@@ -23,16 +21,14 @@ def is_node_of(node: Node, machine_id: str, ref: str) -> bool:
     if (metadata.get("labels") or {}).get(MACHINE_ID_LABEL) == machine_id:
         return True
     provider_id = str((node.get("spec") or {}).get("providerID") or "")
-    # A whole last part: host 7 must not be found in the providerID of host 17.
+    # The whole last part: host 7 must not match the providerID of host 17.
     return any(provider_id == name or provider_id.endswith(f"/{name}") for name in names)
 
 
 def is_ready(node: Node) -> bool:
-    """Tell whether the Ready condition is true."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(found.get("type") == "Ready" and found.get("status") == "True" for found in conditions)
 
 
 def ready_node(nodes: Iterable[Node], machine_id: str, ref: str) -> bool:
-    """Tell whether one of the nodes is the machine's and Ready."""
     return any(is_node_of(node, machine_id, ref) and is_ready(node) for node in nodes)

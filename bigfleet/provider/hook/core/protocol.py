@@ -1,11 +1,10 @@
-"""What a hook is told on its standard input, and what it may say on its standard output.
+"""The protocol of hooks: JSON on standard input, and an optional JSON line on standard output.
 
-Why: the words between provider and scripts are contract, the same in every version 1.
-Must never: put the bootstrap blob into the input; it is a file of its own.
+Must never: put the bootstrap blob into the input; it is in a separate file.
 Rules: providers 7.3.
 
-The input has one member per line, indented by depth, so that a script without a JSON parser can pick a value with sed:
-members of `machine` are indented by four blanks, those of its maps by six.
+The input has one member per line, indented by depth, so that a script can read a value with sed: members of `machine` are
+indented by four blanks, those of its maps by six.
 """
 
 import json
@@ -30,7 +29,7 @@ _CAPACITY_NAMES: Final = {value: name for name, value in CAPACITY_TYPES.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookMachine:
-    """The machine of a call, as the hook sees it."""
+    """The machine of a call as the hook sees it."""
 
     id: str
     ref: str
@@ -52,11 +51,10 @@ class HookRequest:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The arguments of the command: its kind, and the machine where there is one."""
+        """The arguments of the command: its kind and, except for discover, the machine."""
         return (self.kind.value,) if self.subject is None else (self.kind.value, self.subject.id)
 
     def encode(self) -> bytes:
-        """Return the standard input."""
         document = {
             "version": VERSION,
             "operation_id": self.operation_id,
@@ -72,7 +70,7 @@ class HookRequest:
 
 @dataclass(frozen=True, slots=True)
 class HookOutput:
-    """What the last line of output said; what it did not say is None or empty."""
+    """The content of the last line of output; absent members are None or empty."""
 
     ref: str = ""
     resources: FrozenMap[str] | None = None
@@ -85,7 +83,7 @@ NO_OUTPUT: Final = HookOutput()
 
 
 def read_output(output: bytes) -> HookOutput:
-    """Read the last line if it is a JSON object; any other last line is the hook's own business."""
+    """Read the last line if it is a JSON object; ignore any other last line."""
     lines = output.decode(errors="replace").strip().splitlines()
     last = lines[-1].strip() if lines else ""
     if not last.startswith("{"):

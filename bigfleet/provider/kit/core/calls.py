@@ -1,8 +1,7 @@
-"""The check order of a mutating call: from request to verdict, the same for all four.
+"""Decides a mutating call by checks in a fixed order, the same for all four calls.
 
-Why: which of several faults a caller hears of is contract, and so is what a refused call leaves behind (its mark, nothing
-else). One function in one order cannot differ between Create and Drain.
-Must never: apply anything, look at the clock, or give an author a say before the call is accepted.
+Why: the contract fixes which of several errors a caller gets, and that a refused call leaves its fence mark and nothing else.
+Must never: apply anything, read a clock, or call author code before the call is accepted.
 Rules: providers 1.3 (order), 1.5 (idempotency), 1.6 (fence), 1.8 (codes).
 """
 
@@ -28,7 +27,7 @@ from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 
 @dataclass(frozen=True, slots=True)
 class MutatingCall:
-    """One of the four calls; what a kind does not have stays empty."""
+    """One of the four calls; fields that its kind does not have stay empty."""
 
     kind: OperationKind
     machine_id: str
@@ -41,7 +40,7 @@ class MutatingCall:
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
-    """What one provider offers and demands."""
+    """What one provider offers and requires."""
 
     delete_offered: bool = True
     require_fencing: bool = False
@@ -50,16 +49,16 @@ class CallRules:
 class CallRefusal(Enum):
     """Why a call is not accepted."""
 
-    BAD_ARGUMENT = "an argument holds what it may not hold"
+    BAD_ARGUMENT = "an argument is invalid"
     NOT_OFFERED = "the operation is not offered"
     FENCED = "the token is stale"
     UNKNOWN = "no such machine"
-    OUT_OF_POSITION = "the machine is not where this operation begins"
+    OUT_OF_POSITION = "the machine is not in the state from which the operation starts"
 
 
 @dataclass(frozen=True, slots=True)
 class CallDecision:
-    """The answer to a call: refused, answered by an earlier operation, or begun; with what has to be written first."""
+    """How a call is answered: refused, by an earlier operation, or by a new one; with the changes to write first."""
 
     changes: tuple[StateChange, ...] = ()
     refusal: CallRefusal | None = None
@@ -68,8 +67,8 @@ class CallDecision:
     begins: bool = False
 
 
-# States in which a call is answered by the operation on record instead of beginning one, and those in which it needs one
-# there to be: a machine of the free pool is Idle without ever having been created.
+# By kind: states with that operation in progress, and states it leads to. In both the recorded operation answers the call,
+# if there is one: a machine of the free pool is Idle without having been created.
 _SAME_TARGET = {
     OperationKind.CREATE: (frozenset({S.CREATING}), frozenset({S.IDLE})),
     OperationKind.CONFIGURE: (frozenset({S.CONFIGURING, S.CONFIGURED}), frozenset[S]()),
@@ -79,7 +78,7 @@ _SAME_TARGET = {
 
 
 def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDecision:
-    """Judge a call on the present book; the first check that fails is the one the caller hears of."""
+    """Decide a call on the present state; the first check that fails gives the error."""
     if not call.machine_id:
         return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail="machine_id: found '', allowed is an id")
     if call.kind is OperationKind.DELETE and not rules.delete_offered:
@@ -113,14 +112,14 @@ def _accept(
 ) -> CallDecision:
     machine = replace(entry.machine, state=EDGES[call.kind].during, last_error="")
     if call.kind is OperationKind.CONFIGURE:
-        # Copied: what the caller does to its map afterwards is none of ours.
+        # Copied, as the caller may change its map afterwards.
         machine = replace(machine, cluster=call.cluster, shard_metadata=FrozenMap(call.shard_metadata))
     put = state.put(machine, entry.offer, entry.operations, starts=call.kind)
     return CallDecision((*marks, put), operation=put.revision, begins=True)
 
 
 def _recorded(kind: OperationKind, entry: MachineEntry) -> int:
-    """Return the number of the operation that answers this call already, zero when none does."""
+    """Return the number of the recorded operation that answers this call, 0 when there is none."""
     under_way, reached = _SAME_TARGET[kind]
     if entry.machine.state in under_way or entry.machine.state in reached:
         return entry.operation(kind)
@@ -128,7 +127,7 @@ def _recorded(kind: OperationKind, entry: MachineEntry) -> int:
 
 
 def _flaw(call: MutatingCall, rules: CallRules) -> str:
-    """Say which argument is wrong; these checks are ours to choose, and stand before the fence."""
+    """Return which argument is invalid, empty when none is; these checks come before the fence."""
     token = call.token
     for field, text in (
         ("machine_id", call.machine_id),

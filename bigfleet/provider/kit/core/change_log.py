@@ -1,7 +1,7 @@
-"""Which machines changed after a revision: an append-only log of (revision, row).
+"""An append-only log of (revision, row) that says which machines changed after a revision.
 
-Why: a shard that asks every ten seconds must pay for what changed, not for the fleet (ADR-0004).
-Must never: miss a change. An entry counts only if it is the row's newest, so a machine that changed often appears once.
+Why: a shard that lists every ten seconds must pay for what changed, not for the fleet (ADR-0004).
+Must never: miss a change. Only the newest entry of a row counts, so a machine that changed often appears once.
 Rules: providers 1.7 and 4.1 (compacted to one entry per machine when it is four times the fleet).
 """
 
@@ -16,7 +16,7 @@ _COMPACT_FLOOR = 4096
 
 
 class ChangeLog:
-    """Changes in the order of their revisions; `floor` is where the log begins, everything older is unknown to it."""
+    """Changes in the order of their revisions; `floor` is the revision at which the log begins."""
 
     def __init__(self, floor: int = 0) -> None:
         self.floor = floor
@@ -27,19 +27,19 @@ class ChangeLog:
         return len(self._revisions)
 
     def add(self, revision: int, row: int) -> None:
-        """Note a change; revisions come in rising order."""
+        """Append a change; revisions must rise."""
         self._revisions.append(revision)
         self._rows.append(row)
 
     def since(self, revision: int, changed_at: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the rows changed after a revision that is not below the floor, in the order of their newest change."""
+        """Return the rows changed after a revision at or above the floor, in the order of their newest change."""
         start = bisect_right(self._revisions, revision)
         rows = np.array(self._rows[start:], dtype=np.intp)
         newest: NDArray[np.intp] = rows[changed_at[rows] == np.array(self._revisions[start:], dtype=np.int64)]
         return newest
 
     def compact(self, fleet: int, changed_at: NDArray[np.int64]) -> None:
-        """Keep one entry per machine, once there are many more entries than machines."""
+        """Keep one entry per machine when there are many more entries than machines."""
         if len(self._revisions) <= max(_COMPACT_FLOOR, _COMPACT_FACTOR * fleet):
             return
         rows = np.array(self._rows, dtype=np.int64)
@@ -50,9 +50,9 @@ class ChangeLog:
 
 
 def read_cursor(cursor: bytes, head: int) -> int | None:
-    """Read a cursor that we once gave out; None for anything else, which is answered with everything.
+    """Return the revision of a cursor that this provider issued, None for any other.
 
-    Strict: only the digits that we would write ourselves. One beyond the head comes from a state that was lost.
+    A cursor beyond the head comes from a state that was lost.
     """
     if not cursor or len(cursor) > 19 or not cursor.isdigit() or (cursor[:1] == b"0" and cursor != b"0"):
         return None

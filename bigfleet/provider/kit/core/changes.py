@@ -1,8 +1,6 @@
-"""Changes: what a decision does to the provider's state, as values that can be written down before they happen.
+"""Changes of a provider's state as values, which are written to disk before they are applied.
 
-Why: an accepted call is answered only after it is on disk, so a decision must exist as data before it is applied; and what
-is read back after a crash must be the very same thing.
-Must never: depend on what the state was before; applied twice, or on top of a newer snapshot, they change nothing more.
+Must never: depend on the state before; applied twice, or on top of a newer snapshot, a change has no further effect.
 Rules: providers 4.1 (durable state).
 """
 
@@ -11,17 +9,17 @@ from dataclasses import dataclass
 from bigfleet.model.machine import MachineState, Shape
 
 NO_OPERATIONS = (0, 0, 0, 0)
-"""Number of the last operation of each kind, in the order of `Kind`; zero where there was none."""
+"""Number of the last operation of each kind, in the order of `OperationKind`; 0 for none."""
 
 Operations = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PutMachine:
-    """A machine is from now on exactly this.
+    """Sets one machine.
 
-    `own` is the encoded part of the record that no other machine shares; `shape` is what is shown of it and `offer` what
-    the substrate last described; `revision` is when it changed; `gone_at_s` is when a tombstone was set, zero for none.
+    `own` is the encoded part of the record that no other machine shares; `shape` is what listings show and `offer` what
+    the backend last described; `gone_at_s` is when the machine became a tombstone, 0 for never.
     """
 
     id: str
@@ -36,7 +34,7 @@ class PutMachine:
 
 @dataclass(frozen=True, slots=True)
 class FenceMark:
-    """A shard's token for a machine was accepted."""
+    """Records the newest accepted token of a shard for a machine."""
 
     shard_id: str
     machine_id: str
@@ -46,7 +44,7 @@ class FenceMark:
 
 @dataclass(frozen=True, slots=True)
 class DropMachine:
-    """A tombstone's time is over; the machine is gone."""
+    """Removes a tombstone whose retention has ended."""
 
     id: str
 

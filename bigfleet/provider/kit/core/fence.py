@@ -1,10 +1,10 @@
-"""Fencing marks: per shard and machine the newest token that passed.
+"""Fence marks: per shard and machine the newest token that passed.
 
-Why: a process left over from before a restart must not move a machine, and 32 workers of one live shard must not fence each
-other; both follow from one mark per pair of shard and machine (ADR-0058).
+Why: an outdated shard process must not move a machine, and 32 workers of one live shard must not fence each other; one mark
+per pair of shard and machine gives both (ADR-0058).
 Must never: compare across machines or shards, wrap around, or forget the first shard's mark of a known machine.
-Rules: providers 1.6. Marks of machines that nobody knows, and of further shards on one machine, are kept for the newest only:
-losing one reopens the window until that shard's next call, an endless table would be worse.
+Rules: providers 1.6. Marks of unknown machines, and of further shards on one machine, are bounded and the oldest are dropped:
+a lost mark reopens the window until that shard's next call.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ _FIRST_ROWS = 1024
 
 @dataclass(frozen=True, slots=True)
 class FencingToken:
-    """Who calls, in which life of its process, and with which call of it."""
+    """A fencing token: the calling shard, the epoch of its process, and the number of the call."""
 
     shard_id: str = ""
     epoch: int = 0
@@ -30,7 +30,7 @@ class FencingToken:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the caller does not take part in fencing at all."""
+        """Whether the caller takes no part in fencing."""
         return not self.shard_id and not self.epoch and not self.sequence
 
     @property
@@ -45,7 +45,7 @@ _Pair = tuple[str, str]  # shard id, machine id
 
 
 class Fence:
-    """The marks. A known machine's first shard is kept in columns, which is all there usually is."""
+    """All marks. That of a known machine's first shard is kept in columns; usually there is no other."""
 
     def __init__(self, unknown_kept: int = MAX_UNKNOWN_MARKS, further_kept: int = MAX_FURTHER_MARKS) -> None:
         self._unknown_kept, self._further_kept = unknown_kept, further_kept
@@ -58,19 +58,19 @@ class Fence:
         self._unknown: dict[_Pair, _Position] = {}
 
     def mark(self, shard_id: str, machine_id: str, row: int | None) -> _Position | None:
-        """Return the newest token of the shard that passed for the machine, None when there was none."""
+        """Return the newest token of the shard that passed for the machine, None for none."""
         pair = (shard_id, machine_id)
-        # All three places: a machine may have been met by its id before it was known.
+        # All three places: a call may have named the machine before it was known.
         found = (self._column(shard_id, row), self._further.get(pair), self._unknown.get(pair))
         return max((position for position in found if position is not None), default=None)
 
     def passes(self, token: FencingToken, machine_id: str, row: int | None) -> bool:
-        """Whether a token that is not empty is newer than everything seen for its shard and this machine."""
+        """Return whether a token is newer than every one seen for its shard and this machine."""
         mark = self.mark(token.shard_id, machine_id, row)
         return mark is None or token.position > mark
 
     def set(self, mark: FenceMark, row: int | None) -> None:
-        """Remember a token that passed; an older one than the mark changes nothing, so marks may be read back twice."""
+        """Record a token that passed; one older than the mark changes nothing, so marks may be loaded twice."""
         pair, position = (mark.shard_id, mark.machine_id), (mark.epoch, mark.sequence)
         known = self.mark(*pair, row)
         if known is not None and known >= position:
@@ -87,7 +87,7 @@ class Fence:
             _write(self._further, pair, position, self._further_kept)
 
     def forget_row(self, row: int, machine_id: str) -> None:
-        """Let a row go; its mark is kept by the machine's id, as of any machine that nobody knows."""
+        """Free a row; its mark is kept by the machine's id, as for any unknown machine."""
         if row < self._first.size and self._first[row] != _NOBODY:
             shard_id = self._shards[int(self._first[row])]
             epoch, sequence = self._positions[row].tolist()
@@ -95,7 +95,7 @@ class Fence:
             self._first[row] = _NOBODY
 
     def marks(self, rows: Iterable[tuple[str, int]]) -> Iterator[FenceMark]:
-        """Yield every mark: those of the given machines and rows, then those beside them, the oldest first."""
+        """Yield every mark: those of the given machines and rows, then all others, the oldest first."""
         for machine_id, row in rows:
             if row < self._first.size and self._first[row] != _NOBODY:
                 epoch, sequence = self._positions[row].tolist()
@@ -105,7 +105,6 @@ class Fence:
                 yield FenceMark(shard_id, machine_id, epoch, sequence)
 
     def __len__(self) -> int:
-        """Return how many marks there are."""
         return int(np.count_nonzero(self._first != _NOBODY)) + len(self._further) + len(self._unknown)
 
     def _column(self, shard_id: str, row: int | None) -> _Position | None:

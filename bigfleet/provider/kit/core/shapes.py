@@ -1,7 +1,7 @@
-"""Shapes by number: each kept once, with its encoded bytes, for as long as some machine has it.
+"""Shapes by number: each kept once, with its encoded bytes, while some machine has it.
 
-Why: a million machines have a few hundred shapes, and the shape is most of a record's bytes; but prices move all day, so a
-shape that nobody has any more must go.
+Why: a million machines have a few hundred shapes, and the shape is most of a record's bytes. Prices change all day, so
+unused shapes must be dropped.
 Must never: give the number of a shape in use to another one.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from bigfleet.model.machine import Shape
 
 
-class Shapes:
-    """Shapes and their bytes by number; counted, and forgotten at zero."""
+class ShapeTable:
+    """Shapes and their bytes by number, with reference counts."""
 
     def __init__(self, encode: Callable[[Shape], bytes]) -> None:
         self._encode = encode
@@ -23,7 +23,7 @@ class Shapes:
         self.pieces: list[bytes] = []
 
     def take(self, shape: Shape, uses: int = 1) -> int:
-        """Return the shape's number, used so many times more than before."""
+        """Return the shape's number and add so many references."""
         number = self._met.get(id(shape))
         if number is None or self._values[number] is not shape:
             number = self._numbers.get(shape)
@@ -33,7 +33,6 @@ class Shapes:
         return number
 
     def drop(self, number: int) -> None:
-        """Let one use of a number go."""
         self._uses[number] -= 1
         if not self._uses[number]:
             shape = self._values[number]

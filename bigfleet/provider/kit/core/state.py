@@ -1,7 +1,7 @@
-"""The book: everything a provider must remember, changed only by `apply`.
+"""The durable state of a provider in memory: records, fence marks and revisions, changed only by `apply`.
 
-Why: memory holds exactly what is on disk. A decision is made on the book, written down, and only then applied to it, so no
-reader ever sees what a crash could take back.
+Why: memory holds exactly what is on disk. The kit decides on this state, writes the changes, and applies them only then,
+so no reader sees what a crash could undo.
 Must never: decide, wait, or apply changes in another order than that in which they were written.
 Rules: providers 1.5 (operation ids), 1.7 (revisions), 4.1 (restart).
 """
@@ -32,7 +32,7 @@ KINDS = tuple(OperationKind)
 
 @dataclass(frozen=True, slots=True)
 class MachineEntry:
-    """One machine as decisions see it: the record and what the wire does not show of it."""
+    """One machine as decisions see it: the record, and what the wire does not show."""
 
     machine: MachineRecord
     offer: Shape
@@ -40,12 +40,12 @@ class MachineEntry:
     gone_at_s: int = 0
 
     def operation(self, kind: OperationKind) -> int:
-        """Return the number of the last operation of a kind, zero for none."""
+        """Return the number of the last operation of a kind, 0 for none."""
         return self.operations[KINDS.index(kind)]
 
 
 class ProviderState:
-    """The state of one provider; its incarnation tells the operations of two stores apart."""
+    """The state of one provider; its incarnation makes operation ids unique across stores."""
 
     def __init__(self, codec: TableCodec, incarnation: str = "", fence: Fence | None = None) -> None:
         self._codec = codec
@@ -56,10 +56,10 @@ class ProviderState:
         self._reserved = 0
         self._log = ChangeLog()
 
-    # What decisions need.
+    # For decisions.
 
     def entry(self, machine_id: str) -> MachineEntry | None:
-        """Return one machine, None when nobody knows it."""
+        """Return one machine, None when the id is unknown."""
         row = self.table.row(machine_id)
         if row is None:
             return None
@@ -67,7 +67,7 @@ class ProviderState:
         return MachineEntry(table.machine(row), table.offer(row), table.operations(row), table.gone_at_s(row))
 
     def next_revision(self) -> int:
-        """Return a revision that no change has yet; one that is never written is merely missing."""
+        """Return an unused revision; if it is never written, the sequence has a gap."""
         self._reserved += 1
         return self._reserved
 
@@ -80,9 +80,9 @@ class ProviderState:
         gone_at_s: int = 0,
         starts: OperationKind | None = None,
     ) -> PutMachine:
-        """Return the change that makes the machine this, with a revision of its own.
+        """Return the change that sets the machine to this record, with a new revision.
 
-        The number of an operation that it starts is that revision: it is unique, and as durable as the change.
+        The revision is also the number of the operation that the change starts: it is unique and as durable as the change.
         """
         revision = self.next_revision()
         if starts is not None:
@@ -102,19 +102,19 @@ class ProviderState:
         )
 
     def operation_id(self, number: int) -> str:
-        """Return an operation's id: that of the store, then the revision at which it began."""
+        """Return an operation's id: the incarnation, then the revision at which the operation began."""
         return f"{self.incarnation}-{number}"
 
-    # The only way in.
+    # For the writer.
 
     def apply(self, changes: Sequence[StateChange]) -> None:
-        """Carry out changes that are durable now."""
+        """Apply changes that are durable."""
         for change in changes:
             self._apply(change)
         self._log.compact(len(self.table), self.table.revisions)
 
     def load(self, change: StateChange) -> None:
-        """Take a change read back at start, or a seed; nobody has seen the book yet, so nothing is logged."""
+        """Apply a change read at start, or a seed, without logging it for listings."""
         if isinstance(change, PutMachine):
             known = self.table.row(change.id)
             # A snapshot is written while changes go on, so it may be newer than the journal beside it.
@@ -127,15 +127,18 @@ class ProviderState:
             self._drop(change)
 
     def opened(self, head: int) -> None:
-        """Begin: every record has the head as its change mark, so an older cursor yields everything."""
+        """Start serving: every record gets the head as its revision, so an older cursor yields everything."""
         self._note(head)
         self.table.settle_revisions(self.head)
         self._log = ChangeLog(floor=self.head)
 
-    # What readers need.
+    # For readers.
 
     def select(self, states: Sequence[MachineState], since: bytes, at_most: int) -> NDArray[np.intp]:
-        """Return the rows of a listing: changed after the cursor if it can be read, in these states, no more than asked."""
+        """Return the rows of a listing: changed after the cursor, in these states, at most so many.
+
+        A cursor that cannot be read yields everything.
+        """
         cursor = read_cursor(since, self.head) if since else None
         if cursor is None or cursor < self._log.floor:
             rows = self.table.rows(states)
@@ -148,12 +151,12 @@ class ProviderState:
         return b"%d" % self.head
 
     def transitional(self) -> list[str]:
-        """Return the machines on whose behalf something is under way."""
+        """Return the ids of machines with an operation in progress."""
         rows = self.table.rows([edge.during for edge in EDGES.values()])
         return [self.table.id(row) for row in rows.tolist()]
 
     def everything(self) -> Iterator[StateChange]:
-        """Yield changes that make this book out of an empty one; changes may be applied between two of them."""
+        """Yield changes that build this state from an empty one; others may be applied in between."""
         yield from self.table.puts()
         pairs = [(machine_id, self.table.row(machine_id)) for machine_id in list(self.table.ids())]
         yield from self.fence.marks((machine_id, row) for machine_id, row in pairs if row is not None)

@@ -1,8 +1,8 @@
-"""The records in columns, each beside its encoded bytes.
+"""The machine records in columns, with their encoded bytes.
 
 Why: a million machines as Python objects would take gigabytes and seconds; here a machine is a row of numbers, one bytes
-object for what is its own, and a share in a shape.
-Must never: build a `MachineRecord` unless it is asked for one by id; listings are made from bytes alone.
+object, and a reference to a shape.
+Must never: build a `MachineRecord` unless asked for one; listings are made from bytes alone.
 Rules: providers 1.10, 4.1 (big fleets), 5.5.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bigfleet.model.machine import MachineState, Shape
 from bigfleet.provider.contract import STATES
 from bigfleet.provider.kit.core.changes import NO_OPERATIONS, Operations, PutMachine
-from bigfleet.provider.kit.core.shapes import Shapes
+from bigfleet.provider.kit.core.shapes import ShapeTable
 from bigfleet.provider.kit.core.values import MachineRecord
 
 _FREE = 0  # the state of a row that holds no machine; no record ever has it
@@ -24,7 +24,7 @@ _BLOCK_ROWS = 1024
 
 
 class TableCodec(Protocol):
-    """How records become bytes; the core does not know the format, only that parts can be put together."""
+    """Encodes records; the core knows only that encoded parts can be concatenated."""
 
     def own(self, machine: MachineRecord) -> bytes:
         """Encode all of a record but its shape."""
@@ -36,10 +36,10 @@ class TableCodec(Protocol):
         """Read a record back."""
 
     def listed(self, own: bytes, shape_bytes: int) -> bytes:
-        """Return what stands before the shape's bytes in a listing: frame and own part."""
+        """Return what precedes the shape's bytes in a listing: frame and own part."""
 
     def unlisted(self, listed: bytes) -> bytes:
-        """Return the own part out of what `listed` made."""
+        """Return the own part from what `listed` returned."""
 
 
 class RecordTable:
@@ -47,7 +47,7 @@ class RecordTable:
 
     def __init__(self, codec: TableCodec) -> None:
         self._codec = codec
-        self._shapes = Shapes(codec.shape)
+        self._shapes = ShapeTable(codec.shape)
         self._rows: dict[str, int] = {}
         self._ids: list[str] = []
         self._listed: list[bytes] = []
@@ -64,25 +64,25 @@ class RecordTable:
         return len(self._rows)
 
     def row(self, machine_id: str) -> int | None:
-        """Return the machine's row, None when nobody knows it."""
+        """Return the machine's row, None when the id is unknown."""
         return self._rows.get(machine_id)
 
     def id(self, row: int) -> str:
         return self._ids[row]
 
     def ids(self) -> Iterable[str]:
-        """Return every id, in the order in which they came; not to be kept over a change."""
+        """Return every id in the order of arrival; invalid after a change."""
         return self._rows
 
     def state(self, row: int) -> MachineState:
         return MachineState(int(self._states[row]))
 
     def shape(self, row: int) -> Shape:
-        """What is shown of the machine."""
+        """Return the shape that listings show."""
         return self._shapes[int(self._shown[row])]
 
     def offer(self, row: int) -> Shape:
-        """What the substrate last described."""
+        """Return the shape that the backend last described."""
         return self._shapes[int(self._offers[row])]
 
     def operations(self, row: int) -> Operations:
@@ -93,11 +93,10 @@ class RecordTable:
         return int(self._gone_at_s[row])
 
     def machine(self, row: int) -> MachineRecord:
-        """Return the whole record as a value; costs a decoding."""
         return self._codec.machine(self._codec.unlisted(self._listed[row]), self.shape(row))
 
     def own(self, row: int) -> bytes:
-        """Return the encoded part of the record that is its own."""
+        """Return the encoded part of the record that no other machine shares."""
         return self._codec.unlisted(self._listed[row])
 
     def put(self, put: PutMachine) -> int:
@@ -139,7 +138,7 @@ class RecordTable:
         return row
 
     def settle_revisions(self, revision: int) -> None:
-        """Give every record one change mark, as after a restart."""
+        """Give every record the same revision, as after a restart."""
         self.revisions[self._states != _FREE] = revision
 
     def rows(self, states: Iterable[MachineState] = ()) -> NDArray[np.intp]:
@@ -156,12 +155,11 @@ class RecordTable:
         return kept
 
     def tombstones(self) -> list[int]:
-        """Return the rows that only wait to be forgotten."""
         found: list[int] = np.flatnonzero(self._gone_at_s[: len(self._ids)]).tolist()
         return found
 
     def pieces(self, rows: NDArray[np.intp]) -> list[bytes]:
-        """Return the bytes of these records in a listing, to be joined: own part and shape in turn."""
+        """Return the bytes of these records in a listing, own part and shape in turn, to be joined."""
         numbers: list[int] = rows.tolist()
         shapes: list[int] = self._shown[rows].tolist()
         pieces = [b""] * (2 * len(numbers))
@@ -170,11 +168,11 @@ class RecordTable:
         return pieces
 
     def record_bytes(self, row: int) -> tuple[bytes, bytes]:
-        """Return own part and shape of one record; together they are its message."""
+        """Return own part and shape of one record; joined they are its message."""
         return self.own(row), self._shapes.pieces[int(self._shown[row])]
 
     def puts(self) -> Iterator[PutMachine]:
-        """Yield every record as the change that would make it; one that changes meanwhile is met before or after."""
+        """Yield every record as the change that sets it; a concurrent change shows before or after itself."""
         start = 0
         while start < len(self._ids):
             # A block at a time, as columns are slow to read cell by cell; within it nothing can change.

@@ -1,6 +1,6 @@
-"""Error texts fit for a record: one line, bounded, without the secrets that an exception may quote.
+"""Error texts for records: one line, bounded, without the secrets that an exception may quote.
 
-Why: `last_error` travels to shards, logs and dashboards; a backend's exception may quote the very blob it was given.
+Why: `last_error` reaches shards, logs and dashboards, and a backend's exception may quote the blob.
 Must never: let a line break, a control character or a line of the bootstrap blob through.
 Rules: providers 1.4 (blob), 1.9 (last_error).
 """
@@ -12,11 +12,11 @@ from bigfleet.provider.contract import MAX_ERROR_BYTES
 MASK = "****"
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-_SHORTEST_SECRET = 6  # shorter lines of a blob are words such as `fi`, which say nothing and hide much
+_SHORTEST_SECRET = 6  # masking shorter lines of a blob, such as `fi`, would only hide other text
 
 
 def one_line(text: str, limit: int = MAX_ERROR_BYTES) -> str:
-    """Return the text on one line, passwords in addresses masked, cut at a character to at most so many bytes."""
+    """Return the text on one line, with passwords in URLs masked, cut to at most so many bytes of whole characters."""
     line = _USER_INFO.sub(MASK, _BLANKS.sub(" ", text)).strip()
     data = line.encode("utf-8", "replace")
     return data[:limit].decode("utf-8", "ignore") if len(data) > limit else data.decode()
@@ -32,5 +32,5 @@ def without_secret(text: str, secret: bytes) -> str:
     for part in sorted(parts, key=lambda part: (-len(part), part)):
         if len(part) >= _SHORTEST_SECRET:
             text = text.replace(part, MASK)
-    # What repr makes of bytes is no help to anybody either.
+    # An exception may also quote the bytes by their repr.
     return text.replace(repr(secret), MASK)

@@ -1,7 +1,7 @@
-"""What happens to a machine without a call: work that ends, a restart, a loss, a refresh, a repair.
+"""Transitions of a machine without a call: the end of an operation, a restart, a loss, a refresh, a repair.
 
 Why: every way a record can change is in this module or in `calls`, each as one function from entry to change.
-Must never: apply anything, move a machine that is not where the event assumes it, or touch the binding of a bound machine.
+Must never: apply anything, move a machine that is in another state than the event assumes, or change a bound machine's cluster.
 Rules: providers 1.2, 1.4, 1.7, 4.1; tombstones 1.7; repair 4.1.
 """
 
@@ -35,7 +35,7 @@ from bigfleet.provider.kit.core.values import (
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A machine broke or was taken away. With `gone` it left the substrate for good, and becomes a tombstone."""
+    """A machine broke or was taken away. With `gone` it does not come back, and becomes a tombstone."""
 
     machine_id: str
     reason: str
@@ -44,7 +44,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """The substrate asks another price, or expects another risk; None leaves what was."""
+    """The price or the interruption probability changed; None leaves the value as it is."""
 
     machine_id: str
     price_per_hour: float | None = None
@@ -58,7 +58,7 @@ def succeed(
     number: int,
     host: CreatedHost | None = None,
 ) -> PutMachine | None:
-    """End an operation well; None if the machine has left it meanwhile, as after a timeout."""
+    """Complete an operation; None if it is no longer in progress, as after a timeout."""
     if not _under_way(entry, kind, number):
         return None
     machine = replace(entry.machine, state=EDGES[kind].target, last_error="")
@@ -82,14 +82,14 @@ def fail(
 
 
 def interrupt(state: ProviderState, entry: MachineEntry) -> PutMachine | None:
-    """Fail what was under way when the process ended."""
+    """Fail a machine whose operation was in progress when the process ended."""
     if entry.machine.state not in KIND_OF_TRANSITIONAL:
         return None
     return _put(state, entry, _failed(entry.machine, INTERRUPTED))
 
 
 def lose(state: ProviderState, entry: MachineEntry, event: Lost, now: Timestamp) -> PutMachine | None:
-    """Fail a machine that broke, whatever it was doing; one that failed already keeps its error."""
+    """Fail a machine that broke, in whatever state; a Failed one keeps its error."""
     if event.gone:
         return make_tombstone(state, entry, event.reason, now)
     if entry.machine.state in (S.SPECULATIVE, S.FAILED):
@@ -98,7 +98,7 @@ def lose(state: ProviderState, entry: MachineEntry, event: Lost, now: Timestamp)
 
 
 def reprice(state: ProviderState, entry: MachineEntry, event: Priced) -> PutMachine | None:
-    """Take another price or risk, in the offer and in what is shown."""
+    """Set another price or interruption probability, in the offer and in what is shown."""
     price, risk = event.price_per_hour, event.interruption_probability
     offer = replace(
         entry.offer,
@@ -109,7 +109,7 @@ def reprice(state: ProviderState, entry: MachineEntry, event: Priced) -> PutMach
 
 
 def update_offer(state: ProviderState, entry: MachineEntry, described: Shape) -> PutMachine | None:
-    """Take what a refresh may change of a machine; None, and no revision, where that is nothing."""
+    """Take over what a refresh may change; None, and no revision, when nothing differs."""
     offer = refreshed_offer(entry.offer, described)
     if offer == entry.offer or entry.gone_at_s:
         return None
@@ -118,7 +118,7 @@ def update_offer(state: ProviderState, entry: MachineEntry, described: Shape) ->
 
 
 def admit(state: ProviderState, slot: DescribedMachine) -> PutMachine:
-    """Take a slot that nobody knew."""
+    """Add a described machine that was not known."""
     first_state = slot.first_state
     machine = MachineRecord(
         id=slot.id,
@@ -129,7 +129,7 @@ def admit(state: ProviderState, slot: DescribedMachine) -> PutMachine:
         shard_metadata=slot.shard_metadata,
         last_error=slot.last_error,
     )
-    # A machine that begins Configured was configured by somebody: a repeated Configure must find an operation.
+    # For a machine that begins Configured, a repeated Configure must find an operation.
     return state.put(
         machine,
         slot.shape,
@@ -141,7 +141,7 @@ def admit(state: ProviderState, slot: DescribedMachine) -> PutMachine:
 def make_tombstone(
     state: ProviderState, entry: MachineEntry, reason: str, now: Timestamp
 ) -> PutMachine | None:
-    """Turn a machine that left the substrate into a tombstone; None if it is one."""
+    """Turn a machine that is gone into a tombstone; None if it is one already."""
     if entry.gone_at_s:
         return None
     labels = entry.machine.shape.labels.merged({REMOVED_LABEL: now.text})
@@ -152,19 +152,19 @@ def make_tombstone(
 
 
 def may_make_tombstone(state: S) -> bool:
-    """Whether a machine that refreshes no longer find may become a tombstone: never when bound or on its way."""
+    """Return whether a machine that refreshes no longer find may become a tombstone: not when bound or transitional."""
     return state not in BOUND_STATES and state not in KIND_OF_TRANSITIONAL
 
 
 def forget(entry: MachineEntry, now_s: int, retention_s: int) -> DropMachine | None:
-    """Drop a tombstone whose time is over."""
+    """Drop a tombstone whose retention has ended."""
     if not entry.gone_at_s or now_s - entry.gone_at_s < retention_s:
         return None
     return DropMachine(entry.machine.id)
 
 
 def repair(state: ProviderState, entry: MachineEntry, to: S) -> PutMachine | str:
-    """Bring a Failed machine back by a person's word; or say why not."""
+    """Return the change that repairs a Failed machine, or the reason why it cannot be repaired."""
     machine = entry.machine
     if machine.state is not S.FAILED:
         return f"the machine is {machine.state.label}, only a Failed one can be repaired"
@@ -189,6 +189,6 @@ def _failed(machine: MachineRecord, reason: str) -> MachineRecord:
 
 
 def _put(state: ProviderState, entry: MachineEntry, machine: MachineRecord) -> PutMachine:
-    # The backstop: a record that breaks a rule of its state must not be written, whoever made it.
+    # The last check: a record that breaks a rule of its state must not be written.
     check_state(machine.state, bool(machine.host), bool(machine.cluster), bool(machine.last_error))
     return state.put(machine, entry.offer, entry.operations, gone_at_s=entry.gone_at_s)

@@ -1,7 +1,6 @@
-"""What a slot must be before the provider vouches for it.
+"""Validates described machines before they become records.
 
-Why: every record leaves here as the truth about a machine; a NaN price would be the shard's problem, and is ours.
-Must never: repair a slot.
+Must never: repair one.
 Rules: providers 1.9, 4.1; ADR-0005.
 """
 
@@ -26,7 +25,7 @@ MAX_HOST_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class RecordFault:
-    """One rule that one slot breaks; the reason is the field, as metrics count it."""
+    """One rule that one described machine breaks; `reason` is the field, a label of metrics."""
 
     machine_id: str
     reason: str
@@ -37,15 +36,14 @@ class RecordFault:
 
 
 class RecordValidator:
-    """Judges slots; each shape once, as thousands of slots share one."""
+    """Validates described machines; each shape once, as thousands of machines share one."""
 
     def __init__(self) -> None:
         self._judged: dict[Shape, tuple[tuple[str, str], ...]] = {}
-        # The same by identity, as a shape takes long to hash; the dictionary above keeps each of them alive.
+        # The same by identity, as hashing a shape is slow; the dictionary above keeps each shape alive.
         self._met: dict[int, tuple[tuple[str, str], ...]] = {}
 
     def faults(self, slot: DescribedMachine) -> tuple[RecordFault, ...]:
-        """Return every rule that the slot breaks."""
         found = self._met.get(id(slot.shape))
         if found is None:
             found = self._judged.get(slot.shape)
@@ -89,7 +87,7 @@ def _shape_errors(shape: Shape) -> list[InvalidFieldError]:
     errors: list[InvalidFieldError] = []
     if not shape.instance_type:
         errors.append(InvalidFieldError("instance_type", "", "a text that is not empty"))
-    # Asked of slots too: Create adds a host to the slot, and has no way to say where it is.
+    # Also without a host: Create adds one, and has no way to say in which zone it is.
     if not shape.zone:
         errors.append(InvalidFieldError("zone", "", "a text that is not empty"))
     if shape.capacity_type is CapacityType.UNSPECIFIED:
@@ -117,7 +115,7 @@ def _size_errors(shape: Shape) -> list[InvalidFieldError]:
     try:
         amounts = Resources.parse(shape.resources)
     except InvalidFieldError:
-        return []  # the flaw of the shape tells it
+        return []  # already reported as the flaw of the shape
     return [
         InvalidFieldError(f"resources[{name}]", shape.resources[name], "more than zero")
         for name in shape.resources
@@ -126,5 +124,5 @@ def _size_errors(shape: Shape) -> list[InvalidFieldError]:
 
 
 def host_error(shape: Shape) -> InvalidFieldError | None:
-    """Return why what a host says of its size cannot be shown, None when it can."""
+    """Return what is wrong with the size that a host reported, None when it is valid."""
     return shape.flaw or next(iter(_size_errors(shape)), None)

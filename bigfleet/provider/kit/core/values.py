@@ -1,6 +1,5 @@
-"""The nouns of the kit: a machine as its author sees it, the slot it was described as, the host behind it.
+"""The values that author code takes and returns: a machine record, a described machine, a created host.
 
-Why: author code gets frozen values and returns frozen values; no message, no token and no row number ever reaches it.
 Must never: know how a value is stored or sent.
 Rules: providers 1.2, 1.9 and 4.2.
 """
@@ -15,7 +14,7 @@ from bigfleet.model.machine import CapacityType, MachineState, Shape
 
 @dataclass(frozen=True, slots=True)
 class MachineRecord:
-    """One record of the provider; `host` is the reference of the host, empty where there is none."""
+    """One machine of the provider; `host` is the reference of its host, empty while it has none."""
 
     id: str
     state: MachineState
@@ -44,7 +43,7 @@ class MachineRecord:
 
 @dataclass(frozen=True, slots=True)
 class CreatedHost:
-    """What `create` obtained. Resources given here are those of this host, and win over the slot's while it lives."""
+    """The host that `create` obtained. Sizes given here replace the described ones for as long as the machine has the host."""
 
     ref: str
     resources: Mapping[str, str] | None = None
@@ -53,10 +52,10 @@ class CreatedHost:
 
 @dataclass(frozen=True, slots=True)
 class DescribedMachine:
-    """One line of `describe`: what the substrate has or could have.
+    """One machine that `describe` yields: it exists or could be obtained.
 
-    Without a host it is a quota slot and starts Speculative; with one it belongs to the free pool and starts Idle. The
-    state is given only where a seed stands for a machine with a past, such as a Configured one with its cluster.
+    Without a host it is a slot of the quota and begins Speculative; with one it belongs to the free pool and begins Idle.
+    `state` is set only by seeds, for example a Configured machine with its cluster.
     """
 
     id: str
@@ -82,7 +81,7 @@ class DescribedMachine:
         labels: Mapping[str, str] | None = None,
         host: str = "",
     ) -> Self:
-        """Return a slot from plain values; backends with many machines of one kind share a `Shape` instead."""
+        """Build one from plain values; backends with many equal machines share a `Shape` instead."""
         shape = Shape(
             instance_type=instance_type,
             zone=zone,
@@ -97,7 +96,6 @@ class DescribedMachine:
 
     @property
     def first_state(self) -> MachineState:
-        """The state in which a machine of this slot begins."""
         if self.state is not None:
             return self.state
         return MachineState.IDLE if self.host else MachineState.SPECULATIVE
@@ -105,14 +103,14 @@ class DescribedMachine:
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """A time of day: whole seconds since 1970, and the same as RFC 3339 in UTC."""
+    """A wall-clock time: whole seconds since 1970, and the same as RFC 3339 in UTC."""
 
     seconds: int
     text: str
 
 
 def with_host(offer: Shape, host: CreatedHost) -> Shape:
-    """Return the shape of a machine on this host: what the host says of its size wins over the offer."""
+    """Return the shape of a machine on this host: sizes that the host reports replace those of the offer."""
     return replace(
         offer,
         resources=offer.resources if host.resources is None else _texts(host.resources),
@@ -121,7 +119,7 @@ def with_host(offer: Shape, host: CreatedHost) -> Shape:
 
 
 def shown_after(shown: Shape, before: Shape, offer: Shape) -> Shape:
-    """Return what is shown of a machine whose offer changed: all of the offer but what its host said of its size."""
+    """Return the shown shape after a change of the offer: the offer, but with the sizes that the host reported."""
     return replace(
         offer,
         resources=offer.resources if shown.resources == before.resources else shown.resources,
@@ -130,7 +128,7 @@ def shown_after(shown: Shape, before: Shape, offer: Shape) -> Shape:
 
 
 def refreshed_offer(before: Shape, described: Shape) -> Shape:
-    """Return an offer with what a refresh may change; type, zone and capacity type are the machine's for life."""
+    """Return the offer after a refresh; type, zone and capacity type of a machine never change."""
     return replace(
         described,
         instance_type=before.instance_type,

@@ -14,18 +14,24 @@ from pathlib import Path
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.net import Call
 from bigfleet.aio.proc import SystemProc
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.table import VIOLATIONS
-from bigfleet.provider.conformance.zoo.values import Kind, ModelOptions, Mutation, Record, Store
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.values import (
+    Mutation,
+    ReferenceOperation,
+    ReferenceOptions,
+    ReferenceRecord,
+    ReferenceStore,
+)
 from bigfleet.provider.methods import PROVIDER
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.conformance.table import VIOLATIONS
 
 
-def chosen() -> type[Model]:
+def chosen() -> type[ReferenceProvider]:
     """Return the honest model, or one that commits the violation of the environment."""
     name = os.environ.get("MODEL_VIOLATION")
-    return next((violation.model for violation in VIOLATIONS if violation.name == name), Model)
+    return next((violation.model for violation in VIOLATIONS if violation.name == name), ReferenceProvider)
 
 
 class DurableModel(chosen()):  # type: ignore[misc]  # which one is known at run time only
@@ -38,30 +44,30 @@ class DurableModel(chosen()):  # type: ignore[misc]  # which one is known at run
         fresh.write_bytes(pickle.dumps(self.store))
         os.replace(fresh, self.path)
 
-    async def mutate(self, kind: Kind, request: Mutation, call: Call) -> pb.TransitionAck:
+    async def mutate(self, kind: ReferenceOperation, request: Mutation, call: Call) -> pb.TransitionAck:
         try:
             answer: pb.TransitionAck = await super().mutate(kind, request, call)
             return answer
         finally:
             self.save()
 
-    def touch(self, record: Record) -> None:
+    def touch(self, record: ReferenceRecord) -> None:
         super().touch(record)
         self.save()
 
 
-def load(path: Path) -> Store | None:
+def load(path: Path) -> ReferenceStore | None:
     DurableModel.path = path
     with contextlib.suppress(FileNotFoundError):
         kept = pickle.loads(path.read_bytes())  # noqa: S301  written by ourselves
-        assert isinstance(kept, Store)
+        assert isinstance(kept, ReferenceStore)
         return kept
     return None
 
 
 async def main(port: str, state: str, seed_count: str, fault_timeout_s: str = "") -> int:
     store = load(Path(state))
-    options = ModelOptions(
+    options = ReferenceOptions(
         slots=int(seed_count),
         latency_s=0.01,
         faults=bool(fault_timeout_s),

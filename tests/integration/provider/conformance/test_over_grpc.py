@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.identity import Identity
-from bigfleet.provider.conformance.report import Report, Status, Verdict
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.serve import served
+from bigfleet.provider.conformance.reference.values import ReferenceOptions
+from bigfleet.provider.conformance.report import BehaviourStatus, ConformanceReport, RunVerdict
 from bigfleet.provider.conformance.run import run
-from bigfleet.provider.conformance.settings import Settings, Timings
+from bigfleet.provider.conformance.settings import RunSettings, Timings
 from bigfleet.provider.conformance.system import system_settings
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.serve import served
-from bigfleet.provider.conformance.zoo.values import ModelOptions
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
 from tests.support.certificates import Authority
@@ -30,7 +30,7 @@ QUICK = Timings(
     transition_timeout_s=0.6,
     soak_s=0.5,
 )
-BAD = (Status.FAILED, Status.NO_MACHINE)
+BAD = (BehaviourStatus.FAILED, BehaviourStatus.NO_MACHINE)
 
 
 def store(directory: Path) -> TlsStore:
@@ -38,8 +38,10 @@ def store(directory: Path) -> TlsStore:
     return TlsStore(authority.issue(Identity.shard("conformance")), pytest.fail)
 
 
-async def certify(settings: Settings, tls: TlsStore | None = None, latency_s: float = 0.0) -> Report:
-    model = Model(settings.clock, ModelOptions(slots=64, latency_s=latency_s))
+async def certify(
+    settings: RunSettings, tls: TlsStore | None = None, latency_s: float = 0.0
+) -> ConformanceReport:
+    model = ReferenceProvider(settings.clock, ReferenceOptions(slots=64, latency_s=latency_s))
     async with served(GrpcNet(tls), model) as target:
         return await run(target, settings)
 
@@ -47,7 +49,7 @@ async def certify(settings: Settings, tls: TlsStore | None = None, latency_s: fl
 async def test_an_honest_provider_is_certified_in_plaintext() -> None:
     report = await certify(system_settings(timings=QUICK))
     assert report.ids(*BAD) == ()
-    assert (report.verdict, report.leftovers) == (Verdict.CERTIFIED, ())
+    assert (report.verdict, report.leftovers) == (RunVerdict.CERTIFIED, ())
 
 
 async def test_an_honest_provider_fails_nothing_inside_mutual_tls(tmp_path: Path) -> None:
@@ -77,12 +79,12 @@ async def test_same_seed_same_calls_over_real_sockets() -> None:
 async def test_an_honest_provider_is_certified_over_twenty_seeds(tmp_path: Path, seed: int) -> None:
     tls = store(tmp_path) if seed % 2 else None
     report = await certify(system_settings(tls=tls, seed=seed), tls, latency_s=0.01 * (seed % 3))
-    assert report.verdict is Verdict.CERTIFIED
+    assert report.verdict is RunVerdict.CERTIFIED
 
 
 async def test_two_runs_in_a_row_do_not_meet_each_others_marks() -> None:
     first = system_settings(timings=QUICK, only=("A17", "B303", "B1204", "X02"))
-    model = Model(first.clock, ModelOptions(slots=4))
+    model = ReferenceProvider(first.clock, ReferenceOptions(slots=4))
     async with served(first.net, model) as target:
         for settings in (first, replace(first, run_id="another")):
             assert (await run(target, settings)).ids(*BAD) == ()

@@ -7,9 +7,9 @@ import pytest
 
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.conformance.errors import LaunchError
-from bigfleet.provider.conformance.report import Status
+from bigfleet.provider.conformance.report import BehaviourStatus
 from bigfleet.provider.conformance.run import run
-from bigfleet.provider.conformance.settings import Profile, Sizes, Timings
+from bigfleet.provider.conformance.settings import ConformanceProfile, RunSizes, Timings
 from bigfleet.provider.conformance.system import CommandLauncher, CommandSubstrate, system_settings
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 async def test_a_provider_is_killed_restarted_and_judged(start_command: str, tmp_path: Path) -> None:
     base = system_settings()
     settings = system_settings(
-        profiles=(Profile.CORE, Profile.DURABLE),
+        profiles=(ConformanceProfile.CORE, ConformanceProfile.DURABLE),
         launcher=CommandLauncher(start_command, base.net, base.clock, tmp_path),
         fault_launcher=CommandLauncher(f"{start_command} 30", base.net, base.clock, tmp_path),
         only=("A06", "B1001", "B1006", "X08"),
     )
     report = await run("", settings)
     assert [(result.behaviour.id, result.status, result.message) for result in report.results] == [
-        (behaviour_id, Status.PASSED, "") for behaviour_id in ("A06", "B1001", "B1006", "X08")
+        (behaviour_id, BehaviourStatus.PASSED, "") for behaviour_id in ("A06", "B1001", "B1006", "X08")
     ]
 
 
@@ -38,12 +38,15 @@ async def test_every_durable_and_scale_behaviour_passes_on_a_real_process(
         launcher=CommandLauncher(start_command, base.net, base.clock, tmp_path),
         fault_launcher=CommandLauncher(f"{start_command} 30", base.net, base.clock, tmp_path),
         only=("B10*", "B11*", "X07", "X08"),
-        sizes=Sizes(scale_seed=200),
+        sizes=RunSizes(scale_seed=200),
         timings=Timings(soak_s=2.0),
     )
     report = await run("", settings)
     # B1106 and B1107 are bounds on waiting times: on a machine that does other things too they tell of those.
-    assert set(report.ids(Status.FAILED, Status.NO_MACHINE, Status.NOT_RUN)) <= {"B1106", "B1107"}
+    assert set(report.ids(BehaviourStatus.FAILED, BehaviourStatus.NO_MACHINE, BehaviourStatus.NOT_RUN)) <= {
+        "B1106",
+        "B1107",
+    }
 
 
 async def test_a_command_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ async def test_a_person_repairs_a_failed_machine_and_is_written_down(serve: Serv
     assert all(line["who"].startswith("uid ") for line in lines)
 
 
-async def test_a_provider_that_is_away_is_told_as_such(tmp_path: Path) -> None:
+async def test_an_unreachable_provider_is_reported_as_such(tmp_path: Path) -> None:
     code, _, err = await asyncio.to_thread(command, "m-0", "--to", "idle", "--socket", tmp_path / "none.sock")
     assert code == 7
     assert str(tmp_path / "none.sock") in err
@@ -117,7 +117,7 @@ async def test_the_socket_of_a_dead_process_is_replaced_and_a_living_one_is_not(
             await AdminSocket(kit, path).open()
     finally:
         await first.close()
-    path.write_text("a file of somebody's")
+    path.write_text("an unrelated file")
     with pytest.raises(ListenError, match="a file in its place"):
         await AdminSocket(kit, path).open()
     with pytest.raises(ListenError):

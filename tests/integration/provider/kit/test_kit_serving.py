@@ -37,7 +37,7 @@ INFO = REFLECTION.bidi(
 
 async def until(fact: Callable[[], bool]) -> None:
     async with asyncio.timeout(SOON_S):
-        while not fact():  # noqa: ASYNC110  a fact of the kit that nobody announces
+        while not fact():  # noqa: ASYNC110  a fact of the kit without an event
             await asyncio.sleep(0.01)
 
 
@@ -165,7 +165,7 @@ async def test_an_answer_beyond_the_limit_is_refused_with_both_numbers(
     assert refused.value.code is Code.RESOURCE_EXHAUSTED
 
 
-async def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
+async def test_serve_runs_until_it_is_stopped(tmp_path: Path) -> None:
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     kit = ProviderKit(ScriptedBackend(), store=Journal(tmp_path / "state"), name="acme")
     serving = asyncio.ensure_future(kit.serve("127.0.0.1:0", until=stop))
@@ -178,6 +178,6 @@ async def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
 
 
 async def test_an_idle_connection_is_closed_after_fifteen_minutes(serve: ServeKit) -> None:
-    """That a server keeps to what it is told is shown, with a shorter time, for every server."""
+    """Another test shows, with a shorter time, that every server keeps to its options."""
     kit, _ = await serve()
     assert kit.serve_options().max_connection_idle_s == 15 * 60

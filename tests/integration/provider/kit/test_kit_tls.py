@@ -26,7 +26,7 @@ DialKit = Callable[..., RawProviderClient]
 
 
 def secured(files: TlsFiles) -> GrpcNet:
-    # A handshake may meet the new key beside the old certificate, tells it, and goes on with the pair it had.
+    # A handshake may find the new key beside the old certificate; it logs that and keeps the pair it had.
     return GrpcNet(TlsStore(files, lambda _problem: None))
 
 

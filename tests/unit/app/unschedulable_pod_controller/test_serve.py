@@ -107,14 +107,14 @@ def test_u6_without_the_api_server_work_stops_before_the_lease_can_expire_and_be
         await world.add(PODS, pod("one"))
         await world.eventually(lambda: world.stored(CAPACITY_REQUESTS))
         # The lease can no longer be renewed; everything else still works, so only the lease can stop it.
-        world.link.add(Fault(Trouble.BREAK, times=10**6, path="/leases"))
+        world.transport.add(Fault(Trouble.BREAK, times=10**6, path="/leases"))
         lost_s = monotonic_s(world.clock)
         await world.clock.sleep(14.9)
         await world.add(PODS, pod("two"))
         await world.clock.sleep(60)
         assert len(world.stored(CAPACITY_REQUESTS)) == 1
         assert monotonic_s(world.clock) - lost_s > 15
-        world.link.heal()
+        world.transport.heal()
         await world.eventually(lambda: len(world.stored(CAPACITY_REQUESTS)) == 2)
         for task in tasks:
             task.cancel()
@@ -139,7 +139,9 @@ def test_a_standby_keeps_its_caches_and_writes_nothing() -> None:
         await world.add(PODS, pod("one"))
         await world.eventually(lambda: world.stored(CAPACITY_REQUESTS))
         await world.clock.sleep(100)
-        assert world.link.count(lambda call: call.method == "POST" and "capacityrequests" in call.path) == 1
+        assert (
+            world.transport.count(lambda call: call.method == "POST" and "capacityrequests" in call.path) == 1
+        )
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

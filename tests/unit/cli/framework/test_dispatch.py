@@ -7,7 +7,7 @@ import pytest
 
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.version import __version__
 
 Run = Callable[..., tuple[int, str, str]]
@@ -96,7 +96,7 @@ def test_a_refused_file_is_told_with_its_name(run: Run) -> None:
 
 
 def test_a_command_cut_short_does_not_claim_success(run: Run) -> None:
-    assert run("tools", "fail", "interrupt") == (1, "", "sample: interrupted before it was done\n")
+    assert run("tools", "fail", "interrupt") == (1, "", "sample: interrupted before it had finished\n")
 
 
 def test_words_after_a_double_dash_are_never_flags(run: Run) -> None:
@@ -111,7 +111,7 @@ def test_an_argument_too_many_is_refused(run: Run) -> None:
     assert "unexpected argument 'again', allowed is HOW" in err
 
 
-def test_a_failing_write_of_the_last_buffer_is_noticed(program: Program) -> None:
+def test_a_failing_write_of_the_last_buffer_is_noticed(program: CliProgram) -> None:
     class Closed(StringIO):
         def flush(self) -> None:
             raise BrokenPipeError

@@ -8,9 +8,18 @@ import pytest
 import yaml
 
 from bigfleet.cli.framework.console import Console
-from bigfleet.cli.framework.output import Column, Listing, Record, cell, colour_wanted, rfc3339, table, write
+from bigfleet.cli.framework.output import (
+    Column,
+    Listing,
+    OutputRecord,
+    cell,
+    colour_wanted,
+    rfc3339,
+    table,
+    write,
+)
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 
 SEEN = datetime(2026, 11, 16, 13, 30, 5, 250_000, tzinfo=timezone(timedelta(hours=1)))
 NEVER = datetime(1, 1, 1, tzinfo=UTC)
@@ -30,10 +39,10 @@ class Terminal(StringIO):
 
 
 def console(stdout: StringIO, **environ: str) -> Console:
-    return Console(Program("p", "", ()), stdout, StringIO(), environ, lambda: SEEN)
+    return Console(CliProgram("p", "", ()), stdout, StringIO(), environ, lambda: SEEN)
 
 
-def written(content: Listing | Record, settings: OutputFlags, stdout: StringIO | None = None) -> str:
+def written(content: Listing | OutputRecord, settings: OutputFlags, stdout: StringIO | None = None) -> str:
     target = stdout or StringIO()
     write(console(target), settings, content)
     return target.getvalue()
@@ -62,7 +71,7 @@ def test_json_and_yaml_are_one_object_of_the_same_content() -> None:
 
 def test_a_record_is_one_line_per_field() -> None:
     assert (
-        written(Record({"id": "a", "names": ("x", "y"), "ca": False}), OutputFlags())
+        written(OutputRecord({"id": "a", "names": ("x", "y"), "ca": False}), OutputFlags())
         == "id:     a\nnames:  x,y\nca:     false\n"
     )
 

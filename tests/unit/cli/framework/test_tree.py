@@ -3,16 +3,16 @@
 import pytest
 
 from bigfleet.cli.framework.errors import UsageError
-from bigfleet.cli.framework.tree import Program, Row, walk
+from bigfleet.cli.framework.tree import CliProgram, CommandRow, walk
 
-PROGRAM = Program(
+PROGRAM = CliProgram(
     "p",
     "",
     (
-        Row("shards", "group"),
-        Row("shards list", "", "m:LIST"),
-        Row("list-shards", "", "m:LIST"),
-        Row("status", "", "m:S"),
+        CommandRow("shards", "group"),
+        CommandRow("shards list", "", "m:LIST"),
+        CommandRow("list-shards", "", "m:LIST"),
+        CommandRow("status", "", "m:S"),
     ),
 )
 

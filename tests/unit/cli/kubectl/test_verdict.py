@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigfleet.cli.kubectl.verdict import told
+from bigfleet.cli.kubectl.verdict import verdict_lines
 from bigfleet.v1alpha1 import capacity_pb2, provider_pb2, shardread_pb2
 
 Operator = capacity_pb2.NodeSelectorRequirement.Operator
@@ -33,7 +33,7 @@ HEADER = shardread_pb2.InspectNeedsResponse(header=shardread_pb2.InspectNeedsHea
 
 
 def test_a_covered_need_says_by_how_many_machines() -> None:
-    assert told([HEADER, need(satisfied=True, claimed_machine_count=3)], REQUEST) == (
+    assert verdict_lines([HEADER, need(satisfied=True, claimed_machine_count=3)], REQUEST) == (
         "cycle 42: covered by 3 machines",
     )
 
@@ -49,14 +49,14 @@ def test_a_short_need_says_what_is_missing_and_why() -> None:
         same_domain="r1",
         acquisition_parked=True,
     )
-    (line,) = told([HEADER, view], REQUEST)
+    (line,) = verdict_lines([HEADER, view], REQUEST)
     assert line == (
         "cycle 42: short of cpu 8, memory 1Gi with 1 machines; priority starved; "
-        "matching machines: 0 idle, 2 that could be bought, 256 in use or more; short for 5 cycles; gathers in r1; "
-        "waits, as no domain can hold the whole gang"
+        "matching machines: 0 idle, 2 speculative, 256 in use or more; short for 5 cycles; gathers in r1; "
+        "parked, since no domain can hold the whole gang"
     )
 
 
 def test_other_needs_are_not_shown() -> None:
     others = [HEADER, need(8, satisfied=True), need(7, "a", satisfied=True)]
-    assert told(others, REQUEST) == ("cycle 42: no need like this one is known",)
+    assert verdict_lines(others, REQUEST) == ("cycle 42: the shard knows no such need",)

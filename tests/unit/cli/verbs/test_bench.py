@@ -9,18 +9,18 @@ import pytest
 import yaml
 
 from bigfleet.app.bigfleet import PROGRAM
-from bigfleet.bench.report import Report, Result, Span, read_report, write_report
+from bigfleet.bench.report import BenchReport, BenchResult, TimeSpan, read_report, write_report
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
 
-SPAN = Span(10.0, 12.0)
-BEFORE = Report(
+SPAN = TimeSpan(10.0, 12.0)
+BEFORE = BenchReport(
     profile="tiny",
     seed=1,
     python="3.11.7",
     numpy="2.4.6",
     unit_ms=80.0,
-    results=(Result("full_pass", SPAN, SPAN, 2.0, 5), Result("index", SPAN, SPAN, 0.5, 5)),
+    results=(BenchResult("full_pass", SPAN, SPAN, 2.0, 5), BenchResult("index", SPAN, SPAN, 0.5, 5)),
     bytes_per_machine=100.0,
     actions_sha256="0" * 64,
 )

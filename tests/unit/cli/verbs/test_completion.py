@@ -4,12 +4,12 @@ import pytest
 
 from bigfleet.app import bigfleet, bigfleetctl
 from bigfleet.cli.framework.surface import entries
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.cli.verbs.completion import bash_script, fish_script, zsh_script
 
 
 @pytest.mark.parametrize("program", [bigfleet.PROGRAM, bigfleetctl.PROGRAM], ids=lambda program: program.name)
-def test_every_command_and_flag_is_in_every_script(program: Program) -> None:
+def test_every_command_and_flag_is_in_every_script(program: CliProgram) -> None:
     bash, zsh, fish = bash_script(program), zsh_script(program), fish_script(program)
     for entry in entries(program):
         for script in (bash, zsh, fish):
@@ -21,5 +21,5 @@ def test_every_command_and_flag_is_in_every_script(program: Program) -> None:
                 assert f"-l {option.flag} " in fish
 
 
-def test_fish_texts_are_quoted(program: Program) -> None:
+def test_fish_texts_are_quoted(program: CliProgram) -> None:
     assert "-d 'per cycle; 0 = no cap'" in fish_script(program)

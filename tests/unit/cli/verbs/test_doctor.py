@@ -18,7 +18,7 @@ from bigfleet.cli.verbs.doctor.command import DoctorSettings, cluster_findings
 from bigfleet.cli.verbs.doctor.findings import Finding, clock_finding, definition_finding
 from bigfleet.cli.verbs.doctor.probes import own_certificate, reachable
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.kube.link import Answer, Call
+from bigfleet.kube.transport import ApiCall, ApiResponse
 from bigfleet.transport.tls import TlsFiles
 from tests.support.certificates import Authority
 from tests.support.ports import free_ports
@@ -106,7 +106,7 @@ def test_a_missing_or_old_definition_is_found() -> None:
     definition = DEFINITIONS[0]
     manifest: dict[str, Any] = json.loads(json.dumps(definition.manifest()))
     assert definition_finding(definition, manifest).is_good
-    assert "is not there" in definition_finding(definition, None).seen
+    assert "is missing" in definition_finding(definition, None).seen
     spec = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"].popitem()
     assert "another version" in definition_finding(definition, manifest).seen
@@ -120,16 +120,16 @@ class OneCluster:
     def __init__(self, denied: tuple[str, str] | None = None, status: int = 200) -> None:
         self._denied, self._status = denied, status
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: ApiCall) -> ApiResponse:
         if call.path == "/version":
-            return Answer(200, {}, {"Date": format_datetime(NOW)})
+            return ApiResponse(200, {}, {"Date": format_datetime(NOW)})
         if call.method == "GET":
             name = call.path.rpartition("/")[2]
             (found,) = (definition for definition in DEFINITIONS if definition.name == name)
-            return Answer(self._status, json.loads(json.dumps(found.manifest())))
+            return ApiResponse(self._status, json.loads(json.dumps(found.manifest())))
         asked: Any = call.body
         attributes = asked["spec"]["resourceAttributes"]
-        return Answer(
+        return ApiResponse(
             201, {"status": {"allowed": (attributes["resource"], attributes["verb"]) != self._denied}}
         )
 

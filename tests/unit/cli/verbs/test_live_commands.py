@@ -23,7 +23,7 @@ from bigfleet.cli.verbs import live_shard
 from bigfleet.document.snapshot import write_situation
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard import explaining
 from bigfleet.shard.core.read.decision_log import DecisionLog
@@ -35,7 +35,7 @@ from bigfleet.testing.net.network import Network
 from tests.support.builders import amounts, assigned, machine, shape
 from tests.support.shard_views import StaticShard
 
-GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=900)
 SITUATION = Situation(
     1_700_000_000.0,
     (
@@ -292,8 +292,12 @@ def test_what_is_not_there_is_told_as_such(live: Live, what: str, text: str) -> 
 @pytest.mark.parametrize(
     ("failure", "code", "text"),
     [
-        (NotConnectedError("refused"), ExitCode.UNAVAILABLE, "cannot be reached: refused; see that it runs"),
-        (RpcError(Code.DEADLINE_EXCEEDED, "x"), ExitCode.UNAVAILABLE, "a larger --timeout waits longer"),
+        (
+            NotConnectedError("refused"),
+            ExitCode.UNAVAILABLE,
+            "cannot be reached: refused; check that it runs",
+        ),
+        (RpcError(Code.DEADLINE_EXCEEDED, "x"), ExitCode.UNAVAILABLE, "use a larger --timeout"),
         (RpcError(Code.RESOURCE_EXHAUSTED, "9 wait"), ExitCode.UNAVAILABLE, "is busy: 9 wait"),
         (RpcError(Code.INTERNAL, "oops"), ExitCode.FAILURE, "failed: INTERNAL: oops"),
     ],
@@ -325,7 +329,7 @@ def test_on_a_large_fleet_changes_are_left_out_and_where_to_try_them_is_told(
     monkeypatch.setattr(explaining, "LARGE", 3)
     code, out, err = live.run("explain --shard shard-0:7780 --need train/llm-7")
     assert code == 0
-    assert "too large to try changes inside the shard; bigfleet snapshot saves it" in err
+    assert "too large to try changes in the shard; save it with bigfleet snapshot" in err
     assert "WHAT WOULD CHANGE IT" not in out
     assert (
         live.good("explain --shard shard-0:7780 --need train/llm-7 --quick").splitlines()[:2]

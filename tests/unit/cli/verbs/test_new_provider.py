@@ -15,7 +15,7 @@ import yaml
 from bigfleet.app.bigfleet import PROGRAM
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.cli.verbs.new_provider import ENDING, FILES, TEMPLATES, words
+from bigfleet.cli.verbs.new_provider import ENDING, FILES, TEMPLATES, template_values
 from tests.charts.rendering import helm_binary
 
 
@@ -146,4 +146,4 @@ def test_an_empty_directory_will_do(tmp_path: Path) -> None:
 def test_the_package_ends_in_provider_so_that_it_hides_nobody_elses(
     name: str, package: str, class_name: str
 ) -> None:
-    assert (words(name)["package"], words(name)["class"]) == (package, class_name)
+    assert (template_values(name)["package"], template_values(name)["class"]) == (package, class_name)

@@ -8,11 +8,11 @@ import yaml
 from bigfleet.app import bigfleet, bigfleetctl
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.version import __version__
 
 
-def version(program: Program, *argv: str, **environ: str) -> str:
+def version(program: CliProgram, *argv: str, **environ: str) -> str:
     out = StringIO()
     console = Console(program, out, StringIO(), environ, lambda: datetime.now(UTC))
     assert dispatch(console, ["version", *argv]) == 0
@@ -20,7 +20,7 @@ def version(program: Program, *argv: str, **environ: str) -> str:
 
 
 @pytest.mark.parametrize("program", [bigfleet.PROGRAM, bigfleetctl.PROGRAM], ids=lambda program: program.name)
-def test_json_and_yaml_name_program_version_and_commit(program: Program) -> None:
+def test_json_and_yaml_name_program_version_and_commit(program: CliProgram) -> None:
     parsed = json.loads(version(program, "-o", "json", BIGFLEET_COMMIT="abc123"))
     assert (parsed["program"], parsed["version"], parsed["commit"]) == (program.name, __version__, "abc123")
     assert yaml.safe_load(version(program, "--output=yaml", BIGFLEET_COMMIT="abc123")) == parsed

@@ -7,6 +7,7 @@ from bigfleet.coordinator.core.commands import KINDS, Command
 from bigfleet.coordinator.core.results import Result
 from bigfleet.coordinator.core.table_text import table_text
 from bigfleet.coordinator.core.tables import MoveRow, Tables
+from tests.support.coordinator.unproposed_commands import move_begin, move_learn, move_step
 
 P = "p:9000"
 
@@ -17,13 +18,11 @@ def apply(tables: Tables, command: Command) -> Result:
 
 def begin(*ids: str, flow: str = "f1", from_shard: str = "home", to_shard: str = "away") -> Command:
     machines = dict.fromkeys(ids or ("m-1", "m-2"), "r1")
-    return commands.move_begin(
-        P, machines, key="rack", from_shard=from_shard, to_shard=to_shard, flow=flow, at_ns=7
-    )
+    return move_begin(P, machines, key="rack", from_shard=from_shard, to_shard=to_shard, flow=flow, at_ns=7)
 
 
 def step(kind: str, seq: int = 1, *ids: str) -> Command:
-    return commands.move_step(f"move_{kind}", P, ids or ("m-1", "m-2"), seq)
+    return move_step(f"move_{kind}", P, ids or ("m-1", "m-2"), seq)
 
 
 def row(tables: Tables, machine_id: str = "m-1") -> MoveRow:
@@ -212,7 +211,7 @@ class TestLearn:
     """Taking moves back after a restore (10.4)."""
 
     def learn(self, *ids: str, seq: int = 5, holder: str = "away") -> Command:
-        return commands.move_learn(
+        return move_learn(
             P, dict.fromkeys(ids, "r1"), key="rack", from_shard="home", holder=holder, seq=seq, at_ns=1
         )
 

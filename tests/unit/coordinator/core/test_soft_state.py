@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from bigfleet.coordinator.core.soft_state import Heard, Moment, SoftState
+from bigfleet.coordinator.core.soft_state import ClockReading, ReportReceipt, SoftState
 from bigfleet.model.shard_report import OwnershipView, ShardReport, ShardSummary, Shortfall
 
 SHORT = Shortfall(priority=5, age_cycles=2)
 
 
-def at(seconds: float) -> Moment:
-    return Moment(seconds, int(seconds * 1e9) + 1_000)
+def at(seconds: float) -> ClockReading:
+    return ClockReading(seconds, int(seconds * 1e9) + 1_000)
 
 
 def report(shard: str = "s", epoch: int = 1, cycle: int = 1, **more: object) -> ShardReport:
@@ -23,8 +23,8 @@ def summary(provider: str = "", key: str = "") -> ShardSummary:
 
 def test_an_empty_list_of_shortfalls_clears_the_old_ones() -> None:
     state = SoftState()
-    state.hear(report(cycle=1, shortfalls=(SHORT,), summary=summary("p")), at(0))
-    state.hear(report(cycle=2, summary=None), at(10))
+    state.record(report(cycle=1, shortfalls=(SHORT,), summary=summary("p")), at(0))
+    state.record(report(cycle=2, summary=None), at(10))
     ((_, kept),) = state.reported()
     assert (kept.shortfalls, kept.summary) == (
         (),
@@ -35,17 +35,17 @@ def test_an_empty_list_of_shortfalls_clears_the_old_ones() -> None:
 def test_the_same_report_twice_changes_nothing_but_times() -> None:
     state = SoftState()
     same = report(cycle=3, shortfalls=(SHORT,), summary=summary("p"))
-    state.hear(same, at(0))
-    assert state.hear(same, at(10)) == Heard(accepted=True)
+    state.record(same, at(0))
+    assert state.record(same, at(10)) == ReportReceipt(accepted=True)
     ((_, kept),) = state.reported()
     assert (kept.cycle, kept.shortfalls, kept.reported, kept.heartbeat) == (3, (SHORT,), at(10), at(10))
 
 
 def test_an_older_report_is_a_heartbeat_and_nothing_more() -> None:
     state = SoftState()
-    state.hear(report(epoch=2, cycle=7, shortfalls=(SHORT,)), at(0))
-    assert state.hear(report(epoch=2, cycle=6), at(5)) == Heard(accepted=False)
-    assert state.hear(report(epoch=1, cycle=99), at(6)) == Heard(accepted=False, lower_epoch=True)
+    state.record(report(epoch=2, cycle=7, shortfalls=(SHORT,)), at(0))
+    assert state.record(report(epoch=2, cycle=6), at(5)) == ReportReceipt(accepted=False)
+    assert state.record(report(epoch=1, cycle=99), at(6)) == ReportReceipt(accepted=False, lower_epoch=True)
     ((_, kept),) = state.reported()
     assert (kept.cycle, kept.shortfalls, kept.reported) == (7, (SHORT,), at(0))
     assert state.heartbeat_ns("s") == at(6).wall_ns
@@ -53,25 +53,25 @@ def test_an_older_report_is_a_heartbeat_and_nothing_more() -> None:
 
 def test_a_shard_that_lost_its_epoch_is_believed_after_three_silent_intervals() -> None:
     state = SoftState()
-    state.hear(report(epoch=9, cycle=400), at(0))
-    assert not state.hear(report(epoch=1, cycle=1), at(30)).accepted
-    heard = state.hear(report(epoch=1, cycle=2), at(30.1))
+    state.record(report(epoch=9, cycle=400), at(0))
+    assert not state.record(report(epoch=1, cycle=1), at(30)).accepted
+    heard = state.record(report(epoch=1, cycle=2), at(30.1))
     assert (heard.accepted, heard.restarted) == (True, True)
 
 
 def test_a_new_process_of_a_shard_is_noticed_and_its_old_view_dropped() -> None:
     state = SoftState()
     view = OwnershipView(settled=True)
-    state.hear(report(epoch=1, cycle=400, ownership=view), at(0))
-    assert not state.hear(report(epoch=1, cycle=401), at(1)).restarted
-    assert state.hear(report(epoch=2, cycle=1), at(2)).restarted
+    state.record(report(epoch=1, cycle=400, ownership=view), at(0))
+    assert not state.record(report(epoch=1, cycle=401), at(1)).restarted
+    assert state.record(report(epoch=2, cycle=1), at(2)).restarted
     ((_, kept),) = state.reported()
     assert kept.view is None
 
 
 def test_more_than_a_hundred_shortfalls_are_cut_and_counted() -> None:
     state = SoftState()
-    assert state.hear(report(shortfalls=(SHORT,) * 130), at(0)).truncated == 30
+    assert state.record(report(shortfalls=(SHORT,) * 130), at(0)).truncated == 30
     ((_, kept),) = state.reported()
     assert len(kept.shortfalls) == 100
 
@@ -79,13 +79,13 @@ def test_more_than_a_hundred_shortfalls_are_cut_and_counted() -> None:
 def test_reports_are_listed_by_id_and_by_filter() -> None:
     state = SoftState()
     for shard in ("b", "a", "c"):
-        state.hear(report(shard), at(0))
+        state.record(report(shard), at(0))
     assert [shard for shard, _ in state.reported()] == ["a", "b", "c"]
     assert [shard for shard, _ in state.reported("b")] == ["b"]
     assert state.reported("nobody") == []
-    state.hear(report("bare", summary=None), at(0))
+    state.record(report("bare", summary=None), at(0))
     assert state.reported("bare") == []  # neither a summary nor a shortfall
-    assert state.heard() == ["a", "b", "bare", "c"]
+    assert state.shard_ids() == ["a", "b", "bare", "c"]
     state.forget("b")
     assert (state.reported("b"), state.heartbeat_ns("b"), state.of("b")) == ([], 0, None)
 
@@ -94,7 +94,7 @@ def test_two_live_shards_on_one_provider_conflict_unless_both_share_it_by_one_ke
     def conflicts(*summaries: ShardSummary, now: float = 0) -> dict[str, tuple[str, ...]]:
         state = SoftState()
         for number, given in enumerate(summaries):
-            state.hear(report(f"s-{number}", summary=given), at(0))
+            state.record(report(f"s-{number}", summary=given), at(0))
         return state.conflicts(now)
 
     assert conflicts(summary("p"), summary("p")) == {"p": ("s-0", "s-1")}
@@ -109,9 +109,9 @@ def test_two_live_shards_on_one_provider_conflict_unless_both_share_it_by_one_ke
 def test_a_removed_shard_counts_as_sharing_when_it_said_so_or_is_unheard_while_others_do() -> None:
     state = SoftState()
     assert not state.is_partitioned("unheard")
-    state.hear(report("alone", summary=summary("p")), at(0))
+    state.record(report("alone", summary=summary("p")), at(0))
     assert not state.is_partitioned("alone")
-    state.hear(report("sharing", summary=summary("q", "zone")), at(0))
+    state.record(report("sharing", summary=summary("q", "zone")), at(0))
     assert state.is_partitioned("sharing")
     assert state.is_partitioned("unheard")
     assert not state.is_partitioned("alone")

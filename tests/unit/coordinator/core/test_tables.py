@@ -9,6 +9,7 @@ from bigfleet.coordinator.core.commands import KINDS, Command
 from bigfleet.coordinator.core.results import Result
 from bigfleet.coordinator.core.table_text import table_text
 from bigfleet.coordinator.core.tables import Tables
+from tests.support.coordinator.unproposed_commands import bind_cluster
 
 
 def apply(tables: Tables, command: Command) -> Result:
@@ -22,7 +23,7 @@ def tables() -> Tables:
     for command in (
         commands.add_shard("s-1", "s-1:7780", 5),
         commands.add_shard("s-2", "s-2:7780", 6),
-        commands.bind_cluster("blue", "s-1"),
+        bind_cluster("blue", "s-1"),
         commands.assign_domain("rack", "r1", "s-1"),
     ):
         assert apply(tables, command) == {"ok": True}
@@ -35,8 +36,8 @@ def tables() -> Tables:
         (commands.add_shard("s-1", "elsewhere:1", 99), "shard_exists", None),
         (commands.remove_shard("s-9", destroyed=False, partitioned=False), "shard_not_found", None),
         (commands.remove_shard("s-9", destroyed=True, partitioned=True), "shard_not_found", None),
-        (commands.bind_cluster("blue", "s-2"), "cluster_already_bound", "s-1"),
-        (commands.bind_cluster("blue", "s-9"), "shard_not_found", None),
+        (bind_cluster("blue", "s-2"), "cluster_already_bound", "s-1"),
+        (bind_cluster("blue", "s-9"), "shard_not_found", None),
         (commands.assign_domain("rack", "r1", "s-2"), "domain_already_assigned", "s-1"),
         (commands.assign_domain("rack", "r1", "s-9"), "shard_not_found", None),
     ],
@@ -54,7 +55,7 @@ def test_a_refusal_is_a_value_and_leaves_all_tables_unchanged(
 @pytest.mark.parametrize(
     "command",
     [
-        commands.bind_cluster("blue", "s-1"),
+        bind_cluster("blue", "s-1"),
         commands.assign_domain("rack", "r1", "s-1"),
         commands.unassign_domain("rack", "nobody's"),
         commands.unassign_domain("nothing", "r1"),
@@ -72,7 +73,7 @@ def test_what_may_be_repeated_succeeds_and_changes_nothing(tables: Tables, comma
 def test_removing_a_shard_takes_its_clusters_and_domains_with_it_in_one_command(tables: Tables) -> None:
     apply(tables, commands.assign_domain("zone", "a", "s-1"))
     apply(tables, commands.assign_domain("rack", "r2", "s-2"))
-    apply(tables, commands.bind_cluster("red", "s-2"))
+    apply(tables, bind_cluster("red", "s-2"))
     assert apply(tables, commands.remove_shard("s-1", destroyed=False, partitioned=False))["ok"]
     text = table_text(tables)
     assert (list(text["shards"]), text["clusters"], text["domains"]) == (

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from bigfleet.coordinator.log import (
+    CommandOutcomeUnknownError,
     FrozenError,
     LogError,
     NotLeaderError,
-    OutcomeUnknownError,
     TooLargeError,
     UnavailableError,
 )
 from bigfleet.coordinator.raft.batches import IN_FLIGHT, Batches
-from bigfleet.coordinator.raft.replica import BatchEnd, OnBatchEnd
+from bigfleet.coordinator.raft.replica import BatchResult, OnBatchResult
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import VirtualTimeLoop
 from tests.support.coordinator.pairs import Pairs, put
@@ -28,16 +28,16 @@ class World:
         self.clock = VirtualClock()
         self.sizes: list[int] = []
         self.batches = Batches(self.clock, self.sizes.append)
-        self.sent: list[tuple[str, OnBatchEnd]] = []
-        self.machine = Pairs()
-        self.machine.load({"epoch": 3, "pairs": {}})
+        self.sent: list[tuple[str, OnBatchResult]] = []
+        self.state_machine = Pairs()
+        self.state_machine.load({"epoch": 3, "pairs": {}})
 
     def begin(self, epoch: int = 3) -> None:
         self.batches.begin(epoch, lambda batch, on_end: self.sent.append((batch, on_end)))
 
     def commit(self, number: int = 0) -> list[dict[str, object]]:
         batch, on_end = self.sent[number]
-        on_end(BatchEnd.APPLIED, self.machine.apply(batch))
+        on_end(BatchResult.APPLIED, self.state_machine.apply(batch))
         items: list[dict[str, object]] = json.loads(batch)["items"]
         return items
 
@@ -135,7 +135,7 @@ def test_item_6_a_batch_of_an_old_epoch_did_not_happen() -> None:
         for refused in (task, reader):
             with pytest.raises(NotLeaderError):
                 await refused
-        assert world.machine.pairs == {}
+        assert world.state_machine.pairs == {}
 
     run(scenario)
 
@@ -143,12 +143,12 @@ def test_item_6_a_batch_of_an_old_epoch_did_not_happen() -> None:
 @pytest.mark.parametrize(
     ("end", "error"),
     [
-        (BatchEnd.NOT_APPLIED, NotLeaderError),
-        (BatchEnd.BUSY, UnavailableError),
-        (BatchEnd.UNKNOWN, OutcomeUnknownError),
+        (BatchResult.NOT_APPLIED, NotLeaderError),
+        (BatchResult.BUSY, UnavailableError),
+        (BatchResult.UNKNOWN, CommandOutcomeUnknownError),
     ],
 )
-def test_each_end_of_a_batch_has_its_error(end: BatchEnd, error: type[LogError]) -> None:
+def test_each_end_of_a_batch_has_its_error(end: BatchResult, error: type[LogError]) -> None:
     async def scenario(world: World) -> None:
         world.begin()
         task = asyncio.ensure_future(world.batches.propose(put("a", 1), 5))
@@ -169,14 +169,14 @@ def test_row_20_a_timeout_is_an_unknown_outcome_once_the_command_has_left() -> N
         await world.turn()
         waiting = asyncio.ensure_future(world.batches.propose(put("never", 1), 2))
         for task in tasks:
-            with pytest.raises(OutcomeUnknownError, match="may still commit"):
+            with pytest.raises(CommandOutcomeUnknownError, match="may still commit"):
                 await task
         with pytest.raises(UnavailableError, match="nothing was replicated"):
             await waiting
         world.commit(0)
         world.commit(1)
         await world.turn()
-        assert set(world.machine.pairs) == {"k0", "b"}  # who gave up before leaving was never proposed
+        assert set(world.state_machine.pairs) == {"k0", "b"}  # who gave up before leaving was never proposed
 
     run(scenario)
 
@@ -192,7 +192,7 @@ def test_losing_leadership_tells_what_waits_from_what_is_on_its_way() -> None:
         await world.turn()
         world.batches.end("there:1")
         for task in on_its_way:
-            with pytest.raises(OutcomeUnknownError):
+            with pytest.raises(CommandOutcomeUnknownError):
                 await task
         with pytest.raises(NotLeaderError) as refused:
             await waiting

@@ -7,12 +7,12 @@ import pytest
 from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError
 from bigfleet.coordinator.raft.directory import (
     RESTORED_TERM_JUMP,
-    DataDirectory,
     DirectoryInUseError,
     NotEmptyError,
+    ReplicaDirectory,
 )
-from bigfleet.coordinator.raft.identity import Identity, Mode, read_identity
-from bigfleet.coordinator.raft.metadata import VOTE_SPENT, Metadata
+from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode, read_identity
+from bigfleet.coordinator.raft.metadata import VOTE_SPENT, RaftMetadata
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, ProcessKilledError
 
@@ -20,11 +20,11 @@ PATH = "/data/coordinator"
 TABLES = {"epoch": 4, "pairs": {"a": 1}}
 
 
-def opened(image: DiskImage | None = None) -> DataDirectory:
-    return DataDirectory(MemoryDisk(image), PATH)
+def opened(image: DiskImage | None = None) -> ReplicaDirectory:
+    return ReplicaDirectory(MemoryDisk(image), PATH)
 
 
-def restore(directory: DataDirectory, *, force: bool = False) -> Identity:
+def restore(directory: ReplicaDirectory, *, force: bool = False) -> ReplicaIdentity:
     return directory.restore(
         node_id="c-0", cluster_id="id", incarnation=2, tables=TABLES, index=77, term=9, force=force
     )
@@ -32,7 +32,7 @@ def restore(directory: DataDirectory, *, force: bool = False) -> Identity:
 
 def test_item_34_a_second_process_is_refused_by_the_lock() -> None:
     with opened() as first, pytest.raises(DirectoryInUseError, match=PATH):
-        DataDirectory(MemoryDisk(first.disk.image), PATH)  # type: ignore[attr-defined]  # the disk in memory has one
+        ReplicaDirectory(MemoryDisk(first.disk.image), PATH)  # type: ignore[attr-defined]  # the disk in memory has one
 
 
 def test_item_34_a_directory_of_another_node_is_refused() -> None:
@@ -46,7 +46,7 @@ def test_item_34_a_directory_of_another_node_is_refused() -> None:
 def test_a_minted_directory_holds_the_initial_entry_and_one_voter() -> None:
     with opened() as directory:
         identity = directory.mint("c-0", "id")
-        assert identity == Identity("c-0", "id", 1, Mode.SOLO, ("c-0",))
+        assert identity == ReplicaIdentity("c-0", "id", 1, ReplicaMode.SOLO, ("c-0",))
         assert directory.examine().is_empty
         assert directory.identity("c-0") == identity
 
@@ -59,11 +59,11 @@ def test_a_log_without_identity_is_refused() -> None:
             directory.examine()
 
 
-@pytest.mark.parametrize("mode", [Mode.SOLO, Mode.FULL])
-def test_a_voter_without_its_log_is_refused(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ReplicaMode.SOLO, ReplicaMode.FULL])
+def test_a_voter_without_its_log_is_refused(mode: ReplicaMode) -> None:
     with opened() as directory:
         identity = directory.mint("c-0", "id")
-        if mode is Mode.FULL:
+        if mode is ReplicaMode.FULL:
             directory.expand(identity, ("c-0", "c-1", "c-2"))
         directory.disk.remove(directory.files.journal)
         directory.disk.remove(directory.files.metadata)
@@ -76,18 +76,18 @@ def test_a_promoted_learner_has_spent_its_vote_of_the_present_term() -> None:
         identity = directory.learn("c-1", "id")
         restore(directory, force=True)  # stands for what was learned
         promoted = directory.promote(identity, ("c-0", "c-1", "c-2"), 12 + RESTORED_TERM_JUMP)
-        assert promoted.mode is Mode.FULL
+        assert promoted.mode is ReplicaMode.FULL
         assert promoted.voters == ("c-0", "c-1", "c-2")
-        assert directory.examine().metadata == Metadata(12 + RESTORED_TERM_JUMP, VOTE_SPENT, 77)
+        assert directory.examine().metadata == RaftMetadata(12 + RESTORED_TERM_JUMP, VOTE_SPENT, 77)
 
 
 def test_a_restored_directory_stands_at_the_snapshot_in_a_term_that_no_shard_has_seen() -> None:
     with opened() as directory:
         identity = restore(directory)
         found = directory.examine()
-        assert identity == Identity("c-0", "id", 2, Mode.SOLO, ("c-0",))
+        assert identity == ReplicaIdentity("c-0", "id", 2, ReplicaMode.SOLO, ("c-0",))
         assert [entry.index for entry in found.entries] == [76, 77]
-        assert found.metadata == Metadata(9 + 1_048_576, None, 77)
+        assert found.metadata == RaftMetadata(9 + 1_048_576, None, 77)
         assert found.dump is not None
         assert found.dump.tables == TABLES
 
@@ -113,7 +113,7 @@ def test_a_damaged_identity_is_refused() -> None:
             directory.identity("c-0")
 
 
-WAYS: dict[str, Callable[[DataDirectory], object]] = {
+WAYS: dict[str, Callable[[ReplicaDirectory], object]] = {
     "mint": lambda directory: directory.mint("c-0", "id"),
     "learn": lambda directory: directory.learn("c-0", "id"),
     "restore": lambda directory: restore(directory, force=True),
@@ -129,7 +129,7 @@ def test_a_kill_at_any_call_to_the_disk_leaves_a_directory_that_is_empty_done_or
     for number in range(1, total + 1):
         image = DiskImage()
         disk = MemoryDisk(image)
-        directory = DataDirectory(disk, PATH)
+        directory = ReplicaDirectory(disk, PATH)
         disk.hook = KillAt(before + number, written=3)
         with pytest.raises(ProcessKilledError):
             WAYS[way](directory)

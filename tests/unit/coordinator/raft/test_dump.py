@@ -5,7 +5,7 @@ import pytest
 from bigfleet.aio.clock import nanoseconds
 from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
-from bigfleet.coordinator.raft.dump import Dumps, read_dump
+from bigfleet.coordinator.raft.dump import DumpSerializer, read_dump
 from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
 from tests.support.coordinator.pairs import Pairs
@@ -20,11 +20,13 @@ class World:
         self.operations: list[Operation] = []
         self.disk = MemoryDisk(self.image, self.operations.append)
         self.disk.mkdir("/data")
-        self.machine = Pairs()
-        self.machine.load({"epoch": 3, "pairs": {"k": "v"}})
+        self.state_machine = Pairs()
+        self.state_machine.load({"epoch": 3, "pairs": {"k": "v"}})
         self.now_s = 10.0
         self.written: list[float | None] = []
-        self.dumps = Dumps(self.disk, self.machine, lambda: nanoseconds(self.now_s), self.written.append)
+        self.dumps = DumpSerializer(
+            self.disk, self.state_machine, lambda: nanoseconds(self.now_s), self.written.append
+        )
 
 
 def test_a_dump_holds_tables_entries_and_members_and_is_synced() -> None:
@@ -32,9 +34,9 @@ def test_a_dump_holds_tables_entries_and_members_and_is_synced() -> None:
     world.dumps.write(PATH, LOG)
     assert [operation.kind for operation in world.operations][-2:] == ["write", "fsync"]
     other = Pairs()
-    loaded = Dumps(world.disk, other, lambda: 0).load(PATH)
+    loaded = DumpSerializer(world.disk, other, lambda: 0).load(PATH)
     assert loaded == (LOG[0], LOG[1], ("c-0", "c-1"))
-    assert other.dump() == world.machine.dump()
+    assert other.dump() == world.state_machine.dump()
     assert world.written == [0.0]
 
 
@@ -65,7 +67,7 @@ def test_tables_that_the_state_machine_refuses_end_the_process() -> None:
         def load(self, tables: object) -> None:
             raise LogDiskError("never") if tables is None else DamagedDirectoryError(PATH, "no such row")
 
-    dumps = Dumps(world.disk, Picky(), lambda: 0)
+    dumps = DumpSerializer(world.disk, Picky(), lambda: 0)
     with pytest.raises(DamagedDirectoryError):
         dumps.load(PATH)
     assert dumps.failure is not None

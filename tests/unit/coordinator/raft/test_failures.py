@@ -9,7 +9,7 @@ from bigfleet.aio.disk import DiskCause
 from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
 from bigfleet.coordinator.raft.library import UnknownLevelError
-from bigfleet.coordinator.raft.replica import BatchEnd
+from bigfleet.coordinator.raft.replica import BatchResult
 from bigfleet.testing.disk.image import DiskFault
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from tests.support.coordinator.pairs import put
@@ -23,7 +23,7 @@ class Client:
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
-        self.ends: dict[str, BatchEnd] = {}
+        self.ends: dict[str, BatchResult] = {}
 
     def send(self, process: Process, *items: dict[str, object], epoch: int | None = None) -> str:
         """Propose at a replica; returns a name under which its end will be noted."""
@@ -31,14 +31,14 @@ class Client:
         used = process.replica.serving if epoch is None else epoch
         text = json.dumps({"v": 1, "epoch": used, "items": list(items)}, separators=(",", ":"))
 
-        def ended(end: BatchEnd, results: str) -> None:
-            refused = end is BatchEnd.APPLIED and not json.loads(results)[0]["ok"]
-            self.ends[name] = BatchEnd.NOT_APPLIED if refused else end
+        def ended(end: BatchResult, results: str) -> None:
+            refused = end is BatchResult.APPLIED and not json.loads(results)[0]["ok"]
+            self.ends[name] = BatchResult.NOT_APPLIED if refused else end
 
         process.replica.submit(text, ended)
         return name
 
-    def call(self, process: Process, *items: dict[str, object], seconds: float = 3) -> BatchEnd | None:
+    def call(self, process: Process, *items: dict[str, object], seconds: float = 3) -> BatchResult | None:
         """Propose and wait; None if no answer came."""
         name = self.send(process, *items)
         self.cluster.run(seconds, until=lambda: name in self.ends)
@@ -48,9 +48,9 @@ class Client:
         """Read behind a barrier; refused reads answer with the exception's class."""
         if process.replica.serving is None:
             return FatalLogError
-        if self.call(process, {"kind": "barrier"}, seconds=seconds) is not BatchEnd.APPLIED:
+        if self.call(process, {"kind": "barrier"}, seconds=seconds) is not BatchResult.APPLIED:
             return FatalLogError
-        return process.machine.pairs.get(key)
+        return process.state_machine.pairs.get(key)
 
 
 @pytest.fixture
@@ -89,12 +89,12 @@ def new_leader(cluster: VirtualCluster, old: Process) -> Process:
 
 def test_row_1_a_killed_leader_is_replaced_under_a_higher_term(cluster: VirtualCluster) -> None:
     client, old = Client(cluster), leader_of(cluster)
-    assert client.call(old, put("a", 1)) is BatchEnd.APPLIED
+    assert client.call(old, put("a", 1)) is BatchResult.APPLIED
     cluster.kill(old.name)
     fresh = new_leader(cluster, old)
     assert (fresh.replica.serving or 0) > 0
     assert client.read(fresh, "a") == 1
-    assert client.call(fresh, put("b", 2)) is BatchEnd.APPLIED
+    assert client.call(fresh, put("b", 2)) is BatchResult.APPLIED
 
 
 @pytest.mark.parametrize("victim", ["leader", "follower"])
@@ -111,7 +111,7 @@ def test_row_4_and_item_18_a_kill_at_any_call_around_a_dump_and_its_trim_loses_n
             assert cluster.run(10, until=cluster.serving)
             client, leader = Client(cluster), leader_of(cluster)
             for number in range(8):
-                assert client.call(leader, put(f"k{number}", number)) is BatchEnd.APPLIED
+                assert client.call(leader, put(f"k{number}", number)) is BatchResult.APPLIED
             cluster.run(1)
             hurt = leader if victim == "leader" else others(cluster, leader)[0]
             disk = cluster.disks[hurt.name]
@@ -133,7 +133,7 @@ def test_row_4_and_item_18_a_kill_at_any_call_around_a_dump_and_its_trim_loses_n
             cluster.start(hurt.name)
             assert cluster.run(10, until=cluster.serving)
             cluster.run(2)
-            pairs = cluster.processes[hurt.name].machine.pairs
+            pairs = cluster.processes[hurt.name].state_machine.pairs
             assert pairs == {f"k{number}": number for number in range(8)}, f"after {seen[-1]}"
     # Between the dump's rename and the trimmed journal lie at least these.
     assert {("fsync directory", hurt.name), ("rename", "journal.new")} <= reached
@@ -148,12 +148,12 @@ def test_row_5_and_item_20_a_leader_cut_from_both_stops_serving_within_a_second(
     lost = client.send(old, put("lost", 1))
     assert cluster.run(1.0, until=lambda: old.replica.serving is None)
     fresh = new_leader(cluster, old)
-    assert client.call(fresh, put("a", 2)) is BatchEnd.APPLIED
+    assert client.call(fresh, put("a", 2)) is BatchResult.APPLIED
     assert client.read(old, "a") is FatalLogError
     cluster.cut.clear()
-    assert cluster.run(5, until=lambda: old.machine.pairs.get("a") == 2)
-    assert "lost" not in old.machine.pairs
-    assert client.ends.get(lost) is not BatchEnd.APPLIED
+    assert cluster.run(5, until=lambda: old.state_machine.pairs.get("a") == 2)
+    assert "lost" not in old.state_machine.pairs
+    assert client.ends.get(lost) is not BatchResult.APPLIED
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -173,7 +173,10 @@ def test_row_7_with_one_link_cut_under_writes_there_is_a_short_gap_and_the_middl
         gap_s = worst_s = 0.0
         for number in range(200):  # of a tenth of a second each
             leader = cluster.serving()
-            if leader is not None and client.call(leader, put("x", number), seconds=0.1) is BatchEnd.APPLIED:
+            if (
+                leader is not None
+                and client.call(leader, put("x", number), seconds=0.1) is BatchResult.APPLIED
+            ):
                 newest, gap_s = number, 0.0
             gap_s += 0.1
             worst_s = max(worst_s, gap_s)
@@ -195,13 +198,13 @@ def test_row_6_and_item_21_with_one_link_cut_on_an_idle_cluster_no_read_is_stale
             cluster.start(name)
         assert cluster.run(10, until=cluster.serving)
         client, old = Client(cluster), leader_of(cluster)
-        assert client.call(old, put("x", "old")) is BatchEnd.APPLIED
+        assert client.call(old, put("x", "old")) is BatchResult.APPLIED
         cluster.run(2)
         cut(cluster, old, others(cluster, old)[seed % 2])
         for number in range(6):
             cluster.run(0.4)
             leader = leader_of(cluster) if cluster.serving() else None
-            if leader is None or client.call(leader, put("x", number)) is not BatchEnd.APPLIED:
+            if leader is None or client.call(leader, put("x", number)) is not BatchResult.APPLIED:
                 continue
             for process in cluster.processes.values():
                 if process is not leader and process.replica.serving is not None:
@@ -214,22 +217,22 @@ def test_row_8_and_item_22_a_leader_paused_for_40_s_serves_nothing_stale_and_its
 ) -> None:
     client, old = Client(cluster), leader_of(cluster)
     epoch = old.replica.serving
-    assert client.call(old, put("x", "old")) is BatchEnd.APPLIED
+    assert client.call(old, put("x", "old")) is BatchResult.APPLIED
     old.paused = True
     late = client.send(old, put("late", 1))
     fresh = new_leader(cluster, old)
-    assert client.call(fresh, put("x", "new")) is BatchEnd.APPLIED
+    assert client.call(fresh, put("x", "new")) is BatchResult.APPLIED
     cluster.run(40)
     old.paused = False
     assert client.read(old, "x") in (FatalLogError, "new")
     cluster.run(3)
-    assert client.ends.get(late) is not BatchEnd.APPLIED
-    assert "late" not in fresh.machine.pairs
+    assert client.ends.get(late) is not BatchResult.APPLIED
+    assert "late" not in fresh.state_machine.pairs
     # Even under the new leader a batch stamped with the old epoch has no effect.
     stale = client.send(leader_of(cluster), put("late", 2), epoch=epoch)
     cluster.run(2, until=lambda: stale in client.ends)
-    assert client.ends[stale] is BatchEnd.NOT_APPLIED
-    assert "late" not in leader_of(cluster).machine.pairs
+    assert client.ends[stale] is BatchResult.NOT_APPLIED
+    assert "late" not in leader_of(cluster).state_machine.pairs
 
 
 def test_row_9_a_follower_paused_for_six_seconds_causes_at_most_one_election(cluster: VirtualCluster) -> None:
@@ -270,9 +273,9 @@ def test_row_12_and_item_16_a_failing_disk_ends_the_process_without_an_ack(
     cluster.run(1)
     assert isinstance(old.failure, LogDiskError)
     assert old.failure.exit_code == 74
-    assert client.ends.get(name) is not BatchEnd.APPLIED
+    assert client.ends.get(name) is not BatchResult.APPLIED
     assert old.replica.serving is None
-    assert client.call(new_leader(cluster, old), put("b", 1)) is BatchEnd.APPLIED
+    assert client.call(new_leader(cluster, old), put("b", 1)) is BatchResult.APPLIED
 
 
 def test_row_13_and_item_17_a_wiped_replica_that_had_acked_does_not_elect_a_leader_without_the_entries(
@@ -281,7 +284,7 @@ def test_row_13_and_item_17_a_wiped_replica_that_had_acked_does_not_elect_a_lead
     client, leader = Client(cluster), leader_of(cluster)
     wiped, away = others(cluster, leader)
     cluster.kill(away.name)  # so the write rests on the leader and the replica that will be wiped
-    assert client.call(leader, put("acked", 1)) is BatchEnd.APPLIED
+    assert client.call(leader, put("acked", 1)) is BatchResult.APPLIED
     cluster.kill(wiped.name)
     cluster.disks[wiped.name] = MemoryDisk()
     cluster.kill(leader.name)
@@ -292,22 +295,22 @@ def test_row_13_and_item_17_a_wiped_replica_that_had_acked_does_not_elect_a_lead
     assert cluster.run(20, until=cluster.serving)
     assert client.read(leader_of(cluster), "acked") == 1
     learner = cluster.processes[wiped.name]
-    assert cluster.run(10, until=lambda: learner.machine.pairs.get("acked") == 1)
+    assert cluster.run(10, until=lambda: learner.state_machine.pairs.get("acked") == 1)
     assert not learner.is_voter
 
 
 def test_row_19_a_raising_command_is_a_refusal_and_the_cluster_lives(cluster: VirtualCluster) -> None:
     client, leader = Client(cluster), leader_of(cluster)
-    assert client.call(leader, {"kind": "poison"}) is BatchEnd.NOT_APPLIED
-    assert client.call(leader, put("a", 1)) is BatchEnd.APPLIED
+    assert client.call(leader, {"kind": "poison"}) is BatchResult.NOT_APPLIED
+    assert client.call(leader, put("a", 1)) is BatchResult.APPLIED
     cluster.run(1)
-    assert all(process.machine.pairs == {"a": 1} for process in cluster.processes.values())
+    assert all(process.state_machine.pairs == {"a": 1} for process in cluster.processes.values())
 
 
 def test_row_36_and_item_14_a_resend_from_behind_keeps_the_acked_tail(cluster: VirtualCluster) -> None:
     client, leader = Client(cluster), leader_of(cluster)
     for number in range(10):
-        assert client.call(leader, put(f"k{number}", number)) is BatchEnd.APPLIED
+        assert client.call(leader, put(f"k{number}", number)) is BatchResult.APPLIED
     cluster.run(1)
     follower = others(cluster, leader)[0]
     last = follower.replica.journal.last
@@ -366,12 +369,12 @@ def test_a_replica_far_behind_is_brought_up_by_a_snapshot(cluster: VirtualCluste
     behind = others(cluster, leader)[0]
     cluster.kill(behind.name)
     for number in range(30):
-        assert client.call(leader, put(f"k{number}", "x" * 3000)) is BatchEnd.APPLIED
+        assert client.call(leader, put(f"k{number}", "x" * 3000)) is BatchResult.APPLIED
     leader.replica._raft.forceLogCompaction()
     cluster.run(1)
     assert len(leader.replica.journal) < 10
     back = cluster.start(behind.name)
-    assert cluster.run(10, until=lambda: back.machine.pairs == leader.machine.pairs)
+    assert cluster.run(10, until=lambda: back.state_machine.pairs == leader.state_machine.pairs)
     assert back.failure is None
 
 
@@ -389,15 +392,15 @@ def test_decision_c12_a_batch_of_a_newer_form_ends_the_process(cluster: VirtualC
 
 def test_item_24_the_epoch_is_the_term_that_was_won(cluster: VirtualCluster) -> None:
     old = leader_of(cluster)
-    assert old.replica.serving == old.replica.view.term == old.machine.epoch
+    assert old.replica.serving == old.replica.view.term == old.state_machine.epoch
     cluster.kill(old.name)
     fresh = new_leader(cluster, old)
-    assert fresh.replica.serving == fresh.machine.epoch == fresh.replica.view.term
-    assert fresh.replica.serving > (old.machine.epoch or 0)
+    assert fresh.replica.serving == fresh.state_machine.epoch == fresh.replica.view.term
+    assert fresh.replica.serving > (old.state_machine.epoch or 0)
 
 
 def test_item_27_leadership_is_handed_over_at_once(cluster: VirtualCluster) -> None:
     old = leader_of(cluster)
     cluster.run(1)
-    assert old.replica.hand_over()
+    assert old.replica.transfer_leadership()
     assert cluster.run(1.0, until=lambda: (leader := cluster.serving()) is not None and leader is not old)

@@ -5,16 +5,16 @@ import pytest
 from bigfleet.aio.disk import DiskCause
 from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
 from bigfleet.coordinator.raft.journal import GuardedJournal, write_journal
-from bigfleet.coordinator.raft.metadata import Metadata, read_metadata
-from bigfleet.coordinator.raft.records import Entry, scan
+from bigfleet.coordinator.raft.metadata import RaftMetadata, read_metadata
+from bigfleet.coordinator.raft.records import LogEntry, scan
 from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
 
 PATH = "/data/journal"
 
 
-def entry(index: int, term: int = 1) -> Entry:
-    return Entry(b"\x00" + str(index).encode(), index, term)
+def entry(index: int, term: int = 1) -> LogEntry:
+    return LogEntry(b"\x00" + str(index).encode(), index, term)
 
 
 class World:
@@ -25,10 +25,10 @@ class World:
         self.disk.mkdir("/data")
         self.disk.fsync_directory("/")
         self.journal = GuardedJournal(
-            self.disk, PATH, [entry(index) for index in range(1, last + 1)], Metadata(1, None, commit)
+            self.disk, PATH, [entry(index) for index in range(1, last + 1)], RaftMetadata(1, None, commit)
         )
 
-    def on_disk(self) -> list[Entry]:
+    def on_disk(self) -> list[LogEntry]:
         seen = scan(self.disk.read(PATH))
         assert seen.problem == ""
         return seen.entries
@@ -79,11 +79,11 @@ def test_the_commit_index_moves_only_over_synced_entries() -> None:
 def test_term_and_vote_are_stored_at_once_and_the_commit_index_within_a_second() -> None:
     world = World(3)
     world.journal.setCurrentTerm(7, "coordinator-1")
-    assert read_metadata(world.disk, f"{PATH}.meta") == Metadata(7, "coordinator-1", 1)
+    assert read_metadata(world.disk, f"{PATH}.meta") == RaftMetadata(7, "coordinator-1", 1)
     world.journal.setRaftCommitIndex(3)
     assert read_metadata(world.disk, f"{PATH}.meta").commit == 1
     world.journal.onOneSecondTimer()
-    assert read_metadata(world.disk, f"{PATH}.meta") == Metadata(7, "coordinator-1", 3)
+    assert read_metadata(world.disk, f"{PATH}.meta") == RaftMetadata(7, "coordinator-1", 3)
     assert (world.journal.getCurrentTerm(), world.journal.getVotedForNodeId()) == (7, "coordinator-1")
 
 
@@ -172,7 +172,7 @@ def test_row_12_an_entry_that_did_not_fit_is_not_remembered() -> None:
 def test_the_first_sync_of_a_life_makes_everything_found_durable() -> None:
     world = World()
     write_journal(world.disk, PATH, [entry(1), entry(2)])
-    world.journal = GuardedJournal(world.disk, PATH, [entry(1), entry(2)], Metadata())
+    world.journal = GuardedJournal(world.disk, PATH, [entry(1), entry(2)], RaftMetadata())
     since = len(world.operations)
     world.journal.sync()
     assert "fsync" in world.kinds(since)

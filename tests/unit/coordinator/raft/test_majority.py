@@ -18,7 +18,7 @@ from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import MessageGuard
 from bigfleet.coordinator.raft.preflight import examine
-from bigfleet.coordinator.raft.replica import BatchEnd
+from bigfleet.coordinator.raft.replica import BatchResult
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from tests.support.coordinator.pairs import put
 from tests.support.coordinator.virtual_cluster import Process, VirtualCluster
@@ -83,10 +83,10 @@ class Watched:
         assert self.cluster.run(30, until=level), "the replicas do not come together"
         for process in self.cluster.processes.values():
             assert process.failure is None
-            assert not [key for key in self.ok if key not in process.machine.pairs], process.name
+            assert not [key for key in self.ok if key not in process.state_machine.pairs], process.name
 
-    def _answered(self, process: Process, key: str, end: BatchEnd, results: str) -> None:
-        if end is not BatchEnd.APPLIED or not json.loads(results)[0]["ok"]:
+    def _answered(self, process: Process, key: str, end: BatchResult, results: str) -> None:
+        if end is not BatchResult.APPLIED or not json.loads(results)[0]["ok"]:
             self.not_ok.add(key)
             return
         index = (
@@ -143,7 +143,7 @@ def test_row_5_a_leader_cut_off_acknowledges_nothing_however_often_it_is_asked(s
             assert fresh is not old
             after = world.acknowledged(fresh)
             world.settled()
-            tables = world.until_serving().machine.pairs
+            tables = world.until_serving().state_machine.pairs
             assert {*before, after} <= set(tables)
             assert not [key for key in late if key in tables], "a refused write took effect"
             assert {key for key in in_flight if key in world.ok} <= set(tables)
@@ -260,7 +260,7 @@ def test_row_36_a_snapshot_from_behind_takes_back_nothing_that_was_acknowledged(
     watched.cluster.start(others_name(leader, follower))
     fresh = watched.until_serving()
     assert fresh is not leader
-    assert fresh.machine.pairs[key] == key
+    assert fresh.state_machine.pairs[key] == key
 
 
 def others_name(*known: Process) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard, Refused
+from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard, MessageRefused
 
 
 @dataclass
@@ -32,7 +32,7 @@ class World:
     def out(self, message: dict[str, Any]) -> dict[str, Any] | None:
         return self.guard.outgoing("peer", message, self.raft)
 
-    def take(self, message: object, *, voter: bool = True) -> dict[str, Any] | Refused:
+    def take(self, message: object, *, voter: bool = True) -> dict[str, Any] | MessageRefused:
         return self.guard.incoming("peer", voter, message, self.raft)
 
 
@@ -62,16 +62,15 @@ def test_an_append_answer_carries_the_term_and_one_of_another_term_is_dropped() 
     assert answer is not None
     assert answer["bf_term"] == 5
     assert world.take(answer) == answer
-    assert world.guard.match == {"peer": 7}
     world.raft.raftCurrentTerm = 6
-    assert world.take(answer) == Refused("stale_term")
+    assert world.take(answer) == MessageRefused("stale_term")
 
 
 def test_a_learner_says_who_it_is_and_how_far() -> None:
     learner = World(report=LearnerReport("c-2", 40, 33))
     leader = World()
     answer = learner.out({"type": "next_node_idx", "next_node_idx": 34, "reset": False, "success": True})
-    assert not isinstance(leader.take(answer, voter=False), Refused)
+    assert not isinstance(leader.take(answer, voter=False), MessageRefused)
     assert leader.guard.learners == {"peer": LearnerReport("c-2", 40, 33)}
 
 
@@ -79,30 +78,36 @@ def test_forwarded_commands_are_neither_sent_nor_taken() -> None:
     world = World()
     for kind in ("apply_command", "apply_command_response"):
         assert world.out({"type": kind, "command": b""}) is None
-        assert world.take({"type": kind, "command": b"", "bf_cluster": "one"}) == Refused("forwarded")
+        assert world.take({"type": kind, "command": b"", "bf_cluster": "one"}) == MessageRefused("forwarded")
 
 
 @pytest.mark.parametrize(
     ("message", "voter", "refused"),
     [
-        pytest.param(["status"], True, Refused("not_a_message", close=True), id="utility message"),
-        pytest.param("readonly", True, Refused("not_a_message", close=True), id="text"),
-        pytest.param({"type": "append_entries"}, True, Refused("cluster", close=True), id="no cluster"),
-        pytest.param(append(bf_cluster="two"), True, Refused("cluster", close=True), id="another cluster"),
-        pytest.param(append(), False, Refused("type", close=True), id="a learner that leads"),
+        pytest.param(["status"], True, MessageRefused("not_a_message", close=True), id="utility message"),
+        pytest.param("readonly", True, MessageRefused("not_a_message", close=True), id="text"),
+        pytest.param(
+            {"type": "append_entries"}, True, MessageRefused("cluster", close=True), id="no cluster"
+        ),
+        pytest.param(
+            append(bf_cluster="two"), True, MessageRefused("cluster", close=True), id="another cluster"
+        ),
+        pytest.param(append(), False, MessageRefused("type", close=True), id="a learner that leads"),
         pytest.param(
             {"type": "request_vote", "bf_cluster": "one"},
             False,
-            Refused("type", close=True),
+            MessageRefused("type", close=True),
             id="a learner's vote",
         ),
         pytest.param(
-            {"type": "rm -rf", "bf_cluster": "one"}, True, Refused("type", close=True), id="unknown"
+            {"type": "rm -rf", "bf_cluster": "one"}, True, MessageRefused("type", close=True), id="unknown"
         ),
-        pytest.param(append(transmission="start"), True, Refused("transmission", close=True), id="in pieces"),
+        pytest.param(
+            append(transmission="start"), True, MessageRefused("transmission", close=True), id="in pieces"
+        ),
     ],
 )
-def test_what_no_replica_sends_is_refused(message: object, voter: bool, refused: Refused) -> None:
+def test_what_no_replica_sends_is_refused(message: object, voter: bool, refused: MessageRefused) -> None:
     world = World()
     assert world.take(message, voter=voter) == refused
     assert world.refused == [refused.reason]
@@ -186,9 +191,9 @@ def test_chunks_of_a_snapshot_must_follow_each_other() -> None:
     parts = [(b"abc", True, False), (b"def", False, False), (b"", False, True)]
     sent = [sender.out({"type": "append_entries", "commit_index": 1, "serialized": part}) for part in parts]
     assert [message and message["bf_offset"] for message in sent] == [0, 3, 6]
-    assert not isinstance(receiver.take(sent[0]), Refused)
+    assert not isinstance(receiver.take(sent[0]), MessageRefused)
     # The second one was lost with its connection; the leader went on.
-    assert receiver.take(sent[2]) == Refused("snapshot_gap")
+    assert receiver.take(sent[2]) == MessageRefused("snapshot_gap")
     for message in sent:
-        assert not isinstance(receiver.take(message), Refused)
-    assert receiver.take(chunk(b"x", False, False, None)) == Refused("snapshot_gap")
+        assert not isinstance(receiver.take(message), MessageRefused)
+    assert receiver.take(chunk(b"x", False, False, None)) == MessageRefused("snapshot_gap")

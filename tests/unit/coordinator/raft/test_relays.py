@@ -7,15 +7,15 @@ from contextlib import closing
 
 import pytest
 
-from bigfleet.coordinator.raft.pipes import Leg
+from bigfleet.coordinator.raft.pipes import PipeEnd
 from bigfleet.coordinator.raft.relays import Relays, stop_listening
 from bigfleet.transport.address import ListenAddress
 
 
-async def in_the_moment_of_an_accept(made: list[Leg]) -> tuple[asyncio.Server, socket.socket]:
+async def in_the_moment_of_an_accept(made: list[PipeEnd]) -> tuple[asyncio.Server, socket.socket]:
     """Return a server that has accepted a connection in this very turn of the loop, and the far end of it."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Leg(made.append), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: PipeEnd(made.append), "127.0.0.1", 0)
     far = socket.create_connection(server.sockets[0].getsockname())
     await asyncio.sleep(0)  # the loop sees it
     await asyncio.sleep(0)  # it is accepted, and about to be attached to its server
@@ -25,7 +25,7 @@ async def in_the_moment_of_an_accept(made: list[Leg]) -> tuple[asyncio.Server, s
 
 def test_a_connection_accepted_in_the_moment_of_closing_has_an_owner() -> None:
     async def scenario() -> None:
-        made: list[Leg] = []
+        made: list[PipeEnd] = []
         server, far = await in_the_moment_of_an_accept(made)
         with closing(far):
             await stop_listening(server)
@@ -43,7 +43,7 @@ def test_closing_a_server_by_itself_would_lose_that_connection() -> None:
     """Why `stop_listening` exists; when this fails, asyncio has been mended and it can go."""
 
     async def scenario() -> None:
-        made: list[Leg] = []
+        made: list[PipeEnd] = []
         server, far = await in_the_moment_of_an_accept(made)
         with closing(far):
             server.close()

@@ -7,7 +7,7 @@ from typing import cast
 from bigfleet.aio.clock import SystemClock, nanoseconds
 from bigfleet.app.coordinator.serve import WEDGED_S, not_alive
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
-from bigfleet.coordinator.raft.replica import Listeners, Replica
+from bigfleet.coordinator.raft.replica import Replica, ReplicaListeners
 from bigfleet.coordinator.raft.replica_thread import ReplicaThread
 
 
@@ -46,7 +46,7 @@ class World:
         self.clock, self.replica = HandClock(), ScriptedReplica()
         self.fatal: list[FatalLogError] = []
         self.trouble: list[str] = []
-        listeners = Listeners(on_fatal=self.fatal.append, on_trouble=self.trouble.append)
+        listeners = ReplicaListeners(on_fatal=self.fatal.append, on_error=self.trouble.append)
         self.thread = ReplicaThread(lambda: cast("Replica", self.replica), listeners, self.clock)
 
     async def end(self) -> None:

@@ -5,7 +5,7 @@ from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.instruction import Ack, Outcome
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.views import AgedShortfall
 from tests.support.builders import amounts, machine, shape
@@ -40,7 +40,7 @@ def test_before_the_first_cycle_there_is_no_summary_rather_than_zeros() -> None:
 
 
 def test_shortfalls_are_those_of_the_ledger_with_all_that_a_rebalancer_asks_for() -> None:
-    profile = Profile((Requirement("rack", Operator.SAME),), priority=900)
+    profile = Profile((Requirement("rack", RequirementOperator.SAME),), priority=900)
     need = Need("a", profile, amounts(gpu=24), amounts(gpu=8), group="g")
     view = cycle_of(Situation(0.0, (), (need,)))
     ack = Ack("i-1", Outcome.ACCEPTED)

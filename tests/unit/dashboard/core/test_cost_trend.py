@@ -1,13 +1,13 @@
 """An hour of prices from the looks of the dashboard (dashboard 5, Cost)."""
 
 from bigfleet.dashboard.core.cost_trend import POINTS, CostTrend
-from bigfleet.dashboard.core.seen import MachineCount, Picture, ShardPlace, ShardSeen
+from bigfleet.dashboard.core.observed import FleetPicture, MachineCount, ObservedShard, ShardPlace
 
 
-def picture(at: float, *rows: tuple[str, str, int, float], error: str = "") -> Picture:
+def picture(at: float, *rows: tuple[str, str, int, float], error: str = "") -> FleetPicture:
     counts = tuple(MachineCount(state, kind, count, dollars, 0.0, 0) for state, kind, count, dollars in rows)
-    seen = ShardSeen("s", 1, at, 1, machines=counts)
-    return Picture(at, (ShardPlace("s", "a:1", at, at, error, seen),))
+    seen = ObservedShard("s", 1, at, 1, machines=counts)
+    return FleetPicture(at, (ShardPlace("s", "a:1", at, at, error, seen),))
 
 
 def test_dollars_and_the_mean_price_are_kept_by_capacity_type() -> None:

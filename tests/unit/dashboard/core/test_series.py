@@ -2,7 +2,7 @@
 
 import pytest
 
-from bigfleet.dashboard.core.series import POINTS, Sample, SeriesStore, bucket_quantile
+from bigfleet.dashboard.core.series import POINTS, MetricSample, SeriesStore, bucket_quantile
 
 INF = float("inf")
 
@@ -12,7 +12,7 @@ def recorded(
 ) -> SeriesStore:
     store = SeriesStore()
     for place, value in enumerate(values):
-        store.record(pod, place * every_s, [Sample(name, labels, value)])
+        store.record(pod, place * every_s, [MetricSample(name, labels, value)])
     return store
 
 
@@ -33,7 +33,7 @@ def test_a_counter_seen_once_has_no_rate_rather_than_none_at_all() -> None:
 def test_sums_add_up_by_the_labels_asked_for_and_leave_the_rest() -> None:
     store = SeriesStore()
     for pod, state, number in (("a", "Idle", 1.0), ("a", "Failed", 2.0), ("b", "Idle", 4.0)):
-        store.record(pod, 0, [Sample("m", {"state": state}, number)])
+        store.record(pod, 0, [MetricSample("m", {"state": state}, number)])
     assert store.sums("m", ("state",), 0) == {("Failed",): 2.0, ("Idle",): 5.0}
     assert store.sums("m", (), 0, pod="a") == {(): 3.0}
 
@@ -46,11 +46,11 @@ def test_a_value_too_old_to_be_believed_is_unknown() -> None:
 
 def test_series_beyond_the_bound_are_refused_and_counted() -> None:
     store = SeriesStore(max_series=2)
-    store.record("p", 0, [Sample("m", {"n": str(number)}, 1.0) for number in range(5)])
+    store.record("p", 0, [MetricSample("m", {"n": str(number)}, 1.0) for number in range(5)])
     assert len(store.sums("m", ("n",), 0)) == 2
     assert store.refused == 3
     store.forget(1)
-    store.record("p", 2, [Sample("m", {"n": "new"}, 1.0)])
+    store.record("p", 2, [MetricSample("m", {"n": "new"}, 1.0)])
     assert store.sums("m", ("n",), 2) == {("new",): 1.0}
 
 
@@ -80,5 +80,5 @@ def test_quantiles_look_only_at_what_happened_within_the_window() -> None:
     store = SeriesStore()
     for at, fast, slow in ((0, 0, 0), (10, 100, 100), (20, 100, 200)):
         for bound, number in (("1.0", fast), ("4.0", slow), ("+Inf", slow)):
-            store.record("s0", at, [Sample("h_bucket", {"le": bound}, float(number))])
+            store.record("s0", at, [MetricSample("h_bucket", {"le": bound}, float(number))])
     assert store.quantiles("h", ("pod",), 20, 10, 0.5) == {("s0",): pytest.approx(2.5)}

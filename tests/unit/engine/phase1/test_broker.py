@@ -1,6 +1,6 @@
 """One claim per machine: what a proposal gets, takes away and never touches."""
 
-from bigfleet.engine.phase1.broker import Broker, Commit, Mode
+from bigfleet.engine.phase1.broker import Broker, Commit, CommitMode
 
 LOW, SAME, HIGH = (1, 1, 1), (5, 1, 1), (5, 2, 1)
 
@@ -27,6 +27,6 @@ def test_a_strictly_lower_claim_is_displaced_an_equal_one_blocks() -> None:
 def test_incremental_commits_what_is_not_blocked_and_all_or_nothing_does_not() -> None:
     broker = broker_with(SAME, SAME)
     broker.propose(0, [0])
-    assert broker.propose(1, [0, 1], Mode.ALL_OR_NOTHING).conflict
+    assert broker.propose(1, [0, 1], CommitMode.ALL_OR_NOTHING).conflict
     assert broker.owner.tolist() == [0, -1, -1, -1]
-    assert broker.propose(1, [0, 1], Mode.INCREMENTAL) == Commit((1,))
+    assert broker.propose(1, [0, 1], CommitMode.INCREMENTAL) == Commit((1,))

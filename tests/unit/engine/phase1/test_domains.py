@@ -1,4 +1,4 @@
-"""The choice of a domain where numbers are awkward; the rest is told by the golden scripts and the laws."""
+"""The choice of a domain where numbers are awkward; the golden scripts and the laws cover the rest."""
 
 import numpy as np
 import pytest

@@ -152,42 +152,6 @@ def test_machines_in_a_state_come_by_id_in_code_point_order() -> None:
     assert ids(holding(*map(machine, short)), S.IDLE) == sorted(short)
 
 
-def test_machines_of_a_type_come_by_price_then_id() -> None:
-    inventory = holding(
-        machine("c", shape=shape(price=1.0)),
-        machine("a", shape=shape(price=2.0)),
-        machine("b", shape=shape(price=1.0)),
-        machine("other", shape=shape("c5", price=0.1)),
-        machine("d", S.SPECULATIVE, shape=shape(price=0.5)),
-    )
-    snapshot = inventory.snapshot()
-    assert [snapshot.machine(int(row)).id for row in snapshot.in_state_of_type(S.IDLE, "m5")] == [
-        "b",
-        "c",
-        "a",
-    ]
-    assert snapshot.in_state_of_type(S.IDLE, "none").size == 0
-
-
-def test_machines_of_a_cluster_come_in_keep_order() -> None:
-    def bound(machine_id: str, price: float, penalty: float, cluster: str = "a") -> Machine:
-        stamp = assigned(1, 0, penalty)
-        return machine(machine_id, S.CONFIGURED, shape=shape(price=price), assigned=stamp, cluster=cluster)
-
-    inventory = holding(
-        bound("dear", 2.0, 100.0),
-        bound("cheap-low", 1.0, 0.0),
-        bound("cheap-pinned", 1.0, float("inf")),
-        bound("cheap-high-b", 1.0, 8.0),
-        bound("cheap-high-a", 1.0, 8.0),
-        bound("elsewhere", 0.5, 0.0, "b"),
-    )
-    snapshot = inventory.snapshot()
-    kept = [snapshot.machine(int(row)).id for row in snapshot.of_cluster("a", S.CONFIGURED)]
-    assert kept == ["cheap-pinned", "cheap-high-a", "cheap-high-b", "cheap-low", "dear"]
-    assert snapshot.of_cluster("nobody", S.CONFIGURED).size == 0
-
-
 def test_counts_by_state() -> None:
     inventory = holding(machine("a"), machine("b"), machine("c", S.FAILED))
     inventory.remove("b")

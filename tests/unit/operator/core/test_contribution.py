@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from bigfleet.model.profile import Operator, Requirement, Spread
+from bigfleet.kube.event_reasons import NOT_REPORTED
+from bigfleet.model.profile import Requirement, RequirementOperator, Spread
 from bigfleet.operator.core.contribution import Contribution, Contributions
-from bigfleet.operator.core.refusal import CONDITION_REASONS, Refusal
+from bigfleet.operator.core.refusal import RequestRefusal
 from bigfleet.operator.core.rollup import RollupBuilder, RollupRow
 
 META = {"name": "cr", "namespace": "shop"}
@@ -19,9 +20,9 @@ def good(metadata: dict[str, Any] | None = None, **spec: Any) -> Contribution:
     return found
 
 
-def refused(**spec: Any) -> Refusal:
+def refused(**spec: Any) -> RequestRefusal:
     found = Contributions().of(META, {"priority": 1, "resources": {"cpu": "1"}, **spec})
-    assert isinstance(found, Refusal)
+    assert isinstance(found, RequestRefusal)
     return found
 
 
@@ -100,7 +101,7 @@ def test_24_only_binding_spread_is_kept() -> None:
 def test_25_co_location_becomes_one_same_without_values_and_a_group() -> None:
     term = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "train"}}}
     found = good(coLocation=term)
-    assert found.row.profile.requirements == (Requirement("rack", Operator.SAME),)
+    assert found.row.profile.requirements == (Requirement("rack", RequirementOperator.SAME),)
     assert found.row.group == "shop\0rack\0app=train,;"
 
 
@@ -136,7 +137,7 @@ def test_an_empty_topology_key_is_no_gang() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "reason", "told"),
+    ("spec", "reason", "message"),
     [
         ({"requirements": [{"key": "a", "operator": "Same"}]}, "operator", "spec.requirements[0].operator"),
         ({"requirements": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, "operator", "'Gt'"),
@@ -195,18 +196,18 @@ def test_an_empty_topology_key_is_no_gang() -> None:
     ids=lambda value: str(value)[:60],
 )
 def test_27_a_bad_request_is_left_out_with_field_and_reason(
-    spec: dict[str, Any], reason: str, told: str
+    spec: dict[str, Any], reason: str, message: str
 ) -> None:
     found = refused(**spec)
     assert found.reason == reason
-    assert told in found.message
-    assert found.condition_reason == CONDITION_REASONS[reason]
+    assert message in found.message
+    assert found.condition_reason == NOT_REPORTED[reason]
     assert len(found.message) < 400
 
 
 @pytest.mark.parametrize("spec", [None, 7, "text", [], {"priority": {}}, {"resources": []}], ids=str)
 def test_no_shape_of_a_spec_raises(spec: object) -> None:
-    assert isinstance(Contributions().of(META, spec), Refusal)
+    assert isinstance(Contributions().of(META, spec), RequestRefusal)
 
 
 def test_values_of_exists_and_doubles_do_not_split_rows() -> None:

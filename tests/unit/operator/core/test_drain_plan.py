@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from bigfleet.operator.core.drain_plan import DrainPlan, PodView, Word, pod_view
+from bigfleet.operator.core.drain_plan import DrainPlan, DrainPod, EvictionOutcome, drain_pod
 
 
-def pod(name: str, **options: Any) -> PodView:
-    return PodView("shop", name, f"uid-{name}", **options)
+def pod(name: str, **options: Any) -> DrainPod:
+    return DrainPod("shop", name, f"uid-{name}", **options)
 
 
 def test_62_daemonset_and_mirror_pods_stay() -> None:
@@ -16,19 +16,19 @@ def test_62_daemonset_and_mirror_pods_stay() -> None:
         return {"metadata": {"name": "p", "namespace": "shop", "uid": "u", **metadata}}
 
     owner = {"kind": "DaemonSet", "controller": True}
-    assert pod_view(document(ownerReferences=[owner])).stays
-    assert pod_view(document(annotations={"kubernetes.io/config.mirror": "x"})).stays
-    assert not pod_view(document(ownerReferences=[{"kind": "ReplicaSet", "controller": True}])).stays
-    assert not pod_view(document()).stays
-    assert pod_view(document(deletionTimestamp="2030-01-01T00:00:00Z")).terminating
+    assert drain_pod(document(ownerReferences=[owner])).stays
+    assert drain_pod(document(annotations={"kubernetes.io/config.mirror": "x"})).stays
+    assert not drain_pod(document(ownerReferences=[{"kind": "ReplicaSet", "controller": True}])).stays
+    assert not drain_pod(document()).stays
+    assert drain_pod(document(deletionTimestamp="2030-01-01T00:00:00Z")).terminating
 
 
 def test_each_pod_is_asked_until_it_agrees_and_then_waited_for() -> None:
     plan = DrainPlan("n", 30)
     one, two = pod("one"), pod("two")
     assert plan.next_round([two, one, pod("ds", stays=True)]) == [one, two]
-    plan.note(one, Word.AGREED, "")
-    plan.note(two, Word.LATER, "budget")
+    plan.record(one, EvictionOutcome.LEAVING, "")
+    plan.record(two, EvictionOutcome.RETRY, "budget")
     assert plan.next_round([one, two]) == [two]
     assert not plan.is_empty
     assert plan.next_round([pod("one", terminating=True)]) == []
@@ -37,11 +37,11 @@ def test_each_pod_is_asked_until_it_agrees_and_then_waited_for() -> None:
     assert plan.is_empty
 
 
-def test_a_namesake_with_another_uid_is_a_pod_of_its_own() -> None:
+def test_a_pod_of_the_same_name_and_another_uid_is_another_pod() -> None:
     plan = DrainPlan("n", 30)
     plan.next_round([pod("web-0")])
-    plan.note(pod("web-0"), Word.AGREED, "")
-    fresh = PodView("shop", "web-0", "another")
+    plan.record(pod("web-0"), EvictionOutcome.LEAVING, "")
+    fresh = DrainPod("shop", "web-0", "another")
     assert plan.next_round([fresh]) == [fresh]
 
 
@@ -52,7 +52,7 @@ def test_70_a_hopeless_pod_is_asked_every_fifth_round_only() -> None:
     for number in range(12):
         if plan.next_round([stuck]):
             asked.append(number)
-            plan.note(stuck, Word.HOPELESS, "two budgets")
+            plan.record(stuck, EvictionOutcome.RETRY_RARELY, "two budgets")
     assert asked == [0, 5, 10]
 
 
@@ -62,10 +62,10 @@ def test_a_refusal_is_believed_after_five_rounds_in_a_row() -> None:
         assert not plan.refused
         plan.next_round([pod("a"), pod("b")])
         if number == 4:
-            plan.note(pod("a"), Word.LATER, "busy")
+            plan.record(pod("a"), EvictionOutcome.RETRY, "busy")
             continue
-        plan.note(pod("a"), Word.FORBIDDEN, "cannot create pods/eviction")
-        plan.note(pod("b"), Word.FORBIDDEN, "cannot create pods/eviction")
+        plan.record(pod("a"), EvictionOutcome.FORBIDDEN, "cannot create pods/eviction")
+        plan.record(pod("b"), EvictionOutcome.FORBIDDEN, "cannot create pods/eviction")
         if number == 9:
             break
     assert plan.refused == "cannot create pods/eviction"
@@ -75,7 +75,7 @@ def test_a_list_that_is_refused_counts_too() -> None:
     plan = DrainPlan("n", 30)
     for _ in range(5):
         assert not plan.refused
-        plan.pass_round()
+        plan.skip_round()
         plan.forbid("cannot list pods")
     assert plan.refused == "cannot list pods"
 
@@ -84,8 +84,8 @@ def test_61_a_failure_names_node_time_and_up_to_five_pods_with_the_last_word() -
     plan = DrainPlan("n-1", 10)
     pods = [pod(f"p{n}") for n in range(7)]
     plan.next_round(pods)
-    plan.note(pods[0], Word.LATER, "would violate the budget")
-    plan.note(pods[1], Word.AGREED, "")
+    plan.record(pods[0], EvictionOutcome.RETRY, "would violate the budget")
+    plan.record(pods[1], EvictionOutcome.LEAVING, "")
     text = plan.failure("ran out of time")
     assert text.startswith("drain of node n-1 ran out of time after 10 s, 7 pods left: ")
     assert "shop/p0 (would violate the budget)" in text
@@ -96,5 +96,5 @@ def test_61_a_failure_names_node_time_and_up_to_five_pods_with_the_last_word() -
 
 
 @pytest.mark.parametrize("why", ["ran out of time", "was refused"])
-def test_a_failure_with_nobody_left_is_still_a_sentence(why: str) -> None:
+def test_a_failure_without_pods_left_is_still_a_sentence(why: str) -> None:
     assert DrainPlan("n", 5).failure(why) == f"drain of node n {why} after 5 s, 0 pods left"

@@ -6,7 +6,7 @@ import pytest
 
 from bigfleet.model.frames import CapacityHint
 from bigfleet.model.frozen_map import FrozenMap
-from bigfleet.model.profile import Operator, Requirement
+from bigfleet.model.profile import Requirement, RequirementOperator
 from bigfleet.operator.core.hints import hint_spec, plain_dollars
 
 
@@ -31,7 +31,10 @@ def test_54_a_price_is_a_plain_decimal(dollars: float, text: str) -> None:
 def test_a_hint_with_everything() -> None:
     hint = CapacityHint(
         key="available:x",
-        requirements=(Requirement("zone", Operator.IN, ("b", "a")), Requirement("rack", Operator.SAME)),
+        requirements=(
+            Requirement("zone", RequirementOperator.IN, ("b", "a")),
+            Requirement("rack", RequirementOperator.SAME),
+        ),
         resources=FrozenMap({"cpu": "8"}),
         available=7,
         confidence="High",

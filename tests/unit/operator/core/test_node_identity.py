@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bigfleet.operator.core.node_identity import Found, Names, find_node, reference_to
-from bigfleet.operator.core.views import NodeView, UpcomingView, node_view
+from bigfleet.operator.core.node_identity import MachineNames, NodeMatch, find_node, reference_to
+from bigfleet.operator.core.views import NodeView, UpcomingNodeView, node_view
 
 
 class Cluster:
@@ -24,8 +24,8 @@ class Cluster:
         return tuple(node for node in self._nodes if provider_id in node.provider_ids())
 
 
-def upcoming(**status: Any) -> UpcomingView:
-    return UpcomingView("un-m", "u", "m", {}, status)
+def upcoming(**status: Any) -> UpcomingNodeView:
+    return UpcomingNodeView("un-m", "u", "m", {}, status)
 
 
 BY_NAME = NodeView("m", "1")
@@ -39,20 +39,20 @@ ORDER = [BY_NAME, BY_REF, BY_LABEL, BY_PROVIDER]
 
 @pytest.mark.parametrize("first", range(4), ids=["name", "nodeRef", "label", "provider id"])
 def test_53_the_first_step_that_finds_a_node_decides(first: int) -> None:
-    found = find_node(Names(("m",), "m"), upcoming(**REF), Cluster(*ALL[first:]))
-    assert found == Found(ORDER[first])
+    found = find_node(MachineNames(("m",), "m"), upcoming(**REF), Cluster(*ALL[first:]))
+    assert found == NodeMatch(ORDER[first])
 
 
 def test_a_whole_provider_id_fits_too_and_the_instruction_may_bring_it() -> None:
     cluster = Cluster(BY_PROVIDER)
-    assert find_node(Names(("m",), "m", "aws:///zone/i-4"), None, cluster).node == BY_PROVIDER
-    assert find_node(Names(("m",), "m", "i-4"), None, cluster).node == BY_PROVIDER
-    assert find_node(Names(("m",), "m", "i-5"), None, cluster) == Found()
+    assert find_node(MachineNames(("m",), "m", "aws:///zone/i-4"), None, cluster).node == BY_PROVIDER
+    assert find_node(MachineNames(("m",), "m", "i-4"), None, cluster).node == BY_PROVIDER
+    assert find_node(MachineNames(("m",), "m", "i-5"), None, cluster) == NodeMatch()
 
 
 def test_another_node_under_the_recorded_name_is_not_the_one() -> None:
     taken = NodeView("ip-2", "other")
-    assert find_node(Names(("m",), "m"), upcoming(**REF), Cluster(taken)) == Found()
+    assert find_node(MachineNames(("m",), "m"), upcoming(**REF), Cluster(taken)) == NodeMatch()
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_another_node_under_the_recorded_name_is_not_the_one() -> None:
 )
 def test_53_two_matches_are_none(twin: NodeView) -> None:
     original = BY_LABEL if twin.machine_id else BY_PROVIDER
-    found = find_node(Names(("m",), "m"), upcoming(providerID="i-4"), Cluster(original, twin))
-    assert found == Found(ambiguous=True)
+    found = find_node(MachineNames(("m",), "m"), upcoming(providerID="i-4"), Cluster(original, twin))
+    assert found == NodeMatch(ambiguous=True)
 
 
 def test_e20_nothing_is_found_where_nothing_fits() -> None:
-    assert find_node(Names(("m",), "m"), None, Cluster(NodeView("n", "1"))) == Found()
+    assert find_node(MachineNames(("m",), "m"), None, Cluster(NodeView("n", "1"))) == NodeMatch()
 
 
 def test_the_reference_names_the_very_node() -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from bigfleet.operator.core.orphans import is_too_many, unnamed, without_marker
-from bigfleet.operator.core.views import UpcomingView
+from bigfleet.operator.core.views import UpcomingNodeView
 
 
-def view(machine: str, phase: str = "Ready") -> UpcomingView:
-    return UpcomingView(f"un-{machine}", f"uid-{machine}", machine, {}, {"phase": phase})
+def view(machine: str, phase: str = "Ready") -> UpcomingNodeView:
+    return UpcomingNodeView(f"un-{machine}", f"uid-{machine}", machine, {}, {"phase": phase})
 
 
-def test_51_only_what_was_there_and_nobody_named_and_nobody_drains() -> None:
+def test_51_only_what_existed_and_was_not_named_and_is_not_draining() -> None:
     views = [view("b"), view("a"), view("new"), view("named"), view("draining")]
     since = {"uid-a", "uid-b", "uid-named", "uid-draining"}
     found = unnamed(views, since=since, named={"named"}, draining={"draining"})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bigfleet.operator.core.contribution import Contributions
-from bigfleet.operator.core.refusal import Refusal
+from bigfleet.operator.core.refusal import RequestRefusal
 from bigfleet.operator.core.request_status import RequestView, acknowledged_status, refused_status, view_of
 
 NOW = "2030-01-01T00:00:00Z"
@@ -69,7 +69,7 @@ def test_a_repaired_request_keeps_the_time_of_its_first_acknowledgement() -> Non
 @pytest.mark.parametrize(("before", "after"), [("", "Pending"), ("Acknowledged", "Acknowledged")])
 def test_a_refusal_leaves_the_phase(before: str, after: str) -> None:
     view = seen({"phase": before}, good=False)
-    assert isinstance(view.found, Refusal)
+    assert isinstance(view.found, RequestRefusal)
     status = refused_status(view, view.found, NOW)
     assert status["phase"] == after
     assert status["conditions"][0]["reason"] == "InvalidOperator"

@@ -4,36 +4,40 @@ from typing import Any
 
 import pytest
 
-from bigfleet.model.frames import MachineNews, Taint
+from bigfleet.model.frames import NodeStateUpdate, Taint
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState as S
 from bigfleet.operator.core.upcoming import Keep, Leave, Remove, Wanted, phase_status, wanted_after
-from bigfleet.operator.core.views import UpcomingView
+from bigfleet.operator.core.views import UpcomingNodeView
 
 NOW = "2030-01-01T00:00:00Z"
 EARLIER = "2029-12-31T00:00:00Z"
 
 
-def stored(phase: str = "Ready", **status: Any) -> UpcomingView:
-    return UpcomingView(
+def stored(phase: str = "Ready", **status: Any) -> UpcomingNodeView:
+    return UpcomingNodeView(
         "un-m", "uid-1", "m", {}, {"phase": phase, "provisioningStartTime": EARLIER, **status}
     )
 
 
 def after(
     state: S,
-    before: UpcomingView | None = None,
+    before: UpcomingNodeView | None = None,
     *,
     node_ref: dict[str, Any] | None = None,
-    drain_has_spoken: bool = False,
-    **news: Any,
+    under_reclaim: bool = False,
+    **update: Any,
 ) -> Wanted:
     return wanted_after(
-        MachineNews("m", state, **news), before, node_ref=node_ref, drain_has_spoken=drain_has_spoken, now=NOW
+        NodeStateUpdate("m", state, **update),
+        before,
+        node_ref=node_ref,
+        under_reclaim=under_reclaim,
+        now=NOW,
     )
 
 
-def kept(state: S, before: UpcomingView | None = None, **options: Any) -> Keep:
+def kept(state: S, before: UpcomingNodeView | None = None, **options: Any) -> Keep:
     wanted = after(state, before, **options)
     assert isinstance(wanted, Keep)
     return wanted
@@ -114,7 +118,7 @@ def test_what_an_empty_field_does_not_contradict_is_kept() -> None:
 
 @pytest.mark.parametrize("phase", ["Failed", "Drained"])
 def test_a_draining_frame_does_not_overwrite_what_our_drain_wrote(phase: str) -> None:
-    assert kept(S.DRAINING, stored(phase), drain_has_spoken=True).phase == phase
+    assert kept(S.DRAINING, stored(phase), under_reclaim=True).phase == phase
     assert kept(S.DRAINING, stored(phase)).phase == "Draining"
 
 

@@ -10,9 +10,9 @@ from bigfleet.podcontroller.core.views import (
     MIRROR,
     PodState,
     PodView,
+    owned_request,
     pod_view,
-    request_view,
-    upcoming_view,
+    upcoming_node_shape,
 )
 
 GATE = [{"name": "example.com/wait"}]
@@ -74,13 +74,13 @@ def test_a_pod_on_a_node_is_scheduled() -> None:
     assert (on_node.scheduled, without.scheduled) == (True, False)
 
 
-def test_a_request_without_our_label_is_nobody_we_know() -> None:
-    assert request_view({"metadata": {"name": "r", "namespace": "shop"}, "spec": {}}) is None
+def test_a_request_without_our_label_is_left_out() -> None:
+    assert owned_request({"metadata": {"name": "r", "namespace": "shop"}, "spec": {}}) is None
 
 
 def test_nodes_keep_phase_labels_and_size() -> None:
     spec = {"labels": {"b": "2", "a": "1"}, "resources": {"cpu": 8}}
-    view = upcoming_view({"metadata": {"name": "un-1"}, "spec": spec, "status": {"phase": "Ready"}})
+    view = upcoming_node_shape({"metadata": {"name": "un-1"}, "spec": spec, "status": {"phase": "Ready"}})
     assert (view.key, view.phase, view.labels) == (ObjectKey("", "un-1"), "Ready", (("a", "1"), ("b", "2")))
     assert view.resources == (("cpu", "8"),)
-    assert upcoming_view({"metadata": {"name": "un-2"}}).phase == ""
+    assert upcoming_node_shape({"metadata": {"name": "un-2"}}).phase == ""

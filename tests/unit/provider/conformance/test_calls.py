@@ -2,7 +2,7 @@
 
 from bigfleet.aio.net import Code, Reply, RpcError
 from bigfleet.provider.conformance.caller import Caller
-from bigfleet.provider.conformance.calls import CallLog, Token
+from bigfleet.provider.conformance.calls import CallLog, CallToken
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
@@ -31,7 +31,7 @@ def machine(state: "pb.MachineState.ValueType", **fields: str) -> pb.Machine:
 
 def test_a_call_is_told_with_token_answer_and_code() -> None:
     calls, log = caller(RpcError(Code.FAILED_PRECONDITION, "stale"))
-    ack = run_virtual(calls.create("m-1", Token("shard-a", 2, 7)))
+    ack = run_virtual(calls.create("m-1", CallToken("shard-a", 2, 7)))
     assert ack.fenced
     assert log.lines() == ("Create 'm-1', token (shard-a, 2, 7) -> FAILED_PRECONDITION: stale",)
 

@@ -12,7 +12,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.provider.conformance.behaviour import Behaviour, Lane
 from bigfleet.provider.conformance.catalogue import BEHAVIOURS, find, listing, required, selected
 from bigfleet.provider.conformance.families.metadata import hostile
-from bigfleet.provider.conformance.settings import Profile, Settings
+from bigfleet.provider.conformance.settings import ConformanceProfile, RunSettings
 from bigfleet.testing.net.network import Network
 
 EXTENSION = (
@@ -46,13 +46,13 @@ PROFILES = {
 
 
 @pytest.fixture
-def settings() -> Settings:
+def settings() -> RunSettings:
     return make_settings()
 
 
-def make_settings(**chosen: object) -> Settings:
+def make_settings(**chosen: object) -> RunSettings:
     net: Net = Network().host("nowhere")
-    return Settings(net=net, clock=SystemClock(), run_id="r", **chosen)  # type: ignore[arg-type]
+    return RunSettings(net=net, clock=SystemClock(), run_id="r", **chosen)  # type: ignore[arg-type]
 
 
 def test_all_27_baseline_93_extension_and_12_further_behaviours_exist_by_id_and_in_order() -> None:
@@ -91,26 +91,26 @@ def test_a_behaviour_is_found_by_its_id_in_any_case() -> None:
         find("B102")
 
 
-def test_the_baseline_is_always_required(settings: Settings) -> None:
-    fault = make_settings(profiles=(Profile.FAULT,))
+def test_the_baseline_is_always_required(settings: RunSettings) -> None:
+    fault = make_settings(profiles=(ConformanceProfile.FAULT,))
     ids = [behaviour.id for behaviour in required(fault)]
     assert ids == [*IDS[:27], *(f"B{number}" for number in range(701, 709))]
 
 
-def test_core_cloud_and_spot_require_everything_that_needs_no_special_endpoint(settings: Settings) -> None:
+def test_core_cloud_and_spot_require_everything_that_needs_no_special_endpoint(settings: RunSettings) -> None:
     ids = [behaviour.id for behaviour in required(settings)]
     special = {f"B{number}" for number in (*range(701, 709), *range(1001, 1008), *range(1101, 1110))}
     assert ids == [behaviour_id for behaviour_id in IDS[:120] if behaviour_id not in special]
 
 
 def test_bare_metal_stands_in_for_core() -> None:
-    core = [behaviour.id for behaviour in required(make_settings(profiles=(Profile.CORE,)))]
-    assert [b.id for b in required(make_settings(profiles=(Profile.BARE_METAL,)))] == core
+    core = [behaviour.id for behaviour in required(make_settings(profiles=(ConformanceProfile.CORE,)))]
+    assert [b.id for b in required(make_settings(profiles=(ConformanceProfile.BARE_METAL,)))] == core
     with pytest.raises(InvalidFieldError, match="one of the two"):
-        make_settings(profiles=(Profile.CORE, Profile.BARE_METAL))
+        make_settings(profiles=(ConformanceProfile.CORE, ConformanceProfile.BARE_METAL))
 
 
-def test_quick_further_behaviours_run_along_and_long_ones_only_when_asked_for(settings: Settings) -> None:
+def test_quick_further_behaviours_run_along_and_long_ones_only_when_asked_for(settings: RunSettings) -> None:
     along = [behaviour.id for behaviour in selected(settings) if behaviour.lane is Lane.EXTRA]
     assert along == ["X01", "X02", "X03", "X05", "X09", "X10", "X11", "X12"]
     assert not any(behaviour.lane is Lane.EXTRA for behaviour in required(settings))

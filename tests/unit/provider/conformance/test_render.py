@@ -8,16 +8,21 @@ import pytest
 
 from bigfleet.provider.conformance import render
 from bigfleet.provider.conformance.catalogue import find
-from bigfleet.provider.conformance.report import Report, Result, Status, Verdict
-from bigfleet.provider.conformance.zoo.model import Model
-from bigfleet.provider.conformance.zoo.table import VIOLATIONS
-from bigfleet.provider.conformance.zoo.values import ModelOptions
+from bigfleet.provider.conformance.reference.model import ReferenceProvider
+from bigfleet.provider.conformance.reference.values import ReferenceOptions
+from bigfleet.provider.conformance.report import (
+    BehaviourResult,
+    BehaviourStatus,
+    ConformanceReport,
+    RunVerdict,
+)
+from tests.support.conformance.table import VIOLATIONS
 
 HOSTILE = "<script>alert('x')</script> \x00\x1b & \ud7ff"
 
 
-def report(*results: Result, verdict: Verdict = Verdict.FAILED) -> Report:
-    return Report(
+def report(*results: BehaviourResult, verdict: RunVerdict = RunVerdict.FAILED) -> ConformanceReport:
+    return ConformanceReport(
         target="127.0.0.1:9000",
         run_id="r",
         seed=1,
@@ -31,13 +36,20 @@ def report(*results: Result, verdict: Verdict = Verdict.FAILED) -> Report:
     )
 
 
-FAILURE = Result(
-    find("B303"), Status.FAILED, 0.01, HOSTILE, ("noted",), (f"Create 'm' -> {HOSTILE}",), (), "bigfleet …"
+FAILURE = BehaviourResult(
+    find("B303"),
+    BehaviourStatus.FAILED,
+    0.01,
+    HOSTILE,
+    ("noted",),
+    (f"Create 'm' -> {HOSTILE}",),
+    (),
+    "bigfleet …",
 )
 MIXED = report(
     FAILURE,
-    Result(find("A01"), Status.PASSED, 0.2),
-    Result(find("A05"), Status.SKIPPED, message="Delete is not offered"),
+    BehaviourResult(find("A01"), BehaviourStatus.PASSED, 0.2),
+    BehaviourResult(find("A05"), BehaviourStatus.SKIPPED, message="Delete is not offered"),
 )
 
 
@@ -66,9 +78,9 @@ def test_the_page_shows_a_providers_words_as_words() -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "colour"),
-    [(Verdict.CERTIFIED, "brightgreen"), (Verdict.FAILED, "red"), (Verdict.INCOMPLETE, "orange")],
+    [(RunVerdict.CERTIFIED, "brightgreen"), (RunVerdict.FAILED, "red"), (RunVerdict.INCOMPLETE, "orange")],
 )
-def test_the_badge_says_the_verdict(verdict: Verdict, colour: str) -> None:
+def test_the_badge_says_the_verdict(verdict: RunVerdict, colour: str) -> None:
     badge = json.loads(render.as_badge(report(verdict=verdict)))
     assert badge == {
         "schemaVersion": 1,
@@ -90,10 +102,10 @@ def test_the_summary_tells_failures_score_and_verdict() -> None:
 
 
 def test_a_failure_prints_calls_tokens_codes_and_the_command_that_repeats_it(
-    on_model: Callable[..., Report],
+    on_model: Callable[..., ConformanceReport],
 ) -> None:
-    broken: type[Model] = next(v.model for v in VIOLATIONS if v.name == "zero-sequence-stale")
-    found = on_model(ModelOptions(), broken, only=("B303",))
+    broken: type[ReferenceProvider] = next(v.model for v in VIOLATIONS if v.name == "zero-sequence-stale")
+    found = on_model(ReferenceOptions(), broken, only=("B303",))
     text = render.failure_text(found.result("B303"))
     assert "token (3, 0): found FAILED_PRECONDITION: the token is stale, due was OK" in text
     assert "Create 'slot-00001', token (conformance-unit-b303-a, 2, 5) -> OK, operation 'op-" in text
@@ -102,5 +114,5 @@ def test_a_failure_prints_calls_tokens_codes_and_the_command_that_repeats_it(
 
 
 def test_a_live_line_has_mark_id_time_and_meaning() -> None:
-    line = render.live_line(Result(find("A06"), Status.PASSED, 0.012, notes=("remark",)))
+    line = render.live_line(BehaviourResult(find("A06"), BehaviourStatus.PASSED, 0.012, notes=("remark",)))
     assert line == "ok    A06         12 ms  A machine that does not exist is not found.\n      remark"

@@ -7,12 +7,12 @@ import pytest
 from bigfleet.aio.rng import SeededRng
 from bigfleet.provider.conformance.behaviour import Lane
 from bigfleet.provider.conformance.catalogue import BEHAVIOURS
-from bigfleet.provider.conformance.report import Report, Status
-from bigfleet.provider.conformance.zoo.implied import NOTICED_BY
-from bigfleet.provider.conformance.zoo.table import VIOLATIONS
-from bigfleet.provider.conformance.zoo.violation import Violation
+from bigfleet.provider.conformance.report import BehaviourStatus, ConformanceReport
+from tests.support.conformance.implied import NOTICED_BY
+from tests.support.conformance.table import VIOLATIONS
+from tests.support.conformance.violation import Violation
 
-Check = Callable[..., Report]
+Check = Callable[..., ConformanceReport]
 
 IDS = [behaviour.id for behaviour in BEHAVIOURS]
 # Which other behaviours are tried along is drawn by this number; all pairs are tried by the long test below.
@@ -29,7 +29,7 @@ def failed(check: Check, violation: Violation, *behaviour_ids: str) -> tuple[str
     return tuple(
         behaviour_id
         for behaviour_id in behaviour_ids
-        if check(violation, only=(behaviour_id,)).result(behaviour_id).status is Status.FAILED
+        if check(violation, only=(behaviour_id,)).result(behaviour_id).status is BehaviourStatus.FAILED
     )
 
 

@@ -53,7 +53,7 @@ def test_faults_of_the_wire_befall_calls_from_inside_too() -> None:
     run_virtual(scene())
 
 
-def test_a_channel_outlives_a_restart_and_finds_nobody_after_the_end() -> None:
+def test_a_channel_outlives_a_restart_and_fails_after_the_end() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS) as world:
             client = RawProviderClient(world.fake.channel(), timeout_s=60)

@@ -1,4 +1,4 @@
-"""Every lie is told, and `honest` brings the truth back (providers 5.4)."""
+"""Every lie shows while it is on, and `honest` turns it off (providers 5.4)."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ SLOW = FakeOptions(
 )
 
 Seen = Callable[[VirtualFake], Awaitable[bool]]
-"""Says whether the lie shows; each must show while it is told, and not before or after."""
+"""Returns whether the lie shows; each must show while it is on, and not before or after."""
 
 
 def state(machine: pb.Machine) -> int:
@@ -237,7 +237,7 @@ SIGHTS: dict[str, Seen] = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_shows_while_it_is_told_and_not_before_or_after(name: str) -> None:
+def test_a_lie_shows_while_it_is_on_and_not_before_or_after(name: str) -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS, SLOW, state=MemoryState()) as world:
             assert not await SIGHTS[name](world)
@@ -274,7 +274,7 @@ def test_a_lie_leaves_the_truth_as_it_is(name: str) -> None:
     run_virtual(scene())
 
 
-def test_lies_can_be_told_together_and_all_end_at_once() -> None:
+def test_lies_can_be_combined_and_all_end_at_once() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS, SLOW) as world:
             for name in ("nan-price", "drop-list", "idle-bump"):

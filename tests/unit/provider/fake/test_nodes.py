@@ -1,4 +1,4 @@
-"""Nodes that somebody else makes and empties: joins, drains, and what a test has to tell (decisions O3 and O4, ADR-0100)."""
+"""Nodes that a test creates and empties: joins, drains, and the reports of a test (decisions O3 and O4, ADR-0100)."""
 
 from base64 import b64decode
 
@@ -19,7 +19,7 @@ JOINS = FakeOptions(configure_until_joined=True)
 SECRET = b"join with token 7f3a"
 
 
-def test_a_machine_is_configured_only_once_somebody_said_that_its_node_joined() -> None:
+def test_a_machine_is_configured_only_once_its_node_was_reported_as_joined() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS, JOINS) as world:
             await world.client.configure("host-0", "prod", blob=SECRET)
@@ -28,12 +28,12 @@ def test_a_machine_is_configured_only_once_somebody_said_that_its_node_joined() 
             assert world.fake.joined("host-0")
             assert await world.settled("host-0") is S.CONFIGURED
             assert world.fake.joining() == []
-            assert not world.fake.joined("host-0"), "nobody waits any more"
+            assert not world.fake.joined("host-0"), "the machine does not wait any more"
 
     run_virtual(scene())
 
 
-def test_whoever_says_that_a_node_joined_is_heard_at_once() -> None:
+def test_a_report_that_a_node_joined_takes_effect_at_once() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS, JOINS) as world:
             await world.client.configure("host-0", "prod")
@@ -72,16 +72,20 @@ def test_a_test_learns_which_machines_were_configured_with_cluster_and_blob() ->
     run_virtual(scene())
 
 
-def test_the_control_tells_and_takes_the_same() -> None:
+def test_the_control_shows_and_takes_the_same() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS, JOINS) as world:
             await world.client.configure("host-0", "prod", blob=SECRET)
             await world.pass_time(0)
             answer = await VERBS["joining"](world.fake, {"cluster": "prod"})
             assert isinstance(answer, list)
-            (told,) = answer
-            assert (told["id"], told["state"], told["cluster"]) == ("host-0", "Configuring", "prod")
-            assert b64decode(told["blob"]) == SECRET
+            (reported,) = answer
+            assert (reported["id"], reported["state"], reported["cluster"]) == (
+                "host-0",
+                "Configuring",
+                "prod",
+            )
+            assert b64decode(reported["blob"]) == SECRET
             assert await VERBS["joined"](world.fake, {"id": "host-0"}) == {"joined": True}
             assert await world.settled("host-0") is S.CONFIGURED
             assert await VERBS["joined"](world.fake, {"id": "host-0"}) == {"joined": False}

@@ -1,4 +1,4 @@
-"""The page on the fake provider tells what there is: its files can be read, its tables are complete, its example runs."""
+"""The page on the fake provider is correct: its files can be read, its tables are complete, its example runs."""
 
 import asyncio
 import re
@@ -41,14 +41,14 @@ def test_the_files_of_the_page_can_be_read() -> None:
     ]
 
 
-def test_the_page_tells_every_verb_with_its_fields_and_every_lie() -> None:
+def test_the_page_lists_every_verb_with_its_fields_and_every_lie() -> None:
     rows = {
         cells[1].strip().strip("`"): cells for line in PAGE.splitlines() if len(cells := line.split("|")) == 5
     }
     for verb in VERBS.values():
         assert verb.name in rows, verb.name
         fields = set(re.findall(r"`(\w+)`", rows[verb.name][3]))
-        if verb.name not in ("fail", "add"):  # told as "the fields of"
+        if verb.name not in ("fail", "add"):  # the page says "as" or "the keys of"
             assert fields == set(verb.form), verb.name
     for name in LIES:
         assert f"`{name}`" in PAGE, name

@@ -1,4 +1,4 @@
-"""Flags of both programs: defaults, refusals, and what the provider is told (providers 5.1 and 6)."""
+"""Flags of both programs: defaults, refusals, and the options of the provider (providers 5.1 and 6)."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from bigfleet.cli.framework.load import load
 from bigfleet.cli.framework.options import options_of as flags_of
 from bigfleet.cli.framework.parse import parse
 from bigfleet.cli.framework.surface import entries
-from bigfleet.cli.framework.tree import Program
+from bigfleet.cli.framework.tree import CliProgram
 from bigfleet.model.errors import BigFleetError
 
 PROGRAMS = [fake_provider.PROGRAM, fault_provider.PROGRAM]
@@ -87,7 +87,7 @@ def test_machines_come_from_a_file_or_a_catalogue(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "reported"),
     [
         (("--latency", "reboot=2s"), "latency: found 'reboot'"),
         (("--fail", "create=2"), "fail create: found '2'"),
@@ -107,17 +107,19 @@ def test_machines_come_from_a_file_or_a_catalogue(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_flag_ends_with_one_line_that_names_it(
-    argv: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+    argv: tuple[str, ...], reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fake_provider.main(argv) in (1, 2)
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
     assert captured.err.startswith("bigfleet-fake-provider: ")
-    assert told in captured.err
+    assert reported in captured.err
     assert "Traceback" not in captured.err
 
 
-def test_a_bad_inventory_is_told_with_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_inventory_is_reported_with_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "pools.yaml"
     file.write_text("pools: [{name: m, colour: red, instance_type: t, zones: [a]}]")
     assert fake_provider.main(["--inventory", str(file)]) == 2
@@ -125,7 +127,7 @@ def test_a_bad_inventory_is_told_with_its_path(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_every_flag_is_described_and_every_example_begins_with_the_program(program: Program) -> None:
+def test_every_flag_is_described_and_every_example_begins_with_the_program(program: CliProgram) -> None:
     for entry in entries(program):
         assert all(option.help for option in entry.options)
         assert all(example.startswith(program.name) for example in entry.command.examples)

@@ -79,7 +79,7 @@ def test_without_delete_it_behaves_like_bare_metal() -> None:
     run_virtual(scene())
 
 
-def test_a_held_kind_stands_still_until_it_is_released() -> None:
+def test_a_held_kind_is_blocked_until_it_is_released() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS) as world:
             world.fake.hold(kind="ready")
@@ -94,7 +94,7 @@ def test_a_held_kind_stands_still_until_it_is_released() -> None:
     run_virtual(scene())
 
 
-def test_a_held_machine_stands_still_while_others_go_on() -> None:
+def test_a_held_machine_is_blocked_while_others_go_on() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS) as world:
             world.fake.hold("m-0")
@@ -202,7 +202,7 @@ def test_a_stale_cursor_repeats_old_news_and_misses_nothing() -> None:
                 seen.append(sorted(machine.id for machine in delta.machines))
                 cursor = delta.revision
             assert all(f"m-{number}" in delta for number, delta in enumerate(seen))
-            assert "m-1" in seen[2]  # told twice
+            assert "m-1" in seen[2]  # shown twice
 
     run_virtual(scene())
 
@@ -237,7 +237,7 @@ def test_a_restart_keeps_what_the_state_kept_and_breaks_what_was_under_way() -> 
     run_virtual(scene())
 
 
-def test_a_reset_begins_anew_without_the_faults_that_came_later() -> None:
+def test_a_reset_starts_again_without_the_faults_that_came_later() -> None:
     async def scene() -> None:
         options = FakeOptions(lies={"nan-price": 1.0}, latencies=parse_latencies(["create=1s"]))
         async with VirtualFake(POOLS, options, state=MemoryState()) as world:

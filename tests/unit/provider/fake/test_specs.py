@@ -90,7 +90,7 @@ def test_lies_have_a_number_of_their_own_where_none_is_given() -> None:
 
 
 @pytest.mark.parametrize("text", ["white-lie", "drop-list=2", "drop-list=-1", "drop-list=x", "stuck=nan"])
-def test_a_lie_that_nobody_knows_or_with_a_wrong_number_is_refused(text: str) -> None:
+def test_an_unknown_lie_or_one_with_a_wrong_number_is_refused(text: str) -> None:
     with pytest.raises(InvalidFieldError):
         parse_lies([text])
 

@@ -6,8 +6,8 @@ import pytest
 
 from bigfleet.app.hook_provider.nodes import LIST_EVERY_S, ClusterNodes
 from bigfleet.kube.errors import KubeError
-from bigfleet.kube.link import Link
 from bigfleet.kube.resources import NODES
+from bigfleet.kube.transport import ApiTransport
 from bigfleet.testing.loop import run_virtual
 from tests.support.kube_api.faults import Fault, Trouble
 from tests.support.kube_api.world import KubeWorld
@@ -29,15 +29,15 @@ class World(KubeWorld):
         self.dialled: list[str] = []
         self.nodes = ClusterNodes(self.clock, self._dial)
 
-    def _dial(self, kubeconfig: str) -> Link:
+    def _dial(self, kubeconfig: str) -> ApiTransport:
         self.dialled.append(kubeconfig)
-        return self.link
+        return self.transport
 
     async def ready(self, machine_id: str = "m-1", ref: str = "10.0.0.7") -> bool:
         return await self.nodes.node_ready("/etc/bf/prod", machine_id, ref)
 
     def whole_lists(self) -> int:
-        return self.link.count(lambda call: call.path == PATH and "labelSelector" not in call.query)
+        return self.transport.count(lambda call: call.path == PATH and "labelSelector" not in call.query)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_an_id_that_can_be_neither_a_name_nor_a_label_is_not_asked_for_by_them()
         world = World()
         await world.add(NODES, node("worker-1", provider_id="metal:///spot/eu-1/0042"))
         assert await world.ready("spot/eu-1/0042", "")
-        assert (world.whole_lists(), world.link.count(lambda _call: True)) == (1, 1)
+        assert (world.whole_lists(), world.transport.count(lambda _call: True)) == (1, 1)
 
     run_virtual(scenario())
 
@@ -99,7 +99,7 @@ def test_an_id_that_can_be_neither_a_name_nor_a_label_is_not_asked_for_by_them()
 def test_a_cluster_that_does_not_answer_is_an_error_and_no_answer() -> None:
     async def scenario() -> None:
         world = World()
-        world.link.add(Fault(Trouble.BREAK))
+        world.transport.add(Fault(Trouble.BREAK))
         with pytest.raises(KubeError):
             await world.ready()
 

@@ -145,13 +145,13 @@ def test_bundled_sets_can_be_combined_and_a_hook_of_ones_own_wins() -> None:
         ("machines: [{id: a, vars: {1: b}}]", "machines[0].vars[1]: found 1, allowed is a key that is a text"),
     ],
 )  # fmt: skip
-def test_a_fault_is_told_with_file_path_and_what_is_allowed(text: str, fault: str) -> None:
+def test_a_fault_is_reported_with_file_path_and_what_is_allowed(text: str, fault: str) -> None:
     found = faults(text)
     assert all(line.startswith("/etc/bf/a.yaml: ") for line in found)
     assert any(fault in line for line in found), found
 
 
-def test_all_faults_of_all_files_are_told_at_once() -> None:
+def test_all_faults_of_all_files_are_reported_at_once() -> None:
     with pytest.raises(InventoryError) as caught:
         read_inventory([("/a.yaml", b"nome: a\nresume: 3"), ("/b.csv", b"id,zone\nm\n")], SETS)
     assert len(caught.value.faults) == 3
@@ -178,7 +178,7 @@ def test_rules_between_the_parts_hold(text: str, fault: str) -> None:
 
 def test_a_thing_that_holds_for_all_files_is_said_in_one_of_them() -> None:
     files = [("/a.yaml", inventory(["m-1"]).encode()), ("/b.yaml", b"name: hall-8")]
-    with pytest.raises(InventoryError, match=r"/b.yaml: name: said here and in /a.yaml"):
+    with pytest.raises(InventoryError, match=r"/b.yaml: name: given here and in /a.yaml"):
         read_inventory(files, SETS)
 
 
@@ -209,7 +209,7 @@ def test_what_records_were_made_with_cannot_change_while_the_provider_runs() -> 
     assert changes_refused(before, read(inventory(["m-2"]))) == []
     other_name = read(inventory(["m-1"]).replace("name: hall-7", "name: hall-8"))
     assert changes_refused(before, other_name) == [
-        "name: found 'hall-8', allowed is 'hall-7' until the provider is started anew"
+        "name: found 'hall-8', allowed is 'hall-7' until the provider is restarted"
     ]
     assert (
         "mode: found 'power-managed'" in changes_refused(before, read(inventory(["m-1"], POWER_MANAGED)))[0]

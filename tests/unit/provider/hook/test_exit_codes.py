@@ -175,7 +175,7 @@ def test_the_table_of_exit_codes(kind: HookKind, code: int) -> None:
     assert outcome_of(kind, code) is expected.get(code, HookOutcome.FAILED)
 
 
-def test_the_end_of_a_silent_hook_is_told_in_words() -> None:
+def test_the_exit_of_a_silent_hook_is_described_in_words() -> None:
     assert describe_exit(3) == "exit code 3"
     assert describe_exit(-15) == "killed by SIGTERM"
     assert describe_exit(-250) == "killed by signal 250"

@@ -60,7 +60,7 @@ def test_three_failures_in_a_row_fail_the_machine_with_the_last_word_of_the_hook
     run_virtual(scenario())
 
 
-def test_a_good_answer_begins_the_count_anew_and_not_yet_leaves_it() -> None:
+def test_a_good_answer_resets_the_count_and_not_yet_leaves_it() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"], (*FREE_POOL, "probe"))) as world, probing(world):
             world.hooks.next(HookKind.PROBE, BAD, BAD, HookReply(0), BAD, BAD, HookReply(100))

@@ -1,4 +1,4 @@
-"""What a hook is told and may say: standard input, environment, blob file, last line of output (providers 7.3)."""
+"""Input and output of a hook: standard input, environment, blob file, last line of output (providers 7.3)."""
 
 import json
 import subprocess

@@ -174,6 +174,6 @@ def test_only_a_true_ready_condition_is_ready(status: dict[str, Any], ready: boo
     assert is_ready({"status": status}) is ready
 
 
-def test_a_ready_node_of_somebody_else_does_not_count() -> None:
+def test_a_ready_node_of_another_machine_does_not_count() -> None:
     assert not ready_node([node("other"), node("m-1", ready="False")], "m-1", "")
     assert ready_node([node("other"), node("m-1")], "m-1", "")

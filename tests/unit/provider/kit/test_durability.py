@@ -29,7 +29,7 @@ from bigfleet.v1alpha1 import provider_pb2 as pb
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 Answered = list[tuple[OperationKind, str, str]]  # kind, machine, operation id
-NOBODY = cast("Call", None)  # the honest service does not look at it
+NO_CALL = cast("Call", None)  # the service does not read it
 
 
 def provider(disk: MemoryDisk, slots: list[DescribedMachine]) -> ProviderKit:
@@ -60,7 +60,7 @@ async def call(kit: ProviderKit, kind: OperationKind, machine_id: str, sequence:
                 pb.CreateRequest(
                     machine_id=machine_id, shard_id="s", shard_epoch=1, sequence_number=sequence
                 ),
-                NOBODY,
+                NO_CALL,
             )
         case OperationKind.CONFIGURE:
             request = pb.ConfigureRequest(
@@ -71,18 +71,18 @@ async def call(kit: ProviderKit, kind: OperationKind, machine_id: str, sequence:
                 cluster_id="c",
                 shard_metadata={"k": "\0"},
             )
-            made = await service.configure(request, NOBODY)
+            made = await service.configure(request, NO_CALL)
         case OperationKind.DRAIN:
             made = await service.drain(
                 pb.DrainRequest(machine_id=machine_id, shard_id="s", shard_epoch=1, sequence_number=sequence),
-                NOBODY,
+                NO_CALL,
             )
         case OperationKind.DELETE:
             made = await service.delete(
                 pb.DeleteRequest(
                     machine_id=machine_id, shard_id="s", shard_epoch=1, sequence_number=sequence
                 ),
-                NOBODY,
+                NO_CALL,
             )
     return str(pb.TransitionAck.FromString(made).operation_id)
 
@@ -97,7 +97,7 @@ STORY = (
 )
 
 
-def tell(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -> None:
+def run_story(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -> None:
     async def run() -> None:
         kit = provider(disk, slots)
         await kit.start()
@@ -151,7 +151,7 @@ def check(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -
 
 def test_nothing_that_was_answered_is_lost_wherever_the_process_is_killed(slots: MakeSlots) -> None:
     seen: list[Operation] = []
-    tell(MemoryDisk(DiskImage(), seen.append), slots(2), [])
+    run_story(MemoryDisk(DiskImage(), seen.append), slots(2), [])
     for operation in seen:
         parts = (0, operation.length // 2) if operation.kind == "write" else (0,)
         for part in parts:
@@ -159,7 +159,7 @@ def test_nothing_that_was_answered_is_lost_wherever_the_process_is_killed(slots:
             disk = MemoryDisk(image, KillAt(operation.number, part))
             # At the very end everything may have been answered before the kill.
             with suppress(ProcessKilledError, BigFleetError):
-                tell(disk, slots(2), answered)
+                run_story(disk, slots(2), answered)
             assert disk.is_killed
             if operation.number % 2:
                 image.power_cut(SeededRng(operation.number).stream("power"))
@@ -168,7 +168,7 @@ def test_nothing_that_was_answered_is_lost_wherever_the_process_is_killed(slots:
 
 def test_a_provider_whose_state_is_damaged_does_not_start(slots: MakeSlots) -> None:
     image = DiskImage()
-    tell(MemoryDisk(image), slots(2), [])
+    run_story(MemoryDisk(image), slots(2), [])
     image.flip_bit("/state/journal.2", 60)
     with pytest.raises(BigFleetError, match=r"/state/journal\.2: damaged at byte"):
         check(MemoryDisk(image), slots(2), [])
@@ -176,7 +176,7 @@ def test_a_provider_whose_state_is_damaged_does_not_start(slots: MakeSlots) -> N
 
 def test_after_a_restart_the_head_yields_nothing_and_an_older_cursor_everything(slots: MakeSlots) -> None:
     image = DiskImage()
-    tell(MemoryDisk(image), slots(2), [])
+    run_story(MemoryDisk(image), slots(2), [])
 
     async def run() -> None:
         kit = provider(MemoryDisk(image), slots(2))
@@ -184,7 +184,7 @@ def test_after_a_restart_the_head_yields_nothing_and_an_older_cursor_everything(
         head = kit.state.head
 
         async def listed(cursor: int) -> int:
-            answer = await kit.service.list(pb.ListFilter(since_revision=b"%d" % cursor), NOBODY)
+            answer = await kit.service.list(pb.ListFilter(since_revision=b"%d" % cursor), NO_CALL)
             return len(pb.MachineList.FromString(answer).machines)
 
         assert await listed(head) == 0

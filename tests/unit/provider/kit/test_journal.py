@@ -49,7 +49,7 @@ async def append(store: Journal, entry: bytes) -> None:
 def story(disk: MemoryDisk, durable: list[bytes]) -> None:
     """Fill a store: a first snapshot, entries one by one, a second snapshot, more entries; `durable` is what was confirmed."""
 
-    async def tell() -> None:
+    async def run_story() -> None:
         store = journal(disk)
         durable.extend(store.open())
         await store.snapshot(iter([b"snapshot"]))
@@ -62,7 +62,7 @@ def story(disk: MemoryDisk, durable: list[bytes]) -> None:
             durable.append(entry)
         await store.close()
 
-    run_virtual(tell())
+    run_virtual(run_story())
 
 
 def test_what_was_written_is_read_back_in_order() -> None:
@@ -97,8 +97,8 @@ def test_a_kill_at_any_operation_of_the_disk_loses_nothing_that_was_confirmed(se
             image.power_cut(SeededRng(seed).child(f"{number}/{part}").stream("power"))
         found = contents(MemoryDisk(image))
         # What was confirmed is there, in order; one entry more may be, whose confirmation was cut off.
-        told = [entry for entry in found if entry in durable]
-        assert told == durable, f"killed at {STORY[number - 1]} after {part} bytes"
+        reported = [entry for entry in found if entry in durable]
+        assert reported == durable, f"killed at {STORY[number - 1]} after {part} bytes"
         assert len(found) <= len(durable) + 1
         # What was found once stays found, whatever happens before anything else is written.
         image.power_cut(SeededRng(number).child("again").stream("power"))
@@ -110,7 +110,7 @@ def test_a_kill_at_any_operation_of_the_disk_loses_nothing_that_was_confirmed(se
 
 
 def story_after(image: DiskImage, durable: list[bytes]) -> None:
-    async def tell() -> None:
+    async def run_story() -> None:
         store = journal(MemoryDisk(image))
         durable.extend(store.open())
         await store.snapshot(iter(durable or [b"first"]))
@@ -120,7 +120,7 @@ def story_after(image: DiskImage, durable: list[bytes]) -> None:
         durable.append(b"more")
         await store.close()
 
-    run_virtual(tell())
+    run_virtual(run_story())
 
 
 @pytest.mark.parametrize("file", ["snapshot", "journal.2"])
@@ -180,7 +180,7 @@ def test_stored_text_cannot_pose_as_a_frame() -> None:
     run_virtual(add())
     content = image.file("size", "/state/journal.2").content
     start = content.index(forged) - 20
-    # Lose the witness, and damage the frame that holds the forgery: nobody vouches for it, so it is a tail.
+    # Lose the last empty frame, and damage the one with the forgery: nothing says it was synced, so it is a tail.
     MemoryDisk(image).open("/state/journal.2", OpenMode.UPDATE).truncate(len(content) - 20)
     image.flip_bit("/state/journal.2", start + 4)
     assert contents(MemoryDisk(image)) == durable

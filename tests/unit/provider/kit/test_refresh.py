@@ -63,7 +63,7 @@ def test_refreshing_can_be_turned_off(slots: MakeSlots) -> None:
     run_virtual(run())
 
 
-def test_at_start_every_fault_is_told_and_fatal(slots: MakeSlots) -> None:
+def test_at_start_every_fault_is_reported_and_fatal(slots: MakeSlots) -> None:
     async def run() -> None:
         bad = [
             *slots(),
@@ -196,7 +196,7 @@ def test_a_tombstone_that_is_described_again_stays_one_and_comes_back_new_after_
     run_virtual(run())
 
 
-def test_losses_and_prices_are_taken_as_they_are_told(slots: MakeSlots) -> None:
+def test_losses_and_prices_are_applied_as_they_are_reported(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = WatchingBackend(slots(3, host=True))
         async with VirtualProvider(backend) as provider:
@@ -229,7 +229,7 @@ def test_a_watch_that_breaks_is_taken_up_again_and_one_that_ends_is_not(slots: M
             assert provider.machine("m-0").state is S.FAILED
             backend.news.put_nowait(None)
             await provider.pass_time(5)
-            backend.news.put_nowait(Lost("m-1", "nobody listens"))
+            backend.news.put_nowait(Lost("m-1", "without a watcher"))
             await provider.pass_time(5)
             assert provider.machine("m-1").state is S.IDLE
             assert '"watch_broke"' in provider.log_text

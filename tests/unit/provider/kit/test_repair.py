@@ -50,10 +50,10 @@ def test_a_repair_is_refused_unless_the_machine_failed_and_always_audited(slots:
             assert [record.id for record in delta.machines] == ["m-0"]
             await provider.client.configure("m-0", "c")
             assert (await provider.settled("m-0"))[0].state is S.CONFIGURED
-        told = [
+        reported = [
             (line["machine"], line["to"], line["who"], line["outcome"].split(":")[0]) for line in lines(disk)
         ]
-        assert told == [
+        assert reported == [
             ("m-0", "Idle", "uid 7", "asked"),
             ("m-0", "Idle", "uid 7", "refused"),
             ("ghost", "Idle", "uid 7", "asked"),
@@ -87,8 +87,11 @@ def test_without_a_file_the_audit_goes_to_the_log(slots: MakeSlots) -> None:
         async with VirtualProvider(ScriptedBackend(slots(1))) as provider:
             with pytest.raises(OutOfPositionError):
                 await provider.kit.repair("m-0", S.SPECULATIVE, "uid 7")
-            told = [json.loads(line) for line in provider.log_text.splitlines()]
-            assert [line["outcome"][:7] for line in told if line["event"] == "audit"] == ["asked", "refused"]
+            reported = [json.loads(line) for line in provider.log_text.splitlines()]
+            assert [line["outcome"][:7] for line in reported if line["event"] == "audit"] == [
+                "asked",
+                "refused",
+            ]
 
     run_virtual(run())
 

@@ -93,7 +93,7 @@ def test_an_accepted_call_is_answered_only_after_its_entry_is_durable(slots: Mak
             call = asyncio.ensure_future(provider.client.create("m-0", FencingToken("s", 1, 1)))
             await provider.pass_time(5)
             assert (call.done(), store.waiting) == (False, 1)
-            # Until then nobody sees it, and nothing is done for it.
+            # Until then no reader sees it, and no operation begins.
             assert state_of(await provider.client.get("m-0")) is S.SPECULATIVE
             assert backend.calls == []
             listed = await provider.client.list(since=b"3")
@@ -307,7 +307,7 @@ def test_a_filter_with_an_unknown_state_is_refused(slots: MakeSlots, number: int
         async with VirtualProvider(ScriptedBackend(slots())) as provider:
             request = pb.ListFilter.FromString(b"\x08" + _varint(number))
             with pytest.raises(Exception, match="states: found") as refused:
-                await provider.kit.service.list(request, None)  # type: ignore[arg-type]  # a call nobody looks at
+                await provider.kit.service.list(request, None)  # type: ignore[arg-type]  # the handler does not read the call
             assert getattr(refused.value, "code", None) is Code.INVALID_ARGUMENT
 
     run_virtual(ask())

@@ -46,7 +46,7 @@ async def walk_to(provider: VirtualProvider, kind: OperationKind) -> None:
 
 @pytest.mark.parametrize("kind", list(OperationKind))
 @pytest.mark.parametrize(
-    ("problem", "told"),
+    ("problem", "reported"),
     [
         (StockOut("no a100 left"), "stockout: no a100 left"),
         (Permanent("wrong image"), "{kind} failed: wrong image"),
@@ -58,7 +58,7 @@ async def walk_to(provider: VirtualProvider, kind: OperationKind) -> None:
     ids=lambda part: type(part).__name__ if isinstance(part, BaseException) else "",
 )
 def test_a_backend_that_raises_fails_the_machine_with_one_line(
-    slots: MakeSlots, kind: OperationKind, problem: BaseException, told: str
+    slots: MakeSlots, kind: OperationKind, problem: BaseException, reported: str
 ) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
@@ -71,7 +71,7 @@ def test_a_backend_that_raises_fails_the_machine_with_one_line(
             await walk_to(provider, kind)
             (machine,) = await provider.settled("m-0")
             assert machine.state is S.FAILED
-            assert machine.last_error == told.format(kind=kind)
+            assert machine.last_error == reported.format(kind=kind)
             assert machine.cluster == ("c" if kind in (OperationKind.CONFIGURE, OperationKind.DRAIN) else "")
             await provider.pass_time(1)
             assert provider.kit.tasks == 0
@@ -298,7 +298,7 @@ def test_what_was_under_way_at_a_restart_is_failed(slots: MakeSlots, kind: Opera
             machine = provider.machine("m-0")
             assert (machine.state, machine.last_error) == (S.FAILED, INTERRUPTED)
             assert (machine.host, machine.cluster) == (before.host, before.cluster)
-            # Whoever knew the last revision hears of it, and of nothing else.
+            # A delta since the last revision has this machine and no other.
             delta = await provider.another_client().list(since=head)
             assert [record.id for record in delta.machines] == ["m-0"]
 

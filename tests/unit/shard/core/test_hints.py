@@ -6,7 +6,7 @@ from bigfleet.model.demand import ClusterNeeds
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, Operator, Profile, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.shard.core.hints import BURST, PER_SECOND, Confidence, FreeSupply, Hint, HintLedger
 from tests.support.builders import amounts, machine, shape
 
@@ -21,7 +21,7 @@ def supply(*machines: Machine) -> FreeSupply:
 
 
 def pinned(*types: str) -> Profile:
-    return Profile(requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.IN, types),))
+    return Profile(requirements=(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, types),))
 
 
 def part(*profiles: Profile) -> dict[str, ClusterNeeds]:
@@ -46,7 +46,7 @@ def test_types_that_are_named_are_counted_alone_with_the_cheapest_idle_one() -> 
 
 def test_without_named_types_everything_free_counts_and_no_price_is_told() -> None:
     assert FREE.hint(Profile()) == Hint(3, Confidence.HIGH, 0.0)
-    excluded = Profile(requirements=(Requirement(INSTANCE_TYPE_KEY, Operator.NOT_IN, ("big",)),))
+    excluded = Profile(requirements=(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.NOT_IN, ("big",)),))
     assert FREE.hint(excluded) == Hint(3, Confidence.HIGH, 0.0)
 
 

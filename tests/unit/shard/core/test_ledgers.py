@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.decision import Verdict
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef
 from bigfleet.obs.metric import Component
 from bigfleet.obs.metrics import Metrics
@@ -17,7 +17,7 @@ from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet, age_class, pr
 from bigfleet.shard.metrics import ShardMetrics
 from tests.support.builders import amounts
 
-RACK = Requirement("rack", Operator.SAME)
+RACK = Requirement("rack", RequirementOperator.SAME)
 GANG = Need("prod", Profile(requirements=(RACK,)), amounts(cpu=64), group="train")
 REF = GangRef("prod", "train", GANG.profile.fingerprint)
 

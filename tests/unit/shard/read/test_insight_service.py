@@ -19,7 +19,7 @@ from bigfleet.engine.cycle import decide_situation
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef, Situation
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus, StatusSources
@@ -40,7 +40,7 @@ from tests.support.shard_views import StaticShard
 M = TypeVar("M", bound=Message)
 N = TypeVar("N", bound=Message)
 
-GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=900)
 FLEET = (
     machine("m-1", S.CONFIGURED, cluster="web", assigned=assigned(5), shape=shape("m5")),
     machine("m-2", S.IDLE, shape=shape("m5", price=2.0)),

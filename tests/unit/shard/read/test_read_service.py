@@ -10,7 +10,7 @@ from bigfleet.aio.identity import ADMIN, READONLY, Identity
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef, Situation
 from bigfleet.shard.core.read.need_rows import NeedQuery, NeedRow, NeedRows
 from bigfleet.shard.read.need_frames import NeedFrames
@@ -22,7 +22,7 @@ from bigfleet.v1alpha1 import shardread_pb2 as pb
 from tests.support.builders import amounts, assigned, machine, shape
 from tests.support.shard_views import StaticShard
 
-GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=900)
 
 
 def need(cluster: str, priority: int = 0, cpu: int = 4, **given: str) -> Need:

@@ -187,12 +187,12 @@ def test_34_without_a_template_two_lines_and_ten_minutes() -> None:
     assert answer.ttl_s == STUB_TTL_S == 600
 
 
-def test_34_with_a_template_the_ttl_is_unstated_unless_told() -> None:
+def test_34_with_a_template_the_ttl_is_unstated_unless_configured() -> None:
     assert TemplateRenderer("c", "x").answer(BlobRequest("r")).ttl_s == 0
     assert TemplateRenderer("c", "x", ttl_s=90).answer(BlobRequest("r")).ttl_s == 90
 
 
-def test_38_the_machine_is_empty_where_the_shard_does_not_tell() -> None:
+def test_38_the_machine_is_empty_if_the_shard_does_not_send_it() -> None:
     renderer = TemplateRenderer("c", "[{{.MachineID}}]")
     assert renderer.answer(BlobRequest("r")).user_data == b"[]"
     assert renderer.answer(BlobRequest("r", machine_id="m-1")).user_data == b"[m-1]"

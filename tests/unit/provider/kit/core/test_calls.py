@@ -50,7 +50,7 @@ BEFORE_THE_FENCE = ("empty id", "not offered", "bad argument", "stale token")
 def subsets() -> list[tuple[OperationKind, tuple[str, ...]]]:
     """Return every kind with every set of faults that one call can have at once."""
     every = chain.from_iterable(combinations(FAULTS, size) for size in range(len(FAULTS) + 1))
-    # One id cannot be empty and unknown, and a machine that nobody knows is in no position.
+    # One id cannot be empty and unknown, and an unknown machine has no state.
     apart = {"empty id", "unknown machine", "out of position"}
     possible = [faults for faults in every if len(apart & set(faults)) <= 1]
     return [
@@ -62,7 +62,7 @@ def subsets() -> list[tuple[OperationKind, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize(("kind", "faults"), subsets(), ids=str)
-def test_the_first_fault_in_order_is_the_one_told(
+def test_the_first_fault_in_order_is_the_one_reported(
     state_with: MakeBook, kind: OperationKind, faults: tuple[str, ...]
 ) -> None:
     provider_state = state_with(S.FAILED if "out of position" in faults else EDGES[kind].source)

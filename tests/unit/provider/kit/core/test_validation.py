@@ -57,7 +57,7 @@ def test_a_good_slot_has_no_fault(slot: DescribedMachine) -> None:
         (replace(GOOD, labels=FrozenMap({REMOVED_LABEL: "x"})), "labels"),
     ],
 )
-def test_a_bad_shape_is_told_by_its_field(broken: Shape, reason: str) -> None:
+def test_a_bad_shape_is_reported_by_its_field(broken: Shape, reason: str) -> None:
     assert reasons(DescribedMachine("m", broken)) == [reason]
 
 
@@ -76,11 +76,11 @@ def test_a_bad_shape_is_told_by_its_field(broken: Shape, reason: str) -> None:
         (DescribedMachine("m", GOOD, state=MachineState.FAILED), "last_error"),
     ],
 )
-def test_a_bad_slot_is_told_by_its_field(slot: DescribedMachine, reason: str) -> None:
+def test_a_bad_description_is_reported_by_its_field(slot: DescribedMachine, reason: str) -> None:
     assert reason in reasons(slot)
 
 
-def test_all_faults_of_a_slot_are_told_with_its_id() -> None:
+def test_all_faults_of_a_described_machine_are_reported_with_its_id() -> None:
     faults = RecordValidator().faults(DescribedMachine("m", replace(GOOD, zone="", price_per_hour=-1.0)))
     assert [str(fault).split(":")[0] for fault in faults] == ["m", "m"]
     assert [fault.reason for fault in faults] == ["zone", "price_per_hour"]

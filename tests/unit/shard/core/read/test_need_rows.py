@@ -7,13 +7,13 @@ import pytest
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Operator, Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef, Situation
 from bigfleet.shard.core.read.need_rows import NeedQuery, NeedRows, NeedsFound, NeedStatus
 from tests.support.builders import amounts, assigned, machine, shape
 from tests.support.shard_views import cycle_of
 
-GANG = Profile((Requirement("rack", Operator.SAME),), priority=900)
+GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=900)
 
 
 def need(cluster: str, priority: int = 0, arrival_ns: int = 0, group: str = "", cpu: int = 4) -> Need:
@@ -124,7 +124,7 @@ def test_a_filter_makes_no_verdict_of_needs_that_are_served() -> None:
 
 def grouped_rows() -> NeedRows:
     """Two profiles of one priority that arrived in turn, below one that is served and above one that is not."""
-    other = Profile((Requirement("zone", Operator.IN, ("z1",)),), priority=5)
+    other = Profile((Requirement("zone", RequirementOperator.IN, ("z1",)),), priority=5)
     needs = (
         need("a", 9),
         need("a", 5, 1),

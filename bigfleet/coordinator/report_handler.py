@@ -1,0 +1,129 @@
+"""Handles a shard's report: registration, heartbeat, soft state, acks, instructions, in this order.
+
+Must never: attach an instruction without a barrier that began after the report arrived, stamp another term than the one
+this process won, or record a second address of a shard.
+Rules: coordinator 3, 4.3, 5 and 6.
+"""
+
+from structlog.typing import FilteringBoundLogger
+
+from bigfleet.aio.net import Call, Code, RefusedError
+from bigfleet.coordinator.core import commands
+from bigfleet.coordinator.core.results import RefusalCode
+from bigfleet.coordinator.core.soft_state import ClockReading, ReportReceipt
+from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
+from bigfleet.coordinator.core.tables import ShardRow, Tables
+from bigfleet.coordinator.leader_check import Leadership
+from bigfleet.coordinator.leader_state import LeaderState
+from bigfleet.coordinator.proposer import Proposer
+from bigfleet.model.instruction import PAYLOAD_KINDS, ReportAnswer
+from bigfleet.model.shard_report import ShardReport
+from bigfleet.obs.metrics import Metrics
+
+_MISMATCH = "bigfleet_coordinator_shard_address_mismatch"
+
+
+class ReportHandler:
+    """Handles reports on the leader."""
+
+    def __init__(
+        self,
+        *,
+        leadership: Leadership,
+        state_machine: CoordinatorStateMachine,
+        proposer: Proposer,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._leadership, self._state_machine, self._proposer = leadership, state_machine, proposer
+        self._metrics, self._log = metrics, log
+
+    async def report(self, report: ShardReport, call: Call, now: ClockReading) -> ReportAnswer:
+        """Handle one report, which arrived at `now`, and return its answer."""
+        leader = self._leadership.require()
+        await self._register(report, call, now)
+        self._leadership.require(leader)
+        leader.first_report = leader.first_report or now
+        receipt = leader.soft.record(report, now)
+        self._log_receipt(report, receipt)
+        if receipt.restarted:
+            leader.delivery.restarted(report.shard_id)
+        self._acknowledge(leader, report, now)
+        self._derive(leader, report.shard_id, now)
+        instructions = leader.queue.next_answer(report.shard_id)
+        if instructions:
+            await self._proposer.barrier(call)
+            self._leadership.require(leader)
+        return ReportAnswer(leader.term, acknowledged=True, instructions=instructions)
+
+    def forget(self, leader: LeaderState, shard: str) -> None:
+        """Drop what is known of a removed shard, and its series."""
+        leader.forget(shard)
+        self._metrics.forget(_MISMATCH, shard=shard)
+        self._metrics.forget("bigfleet_coordinator_pending_instructions", shard=shard)
+
+    async def _register(self, report: ShardReport, call: Call, now: ClockReading) -> None:
+        row = self._state_machine.read(lambda tables: tables.shards.get(report.shard_id))
+        if row is not None:
+            self._compare_address(row, report)
+            return
+        command = commands.add_shard(report.shard_id, report.address, now.wall_ns)
+        result = await self._proposer.propose(command, call)
+        if not result["ok"] and result["refusal"] != RefusalCode.SHARD_EXISTS:
+            raise RefusedError(
+                Code.UNAVAILABLE, f"shard {report.shard_id} was not registered: {result['detail']}"
+            )
+        self._log.info("shard_registered", shard=report.shard_id, address=report.address)
+        self._metrics.gauge(_MISMATCH, shard=report.shard_id).set(0)
+
+    def _compare_address(self, row: ShardRow, report: ShardReport) -> None:
+        differs = bool(report.address) and report.address != row.address
+        gauge = self._metrics.gauge(_MISMATCH, shard=report.shard_id)
+        leader = self._leadership.current
+        state = leader.soft.of(report.shard_id) if leader is not None else None
+        if differs and (state is None or state.address != report.address):
+            self._log.warning(
+                "shard_address_differs",
+                shard=report.shard_id,
+                registered=row.address,
+                reported=report.address,
+                remedy="remove the shard; it registers again with its next report",
+            )
+        gauge.set(int(differs))
+
+    def _log_receipt(self, report: ShardReport, receipt: ReportReceipt) -> None:
+        if receipt.truncated:
+            self._metrics.counter("bigfleet_coordinator_shortfalls_truncated_total").inc(receipt.truncated)
+        if receipt.lower_epoch:
+            self._log.error(
+                "incident_lower_shard_epoch",
+                shard=report.shard_id,
+                epoch=report.shard_epoch,
+                what="an older process of this shard, or a second one of the same id, still reports",
+            )
+
+    def _acknowledge(self, leader: LeaderState, report: ShardReport, now: ClockReading) -> None:
+        for ack in report.acks:
+            instruction = leader.queue.acknowledge(report.shard_id, ack)
+            if instruction is None or instruction.payload is None:
+                continue
+            leader.delivery.acknowledged(report.shard_id, instruction, ack, now.monotonic_s)
+            self._metrics.counter(
+                "bigfleet_coordinator_instructions_acked_total",
+                kind=PAYLOAD_KINDS[type(instruction.payload)],
+                outcome=ack.outcome.name.lower(),
+            ).inc()
+
+    def _derive(self, leader: LeaderState, shard: str, now: ClockReading) -> None:
+        def look(tables: Tables) -> tuple[bool, dict[tuple[str, str], None]]:
+            return tables.relearn, dict(tables.domains_of_shard.get(shard, {}))
+
+        relearn, desired = self._state_machine.read(look)
+        if relearn or leader.soft.shares_provider(shard):
+            return
+        dropped = leader.queue.dropped
+        leader.delivery.derive(shard, desired, now.monotonic_s)
+        if leader.queue.dropped > dropped:
+            self._metrics.counter("bigfleet_coordinator_instructions_dropped_total").inc(
+                leader.queue.dropped - dropped
+            )

@@ -1,0 +1,55 @@
+"""Answers shared between everybody who asks for the same thing within two seconds.
+
+Why: a hundred open tabs must cost the fleet one call. Whoever comes while the answer is under way waits for it; whoever
+comes just after gets the same.
+Must never: keep a failure, or more answers than its bound.
+Rules: dashboard 9 (2 s per route and parameters).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, TypeVar, cast
+
+from bigfleet.aio.clock import Clock, monotonic_s
+
+FRESH_S: Final = 2.0
+_KEPT: Final = 128
+"""A page of a large fleet is some 200 KB."""
+T = TypeVar("T")
+
+
+class AnswerCache:
+    """What was asked lately, and what is being asked."""
+
+    def __init__(self, clock: Clock, *, fresh_s: float = FRESH_S) -> None:
+        self._clock, self.fresh_s = clock, fresh_s
+        self._kept: OrderedDict[Hashable, tuple[float, object]] = OrderedDict()
+        self._asking: dict[Hashable, asyncio.Task[object]] = {}
+
+    async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
+        """Return the answer to a question, asking only when nobody did within the last two seconds."""
+        kept = self._kept.get(key)
+        if kept is not None and monotonic_s(self._clock) - kept[0] < self.fresh_s:
+            return cast("T", kept[1])
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._ask(key, ask))
+            self._asking[key] = task
+        # One impatient reader must not take the answer from the others.
+        return cast("T", await asyncio.shield(task))
+
+    def forget(self) -> None:
+        """Let the next question be asked anew, as when it is known that the fleet has moved on."""
+        self._kept.clear()
+
+    async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[object]]) -> object:
+        try:
+            answer = await ask()
+        finally:
+            self._asking.pop(key, None)
+        self._kept[key] = (monotonic_s(self._clock), answer)
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return answer

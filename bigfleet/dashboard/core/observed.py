@@ -1,0 +1,195 @@
+"""What the dashboard has seen of the fleet: one immutable picture, made anew by each round of asking.
+
+Why: pages, the state word and the event log look at the same picture, so they cannot contradict each other; and what was
+not answered is told apart from what is empty.
+Must never: hold a message of the wire, or a number where nothing is known (None says so).
+Rules: dashboard 1, 3.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCount:
+    """Machines of one state and capacity type."""
+
+    state: str
+    capacity_type: str
+    count: int
+    price_per_hour: float
+    exposure_per_hour: float
+    pinned_at_risk: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCluster:
+    """A cluster as one shard sees it."""
+
+    cluster: str
+    connected: bool
+    rollup_accepted: float
+    rows: int
+    held_rollups: int
+    reported: bool
+    machines: int
+    price_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorLinkState:
+    """A shard's way to its coordinator."""
+
+    address: str
+    last_answer: float
+    failures: int
+    last_error: str
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedShard:
+    """What a shard said of itself when it was last asked with success."""
+
+    shard_id: str
+    cycle: int
+    computed_at: float
+    epoch: int
+    version: str = ""
+    started_at: float = 0.0
+    ready: bool = True
+    notes: tuple[str, ...] = ()
+    actuation_paused: bool = False
+    dry_run: bool = False
+    self_paused: bool = False
+    provider_address: str = ""
+    last_reconcile: float = 0.0
+    coordinator: CoordinatorLinkState | None = None
+    machines: tuple[MachineCount, ...] = ()
+    clusters: tuple[ObservedCluster, ...] = ()
+    queue_depth: int = 0
+    in_flight: int = 0
+    needs: int = 0
+    needs_short: int = 0
+    shortfalls: int = 0
+    totals: Mapping[str, int] = field(default_factory=dict)
+    cycle_interval_s: float = 10.0
+    insight: bool = True
+    """False for a shard of the original, of which only what its needs tell is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedShortfall:
+    """A profile that some shard cannot serve."""
+
+    shard_id: str
+    fingerprint: str
+    priority: int
+    priority_class: str
+    deficit: Mapping[str, str]
+    age_cycles: int
+    bucket: str
+    clusters: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlace:
+    """A shard the dashboard knows of, and how the last attempt to ask it ended."""
+
+    shard_id: str
+    address: str
+    asked_at: float
+    answered_at: float | None
+    """When it last answered; None if it never has."""
+    error: str
+    """Why the last attempt failed; empty when it did not."""
+    seen: ObservedShard | None
+    """The last answer there was, however old."""
+    shortfalls: tuple[ObservedShortfall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedReplica:
+    """A coordinator replica, from the metadata of its answer."""
+
+    address: str
+    state: str
+    membership: str
+    last_term: int
+    last_index: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredShard:
+    """A row of the coordinator's registry."""
+
+    shard_id: str
+    address: str
+    registered_at: float
+    last_heartbeat: float
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRow:
+    """A topology domain and its shard."""
+
+    key: str
+    value: str
+    shard_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedReport:
+    """A shard's last report, as the coordinator keeps it."""
+
+    shard_id: str
+    cycle: int
+    received_at_ns: int
+    total_machines: int = 0
+    free_machines: int = 0
+    per_instance_type: Mapping[str, int] = field(default_factory=dict)
+    per_zone: Mapping[str, int] = field(default_factory=dict)
+    provider_address: str = ""
+    shortfalls: tuple[Mapping[str, object], ...] = ()
+    """As `/shard-reports` tells them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCoordinator:
+    """What the serving replica answered when it was last asked with success."""
+
+    registered: tuple[RegisteredShard, ...] = ()
+    domains: tuple[DomainRow, ...] = ()
+    reports: tuple[ObservedReport, ...] = ()
+    replicas: tuple[ObservedReplica, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorPlace:
+    """The coordinator, and how the last attempt to ask it ended."""
+
+    address: str
+    asked_at: float
+    answered_at: float | None
+    error: str
+    seen: ObservedCoordinator | None
+    leaderless: bool = False
+    """That is all that is wrong: no replica leads at present, and one will. Any other error wants somebody to act."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPicture:
+    """All that is known, at one moment."""
+
+    at: float
+    shards: tuple[ShardPlace, ...] = ()
+    coordinator: CoordinatorPlace | None = None
+    """None when no coordinator is wired."""
+    shards_wired: bool = False
+    """Whether there is any way to find a shard: an address of one, or a coordinator."""
+
+    def shard(self, shard_id: str) -> ShardPlace | None:
+        """Return the shard of a name."""
+        return next((place for place in self.shards if place.shard_id == shard_id), None)

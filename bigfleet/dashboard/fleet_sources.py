@@ -1,0 +1,88 @@
+"""All that a route or page may ask, in one value.
+
+Must never: offer a way to change anything.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bigfleet.dashboard.answer_cache import AnswerCache
+from bigfleet.dashboard.core.fleet_events import FleetEvents
+from bigfleet.dashboard.core.observed import FleetPicture
+from bigfleet.dashboard.metrics import CurrentValue, MetricReader
+from bigfleet.dashboard.shard_reader import ShardReader
+from bigfleet.dashboard.sources import SourceError, SourceProblem, not_wired
+from bigfleet.dashboard.watcher import Watcher
+
+
+class ClusterReader(Protocol):
+    """Reads the custom resources of clusters through their API servers."""
+
+    async def clusters(self) -> list[Mapping[str, Any]]:
+        """Rows of `/clusters`, one per cluster, errors inline."""
+
+    async def cluster(self, cluster: str) -> Mapping[str, Any]:
+        """The row of `/clusters/{id}`; raises `SourceError`."""
+
+    async def available_capacity(self) -> list[Mapping[str, Any]]:
+        """Rows of `/available-capacity`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Which sources were given, and what the pages link to."""
+
+    grafana_url: str = ""
+    metrics: bool = False
+    coordinator: bool = False
+    clusters: bool = False
+    version: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Source to how it is wired, for the About page."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSources:
+    """The sources behind the pages."""
+
+    wiring: Wiring
+    now: CurrentValue
+    watcher: Watcher
+    answers: AnswerCache
+    metrics: MetricReader | None = None
+    clusters: ClusterReader | None = None
+    scrape_problems: Callable[[], Mapping[str, str]] = dict
+    """Why an endpoint of metrics could not be read in the last round, by pod."""
+
+    @property
+    def picture(self) -> FleetPicture:
+        """What is known now."""
+        return self.watcher.picture
+
+    @property
+    def events(self) -> FleetEvents:
+        """What changed lately."""
+        return self.watcher.events
+
+    def metric_reader(self) -> MetricReader:
+        """Return the metrics, or say that there are none."""
+        if self.metrics is None:
+            raise not_wired("a source of metrics", "--scrape URL or --prometheus-url URL")
+        return self.metrics
+
+    def cluster_reader(self) -> ClusterReader:
+        """Return the way to the clusters, or say that there is none."""
+        if self.clusters is None:
+            raise not_wired("access to clusters", "--kubeconfig FILE")
+        return self.clusters
+
+    def shard(self, shard_id: str) -> ShardReader:
+        """Return the way to a shard, or say that there is none."""
+        reader = self.watcher.reader(shard_id)
+        if reader is not None:
+            return reader
+        if not self.picture.shards_wired:
+            raise not_wired("a shard", "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT")
+        known = ", ".join(place.shard_id for place in self.picture.shards) or "none yet"
+        raise SourceError(SourceProblem.NOT_FOUND, f"no shard is called {shard_id}; known are: {known}")

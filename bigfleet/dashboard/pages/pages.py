@@ -1,0 +1,246 @@
+"""From an address to a page: gathers what the page shows, and renders it.
+
+Must never: fail because one source is silent; the page says so in the place of what is missing.
+Rules: dashboard 3 (a missing source darkens only its own views), 4, 5.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from bigfleet.dashboard import metrics as names
+from bigfleet.dashboard.api import compat, own
+from bigfleet.dashboard.core.need_list import NeedList, NeedListQuery
+from bigfleet.dashboard.core.summary import summarise
+from bigfleet.dashboard.fleet_sources import FleetSources
+from bigfleet.dashboard.html import Html, el
+from bigfleet.dashboard.metrics import Trend
+from bigfleet.dashboard.pages import (
+    about,
+    clusters,
+    coordinator,
+    cost,
+    decisions,
+    explain,
+    machines,
+    needs,
+    overview,
+    shards,
+    what_if,
+)
+from bigfleet.dashboard.pages.frame import NAVIGATION, Frame, main_part, whole
+from bigfleet.dashboard.parameters import ParameterError, Parameters
+from bigfleet.dashboard.sources import SourceError
+from bigfleet.model.errors import BigFleetError
+
+PAGES: Final = ("", *(path for path, _ in NAVIGATION if path), "explain")
+_NEEDS: Final = ("shard", "cluster", "status", "reason", "q", "page")
+_MACHINES: Final = ("shard", "state", "cluster", "type", "zone", "capacity", "q", "sort", "page")
+_DECISIONS: Final = ("shard", "kind", "cluster", "machine")
+_WHAT_IF: Final = ("shard", "edits", "until", "create", "drain")
+T = TypeVar("T")
+
+
+class PageNotFoundError(BigFleetError):
+    """No page has this address."""
+
+
+class Pages:
+    """Every page of one dashboard."""
+
+    def __init__(self, fleet: FleetSources, frame: Frame) -> None:
+        self._fleet, self._frame = fleet, frame
+        self._simple: Mapping[str, tuple[str, Callable[[Mapping[str, str]], Awaitable[Html]]]] = {
+            "": ("Fleet", self._overview),
+            "needs": ("Needs", self._needs),
+            "machines": ("Machines", self._machines),
+            "clusters": ("Clusters", self._clusters),
+            "shards": ("Shards", self._shards),
+            "capacity": ("Capacity", self._capacity),
+            "topology": ("Topology", self._topology),
+            "cost": ("Cost", self._cost),
+            "decisions": ("Decisions", self._decisions),
+            "explain": ("Explain", self._explain),
+            "whatif": ("What-if", self._what_if),
+            "about": ("About", self._about),
+        }
+
+    async def page(self, path: str, query: Mapping[str, str], *, part: bool) -> str:
+        """Return a page, or only its main part for a page that is already open."""
+        head, _, rest = path.partition("/")
+        if not rest and path in self._simple:
+            title, make = self._simple[path]
+            content = await make(query)
+        elif head == "shards" and rest:
+            title, content = f"Shard {rest}", await self._shard(rest)
+        elif head == "clusters" and rest:
+            title, content = f"Cluster {rest}", await self._cluster(rest)
+        else:
+            raise PageNotFoundError(f"there is no page {path}")
+        return str(content) if part else whole(self._frame, title, head, content)
+
+    def missing(self, path: str, *, part: bool) -> str:
+        """Return what stands at an address without a page."""
+        content = main_part(
+            self._frame,
+            "No such page",
+            el("p", "There is nothing at ", el("code", f"/{path[:200]}"), ". The pages are listed above."),
+        )
+        return str(content) if part else whole(self._frame, "No such page", "-", content)
+
+    async def _overview(self, _query: Mapping[str, str]) -> Html:
+        metrics = self._fleet.metrics
+        trend: Trend | None = None
+        cycles: dict[str, tuple[float, float]] | None = None
+        if metrics is not None:
+            trend = await _or_none(metrics.rate_trend(names.ACTIONS, ("kind",), 3600.0, 60.0))
+            p50 = await _or_none(metrics.quantiles(names.CYCLE, ("pod",), 0.5)) or {}
+            p99 = await _or_none(metrics.quantiles(names.CYCLE, ("pod",), 0.99)) or {}
+            cycles = {pod[0]: (p50[pod], p99[pod]) for pod in p99 if pod in p50}
+        events = self._fleet.events.newest(20)
+        return overview.overview(self._frame, summarise(self._fleet.picture), trend, cycles, events)
+
+    async def _needs(self, query: Mapping[str, str]) -> Html:
+        chosen = {**dict.fromkeys(_NEEDS, ""), **_known(query, _NEEDS)}
+        chosen["shard"] = chosen["shard"] or self._first_shard()
+        answer, problem = None, ""
+        if chosen["shard"]:
+            asked = needs.query_of(chosen)
+            answer, problem = await _or_problem(self._need_list(chosen["shard"], asked))
+        place = self._fleet.picture.shard(chosen["shard"])
+        clusters = [row.cluster for row in place.seen.clusters] if place and place.seen else []
+        # In a thread: two hundred rows of markup would hold everybody else's answers.
+        return await asyncio.to_thread(
+            needs.needs,
+            self._frame,
+            self._shard_names(),
+            clusters,
+            answer,
+            chosen=chosen,
+            problem=problem,
+        )
+
+    async def _machines(self, query: Mapping[str, str]) -> Html:
+        chosen = {**dict.fromkeys(_MACHINES, ""), **_known(query, _MACHINES)}
+        chosen["shard"] = chosen["shard"] or self._first_shard()
+        answer, problem = None, ""
+        if chosen["shard"]:
+            given = Parameters({k: v for k, v in chosen.items() if v}, {}, frozenset(_MACHINES))
+            answer, problem = await _or_problem(own.machines(self._fleet, given))
+        return await asyncio.to_thread(
+            machines.machines, self._frame, self._shard_names(), answer, chosen, problem
+        )
+
+    async def _clusters(self, _query: Mapping[str, str]) -> Html:
+        reader = self._fleet.clusters
+        told = None
+        if reader is not None:
+            rows = await _or_none(reader.clusters())
+            told = {row["id"]: row for row in rows or ()}
+        return clusters.clusters(self._frame, self._fleet.picture, told)
+
+    async def _cluster(self, name: str) -> Html:
+        reader = self._fleet.clusters
+        told, problem = None, ""
+        if reader is not None:
+            told, problem = await _or_problem(reader.cluster(name))
+        return clusters.cluster(self._frame, name, self._fleet.picture, told, problem)
+
+    async def _shards(self, _query: Mapping[str, str]) -> Html:
+        p99: Mapping[tuple[str, ...], float] | None = None
+        if self._fleet.metrics is not None:
+            p99 = await _or_none(self._fleet.metrics.quantiles(names.CYCLE, ("pod",), 0.99))
+        by_pod = {pod: value for (pod,), value in (p99 or {}).items()}
+        return shards.shards(self._frame, self._fleet.picture, by_pod)
+
+    async def _shard(self, name: str) -> Html:
+        place = self._fleet.picture.shard(name)
+        if place is None:
+            raise PageNotFoundError(f"no shard is called {name}")
+        told: Mapping[str, Any] | None = None
+        trends: Trend | None = None
+        metrics = self._fleet.metrics
+        if metrics is not None:
+            told = await _or_none(compat.shard(self._fleet, Parameters({}, {"pod": name}, frozenset())))
+            trends = await _or_none(metrics.quantile_trend(names.CYCLE, (), 0.99, 3600.0, 60.0, pod=name))
+        return shards.shard(self._frame, place, self._fleet.picture.at, told, trends)
+
+    async def _capacity(self, _query: Mapping[str, str]) -> Html:
+        reader = self._fleet.clusters
+        hints = None
+        if reader is not None:
+            hints = await _or_none(reader.available_capacity())
+        return coordinator.capacity(self._frame, self._fleet.picture, hints)
+
+    async def _topology(self, _query: Mapping[str, str]) -> Html:
+        told = await _or_none(compat.topology(self._fleet, Parameters({}, {}, frozenset())))
+        return coordinator.topology(self._frame, self._fleet.picture, told)
+
+    async def _cost(self, _query: Mapping[str, str]) -> Html:
+        told = None
+        if self._fleet.metrics is not None:
+            told = await _or_none(compat.finops_snapshot(self._fleet, Parameters({}, {}, frozenset())))
+        picture, trend = self._fleet.picture, self._fleet.watcher.costs.lines()
+        return cost.cost(self._frame, picture, summarise(picture), told, trend)
+
+    async def _decisions(self, query: Mapping[str, str]) -> Html:
+        chosen = {**dict.fromkeys(_DECISIONS, ""), **_known(query, _DECISIONS)}
+        given = Parameters({k: v for k, v in chosen.items() if v}, {}, frozenset(_DECISIONS))
+        answer, problem = await _or_problem(own.decisions(self._fleet, given))
+        return decisions.decisions(self._frame, self._shard_names(), answer, chosen, problem)
+
+    async def _explain(self, query: Mapping[str, str]) -> Html:
+        if query.get("machine"):
+            given = Parameters(
+                {"shard": query.get("shard", ""), "id": query["machine"]}, {}, frozenset({"shard", "id"})
+            )
+            answer, problem = await _or_problem(own.explain_machine(self._fleet, given))
+            if answer is not None:
+                return explain.machine_page(self._frame, answer, self._fleet.now())
+            return explain.start_page(self._frame, problem)
+        if query.get("fingerprint"):
+            asked = ("shard", "cluster", "fingerprint", "group")
+            given = Parameters(_known(query, asked), {}, frozenset(asked))
+            answer, problem = await _or_problem(own.explain_need(self._fleet, given))
+            if answer is not None:
+                return explain.need_page(self._frame, answer)
+            return explain.start_page(self._frame, problem)
+        return explain.start_page(self._frame)
+
+    async def _what_if(self, query: Mapping[str, str]) -> Html:
+        asked = what_if.WhatIfForm(**_known(query, _WHAT_IF))
+        return what_if.what_if(self._frame, self._shard_names(), asked, self._fleet.picture)
+
+    async def _about(self, _query: Mapping[str, str]) -> Html:
+        fleet = self._fleet
+        return about.about(
+            self._frame, fleet.wiring, fleet.picture, fleet.events.newest(100), fleet.scrape_problems()
+        )
+
+    async def _need_list(self, shard: str, query: NeedListQuery) -> NeedList:
+        return await self._fleet.shard(shard).need_list(query)
+
+    def _shard_names(self) -> list[str]:
+        return [place.shard_id for place in self._fleet.picture.shards]
+
+    def _first_shard(self) -> str:
+        return next(iter(self._shard_names()), "")
+
+
+def _known(query: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, str]:
+    """The parameters a page knows; a stray one in a shared address is no reason to show nothing."""
+    return {name: value for name, value in query.items() if name in wanted}
+
+
+async def _or_none(answer: Awaitable[T]) -> T | None:
+    try:
+        return await answer
+    except SourceError:
+        return None
+
+
+async def _or_problem(answer: Awaitable[T]) -> tuple[T | None, str]:
+    try:
+        return await answer, ""
+    except (SourceError, ParameterError) as error:
+        return None, str(error)

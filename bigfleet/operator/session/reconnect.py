@@ -1,0 +1,61 @@
+"""Runs sessions one after another with back-off, for the life of the process.
+
+Why: the shard may be away for hours, and a fleet of operators must not overload it when it returns.
+Must never: end because a peer refused us: a certificate may be repaired in place.
+Rules: operator 3.3; decision S11 for the rest of TLS.
+"""
+
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import structlog
+
+from bigfleet.aio.backoff import Attempt, Backoff, keep_connected
+from bigfleet.aio.clock import Clock
+from bigfleet.aio.identity import Identity, Role
+from bigfleet.aio.net import Code, RpcError
+from bigfleet.aio.rng import RandomStream
+from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.operator.options import OperatorOptions
+from bigfleet.operator.session.session import OperatorSession, SessionState
+
+# Words in the text of UNAVAILABLE when the TLS handshake failed, not the network.
+_TLS_WORDS: Final = ("ssl", "tls", "certificate", "handshake")
+
+
+async def keep_sessions(
+    options: OperatorOptions,
+    make_session: Callable[[], OperatorSession],
+    state: SessionState,
+    *,
+    clock: Clock,
+    stream: RandomStream,
+    metrics: OperatorMetrics,
+) -> NoReturn:
+    """Run sessions until cancelled."""
+    log = structlog.get_logger("bigfleet.operator")
+    backoff = Backoff(stream, options.backoff)
+
+    async def one(attempt: Attempt) -> None:
+        try:
+            await make_session().run(attempt)
+        except RpcError as error:
+            if _needs_repair(error):
+                backoff.lengthen()
+                expected = Identity(Role.CLUSTER, options.cluster)
+                log.error("session_refused", error=str(error), expected_identity=str(expected))
+            raise
+
+    def ended(error: Exception | None, wait_s: float) -> None:
+        why = str(error) if error is not None else "closed"
+        state.ended(why)
+        metrics.count("session_reconnects_total")
+        log.warning("session_ended", why=why, wait_s=round(wait_s, 3))
+
+    await keep_connected(one, clock=clock, backoff=backoff, on_ended=ended)
+
+
+def _needs_repair(error: RpcError) -> bool:
+    if error.code is Code.PERMISSION_DENIED:
+        return True
+    return error.code is Code.UNAVAILABLE and any(word in error.detail.lower() for word in _TLS_WORDS)

@@ -1,1 +1,0 @@
-"""Planted violations, by family; each class breaks one rule of the honest model."""

@@ -1,0 +1,318 @@
+"""Roll-ups from the cache, and the status of the requests."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bigfleet.kube.cache_set import CacheSyncError
+from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
+from bigfleet.kube.transport import ApiCall, ApiResponse
+from bigfleet.operator import rollup_loop
+from tests.support.kube_api.faults import Fault, Trouble
+from tests.unit.operator.world import World, play
+
+GOOD = ObjectKey("shop", "good")
+DEAF = ApiResponse(500, "busy")
+LONG = [f"{number:063d}" for number in range(200)]
+
+
+def status(world: World, name: str) -> dict[str, Any]:
+    return dict(world.request(name).get("status") or {})
+
+
+def cpu(world: World, place: int = -1) -> list[str]:
+    rollup = world.shard.current.rollups[place]
+    return [need.aggregate_resources["cpu"] for need in rollup.needs]
+
+
+def test_17_while_the_first_list_is_incomplete_no_rollup_is_sent() -> None:
+    async def scene(world: World) -> None:
+        await world.add_requests(1200)
+        world.start_operator()
+        hang = world.transport.add(
+            Fault(Trouble.SILENCE, times=10**6, path="capacityrequests", query="continue")
+        )
+        await world.clock.sleep(100)
+        assert world.shard.sessions == []
+        hang.times = 0
+        await world.connected()
+        assert cpu(world, 0) == ["600"]
+
+    play(scene, connect=False)
+
+
+def test_17_and_s4_a_missing_definition_is_not_synchronised_and_never_empty() -> None:
+    async def scene(world: World) -> None:
+        installed = dict(world.api._resources)
+        world.api._resources.clear()
+        world.api._resources.update({k: v for k, v in installed.items() if v != CAPACITY_REQUESTS})
+        operator = world.start_operator()
+        await world.clock.sleep(300)
+        assert world.shard.sessions == []
+        assert operator.not_ready()[0] == "cache of capacityrequests is not synchronised"
+        world.api._resources.update(installed)
+        await world.connected()
+        assert operator.not_ready() == []
+
+    play(scene, connect=False)
+
+
+def test_a_cache_that_never_fills_ends_the_process_after_its_time() -> None:
+    async def scene(world: World) -> None:
+        world.start_operator(cache_sync_timeout_s=60.0)
+        world.transport.add(Fault(ApiResponse(503, "no"), times=10**6, path="nodes"))
+        assert world.running is not None
+        with pytest.raises(CacheSyncError, match="nodes"):
+            await world.running
+
+    play(scene, connect=False)
+
+
+def test_20_no_requests_are_an_empty_rollup() -> None:
+    async def scene(world: World) -> None:
+        assert len(world.shard.current.rollups[0].needs) == 0
+
+    play(scene)
+
+
+def test_27_a_bad_request_is_marked_once_with_condition_event_and_gauge_and_others_are_sent() -> None:
+    async def scene(world: World) -> None:
+        await world.add_request("bad", requirements=[{"key": "a", "operator": "Same"}])
+        await world.add_request("good")
+        await world.clock.sleep(35)
+        assert cpu(world) == ["500m"]
+        assert status(world, "bad")["phase"] == "Pending"
+        (condition,) = status(world, "bad")["conditions"]
+        assert (condition["status"], condition["reason"]) == ("False", "InvalidOperator")
+        assert "spec.requirements[0].operator" in condition["message"]
+        assert world.calls("PATCH", "capacityrequests/bad/status") == 1
+        (event,) = world.events("InvalidOperator")
+        assert (event["involvedObject"]["name"], event["count"]) == ("bad", 1)
+        assert world.value("capacity_requests_skipped", reason="operator") == 1
+        assert world.value("capacity_requests_skipped", reason="quantity") == 0
+
+    play(scene)
+
+
+def test_28_a_repaired_request_is_in_the_next_rollup_and_is_acknowledged() -> None:
+    async def scene(world: World) -> None:
+        await world.add_request("good", requirements=[{"key": "a", "operator": "Same"}])
+        await world.clock.sleep(15)
+        assert cpu(world) == []
+        await world.patch(CAPACITY_REQUESTS, GOOD, {"spec": {"requirements": []}})
+        await world.eventually(lambda: status(world, "good").get("phase") == "Acknowledged", 15)
+        assert cpu(world) == ["500m"]
+        assert status(world, "good")["conditions"][0]["reason"] == "InRollUp"
+        assert world.value("capacity_requests_skipped", reason="operator") == 0
+        await world.patch(
+            CAPACITY_REQUESTS,
+            GOOD,
+            {"spec": {"priority": 2, "requirements": [{"key": "", "operator": "In"}]}},
+        )
+        await world.eventually(lambda: status(world, "good")["conditions"][0]["status"] == "False", 15)
+        assert status(world, "good")["phase"] == "Acknowledged"
+
+    play(scene)
+
+
+def test_29_acknowledged_only_after_it_was_sent_with_one_patch_ever() -> None:
+    async def scene(world: World) -> None:
+        world.shard.acks_hello = False
+        world.network.partition(["operator"], ["shard-0"])
+        await world.add_request("good")
+        world.start_operator()
+        await world.clock.sleep(60)
+        assert status(world, "good") == {}
+        world.network.heal()
+        await world.connected()
+        await world.eventually(lambda: bool(status(world, "good")))
+        found = status(world, "good")
+        assert found["phase"] == "Acknowledged"
+        assert found["acknowledgedAt"].endswith("Z")
+        await world.clock.sleep(120)
+        assert world.calls("PATCH", "capacityrequests") == 1
+        assert world.value("acknowledged_total") == 1
+        assert world.value("acknowledge_duration_seconds_count") == 1
+
+    play(scene, connect=False)
+
+
+def test_30_with_every_ack_taking_half_a_minute_rollups_still_go_out_in_time() -> None:
+    async def scene(world: World) -> None:
+        await world.add_requests(100)
+        world.start_operator()
+        world.transport.add(Fault(Trouble.SILENCE, times=10**6, method="PATCH"))
+        await world.connected()
+        await world.clock.sleep(100)
+        assert len(world.shard.current.rollups) >= 10
+
+    play(scene, connect=False)
+
+
+def test_31_never_more_than_so_many_acks_at_once_and_failures_come_again() -> None:
+    async def scene(world: World) -> None:
+        await world.add_requests(100)
+        world.start_operator(ack_concurrency=7)
+        fault = world.transport.add(Fault(Trouble.SILENCE, times=7, method="PATCH"))
+        await world.connected()
+        await world.clock.sleep(5)
+        assert world.calls("PATCH", "capacityrequests") == 7
+        fault.times = 0
+        world.transport.add(Fault(DEAF, times=20, method="PATCH"))
+        await world.eventually(lambda: world.value("acknowledged_total") == 100, 60)
+
+    play(scene, connect=False)
+
+
+def test_31_a_request_that_is_gone_is_no_failure() -> None:
+    async def scene(world: World) -> None:
+        gone = ApiResponse(404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": "gone"})
+        world.transport.add(Fault(gone, times=1, method="PATCH", path="capacityrequests"))
+        await world.add_request("good")
+        await world.clock.sleep(25)
+        assert status(world, "good")["phase"] == "Acknowledged"
+
+    play(scene)
+
+
+def test_32_cutting_the_api_server_off_leaves_the_demand_and_a_relist_never_dips() -> None:
+    async def scene(world: World) -> None:
+        await world.add_requests(1500)
+        await world.eventually(lambda: cpu(world) == ["750"], 30)
+        world.transport.add(Fault(Trouble.BREAK, times=10**6))
+        await world.clock.sleep(600)
+        world.transport.heal()
+        world.api.objects.compact()
+        before = len(world.shard.current.rollups)
+        await world.clock.sleep(120)
+        assert len(world.shard.current.rollups) > before
+        seen = {tuple(cpu(world, place)) for place in range(-70, 0)}
+        assert seen == {("750",)}
+
+    play(scene)
+
+
+def test_s7_a_demand_too_large_for_a_frame_is_logged_and_ends_no_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rollup_loop, "MAX_MESSAGE_BYTES", 10_000)
+
+    async def scene(world: World) -> None:
+        await world.add_request("small")
+        await world.eventually(lambda: cpu(world) == ["500m"], 15)
+        await world.add_request("large", requirements=[{"key": "a", "operator": "In", "values": LONG}])
+        await world.clock.sleep(60)
+        assert len(world.shard.sessions) == 1
+        assert cpu(world) == ["500m"]
+        await world.delete(CAPACITY_REQUESTS, ObjectKey("shop", "large"))
+        before = len(world.shard.current.rollups)
+        await world.eventually(lambda: len(world.shard.current.rollups) > before, 25)
+
+    play(scene)
+
+
+def test_s5_a_mass_deletion_is_sent_truthfully() -> None:
+    async def scene(world: World) -> None:
+        await world.add_requests(50)
+        await world.eventually(lambda: cpu(world) == ["25"], 30)
+        for number in range(50):
+            await world.delete(CAPACITY_REQUESTS, ObjectKey("shop", f"cr-{number:05d}"))
+        await world.eventually(lambda: cpu(world) == [], 30)
+
+    play(scene)
+
+
+def test_19_repeated_demand_is_repeated_bytes_but_for_the_time() -> None:
+    async def scene(world: World) -> None:
+        for number in range(30):
+            await world.add_request(
+                f"r{number}", priority=number % 3, resources={"cpu": "1", "memory": "1Gi", "gpu": 1}
+            )
+        await world.clock.sleep(45)
+        last = world.shard.current.rollups[-3:]
+        for rollup in last:
+            rollup.timestamp_unix_nanos = 0
+        assert len({rollup.SerializeToString(deterministic=True) for rollup in last}) == 1
+        assert len(last[0].needs) == 3
+
+    play(scene)
+
+
+def test_all_calls_are_within_the_role() -> None:
+    async def scene(world: World) -> None:
+        refused: list[ApiCall] = []
+        inner = world.api.answer
+
+        def noted(call: ApiCall, role: Any) -> ApiResponse:
+            answer = inner(call, role)
+            if answer.status == 403:
+                refused.append(call)
+            return answer
+
+        world.api.answer = noted  # type: ignore[method-assign]
+        await world.add_request("bad", requirements=[{"key": "a", "operator": "Same"}])
+        await world.add_request("good")
+        await world.clock.sleep(60)
+        assert refused == []
+
+    play(scene)
+
+
+def test_33_a_build_gives_the_loop_away_every_few_thousand_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rollup_loop, "_REQUESTS_PER_TURN", 100)
+
+    async def scene(world: World) -> None:
+        await world.add_requests(1000)
+        await world.clock.sleep(1)
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        assert world.operator is not None
+        waiting = asyncio.ensure_future(others())
+        await world.operator.rollups._build(world.operator.caches.requests.snapshot())
+        assert turns >= 10
+        waiting.cancel()
+
+    play(scene)
+
+
+def test_s6_a_build_slower_than_the_interval_piles_nothing_up() -> None:
+    async def scene(world: World) -> None:
+        assert world.operator is not None
+        inner = world.operator.rollups._build
+        building: list[int] = []
+
+        async def slow(requests: Any) -> Any:
+            building.append(1)
+            assert len(building) == 1
+            await world.clock.sleep(25)
+            building.pop()
+            return await inner(requests)
+
+        world.operator.rollups._build = slow  # type: ignore[method-assign]
+        before = len(world.shard.current.rollups)
+        await world.clock.sleep(260)
+        assert 9 <= len(world.shard.current.rollups) - before <= 11
+
+    play(scene)
+
+
+def test_who_wants_to_know_is_told_once_the_caches_are_complete_and_before_the_first_dial() -> None:
+    async def scene(world: World) -> None:
+        assert world.operator is not None
+        calls: list[tuple[bool, int]] = []
+        await world.stop_operator()
+        operator = world.start_operator()
+        operator._on_synced = lambda: calls.append((not operator.caches.missing(), len(world.shard.sessions)))
+        await world.eventually(lambda: len(world.shard.sessions) == 2)
+        assert calls == [(True, 1)]
+
+    play(scene)
