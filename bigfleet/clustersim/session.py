@@ -1,7 +1,7 @@
 """The operator's side of a session, without a cluster behind it.
 
-Why: compose files, demos and load runs need clusters that ask, join and let go, and no Kubernetes.
-Must never: send anything but the whole demand in a roll-up, or keep a machine that the shard asked back.
+Why: compose files, demos and load runs need clusters that ask for machines and give them back, without Kubernetes.
+Must never: send anything but the whole demand in a roll-up, or keep a machine that the shard reclaims.
 Rules: packaging 1.10; wire 4 (hello first, roll-ups, answers to bootstrap and reclaim).
 """
 
@@ -25,24 +25,20 @@ from bigfleet.transport.shard_session import SESSION
 from bigfleet.v1alpha1 import shard_pb2
 from bigfleet.wire.operator_frames import RollupWriter, answer_frame, frame_from_proto, hello_frame
 
-LOOK_S: Final = 1.0
-"""How often the schedule is looked at."""
+POLL_S: Final = 1.0
+"""How often the schedule is evaluated."""
 ROLLUP_S: Final = 10.0
 _GONE: Final = frozenset(
     {MachineState.IDLE, MachineState.FAILED, MachineState.SPECULATIVE, MachineState.DELETING}
 )
 
-Told = Callable[[str, str], object]
-"""Takes a kind (`session`, `demand`, `node`, `reclaim`) and words for people."""
-
-
-def _tell_nobody(_kind: str, _words: str) -> None:
-    return None
+EventSink = Callable[[str, str], object]
+"""Takes a kind (`session`, `demand`, `node`, `reclaim`) and a sentence for people."""
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """What the cluster knows of itself."""
+    """The state of the cluster."""
 
     connected: bool = False
     nodes: dict[str, MachineState] = field(default_factory=dict)
@@ -52,12 +48,12 @@ class ClusterState:
 
     @property
     def ready(self) -> int:
-        """Nodes that work."""
+        """The number of Configured nodes."""
         return sum(state is MachineState.CONFIGURED for state in self.nodes.values())
 
 
 class SimulatedCluster:
-    """One cluster, for as long as it runs."""
+    """One simulated cluster."""
 
     def __init__(
         self,
@@ -68,21 +64,21 @@ class SimulatedCluster:
         net: Net,
         clock: Clock,
         stream: RandomStream,
-        told: Told = _tell_nobody,
+        on_event: EventSink = lambda _kind, _text: None,
     ) -> None:
         self.cluster, self._address, self.demand = cluster, shard_addr, demand
-        self._net, self._clock, self._told = net, clock, told
+        self._net, self._clock, self._on_event = net, clock, on_event
         self._backoff = Backoff(stream)
         self._start_s = monotonic_s(clock)
         self._log = structlog.get_logger("bigfleet.clustersim")
         self.state = ClusterState()
 
     async def run(self) -> NoReturn:
-        """Keep a session until cancelled."""
+        """Keep a session open until cancelled."""
         await keep_connected(self._session, clock=self._clock, backoff=self._backoff, on_ended=self._ended)
 
     def elapsed_s(self) -> float:
-        """Return the time of the schedule."""
+        """Return the seconds since the start of the schedule."""
         return monotonic_s(self._clock) - self._start_s
 
     async def _session(self, attempt: Attempt) -> None:
@@ -91,16 +87,16 @@ class SimulatedCluster:
             async with channel.bidi(SESSION) as stream:
                 await stream.send(hello_frame(self.cluster))
                 sending = asyncio.ensure_future(self._send(stream))
-                hearing = asyncio.ensure_future(self._hear(stream, attempt))
+                receiving = asyncio.ensure_future(self._receive(stream, attempt))
                 try:
-                    await asyncio.wait([sending, hearing], return_when=asyncio.FIRST_COMPLETED)
-                    for task in (hearing, sending):
+                    await asyncio.wait([sending, receiving], return_when=asyncio.FIRST_COMPLETED)
+                    for task in (receiving, sending):
                         if task.done():
                             task.result()
                 finally:
                     sending.cancel()
-                    hearing.cancel()
-                    await asyncio.wait([sending, hearing])
+                    receiving.cancel()
+                    await asyncio.wait([sending, receiving])
         finally:
             await channel.close()
 
@@ -111,12 +107,12 @@ class SimulatedCluster:
             needs = self.demand.needs_at(self.elapsed_s())
             if needs != sent or monotonic_s(self._clock) - sent_s >= ROLLUP_S:
                 if needs != self.state.needs:
-                    self._told("demand", f"{self.cluster} asks for {_words(needs)}")
+                    self._on_event("demand", f"{self.cluster} asks for {_words(needs)}")
                 self.state.needs = needs
                 await stream.send(self._rollup(needs))
                 self.state.rollups += 1
                 sent, sent_s = needs, monotonic_s(self._clock)
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
 
     def _rollup(self, needs: tuple[Need, ...]) -> bytes:
         writer = RollupWriter(self.cluster, self._clock.wall_ns())
@@ -124,24 +120,24 @@ class SimulatedCluster:
             writer.add(need.profile, need.total.texts(), need.unit.texts(), need.group)
         return writer.frame()
 
-    async def _hear(self, stream: BidiStream[bytes, shard_pb2.ShardMessage], attempt: Attempt) -> None:
+    async def _receive(self, stream: BidiStream[bytes, shard_pb2.ShardMessage], attempt: Attempt) -> None:
         async for message in stream:
             frame = frame_from_proto(message)
             match frame:
                 case ShardAck(echo="hello"):
                     attempt.established()
                     self.state.connected = True
-                    self._told("session", f"{self.cluster} is connected")
+                    self._on_event("session", f"{self.cluster} is connected")
                 case ShardAck(echo="rollup"):
                     self.state.acked += 1
                 case BlobRequest():
                     await stream.send(answer_frame(self._blob(frame)))
                 case ReclaimOrder():
                     names = ", ".join(target.machine for target in frame.targets)
-                    self._told("reclaim", f"{self.cluster} is asked to give back {names}")
+                    self._on_event("reclaim", f"{self.cluster} is asked to give back {names}")
                     await stream.send(answer_frame(ReclaimAck(frame.instruction_id, len(frame.targets))))
                 case NodeStateUpdate():
-                    self._heard_of(frame)
+                    self._node_state(frame)
                 case str():
                     self._log.warning("frame_dropped", why=frame)
 
@@ -149,22 +145,22 @@ class SimulatedCluster:
         text = f"# joins the simulated cluster {self.cluster}\n"
         return BlobAnswer(request.request_id, user_data=text.encode())
 
-    def _heard_of(self, news: NodeStateUpdate) -> None:
-        before = self.state.nodes.get(news.machine_id)
-        if news.state in _GONE:
-            self.state.nodes.pop(news.machine_id, None)
+    def _node_state(self, update: NodeStateUpdate) -> None:
+        before = self.state.nodes.get(update.machine_id)
+        if update.state in _GONE:
+            self.state.nodes.pop(update.machine_id, None)
         else:
-            self.state.nodes[news.machine_id] = news.state
-        if news.state is MachineState.CONFIGURED and before is not news.state:
-            self._told("node", f"{news.machine_id} has joined {self.cluster}")
-        elif news.state is MachineState.FAILED:
-            self._told("node", f"{news.machine_id} of {self.cluster} failed: {news.last_error}")
-        elif news.state in _GONE and before is not None:
-            self._told("node", f"{news.machine_id} has left {self.cluster}")
+            self.state.nodes[update.machine_id] = update.state
+        if update.state is MachineState.CONFIGURED and before is not update.state:
+            self._on_event("node", f"{update.machine_id} has joined {self.cluster}")
+        elif update.state is MachineState.FAILED:
+            self._on_event("node", f"{update.machine_id} of {self.cluster} failed: {update.last_error}")
+        elif update.state in _GONE and before is not None:
+            self._on_event("node", f"{update.machine_id} has left {self.cluster}")
 
     def _ended(self, error: Exception | None, wait_s: float) -> None:
         if self.state.connected:
-            self._told("session", f"{self.cluster} has lost its session")
+            self._on_event("session", f"{self.cluster} has lost its session")
         self.state.connected = False
         self._log.info(
             "session_ended", cluster=self.cluster, why=str(error or "closed"), wait_s=round(wait_s, 3)

@@ -10,6 +10,10 @@ _SHOWN = 8
 _CHARACTERS = 80
 
 
+class AmbiguousNeedError(InvalidFieldError):
+    """A text names several needs."""
+
+
 def find_need(cycle: DecidedCycle, text: str, field: str) -> int:
     """The place of the need that a text names, `3` or `train` or `train/llm-7`; `field` is how a refusal calls it."""
     count = len(cycle.needs_by_number)
@@ -29,7 +33,7 @@ def find_need(cycle: DecidedCycle, text: str, field: str) -> int:
     if len(places) == 1:
         return places[0]
     if found:
-        raise InvalidFieldError(
+        raise AmbiguousNeedError(
             field, _clipped(text), f"the number of one of the needs it names: {_some(found)}"
         )
     if not needs:

@@ -1,7 +1,7 @@
-"""The cycle: the one place that orders what happens between a roll-up and a provider call.
+"""Runs cycles: reconcile, decide, apply the safety rails, dispatch.
 
-Why: reconcile, decision, brakes and dispatch must each see what the one before left, and never two cycles at once.
-Must never: wait for an operator or for an action, overlap, or die of one bad cycle.
+Why: each step must see what the step before it left, and two cycles must never run at once.
+Must never: wait for an operator or for an action, overlap, or end the process because of one bad cycle.
 Rules: shard 4; decision S25; ADR-0003, ADR-0075.
 """
 
@@ -10,32 +10,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from structlog.typing import FilteringBoundLogger
-
-from bigfleet.aio.clock import Clock, SteadyWall, monotonic_s, timeout
-from bigfleet.aio.host import Host
+from bigfleet.aio.clock import monotonic_s, timeout
 from bigfleet.engine.verdicts import short_places
 from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.errors import BigFleetError
-from bigfleet.model.resources import ZERO
-from bigfleet.obs.metrics import Metrics
-from bigfleet.shard.core.actuation import Actuation, Mode
+from bigfleet.shard.context import ShardContext
+from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.attribution import attribution_lines
-from bigfleet.shard.core.held_off import HoldOffs
-from bigfleet.shard.core.orders import ACQUIRES, Order
+from bigfleet.shard.core.bootstrap_backoff import admitted_actions
 from bigfleet.shard.core.parking import ParkingLedger
+from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
 from bigfleet.shard.core.rails import cap_actions, cap_reclaims
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
 from bigfleet.shard.core.views import CycleFacts, CycleView
-from bigfleet.shard.dispatch import DRY_RUN, SUPPRESSED, Dispatch
-from bigfleet.shard.ingest import Ingest
+from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, configured_by_cluster
+from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
 from bigfleet.shard.metrics import show_shortfalls
-from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.planning import Answer, Planning, Question, configured_by_cluster
 from bigfleet.shard.reconciler import Reconciler
-from bigfleet.shard.sessions import Sessions
-from bigfleet.shard.stock import Stock
+from bigfleet.shard.session.rollup_intake import RollupIntake
+from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire import session_frames
 
 _SLICE = 100  # frames or records made between two turns of the event loop
@@ -43,35 +37,28 @@ _PROBE_EVERY = 20
 
 
 class CyclesFailedError(BigFleetError):
-    """So many cycles in a row ended in a defect that a fresh process is the better bet."""
+    """Too many cycles in a row ended in a defect; the process ends, to be restarted."""
 
 
 class CycleLoop:
-    """Runs cycles, on ticks and when woken."""
+    """Runs a cycle on every tick and, between ticks, when woken."""
 
     def __init__(
         self,
-        options: ShardOptions,
+        context: ShardContext,
         *,
-        stock: Stock,
-        ingest: Ingest,
+        intake: RollupIntake,
         sessions: Sessions,
         reconciler: Reconciler,
-        dispatch: Dispatch,
-        actuation: Actuation,
-        hold_offs: HoldOffs,
-        metrics: Metrics,
-        log: FilteringBoundLogger,
-        clock: Clock,
-        steady: SteadyWall,
-        host: Host,
+        dispatcher: ActionDispatcher,
         on_cycle: Callable[[CycleView], None],
     ) -> None:
-        self._options, self._stock, self._ingest, self._sessions = options, stock, ingest, sessions
-        self._reconciler, self._dispatch, self._actuation = reconciler, dispatch, actuation
-        self._hold_offs, self._metrics, self._log = hold_offs, metrics, log
-        self._clock, self._steady, self._host, self._on_cycle = clock, steady, host, on_cycle
-        self._planning = Planning(clock, options.available_capacity_interval_s)
+        self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
+        self._clock, self._steady, self._host = context.clock, context.steady, context.host
+        self._backoffs, self._metrics, self._log = context.backoffs, context.metrics, context.log
+        self._intake, self._sessions, self._reconciler = intake, sessions, reconciler
+        self._dispatcher, self._on_cycle = dispatcher, on_cycle
+        self._planner = CyclePlanner(context.clock, context.options.available_capacity_interval_s)
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
         self.number = 0
@@ -88,7 +75,7 @@ class CycleLoop:
             began_s = self._now_s()
             tick = began_s >= next_tick_s
             if tick:
-                # From now on, not from when it was due: ticks that were missed collapse into this one.
+                # Counted from now, so that missed ticks collapse into this one.
                 next_tick_s = began_s + self._options.cycle_interval_s
             self._woken.clear()
             try:
@@ -105,7 +92,7 @@ class CycleLoop:
             await self._wait(next_tick_s, began_s + self._options.woken_apart_s)
 
     async def _wait(self, next_tick_s: float, not_before_s: float) -> None:
-        """Wait for the tick, or, not before its time, for somebody's wish."""
+        """Wait for the tick or for a call of `wake`, but at least until `not_before_s`."""
         left_s = next_tick_s - self._now_s()
         if left_s <= 0:
             return
@@ -119,43 +106,43 @@ class CycleLoop:
             return
 
     async def cycle(self, *, listing: bool) -> CycleView:
-        """One cycle; `listing` ones begin with a look at the provider."""
+        """Run one cycle; with `listing` it begins by listing the provider."""
         self.number += 1
         began_s = self._now_s()
         phases_s: dict[str, float] = {}
         mode = self._actuation.mode
-        self._metrics.gauge("bigfleet_shard_actuation_paused").set(mode is Mode.PAUSED)
+        self._metrics.gauge("bigfleet_shard_actuation_paused").set(mode is ActuationMode.PAUSED)
         reconciled = await self._reconciler.reconcile() if listing else False
         phases_s["reconcile"] = self._now_s() - began_s
 
         before_s = self._now_s()
-        await self._stock.tidy()
-        question = Question(
-            snapshot=await self._stock.snapshot(),
-            demand=self._ingest.needs.demand(),
+        await self._guarded.compact_if_wasteful()
+        given = CycleInput(
+            snapshot=await self._guarded.snapshot(),
+            demand=self._intake.needs.demand(),
             parked=self._parking.parked(),
-            reported=frozenset(self._ingest.reported),
+            reported=frozenset(self._intake.reported),
             holds=self._options.holds,
             now=self._steady.now_s(),
             sessions=tuple(sorted(self._sessions.clusters)),
             left=frozenset(self._sessions.take_left()),
         )
         phases_s["snapread"] = self._now_s() - before_s
-        answer = await asyncio.to_thread(self._planning.answer, question)
-        decision = answer.decision
-        phases_s.update(answer.phases_s)
+        plan = await asyncio.to_thread(self._planner.plan, given)
+        decision = plan.decision
+        phases_s.update(plan.phases_s)
         short = short_places(decision.verdicts)
         self._parking.decided(decision.verdicts[place] for place in short)
         if self._options.phase_attribution_log and not self.number % _PROBE_EVERY:
-            for event, fields in attribution_lines(question.snapshot, decision):
+            for event, fields in attribution_lines(given.snapshot, decision):
                 self._log.info(event, **fields)
 
         before_s = self._now_s()
-        await self._emit_hints(answer)
+        await self._emit_hints(plan)
         phases_s["emit"] = self._now_s() - before_s
 
         before_s = self._now_s()
-        facts, unmet = await self._dispatch_actions(question, decision, mode)
+        facts, unmet = await self._dispatch_actions(given, decision, mode)
         phases_s["execute"] = self._now_s() - before_s
 
         self._shortfalls.decided(
@@ -165,16 +152,16 @@ class CycleLoop:
             ]
         )
         facts = replace(facts, duration_s=self._now_s() - began_s, phases_s=phases_s, reconciled=reconciled)
-        view = self._view(question, decision, facts)
-        self._measure(view, answer)
+        view = self._view(given, decision, facts)
+        self._measure(view, plan)
         self._on_cycle(view)
-        await self._host.charge("cycle", len(question.snapshot))
+        await self._host.charge("cycle", len(given.snapshot))
         return view
 
-    # Telling and doing
+    # Hints and actions
 
-    async def _emit_hints(self, answer: Answer) -> None:
-        for place, (cluster, profile, hint) in enumerate(answer.hints, start=1):
+    async def _emit_hints(self, plan: CyclePlan) -> None:
+        for place, (cluster, profile, hint) in enumerate(plan.hints, start=1):
             session = self._sessions.get(cluster)
             if session is not None:
                 frame = session_frames.available_capacity(
@@ -188,15 +175,17 @@ class CycleLoop:
                 await self._clock.sleep(0)
 
     async def _dispatch_actions(
-        self, question: Question, decision: Decision, mode: Mode
+        self, given: CycleInput, decision: Decision, mode: ActuationMode
     ) -> tuple[CycleFacts, list[Unmet]]:
         actions: Sequence[Action] = decision.actions
-        if mode is not Mode.RUN:
-            await self._hold_back(actions, mode)
+        if mode is not ActuationMode.RUN:
+            await self._withhold(actions, mode)
             return CycleFacts(suppressed=len(actions)), []
-        actions, unmet, held_off = self._without_held_off(question, decision)
+        actions, unmet = admitted_actions(decision, given.snapshot, self._backoffs, given.now)
+        backed_off = len(decision.actions) - len(actions)
+        self._metrics.counter("bigfleet_shard_acquisitions_held_off_total").inc(backed_off)
         actions, capped = cap_reclaims(
-            actions, self._options.reclaim_cap_fraction, configured_by_cluster(question.snapshot)
+            actions, self._options.reclaim_cap_fraction, configured_by_cluster(given.snapshot)
         )
         if capped:
             self._metrics.counter("bigfleet_shard_reclaims_capped_total").inc(capped)
@@ -204,19 +193,20 @@ class CycleLoop:
         actions, deferred = cap_actions(actions, self._options.max_actions_per_cycle)
         self._metrics.counter("bigfleet_shard_actions_deferred_total").inc(deferred)
         verdicts = decision.verdicts
-        offered = await self._dispatch.offer(
-            Order(action, None if action.need is None else verdicts[action.need].need) for action in actions
+        offered = await self._dispatcher.offer(
+            PendingAction(action, None if action.need is None else verdicts[action.need].need)
+            for action in actions
         )
         if deferred:
             self.wake()
         facts = CycleFacts(
-            dispatched=tuple(offered.queued), capped=capped, deferred=deferred, held_off=held_off
+            dispatched=tuple(offered.queued), capped=capped, deferred=deferred, backed_off=backed_off
         )
         return facts, unmet
 
-    async def _hold_back(self, actions: Sequence[Action], mode: Mode) -> None:
-        """Count and write down what is decided and not done."""
-        paused = mode is Mode.PAUSED
+    async def _withhold(self, actions: Sequence[Action], mode: ActuationMode) -> None:
+        """Count and audit actions that are decided and not carried out."""
+        paused = mode is ActuationMode.PAUSED
         if paused and actions:
             self._log.warning("actions_suppressed", cycle=self.number, count=len(actions))
         for place, action in enumerate(actions, start=1):
@@ -232,66 +222,38 @@ class CycleLoop:
                     reason=action.reason,
                     grace_s=action.grace_s or 0,
                 )
-            self._dispatch.note(action, SUPPRESSED if paused else DRY_RUN)
+            self._dispatcher.audit(action, SUPPRESSED if paused else DRY_RUN)
             if not place % _SLICE:
                 await self._clock.sleep(0)
 
-    def _without_held_off(
-        self, question: Question, decision: Decision
-    ) -> tuple[Sequence[Action], list[Unmet], int]:
-        """The actions without acquisitions whose blobs fail, and the demand that stays unmet for it (decision S4)."""
-        if not len(self._hold_offs):
-            return decision.actions, [], 0
-        kept: list[Action] = []
-        missing: dict[int, list[str]] = {}
-        for action in decision.actions:
-            if action.kind in ACQUIRES and action.need is not None and action.cluster is not None:
-                fingerprint = action.fingerprint or ""
-                if not self._hold_offs.admits(action.cluster, fingerprint, question.now):
-                    missing.setdefault(action.need, []).append(action.machine_id)
-                    continue
-            kept.append(action)
-        unmet = []
-        for place, machine_ids in missing.items():
-            need = decision.verdicts[place].need
-            offered = ZERO
-            for row in self._stock.inventory.rows_of(machine_ids).tolist():
-                if row >= 0:
-                    number = int(question.snapshot.columns["shape"][row])
-                    offered = offered + question.snapshot.shapes[number].capacity
-            unmet.append(Unmet(need, need.total - (need.total - offered)))
-        count = len(decision.actions) - len(kept)
-        self._metrics.counter("bigfleet_shard_acquisitions_held_off_total").inc(count)
-        return kept, unmet, count
+    # View and metrics
 
-    # Taking notes
-
-    def _view(self, question: Question, decision: Decision, facts: CycleFacts) -> CycleView:
+    def _view(self, given: CycleInput, decision: Decision, facts: CycleFacts) -> CycleView:
         return CycleView(
             number=self.number,
             computed_at_ns=self._steady.now_ns(),
-            now=question.now,
-            snapshot=question.snapshot,
-            demand=question.demand,
+            now=given.now,
+            snapshot=given.snapshot,
+            demand=given.demand,
             decision=decision,
-            parked=question.parked,
+            parked=given.parked,
             parked_ages=dict(self._parking.ages),
             unmet_ages=self._shortfalls.ages,
             shortfalls=self._shortfalls.in_order(),
-            held_off=self._hold_offs.views(),
-            reported_clusters=question.reported,
+            bootstrap_backoffs=self._backoffs.views(),
+            reported_clusters=given.reported,
             sessions=self._sessions.clusters,
-            holds=question.holds,
+            holds=given.holds,
             facts=facts,
         )
 
-    def _measure(self, view: CycleView, answer: Answer) -> None:
+    def _measure(self, view: CycleView, plan: CyclePlan) -> None:
         metrics = self._metrics
-        metrics.replace("bigfleet_shard_inventory_machines", answer.inventory)
-        demand = {(bucket,): rows for bucket, rows in self._ingest.rows_by_bucket.items()}
+        metrics.replace("bigfleet_shard_inventory_machines", plan.inventory)
+        demand = {(bucket,): rows for bucket, rows in self._intake.rows_by_bucket.items()}
         metrics.replace("bigfleet_shard_demand_machines", demand)
         show_shortfalls(metrics, view.shortfalls)
-        acquired = {action.need for action in answer.decision.actions if action.kind in ACQUIRES}
+        acquired = {action.need for action in plan.decision.actions if action.kind in ACQUIRES}
         # With one deciding thread no proposal ever conflicts.
         metrics.counter("bigfleet_shard_phase1_occ_proposals_total", outcome="committed").inc(len(acquired))
         if view.shortfalls:

@@ -1,8 +1,8 @@
 """The shard's data directory: its exclusive lock, and the epoch that rises with every start.
 
-Why: the epoch is the one thing a shard must never lose or repeat: with it a provider tells this process from one of
-yesterday. Two processes on one directory would share an epoch and undo each other's calls.
-Must never: go on with an epoch that is not durable, or guess one that cannot be read.
+Why: a provider distinguishes this process from an earlier one by the epoch, so a shard must never lose or repeat it. Two processes
+on one directory would share an epoch and undo each other's calls.
+Must never: continue with an epoch that is not durable, or guess one that cannot be read.
 Rules: shard 16.
 """
 
@@ -19,7 +19,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 class EpochError(BigFleetError):
-    """The epoch file holds what is no epoch."""
+    """The epoch file does not hold an epoch."""
 
     def __init__(self, path: str, found: str) -> None:
         super().__init__(f"{path}: found {found!r}, allowed is a decimal number from 0 to {_LARGEST - 1}")
@@ -28,19 +28,19 @@ class EpochError(BigFleetError):
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """A directory that is this process's alone, and the epoch of this life."""
+    """A directory that only this process uses, and the epoch of this process."""
 
     path: str
     epoch: int
     lock: Lock
 
     def close(self) -> None:
-        """Let the lock go."""
+        """Release the lock."""
         self.lock.close()
 
 
 def open_data_directory(disk: Disk, path: AnyPath) -> DataDirectory:
-    """Take the directory, made if missing, and begin the next epoch, durably."""
+    """Lock the directory, create it if missing, and durably begin the next epoch."""
     directory = fspath(path)
     ensure_directory(disk, directory)
     try:

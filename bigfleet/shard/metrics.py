@@ -12,7 +12,7 @@ from bigfleet.obs.buckets import Buckets
 from bigfleet.obs.catalogue import Label, catalogue, counter, gauge, histogram
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
-from bigfleet.shard.core.views import Shortfall
+from bigfleet.shard.core.views import AgedShortfall
 
 _STATES = tuple(state.label for state in MachineState if state is not MachineState.UNSPECIFIED)
 # The original prints an unspecified type with its number, and dashboards know it by that text.
@@ -271,7 +271,7 @@ SHARD_METRICS = catalogue(
 )
 
 
-def show_shortfalls(metrics: Metrics, entries: tuple[Shortfall, ...]) -> None:
+def show_shortfalls(metrics: Metrics, entries: tuple[AgedShortfall, ...]) -> None:
     """Set the gauges of shortfalls from the whole ledger in report order; the classes count the reported ones only."""
     metrics.gauge("bigfleet_shard_shortfalls").set(len(entries))
     reported = entries[:REPORTED]

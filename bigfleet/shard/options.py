@@ -1,7 +1,6 @@
-"""What can be chosen about a shard; the flags of `bigfleet shard` end up here.
+"""The options of a shard, with the only set of defaults; the flags of `bigfleet shard` take theirs from here.
 
-Why: tests, the simulator and all-in-one build shards without flags. Library defaults have every rail off, so that a
-simulation sees the bare engine; the programs switch the rails on (ADR-0046).
+Why: a shard built without flags must be as safe as one built from flags, so the rails are on (ADR-0046).
 Rules: shard 3, 11.4 and 22.1; decisions S6, S28.
 """
 
@@ -10,19 +9,19 @@ from dataclasses import dataclass, field
 from bigfleet.model.situation import IdleHolds
 
 BLOBS_WAITING = 4096
-"""Bootstrap and reclaim frames, and acknowledgements, that may wait for one operator (decision S10)."""
+"""Bootstrap requests, reclaim instructions and acknowledgements that may wait for one operator (decision S10)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardOptions:
-    """One shard."""
+    """The options of one shard."""
 
     shard_id: str = "shard-0"
     provider_address: str = ""
     advertise_address: str = ""
     cycle_interval_s: float = 10.0
     woken_apart_s: float = 1.0
-    """Least time between the starts of a cycle and of one that was woken (decision S25)."""
+    """Least time between the start of a cycle and the start of a woken one after it (decision S25)."""
     execute_timeout_s: float = 30.0
     bootstrap_timeout_s: float = 30.0
     list_timeout_s: float = 120.0
@@ -34,11 +33,11 @@ class ShardOptions:
     phase_attribution_log: bool = False
     actuation_paused: bool = False
     dry_run: bool = False
-    reclaim_cap_fraction: float = 0.0
-    empty_rollup_guard: bool = False
+    reclaim_cap_fraction: float = 0.05
+    empty_rollup_guard: bool = True
     audit_strict: bool = False
     local_bootstrap: bool = False
     holds: IdleHolds = field(default_factory=IdleHolds)
     outbox_limit: int = BLOBS_WAITING
     failed_cycles_in_a_row: int = 5
-    """After so many cycles that ended in a defect the process ends, to be started anew (shard 4.4)."""
+    """After this many failed cycles in a row the process ends, to be restarted (shard 4.4)."""

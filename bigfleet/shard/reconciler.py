@@ -1,8 +1,8 @@
 """Brings the inventory up to date with the provider: lists, compares, applies, removes.
 
-Why: the provider owns the machines; whatever this shard believes is corrected by what it reports.
-Must never: touch a machine that has, or had since the listing was asked for, an action of ours; take a refused record
-for a missing machine; or hold the event loop for as long as a large listing takes.
+Why: the provider owns the machines, so its reports correct the inventory.
+Must never: touch a machine that has had an action since the listing was requested; take a refused record for a missing
+machine; or block the event loop while it reads a large listing.
 Rules: shard 5; decisions S1, S2, S7, S14, S26, S27, S28.
 """
 
@@ -11,34 +11,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.clock import Clock, SteadyWall, timeout
+from bigfleet.aio.clock import timeout
 from bigfleet.model.errors import InvalidFieldError, UnknownMachineError
 from bigfleet.model.inventory import Inventory, Rows
 from bigfleet.model.machine import TRANSITIONS, Machine, MachineState
-from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.errors import ListTooLargeError, NoSuchMachineError, ProviderError
+from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.listing_guard import ListingGuard
-from bigfleet.shard.core.reconcile import Change, Disputes, judge, vanished
-from bigfleet.shard.dispatch import Dispatch
-from bigfleet.shard.metadata_notes import MetadataNotes
-from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.sessions import Sessions
-from bigfleet.shard.stock import Stock
+from bigfleet.shard.core.reconcile import Disputes, RecordChange, judge, vanished
+from bigfleet.shard.dispatcher import ActionDispatcher
+from bigfleet.shard.session.sessions import Sessions
+from bigfleet.shard.skipped_metadata import SkippedMetadataLog
 from bigfleet.wire.listing import ListingReader, MachineListing, RejectedRecord
 from bigfleet.wire.machines import rejection_reason
 
 _SLICE = 100  # records applied between two turns of the event loop
 _READ_ASIDE_BYTES = 64 * 1024
 _READ_AT_ONCE = 32
-_LOGGED = 5  # refused records that are logged one by one
+_LOGGED = 5  # refused records of one listing that are logged one by one
 
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """The answers to one asking: one listing, or one per state where a single one is too large."""
+    """One listing, or one per state where a single one is too large."""
 
     parts: tuple[bytes, ...]
     full: bool
@@ -46,42 +43,39 @@ class _Fetched:
 
 
 class Reconciler:
-    """Follows one provider."""
+    """Reconciles the inventory with one provider."""
 
     def __init__(
         self,
-        options: ShardOptions,
+        context: ShardContext,
         *,
-        stock: Stock,
         provider: ProviderClient,
-        dispatch: Dispatch,
+        dispatcher: ActionDispatcher,
         sessions: Sessions,
-        metrics: Metrics,
-        log: FilteringBoundLogger,
-        clock: Clock,
-        steady: SteadyWall,
         configured: Callable[[Machine], None],
     ) -> None:
-        """`configured` is told of machines that became Configured at an asynchronous provider."""
-        self._options, self._stock, self._provider, self._dispatch = options, stock, provider, dispatch
-        self._sessions, self._metrics, self._log, self._clock = sessions, metrics, log, clock
-        self._steady, self._configured = steady, configured
-        self._reader = ListingReader(stock.inventory)
+        """`configured` is called for machines that became Configured at an asynchronous provider."""
+        self._options, self._guarded = context.options, context.guarded
+        self._clock, self._steady = context.clock, context.steady
+        self._metrics, self._log = context.metrics, context.log
+        self._provider, self._dispatcher, self._sessions = provider, dispatcher, sessions
+        self._configured = configured
+        self._reader = ListingReader(context.guarded.inventory)
         self._disputes, self._guard = Disputes(), ListingGuard()
-        self._metadata = MetadataNotes(metrics, log)
+        self._metadata = SkippedMetadataLog(context.metrics, context.log)
         self._cursor = b""
         self._again: set[str] = set()
         self._fetching: asyncio.Task[_Fetched] | None = None
         self.done_once = False
-        """Whether the provider was listed and compared once; never turns back."""
+        """Whether a listing of the provider was applied once; never becomes false again."""
 
     async def reconcile(self) -> bool:
-        """List, wait for at most a cycle interval, apply; tell whether anything was compared.
+        """List, wait for at most a cycle interval, apply; return whether a listing was applied.
 
-        A listing that takes longer goes on, and is applied by the cycle after it has come.
+        A listing that takes longer continues, and a later cycle applies it.
         """
         if self._fetching is None:
-            self._dispatch.watch()
+            self._dispatcher.watch()
             self._fetching = asyncio.get_running_loop().create_task(self._fetch(), name="provider listing")
         try:
             async with timeout(self._clock, self._options.cycle_interval_s):
@@ -92,7 +86,7 @@ class Reconciler:
             self._log.warning("listing_slow", waited_s=self._options.cycle_interval_s)
             return False
         except Exception as error:
-            self._fetching = None  # whatever it was, the next cycle asks anew
+            self._fetching = None  # the next cycle lists again
             if not isinstance(error, ProviderError | InvalidFieldError):
                 raise
             self._log.warning("reconcile_failed", problem=str(error))
@@ -102,17 +96,17 @@ class Reconciler:
         )
         if not self.done_once:
             self.done_once = True
-            self._log.info("first_reconcile", machines=len(self._stock.inventory))
+            self._log.info("first_reconcile", machines=len(self._guarded.inventory))
             await self._sessions.resync_all()
         return True
 
     async def stop(self) -> None:
-        """Give up a listing under way."""
+        """Cancel a listing in flight."""
         if self._fetching is not None:
             self._fetching.cancel()
             await asyncio.wait([self._fetching])
 
-    # Asking
+    # MachineListing
 
     async def _fetch(self) -> _Fetched:
         since = self._cursor if self._options.incremental_reconcile else b""
@@ -133,22 +127,24 @@ class Reconciler:
     # Applying
 
     async def _apply(self, fetched: _Fetched) -> None:
-        known = len(self._stock.inventory)
+        known = len(self._guarded.inventory)
         seen: list[Rows] = []
         disputed: list[str] = []
         for place, data in enumerate(fetched.parts):
             listing = await self._read(data, whole=fetched.full and not fetched.by_state)
             if place == 0:
-                self._cursor = listing.revision  # of several the oldest: nothing falls between two of them
-            self._note_rejected(listing.rejected)
-            self._metadata.note(listing.skipped)
-            await self._tell_new(listing)
+                self._cursor = (
+                    listing.revision
+                )  # the oldest of several, so that no change between them is missed
+            self._report_rejected(listing.rejected)
+            self._metadata.report(listing.skipped)
+            await self._send_new(listing)
             disputed += await self._apply_changed(listing.changed)
             seen += [listing.seen, _rows_of(listing)]
         if self._options.incremental_reconcile:
             await self._read_again()
             return
-        self._again, self._dispatch.unsettled = set(), set()  # the next full listing speaks of all of them
+        self._again, self._dispatcher.unsettled = set(), set()  # the next full listing covers all of them
         self._disputes.settle_all_but(disputed)
         await self._remove_missing(known, np.concatenate(seen), check=fetched.by_state)
 
@@ -161,14 +157,14 @@ class Reconciler:
             return listing
 
         if len(data) > _READ_ASIDE_BYTES:
-            return await self._stock.alone(work)
-        await self._stock.free()
-        return work(self._stock.inventory)
+            return await self._guarded.exclusively(work)
+        await self._guarded.available()
+        return work(self._guarded.inventory)
 
-    def _note_rejected(self, rejected: Sequence[RejectedRecord]) -> None:
+    def _report_rejected(self, rejected: Sequence[RejectedRecord]) -> None:
         counted = 0
         for record in rejected:
-            if self._says_what_is_known(record):
+            if self._is_known_configuring(record):
                 continue
             counted += 1
             field = record.error.field.rpartition(".")[2]
@@ -181,41 +177,41 @@ class Reconciler:
         if counted > _LOGGED:
             self._log.warning("records_rejected", count=counted)
 
-    def _says_what_is_known(self, record: RejectedRecord) -> bool:
-        """Whether it is a Configuring record without a cluster whose destination we remember (decision P3)."""
+    def _is_known_configuring(self, record: RejectedRecord) -> bool:
+        """Whether it is a Configuring record without a cluster, whose cluster the inventory knows (decision P3)."""
         if not record.error.field.endswith(".cluster"):
             return False
-        return self._stock.inventory.state_of(record.machine_id) is MachineState.CONFIGURING
+        return self._guarded.inventory.state_of(record.machine_id) is MachineState.CONFIGURING
 
-    async def _tell_new(self, listing: MachineListing) -> None:
-        """Tell operators of machines that appeared bound; at the first listing the resync does."""
+    async def _send_new(self, listing: MachineListing) -> None:
+        """Send the node states of machines that appeared bound; after the first listing the resync does so."""
         if not self.done_once:
             return
         bound = np.flatnonzero(np.frombuffer(listing.new.clusters, dtype=np.int32))
         rows = _rows_of(listing)[bound]
         for start in range(0, rows.size, _SLICE):
-            await self._stock.free()
-            for machine in self._stock.inventory.records(rows[start : start + _SLICE]):
-                self._sessions.tell(machine)
+            await self._guarded.available()
+            for machine in self._guarded.inventory.records(rows[start : start + _SLICE]):
+                self._sessions.send_node_state(machine)
             await self._clock.sleep(0)
 
     async def _apply_changed(self, changed: Sequence[tuple[Machine, int]]) -> list[str]:
-        """Apply records that differ from those last read; return the machines that are in dispute."""
+        """Apply records that changed; return the disputed machines."""
         disputed: list[str] = []
         for start in range(0, len(changed), _SLICE):
-            await self._stock.free()
+            await self._guarded.available()
             same: list[tuple[str, int]] = []
             for reported, source_hash in changed[start : start + _SLICE]:
-                if self._dispatch.touched(reported.id):
-                    # Where it says what we believe there is nothing more to learn; any later change is told anew.
-                    if self._stock.inventory.state_of(reported.id) is not reported.state:
+                if self._dispatcher.touched(reported.id):
+                    # A report of the state we have needs no second look; the provider lists any later change again.
+                    if self._guarded.inventory.state_of(reported.id) is not reported.state:
                         self._again.add(reported.id)
                 elif self._apply_record(reported):
                     same.append((reported.id, source_hash))
                 elif reported.id in self._disputes:
                     disputed.append(reported.id)
             if same:
-                inventory = self._stock.inventory
+                inventory = self._guarded.inventory
                 rows = inventory.rows_of([machine_id for machine_id, _ in same])
                 inventory.note_sources(rows, np.array([number for _, number in same], dtype=np.int64))
             if start + _SLICE < len(changed):
@@ -223,12 +219,12 @@ class Reconciler:
         return disputed
 
     def _apply_record(self, reported: Machine) -> bool:
-        """Apply one record of a known machine; tell whether it says the state that is known already."""
-        inventory = self._stock.inventory
+        """Apply one record of a known machine; return whether its state is the known one."""
+        inventory = self._guarded.inventory
         try:
             local = inventory.get(reported.id)
         except UnknownMachineError:
-            return False  # removed meanwhile; the next listing brings it as a new one
+            return False  # removed meanwhile; the next listing inserts it again
         change = judge(local, reported, self._disputes)
         if change is not None:
             self._write(local, change)
@@ -241,8 +237,8 @@ class Reconciler:
         )
         return False
 
-    def _write(self, local: Machine, change: Change) -> None:
-        inventory, after, now = self._stock.inventory, change.machine, self._steady.now_s()
+    def _write(self, local: Machine, change: RecordChange) -> None:
+        inventory, after, now = self._guarded.inventory, change.machine, self._steady.now_s()
         if change.adopted:
             inventory.adopt(after, now)
             self._metrics.counter("bigfleet_shard_adopted_reports_total").inc()
@@ -257,72 +253,72 @@ class Reconciler:
             inventory.apply(after, now)
         if after.state is MachineState.CONFIGURED and local.state is MachineState.CONFIGURING:
             self._configured(after)
-        self._sessions.tell(after, local.cluster)
+        self._sessions.send_node_state(after, local.cluster)
 
-    # What a listing does not say
+    # Machines that a listing lacks
 
     async def _remove_missing(self, known: int, seen: Rows, *, check: bool) -> None:
-        await self._stock.free()
-        missing = self._stock.inventory.missing_from(seen)
+        await self._guarded.available()
+        missing = self._guarded.inventory.missing_from(seen)
         believed = self._guard.believes(known, len(missing))
         self._metrics.gauge("bigfleet_shard_listings_held").set(self._guard.held)
         if not believed:
             self._log.error("listing_held", known=known, missing=len(missing), held=self._guard.held)
             return
-        gone = [machine_id for machine_id in missing if not self._dispatch.touched(machine_id)]
+        gone = [machine_id for machine_id in missing if not self._dispatcher.touched(machine_id)]
         if check:
             await self._read_each(gone)
             return
         for place, machine_id in enumerate(gone, start=1):
-            await self._stock.free()
+            await self._guarded.available()
             self._remove(machine_id)
             if not place % _SLICE:
                 await self._clock.sleep(0)
 
     def _remove(self, machine_id: str) -> None:
-        inventory = self._stock.inventory
+        inventory = self._guarded.inventory
         local = inventory.get(machine_id)
         inventory.remove(machine_id)
         self._disputes.settle(machine_id)
         self._log.info("machine_removed", machine=machine_id, state=local.state.label, cluster=local.cluster)
         if local.cluster:
-            self._sessions.tell(vanished(local))
+            self._sessions.send_node_state(vanished(local))
 
     async def _read_again(self) -> None:
-        """Read machines one by one of which no further listing will speak by itself (decision S26)."""
-        again = {*self._disputes.machine_ids, *self._again, *self._dispatch.unsettled}
-        self._again, self._dispatch.unsettled = set(), set()
+        """Get machines one by one that no later delta will contain (decision S26)."""
+        again = {*self._disputes.machine_ids, *self._again, *self._dispatcher.unsettled}
+        self._again, self._dispatcher.unsettled = set(), set()
         await self._read_each(sorted(again))
 
     async def _read_each(self, machine_ids: Sequence[str]) -> None:
-        self._dispatch.watch()
+        self._dispatcher.watch()
         for start in range(0, len(machine_ids), _READ_AT_ONCE):
             some = machine_ids[start : start + _READ_AT_ONCE]
             await asyncio.gather(*(self._read_one(machine_id) for machine_id in some))
 
     async def _read_one(self, machine_id: str) -> None:
-        if self._dispatch.is_pending(machine_id):
+        if self._dispatcher.is_pending(machine_id):
             self._again.add(machine_id)
             return
         try:
             reported = await self._provider.get(machine_id)
         except NoSuchMachineError:
-            await self._stock.free()
-            if machine_id in self._stock.inventory and not self._dispatch.touched(machine_id):
+            await self._guarded.available()
+            if machine_id in self._guarded.inventory and not self._dispatcher.touched(machine_id):
                 self._remove(machine_id)
             return
         except ProviderError as error:
             self._log.warning("get_failed", machine=machine_id, problem=str(error))
             self._again.add(machine_id)
             return
-        await self._stock.free()
-        if self._dispatch.touched(machine_id):
+        await self._guarded.available()
+        if self._dispatcher.touched(machine_id):
             self._again.add(machine_id)
         else:
             self._apply_record(reported)
 
 
 def _rows_of(listing: MachineListing) -> Rows:
-    """The rows that the new machines of a listing got."""
+    """The rows of the new machines of a listing."""
     first = listing.new.placement.first_row
     return np.arange(0 if first is None else len(listing.new)) + (first or 0)

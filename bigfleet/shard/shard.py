@@ -1,7 +1,7 @@
-"""One shard, built from options and seams: its parts, its services, its standing, its life.
+"""One shard, built from options and seams.
 
-Why: the program, all-in-one, tests and the simulator run the same shard on different surroundings.
-Must never: know who serves it or how it is reached; it offers services, and whoever built it listens.
+Why: `bigfleet shard`, all-in-one and tests on virtual time run the same shard; only the seams differ.
+Must never: listen; it offers services, and the caller serves them.
 Rules: shard 1, 3 and 20; decisions S5, S20, S21, S24.
 
     shard = Shard(options, seams, provider=client, epoch=7, metrics=metrics, log=log)
@@ -20,20 +20,20 @@ from bigfleet.aio.service import BoundService
 from bigfleet.obs.audit import Audit, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
-from bigfleet.shard.core.actuation import Actuation, Mode
-from bigfleet.shard.core.held_off import HoldOffs
+from bigfleet.shard.context import ShardContext
+from bigfleet.shard.core.actuation import Actuation, ActuationMode
+from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
-from bigfleet.shard.core.rollup_guard import RollupGuard
 from bigfleet.shard.core.views import CycleView, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
-from bigfleet.shard.dispatch import Dispatch
+from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
-from bigfleet.shard.ingest import Ingest
+from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.reconciler import Reconciler
-from bigfleet.shard.session_service import SessionService
-from bigfleet.shard.sessions import Sessions
-from bigfleet.shard.stock import Stock
+from bigfleet.shard.session.rollup_intake import RollupIntake
+from bigfleet.shard.session.service import SessionService
+from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.session_frames import acknowledgement
 
 FIRST_RECONCILE = "the provider has not been listed yet"
@@ -41,7 +41,7 @@ IN_PROCESS_FAKE = "the provider is the fake inside this process; no machine is r
 
 
 class Shard:
-    """A shard that is not listening anywhere yet."""
+    """A shard that does not listen yet."""
 
     def __init__(
         self,
@@ -55,141 +55,100 @@ class Shard:
         audit: Audit | None = None,
     ) -> None:
         self.options, self.epoch, self._log = options, epoch, log
-        clock = seams.clock
-        self.steady = steady = SteadyWall(clock)
+        self.steady = steady = SteadyWall(seams.clock)
         self._started_at_ns = steady.now_ns()
         self.term = TermMark()
-        self.metrics = metrics
-        self.stock = Stock()
         self._audit = audit or NoAudit()
         self.actuation = Actuation(
             paused=options.actuation_paused, dry_run=options.dry_run, audit_strict=options.audit_strict
         )
-        self._hold_offs, first_seen = HoldOffs(), FirstSeen()
-        self.sessions = Sessions(
-            self.stock, clock=clock, metrics=metrics, log=log, acknowledge=self._acknowledge
-        )
-        self.ingest = Ingest(
-            guard=RollupGuard(enabled=options.empty_rollup_guard),
-            first_seen=first_seen,
-            steady=steady,
-            metrics=metrics,
-            log=log,
-            wake=self.wake,
-        )
-        executor = Executor(
-            options,
-            stock=self.stock,
-            provider=provider,
-            sessions=self.sessions,
-            actuation=self.actuation,
-            hold_offs=self._hold_offs,
-            first_seen=first_seen,
-            metrics=metrics,
-            log=log,
-            clock=clock,
+        context = ShardContext(
+            options=options,
+            clock=seams.clock,
             steady=steady,
             host=seams.host,
-            stopping=lambda: self.dispatch.stopping,
-        )
-        self.dispatch = Dispatch(
-            executor,
-            self.stock,
-            concurrency=options.execute_concurrency,
+            ids=seams.ids,
+            guarded=GuardedInventory(),
             actuation=self.actuation,
-            audit=self._audit,
+            backoffs=BootstrapBackoffs(),
+            first_seen=FirstSeen(),
             metrics=metrics,
             log=log,
-            clock=clock,
-            cycle=lambda: self.loop.number,
-            wake=self.wake,
+        )
+        self.inventory = context.guarded.inventory
+        self.sessions = Sessions(context, self._acknowledge)
+        self.intake = RollupIntake(context, self.wake)
+        executor = Executor(
+            context,
+            provider=provider,
+            sessions=self.sessions,
+            stopping=lambda: self.dispatcher.stopping,
+        )
+        self.dispatcher = ActionDispatcher(
+            context, executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
         )
         self.reconciler = Reconciler(
-            options,
-            stock=self.stock,
+            context,
             provider=provider,
-            dispatch=self.dispatch,
+            dispatcher=self.dispatcher,
             sessions=self.sessions,
-            metrics=metrics,
-            log=log,
-            clock=clock,
-            steady=steady,
             configured=executor.configured,
         )
         self.loop = CycleLoop(
-            options,
-            stock=self.stock,
-            ingest=self.ingest,
+            context,
+            intake=self.intake,
             sessions=self.sessions,
             reconciler=self.reconciler,
-            dispatch=self.dispatch,
-            actuation=self.actuation,
-            hold_offs=self._hold_offs,
-            metrics=metrics,
-            log=log,
-            clock=clock,
-            steady=steady,
-            host=seams.host,
-            on_cycle=self._swap,
+            dispatcher=self.dispatcher,
+            on_cycle=self._completed,
         )
         self._service = SessionService(
-            self.sessions,
-            self.ingest,
-            clock=clock,
-            ids=seams.ids,
-            metrics=metrics,
-            log=log,
-            outbox_limit=options.outbox_limit,
-            may_open=lambda: not self.dispatch.stopping,
+            context, self.sessions, self.intake, may_open=lambda: not self.dispatcher.stopping
         )
         self._last: CycleView | None = None
 
-    # Life
-
     def services(self) -> tuple[BoundService, ...]:
-        """What operators dial."""
+        """The services that operators dial."""
         return (self._service.bound(),)
 
     def wake(self) -> None:
-        """Ask for a further cycle."""
+        """Request another cycle."""
         self.loop.wake()
 
     async def run(self) -> NoReturn:
-        """Run cycles and workers until cancelled; ends by itself only with a defect."""
+        """Run cycles and workers until cancelled; only a defect ends it otherwise."""
         if self.options.actuation_paused:
             self._log.warning("actuation_paused", why="--actuation-paused")
         elif self.options.dry_run:
             self._log.info("dry_run_mode", why="--dry-run")
-        self.dispatch.start()
+        self.dispatcher.start()
         await self.loop.run()
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing new, roll back what waits for a blob, give calls under way their grace; nothing is drained."""
-        self.dispatch.stopping = True
+        """Start nothing new, roll back what waits for a blob, give running calls their grace; nothing is drained."""
+        self.dispatcher.stopping = True
         self.sessions.give_up_waiting("the shard is stopping")
-        await self.dispatch.stop(grace_s)
+        await self.dispatcher.stop(grace_s)
         await self.reconciler.stop()
         self.sessions.end_all(RpcRefusedError(Code.UNAVAILABLE, "the shard is stopping"))
         self._audit.close()
-
-    # Standing
 
     def last_cycle(self) -> CycleView | None:
         """The last complete cycle; None before the first."""
         return self._last
 
     def not_ready(self) -> tuple[str, ...]:
-        """Why the shard is not ready; it is once the provider was listed, and until it stops itself (decision S21)."""
+        """Why the shard is not ready: the provider was not listed yet, or the shard paused itself (decision S21)."""
         unlisted = () if self.reconciler.done_once else (FIRST_RECONCILE,)
         return (*unlisted, *self.actuation.not_ready())
 
     def remarks(self) -> tuple[str, ...]:
-        """What an operator should know although the shard is ready."""
+        """Warnings for people although the shard is ready."""
         fake = () if self.options.provider_address else (IN_PROCESS_FAKE,)
         return (*fake, *self.actuation.remarks())
 
     def status(self) -> ShardStatus:
-        """How the shard stands now."""
+        """The present status."""
         not_ready = self.not_ready()
         return ShardStatus(
             shard_id=self.options.shard_id,
@@ -201,14 +160,14 @@ class Shard:
             ready=not not_ready,
             not_ready=not_ready,
             remarks=self.remarks(),
-            paused=self.actuation.mode is Mode.PAUSED,
+            paused=self.actuation.mode is ActuationMode.PAUSED,
             dry_run=self.options.dry_run,
             sessions=len(self.sessions),
-            queued=self.dispatch.queued,
-            in_flight=self.dispatch.in_flight,
+            queued=self.dispatcher.queued,
+            in_flight=self.dispatcher.in_flight,
         )
 
-    def _swap(self, view: CycleView) -> None:
+    def _completed(self, view: CycleView) -> None:
         self._last = view
 
     def _acknowledge(self, echo: str) -> bytes:

@@ -1,7 +1,7 @@
-"""One simulated host's clock on the virtual-time loop: offset, drift, jumps, and a processor that may be busy.
+"""The clock of one virtual host: offset, drift, jumps, and timers that are late while the processor is busy.
 
-Why: code that trusts the wall clock, or thinks that all hosts tick alike, is found only when they do not.
-Must never: let the monotonic time go back or jump; it drifts, and that is all.
+Why: tests must find code that trusts the wall clock or assumes that all clocks run at the same rate.
+Must never: let the monotonic time go back or jump; it only drifts.
 Rules: simulator 3.1.
 """
 
@@ -14,12 +14,12 @@ from bigfleet.testing.loop import VirtualTimeLoop, virtual_loop, wake
 
 _MILLION = 1_000_000
 
-# 2030-01-01T00:00:00Z: a round date after every certificate and stamp that a careless test might take from the real clock.
+# 2030-01-01T00:00:00Z: later than any time that a test might take from the real clock by mistake.
 DEFAULT_WALL_START_NS = 1_893_456_000 * 1_000_000_000
 
 
 class VirtualClock:
-    """A clock that runs `drift_ppm` too fast (or, negative, too slow) and shows `offset_s` too much."""
+    """A clock that runs `drift_ppm` too fast (negative: too slow) and is `offset_s` ahead."""
 
     def __init__(
         self,
@@ -30,10 +30,10 @@ class VirtualClock:
         drift_ppm: int = 0,
         host: VirtualHost | None = None,
     ) -> None:
-        """Begin at the loop's present time; without a loop, on the running one. All hosts share `wall_start_ns`."""
+        """Start at the present time of the loop, by default the running one. All hosts share `wall_start_ns`."""
         self._loop = loop or virtual_loop()
         self._host = host
-        # The true time passes from loop time 0 on, so that hosts that start later still agree on it.
+        # Wall time counts from loop time 0, so that hosts that start later agree on it.
         self._wall_ns = wall_start_ns + self._loop.now_ns + nanoseconds(offset_s)
         self._monotonic_ns = 0
         self._since_ns = self._loop.now_ns
@@ -54,16 +54,16 @@ class VirtualClock:
             timer.cancel()
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
-        # Rounded up: by this host's own monotonic clock a timer may be late, never early.
+        # Rounded up: on this host's monotonic clock a timer may be late, never early.
         delay_ns = -(-nanoseconds(seconds) * _MILLION // self._rate)
         return _HostTimer(self._loop, self._loop.now_ns + delay_ns, self._host, callback)
 
     def jump_wall(self, seconds: float) -> None:
-        """Set the wall clock forward, or back, at once; the monotonic clock and timers know nothing of it."""
+        """Set the wall clock forward or back; the monotonic clock and timers do not change."""
         self._wall_ns += nanoseconds(seconds)
 
     def set_drift(self, drift_ppm: int) -> None:
-        """Tick at another rate from now on; timers already set keep their time."""
+        """Change the rate from now on; timers already set do not change."""
         elapsed_ns = self._elapsed_ns()
         self._monotonic_ns += elapsed_ns
         self._wall_ns += elapsed_ns

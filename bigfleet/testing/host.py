@@ -1,6 +1,6 @@
-"""A simulated host's processor: modelled work takes virtual time, one piece after another.
+"""The processor of a virtual host: modelled work takes virtual time, one piece after another.
 
-Why: slow cycles, late ticks and missed deadlines must occur in virtual time too, by a model that a seed can draw.
+Why: slow cycles, late ticks and missed deadlines must occur in virtual time too, chosen by a seed.
 Must never: measure real time, which would make two runs of one seed differ.
 Rules: simulator 3.1 (cpu cost).
 """
@@ -12,7 +12,7 @@ from bigfleet.testing.loop import VirtualTimeLoop, virtual_loop, wake
 
 
 class VirtualHost:
-    """One processor; `costs_s` says how many seconds one unit of each kind of work takes, kinds not named are free."""
+    """One processor; `costs_s` gives the seconds per unit of each kind of work, other kinds are free."""
 
     def __init__(
         self, loop: VirtualTimeLoop | None = None, *, costs_s: Mapping[str, float] | None = None
@@ -24,16 +24,16 @@ class VirtualHost:
 
     @property
     def busy_until_ns(self) -> int:
-        """The loop time until which the processor does nothing but what it was charged with."""
+        """The loop time until which the processor is busy."""
         return self._busy_until_ns
 
     @property
     def charged_ns(self) -> Mapping[str, int]:
-        """How much time each kind of work has taken so far."""
+        """The time that each kind of work has taken."""
         return dict(self._charged_ns)
 
     async def charge(self, work: str, units: int = 1) -> None:
-        """Take the modelled time, after whatever the processor is busy with already; free work does not even wait."""
+        """Take the modelled time, after earlier work; free work does not wait."""
         cost_ns = self._costs_ns.get(work, 0) * units
         if cost_ns == 0:
             return
@@ -47,7 +47,7 @@ class VirtualHost:
             timer.cancel()
 
     def stall(self, seconds: float) -> None:
-        """Occupy the processor from outside, as a pause or a blocking sync does; the host's timers come late."""
+        """Occupy the processor, as a pause or a blocking sync does; the host's timers fire late."""
         self._occupy(nanoseconds(seconds))
 
     def _occupy(self, cost_ns: int) -> None:

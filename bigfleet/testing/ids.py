@@ -1,7 +1,7 @@
-"""Ids that follow from a seed.
+"""Ids computed from a seed.
 
-Why: ids travel on the wire and into files, so two runs of one seed may not differ in them.
-Must never: be used by a real process: whoever knows the seed knows every id.
+Why: ids go on the wire and into files, so two runs of one seed must have the same ids.
+Must never: be used by a real process: the ids can be computed from the seed.
 Rules: simulator 2.2 and 4.2.
 """
 
@@ -10,7 +10,7 @@ from bigfleet.aio.rng import Rng
 
 
 class SeededIds:
-    """Each kind of id has a stream of its own, so that one more request changes no operation's id."""
+    """Draws each kind of id from its own stream, so that one more request changes no operation id."""
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng

@@ -1,13 +1,13 @@
-"""An asyncio loop whose time jumps: a test of an hour takes milliseconds, and twice the same run is the same run.
+"""An asyncio loop on virtual time: an hour takes milliseconds, and every run is the same.
 
-Why: production code that waits can be tested exactly, without sleeping, and the whole fleet can run in one thread.
-Must never: wait for anything real. Sockets, pipes, signals and child processes raise `RealWaitError` where they are begun;
-work given to an executor runs inline at once.
+Why: production code that waits can be tested exactly, without sleeping, and a whole fleet can run in one thread.
+Must never: wait for anything real. Sockets, pipes, signals and child processes raise `RealWaitError`; work given to an
+executor runs inline at once.
 Rules: simulator 2.2. Ready callbacks run first in, first out; timers by (due time, creation number); when nothing is ready
-the time moves to the next timer; when there is none either, `AllTasksWaitError` names who waits.
+the time moves to the next timer; when there is no timer either, `AllTasksWaitError` names the waiting tasks.
 
-It stands on `asyncio.BaseEventLoop` and replaces its one step (`_run_once`) and its timers. That is not public, but has kept
-its shape since Python 3.4, and the tests of this module fail should it move.
+It replaces `_run_once` and the timers of `asyncio.BaseEventLoop`. They are private, but unchanged since Python 3.4, and the
+tests of this module fail if they change.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from bigfleet.model.errors import BigFleetError
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Cancelled timers stay in the heap until they are due; past this many the heap is made anew without them.
+# Cancelled timers stay in the heap until they are due; above this many the heap is rebuilt without them.
 _CANCELLED_TIMERS_KEPT = 256
 
 
 class AllTasksWaitError(BigFleetError):
-    """Nothing is ready and no timer is set, so nothing will ever happen again."""
+    """Nothing is ready and no timer is set, so the tasks would wait forever."""
 
     def __init__(self, now_ns: int, waiting: tuple[str, ...]) -> None:
         who = "".join(f"\n  {line}" for line in waiting) or " there is no task at all"
@@ -38,17 +38,15 @@ class AllTasksWaitError(BigFleetError):
 
 
 class RealWaitError(BigFleetError):
-    """Code on the virtual loop tried to wait for the real world."""
+    """Code on the virtual loop tried to wait for something real."""
 
     def __init__(self, method: str) -> None:
-        super().__init__(
-            f"loop.{method}: the virtual-time loop waits for nothing real; use the seam that stands for it"
-        )
+        super().__init__(f"loop.{method}: the virtual-time loop waits for nothing real; use the seam for it")
         self.method = method
 
 
 class _NumberedTask(asyncio.Task[T]):
-    """A task that hashes by its number: asyncio keeps tasks in sets, and addresses would order them anew in each run."""
+    """A task that hashes by its number: asyncio keeps tasks in sets, and addresses would change their order in each run."""
 
     def __init__(
         self, number: int, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **options: Any
@@ -72,7 +70,7 @@ class _NumberedFuture(asyncio.Future[T]):
 
 
 class _Timer(asyncio.TimerHandle):
-    """A timer that tells its loop when it is cancelled while still in the heap."""
+    """A timer that informs its loop when it is cancelled in the heap."""
 
     __slots__ = ("in_heap", "on_cancel")
 
@@ -87,9 +85,9 @@ class _Timer(asyncio.TimerHandle):
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """The loop; its time is an exact number of nanoseconds, of which `time()` is the nearest float."""
+    """An event loop whose time is an exact number of nanoseconds; `time()` is the nearest float."""
 
-    _ready: deque[asyncio.Handle]  # both are the base's, which tells the type checker nothing of them
+    _ready: deque[asyncio.Handle]  # of the base class, which does not declare them
     _stopping: bool
 
     def __init__(self, start_ns: int = 0) -> None:
@@ -123,7 +121,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call back at a time of `time()`; exact to the nanosecond for the first hundred days, by the nature of floats."""
+        """Call back at a time of `time()`; exact to the nanosecond for the first hundred days."""
         return self.call_at_ns(nanoseconds(when), callback, *args, context=context)
 
     def call_at_ns(
@@ -133,7 +131,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call back at a time of `now_ns`; among equals in the order of these calls. What is past is due at once."""
+        """Call back at a time of `now_ns`, equal times in the order of these calls; a past time is due at once."""
         self._refuse_when_closed()
         timer = _Timer(when_ns / NANOSECONDS, callback, args, self, context)
         timer.in_heap, timer.on_cancel = True, self._on_timer_cancelled
@@ -145,7 +143,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Task[T]:
         self._refuse_when_closed()
         number = self._next_number()
-        # Python's own names count over all loops of a process, so the second run of a seed would bear others.
+        # Python's own names count over all loops of a process, so two runs of a seed would differ.
         if options.get("name") is None:
             options["name"] = f"task-{number}"
         return _NumberedTask(number, coro, loop=self, **options)
@@ -161,7 +159,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         try:
             done.set_result(func(*args))
         except Exception as error:
-            # A simulated kill is no Exception and goes straight up through the caller, as a real one would.
+            # The kill of a virtual process is not an Exception, and passes through the caller.
             done.set_exception(error)
         return done
 
@@ -187,8 +185,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         return self._numbers
 
     def _run_once(self) -> None:
-        """Take one step: move the time if nothing is ready, then run what is ready now and nothing that this begins."""
-        # The time must never move to a timer that nobody waits for any more.
+        """Move the time if nothing is ready, then run what is ready now, but nothing scheduled meanwhile."""
+        # The time must never move to a cancelled timer.
         while self._timers and self._timers[0][2].cancelled():
             heapq.heappop(self._timers)
             self._cancelled_timers -= 1
@@ -256,13 +254,13 @@ for _method in _REAL_WAITS:
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, start_ns: int = 0) -> T:
-    """Run a coroutine to its end in virtual time and return what it returns; every task it left behind is cancelled."""
+    """Run a coroutine in virtual time and return its result; tasks that it leaves behind are cancelled."""
     with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(start_ns)) as runner:
         return runner.run(main)
 
 
 def wake(waiter: "asyncio.Future[None]") -> None:
-    """Let whoever awaits this future go on, unless it was cancelled meanwhile."""
+    """Complete a future, unless it is done or cancelled."""
     if not waiter.done():
         waiter.set_result(None)
 

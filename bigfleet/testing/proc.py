@@ -1,7 +1,7 @@
-"""A process that only pretends to end.
+"""A virtual process: records its exit, and receives signals from a test.
 
-Why: exit codes and signals are part of the contract, and a test must be able to see the one and send the other.
-Must never: touch the process the test runs in.
+Why: exit codes and signals are part of the contract, and tests check both.
+Must never: touch the process in which the test runs.
 Rules: simulator 2.2 and 3.4.
 """
 
@@ -13,7 +13,7 @@ from bigfleet.model.errors import InvalidFieldError
 
 
 class ProcessExitedError(BaseException):
-    """The simulated process ended at once. No Exception, as a real exit could not be caught either."""
+    """The virtual process ended at once. Not an `Exception`, since a real exit cannot be caught."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"the process exited at once with code {code}")
@@ -21,7 +21,7 @@ class ProcessExitedError(BaseException):
 
 
 class VirtualProc(StopLatch):
-    """Records what the process asked for and lets a test play the supervisor."""
+    """Records stop requests and exits, and lets a test send signals."""
 
     def __init__(self, pid: int = 1) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class VirtualProc(StopLatch):
 
     @property
     def exited_with(self) -> int | None:
-        """The code of an `exit_now`; None while the process has not ended that way."""
+        """The code of `exit_now`; None if it was not called."""
         return self._exited_with
 
     def request_stop(self, reason: str, code: int = 0) -> None:

@@ -1,7 +1,7 @@
-"""All virtual seams of one simulated process, wired to each other.
+"""All virtual seams of one process, connected to each other.
 
-Why: a test that needs a clock usually needs ids and a disk on the same host as well; here one line makes them.
-Must never: share anything between two processes but what the caller hands in: the loop, the disk image, the seed.
+Why: a test that needs a clock usually needs ids and a disk on the same host as well.
+Must never: share anything between two processes except the loop, the disk image and the seed of the caller.
 Rules: simulator 2.2, 3.4 and 4.2.
 """
 
@@ -22,7 +22,7 @@ from bigfleet.testing.proc import VirtualProc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualProcess:
-    """The seams in their virtual form, so that a test can also turn their knobs."""
+    """The virtual seams, so that a test can also control them."""
 
     clock: VirtualClock
     rng: Rng
@@ -32,7 +32,7 @@ class VirtualProcess:
     host: VirtualHost
 
     def seams(self, net: Net) -> Seams:
-        """Return the bundle that production code takes, with the network of the caller's choice."""
+        """Return the seams that production code takes, with the given network."""
         return Seams(
             clock=self.clock,
             rng=self.rng,
@@ -54,7 +54,7 @@ def virtual_process(
     drift_ppm: int = 0,
     costs_s: Mapping[str, float] | None = None,
 ) -> VirtualProcess:
-    """Return the seams of a process that starts now; its name alone separates its randomness from that of the others."""
+    """Return the seams of a process that starts now; its name selects its random stream."""
     running = loop or virtual_loop()
     rng = SeededRng(seed).child(name)
     host = VirtualHost(running, costs_s=costs_s)

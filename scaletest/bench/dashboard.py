@@ -32,15 +32,15 @@ from bigfleet.model.machine import MachineState as State
 from bigfleet.model.need import Need
 from bigfleet.model.profile import ZONE_KEY, Profile, Requirement, RequirementOperator, Spread
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.decision_log import DecisionLog
-from bigfleet.shard.core.standing import Standing
-from bigfleet.shard.insight_service import InsightService
-from bigfleet.shard.read_service import ReadService
-from bigfleet.shard.watching import Watching
-from bigfleet.testing.builders import amounts, assigned, machine, shape
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.read_service import ReadService
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
-from tests.support.shard_views import StandingShard
+from tests.support.builders import amounts, assigned, machine, shape
+from tests.support.shard_views import StaticShard
 
 ASKED = (
     "/", "/needs?shard=s", "/needs?shard=s&status=short&q=prio", "/needs?shard=s&page=100", "/machines?shard=s",
@@ -123,16 +123,16 @@ def demand(count: int) -> tuple[Need, ...]:
 
 
 @asynccontextmanager
-async def standing(machines: int, needs: int) -> AsyncIterator[tuple[str, StandingShard, Dashboard]]:
+async def standing(machines: int, needs: int) -> AsyncIterator[tuple[str, StaticShard, Dashboard]]:
     """A dashboard in front of one shard that has completed a cycle."""
     clock, net = SystemClock(), GrpcNet()
-    shard = StandingShard("s")
+    shard = StaticShard("s")
     shard.complete(
         Situation(time.time(), tuple(fleet(machines)), demand(needs)), computed_at_ns=time.time_ns()
     )
     async with AsyncExitStack() as stack:
-        watching = Watching(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
-        services = [ReadService(shard).bound(), InsightService(shard, watching, Standing()).bound()]
+        watching = CycleFollower(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+        services = [ReadService(shard).bound(), InsightService(shard, watching, StatusSources()).bound()]
         server = await net.serve("127.0.0.1:0", services)
         stack.push_async_callback(server.stop, 0)
         options = DashboardOptions(port=0, shards={"s": f"127.0.0.1:{server.port}"})
@@ -216,8 +216,8 @@ def settle() -> None:
     bytearray(1 << 20)
 
 
-def next_cycle(shard: StandingShard) -> None:
-    """Let the shard decide once more on the same machines and needs: a decision without a cached answer."""
+def next_cycle(shard: StaticShard) -> None:
+    """Let the shard decide once more on the same machines and needs: a decision for which nobody has prepared anything."""
     view = shard.last_cycle()
     if view is None:
         raise RuntimeError("the shard has completed no cycle")

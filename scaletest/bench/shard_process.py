@@ -77,7 +77,7 @@ class _Watch:
             for phase, seconds in facts.phases_s.items():
                 phases.setdefault(phase, []).append(seconds)
         collected, self._collected = self._collected, []
-        counts = self._shard.stock.inventory.count_by_state()
+        counts = self._shard.inventory.count_by_state()
         return {
             "name": name,
             "seconds": round(took_s, 2),

@@ -77,7 +77,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     ),
     "testing/net/calls.py": Adapter((Rule.CLOCK,), "the virtual network"),
     "testing/net/links.py": Adapter((Rule.CLOCK,), "the virtual network"),
-    "clustersim/world.py": Adapter((Rule.DISK,), "reads the world that the package brought along"),
+    "clustersim/fleet.py": Adapter((Rule.DISK,), "reads the fleet file of the package"),
     "app/dashboard/beside.py": Adapter(
         (Rule.PROCESS,), "starts the dashboard of --dashboard-addr as a process"
     ),

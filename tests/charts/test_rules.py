@@ -226,7 +226,7 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert_50() -> None:
         assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [
             "Look",
             "Likely causes, most likely first",
-            "Mend",
+            "Repair",
             "Prevent",
         ]
         assert len(re.findall(r"^\| `", page, re.MULTILINE)) == 3, f"{name}: three first commands"

@@ -13,7 +13,7 @@ from bigfleet.provider.kit.core.state import ProviderState
 from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.provider.kit.entries import EntryDecoder, SnapshotHeader, encode, encode_snapshot
-from bigfleet.testing.builders import shape
+from tests.support.builders import shape
 
 CODEC = RecordCodec("acme")
 FLEET = 8

@@ -10,10 +10,10 @@ from bigfleet.provider.kit.core.fence import Fence
 from bigfleet.provider.kit.core.values import DescribedMachine
 from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual
 from bigfleet.transport.status import GENERIC_DETAIL
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.builders import shape
 
 REQUESTS = {
     "Create": pb.CreateRequest,

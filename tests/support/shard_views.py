@@ -3,7 +3,7 @@
 Why: whatever reads a shard can be tested on any situation that a test can write down, in one line.
 Must never: differ in form from what the cycle loop swaps in.
 
-    shard = StandingShard()
+    shard = StaticShard()
     shard.complete(Situation(now=0.0, machines=(machine("m-1"),), needs=(need,)))
 """
 
@@ -15,7 +15,7 @@ from bigfleet.engine.cycle import decide
 from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.views import CycleView, ShardStatus, Shortfall
+from bigfleet.shard.core.views import AgedShortfall, CycleView, ShardStatus
 
 _FIRST_CYCLE_NS = 1_893_456_000 * 1_000_000_000
 
@@ -35,12 +35,12 @@ def cycle_of(situation: Situation, number: int = 1, **given: Any) -> CycleView: 
         holds=situation.holds,
         now=situation.now,
     )
-    unmet: dict[str, Shortfall] = {}
+    unmet: dict[str, AgedShortfall] = {}
     for left in decision.unresolved:
         need = decision.verdicts[left.need].need
         known = unmet.get(need.profile.fingerprint)
         deficit = left.deficit if known is None else known.deficit + left.deficit
-        unmet[need.profile.fingerprint] = Shortfall(need.profile, deficit, 1, need.unit)
+        unmet[need.profile.fingerprint] = AgedShortfall(need.profile, deficit, 1, need.unit)
     fields: dict[str, Any] = {
         "number": number,
         "computed_at_ns": _FIRST_CYCLE_NS + number * 10_000_000_000,
@@ -54,7 +54,7 @@ def cycle_of(situation: Situation, number: int = 1, **given: Any) -> CycleView: 
         "shortfalls": tuple(
             sorted(unmet.values(), key=lambda item: (-item.profile.priority, item.profile.fingerprint))
         ),
-        "held_off": {},
+        "bootstrap_backoffs": {},
         "reported_clusters": reported
         if reported is not None
         else frozenset(need.cluster for need in situation.needs),
@@ -64,8 +64,8 @@ def cycle_of(situation: Situation, number: int = 1, **given: Any) -> CycleView: 
     return CycleView(**(fields | given))
 
 
-class StandingShard:
-    """A shard that only serves reads; see `bigfleet.shard.core.views.ShardViews`."""
+class StaticShard:
+    """A shard with fixed views and no process; see `bigfleet.shard.core.views.ShardViews`."""
 
     def __init__(self, shard_id: str = "shard-0", **given: Any) -> None:  # Any: fields of the status
         fields: Mapping[str, Any] = {
@@ -98,7 +98,7 @@ class StandingShard:
         self._cycle = view
 
     def stand(self, **changed: Any) -> None:  # Any: fields of the status
-        """Change how the shard stands."""
+        """Change fields of the status."""
         self._status = replace(self._status, **changed)
 
     def last_cycle(self) -> CycleView | None:

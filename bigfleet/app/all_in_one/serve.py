@@ -31,8 +31,8 @@ from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.shard.serve import run_shard
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
+from bigfleet.clustersim.fleet import SimulatedFleet, first_fleet, read_simulated_fleet
 from bigfleet.clustersim.session import SimulatedCluster
-from bigfleet.clustersim.world import World, first_fleet, read_world
 from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
@@ -64,18 +64,18 @@ def serve(settings: AllInOneSettings, console: Console) -> int:
         return asyncio.run(_serve(settings, console, world, Path(directory)))
 
 
-def _world(settings: AllInOneSettings) -> World:
+def _world(settings: AllInOneSettings) -> SimulatedFleet:
     if settings.scenario is None:
         return first_fleet()
     try:
-        return read_world(SystemDisk().read(settings.scenario))
+        return read_simulated_fleet(SystemDisk().read(settings.scenario))
     except DiskError as error:
         raise UsageError(f"--scenario: {error}") from None
     except InvalidFieldError as error:
         raise UsageError(f"--scenario: {settings.scenario}: {error}") from None
 
 
-async def _serve(settings: AllInOneSettings, console: Console, world: World, directory: Path) -> int:
+async def _serve(settings: AllInOneSettings, console: Console, world: SimulatedFleet, directory: Path) -> int:
     proc = SystemProc()
     # Events are printed on standard output; the log has errors only, unless --log-level asks for more.
     level = "error" if settings.log_level == "info" else settings.log_level
@@ -100,7 +100,7 @@ class _Fleet:
         self,
         settings: AllInOneSettings,
         seams: Seams,
-        world: World,
+        world: SimulatedFleet,
         directory: Path,
         log: FilteringBoundLogger,
     ) -> None:
@@ -166,7 +166,7 @@ class _Fleet:
             net=self._seams.net,
             clock=self._seams.clock,
             stream=self._seams.rng.stream(f"cluster {name}"),
-            told=events.record,
+            on_event=events.record,
         )
 
     async def _shard(self, fake: FakeProvider) -> int:

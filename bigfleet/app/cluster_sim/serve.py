@@ -15,7 +15,7 @@ from bigfleet.app.parts import process_log, run_until_stop, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.clustersim.core.demand import SimulatedDemand
-from bigfleet.clustersim.file import demand_of
+from bigfleet.clustersim.fleet import demand_of
 from bigfleet.clustersim.session import SimulatedCluster
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.transport.grpc_net import GrpcNet
@@ -46,7 +46,7 @@ async def _serve(settings: ClusterSimSettings, console: Console, demand: Simulat
             net=seams.net,
             clock=seams.clock,
             stream=seams.rng.stream("cluster-sim"),
-            told=lambda _kind, words: console.print_now(words),
+            on_event=lambda _kind, words: console.print_now(words),
         )
         await run_until_stop({"cluster": cluster.run()}, proc, log)
         return proc.exit_code

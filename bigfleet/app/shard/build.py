@@ -25,19 +25,18 @@ from bigfleet.provider.fake.latency import fixed
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.provider.fake.seeding import CatalogueSeed
-from bigfleet.shard.core.decision_log import DecisionLog
+from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.epoch import DataDirectory
 from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.remembered_audit import RememberedAudit
+from bigfleet.shard.read.recording_audit import RecordingAudit
 from bigfleet.shard.shard import IN_PROCESS_FAKE, Shard
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.catalogues import CATALOGUES, REALISTIC
 
-_HINT_INTERVAL_S = 5.0
-
 
 def options_of(settings: ShardSettings) -> ShardOptions:
     """Return the options that the flags describe."""
+    defaults = ShardOptions()
     return ShardOptions(
         shard_id=settings.id,
         provider_address=settings.provider_addr,
@@ -46,7 +45,8 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         execute_concurrency=settings.execute_concurrency,
         max_actions_per_cycle=settings.max_actions_per_cycle,
         incremental_reconcile=settings.incremental_reconcile,
-        available_capacity_interval_s=settings.available_capacity_interval or _HINT_INTERVAL_S,
+        available_capacity_interval_s=settings.available_capacity_interval
+        or defaults.available_capacity_interval_s,
         metrics_warmup_cycles=settings.metrics_warmup_cycles,
         phase_attribution_log=settings.phase_attribution_log,
         actuation_paused=settings.actuation_paused,
@@ -114,7 +114,7 @@ async def listening_shard(
             epoch=data.epoch,
             metrics=metrics,
             log=log,
-            audit=RememberedAudit(audit, decisions, seams.clock.wall_ns),
+            audit=RecordingAudit(audit, decisions, seams.clock.wall_ns),
         )
         readers = readers_of(settings, shard, decisions, seams=seams, metrics=metrics, log=log)
         # All services of the session port; read services see the shard as `ShardViews`.

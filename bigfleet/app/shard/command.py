@@ -25,9 +25,11 @@ from bigfleet.cli.framework.kinds import (
     OptionalPath,
 )
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.shard.options import ShardOptions
 from bigfleet.transport.address import ListenAddress
 
 _LOOPBACK: Final = "127.0.0.1"
+_DEFAULTS: Final = ShardOptions()
 
 _FAKE_ONLY: Final = (
     "seed_machines",
@@ -58,7 +60,9 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     dashboard_addr: Annotated[HttpListen, Cli(default="no dashboard")] = Field(
         default=None, description="HTTP address of a dashboard that this shard starts as a separate process"
     )
-    id: str = Field(default="shard-0", min_length=1, description="shard id, the same after every restart")
+    id: str = Field(
+        default=_DEFAULTS.shard_id, min_length=1, description="shard id, the same after every restart"
+    )
     data_dir: Directory = Field(
         default=Path("./data"), description="directory of the epoch; must outlive the process"
     )
@@ -75,47 +79,60 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     coordinator_heartbeat_interval: Duration = Field(
         default=10.0, gt=0, description="time between two reports to the coordinator"
     )
-    cycle_interval: Duration = Field(default=10.0, gt=0, description="time between two regular cycles")
+    cycle_interval: Duration = Field(
+        default=_DEFAULTS.cycle_interval_s, gt=0, description="time between two regular cycles"
+    )
     max_actions_per_cycle: int = Field(
-        default=0, ge=0, description="actions a cycle may start, 0 for no limit"
+        default=_DEFAULTS.max_actions_per_cycle, ge=0, description="actions a cycle may start, 0 for no limit"
     )
     execute_concurrency: int = Field(
-        default=1, ge=1, le=10_000, description="actions to execute at the same time"
+        default=_DEFAULTS.execute_concurrency,
+        ge=1,
+        le=10_000,
+        description="actions to execute at the same time",
     )
     incremental_reconcile: bool = Field(
-        default=False,
+        default=_DEFAULTS.incremental_reconcile,
         description="list only changes from the provider; a machine that it drops then stays until a restart",
     )
     available_capacity_interval: Duration = Field(
         default=0.0, ge=0, description="minimum time between two hints about a profile, 0 for 5s"
     )
     metrics_warmup_cycles: int = Field(
-        default=0, ge=0, description="first cycles to leave out of the histograms"
+        default=_DEFAULTS.metrics_warmup_cycles,
+        ge=0,
+        description="first cycles to leave out of the histograms",
     )
     phase_attribution_log: Annotated[bool, Cli(variables=("BIGFLEET_PHASEDUMP",))] = Field(
-        default=False, description="log every 20th cycle which capacity is released while needs are short"
+        default=_DEFAULTS.phase_attribution_log,
+        description="log every 20th cycle which capacity is released while needs are short",
     )
-    actuation_paused: bool = Field(default=False, description="kill switch: decide, but execute nothing")
-    dry_run: bool = Field(default=False, description="shadow mode: decide and log, but execute nothing")
+    actuation_paused: bool = Field(
+        default=_DEFAULTS.actuation_paused, description="kill switch: decide, but execute nothing"
+    )
+    dry_run: bool = Field(
+        default=_DEFAULTS.dry_run, description="shadow mode: decide and log, but execute nothing"
+    )
     reclaim_cap_fraction: float = Field(
-        default=0.05,
+        default=_DEFAULTS.reclaim_cap_fraction,
         ge=0,
         le=1,
         description="share of a cluster's machines that one cycle may release, 0 for no cap",
     )
     empty_rollup_guard: bool = Field(
-        default=True, description="hold back roll-ups that look like a lost cache"
+        default=_DEFAULTS.empty_rollup_guard, description="hold back roll-ups that look like a lost cache"
     )
     audit_log: OptionalPath = Field(default=None, description="file of JSON lines, one per action")
     audit_strict: bool = Field(
-        default=False, description="execute nothing while the audit log cannot be written"
+        default=_DEFAULTS.audit_strict, description="execute nothing while the audit log cannot be written"
     )
     audit_max_bytes: ByteSize = Field(
         default=100 << 20, ge=1, description="size at which the audit log is rotated"
     )
     audit_keep: int = Field(default=5, ge=0, description="number of old audit logs to keep")
     local_bootstrap: bool = Field(
-        default=False, description="create stub blobs instead of asking operators; for tests"
+        default=_DEFAULTS.local_bootstrap,
+        description="create stub blobs instead of asking operators; for tests",
     )
     seed_machines: int = Field(default=0, ge=0, description="in-process fake: Idle machines")
     seed_speculative: int = Field(default=0, ge=0, description="in-process fake: on-demand slots")

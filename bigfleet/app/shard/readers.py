@@ -17,13 +17,13 @@ from bigfleet.aio.service import BoundService
 from bigfleet.app.shard.command import ShardSettings
 from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.obs.metrics import Metrics
-from bigfleet.shard.core.decision_log import DecisionLog
-from bigfleet.shard.core.standing import CoordinatorStanding, Standing
-from bigfleet.shard.insight_service import InsightService
-from bigfleet.shard.need_frames import NeedFrames
-from bigfleet.shard.read_service import ReadService
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus, StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.need_frames import NeedFrames
+from bigfleet.shard.read.read_service import ReadService
 from bigfleet.shard.shard import Shard
-from bigfleet.shard.watching import Watching
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.version import __version__
 
@@ -34,7 +34,7 @@ class ShardReaders:
 
     read: ReadService
     insight: InsightService
-    watching: Watching
+    follower: CycleFollower
     link: CoordinatorLink | None
 
     def services(self) -> tuple[BoundService, ...]:
@@ -43,7 +43,7 @@ class ShardReaders:
 
     def parts(self) -> dict[str, Coroutine[Any, Any, object]]:
         """Return the parts to run; none of them ends by itself."""
-        parts: dict[str, Coroutine[Any, Any, object]] = {"watching": self.watching.follow()}
+        parts: dict[str, Coroutine[Any, Any, object]] = {"watching": self.follower.follow()}
         if self.link is not None:
             parts["coordinator client"] = self.link.run()
         return parts
@@ -74,28 +74,28 @@ def readers_of(
             log=log,
             interval_s=settings.coordinator_heartbeat_interval,
         )
-    watching = Watching(shard, decisions, clock=seams.clock, log=log)
-    standing = Standing(
+    follower = CycleFollower(shard, decisions, clock=seams.clock, log=log)
+    sources = StatusSources(
         version=__version__,
         cycle_interval_s=settings.cycle_interval,
         actuation_paused=settings.actuation_paused,
-        coordinator=lambda: None if link is None else _standing_of(link, shard.term.value),
+        coordinator=lambda: None if link is None else _link_status(link, shard.term.value),
         last_reconcile_ns=lambda: round(
             metrics.value("bigfleet_shard_last_reconcile_success_timestamp_seconds") * NANOSECONDS
         ),
         held_rollups=lambda cluster: int(metrics.value("bigfleet_shard_rollup_quarantined", cluster=cluster)),
-        is_pending=shard.dispatch.is_pending,
+        is_pending=shard.dispatcher.is_pending,
         totals=lambda: metrics.totals("bigfleet_shard_"),
     )
     frames = NeedFrames()
     return ShardReaders(
-        ReadService(shard, frames), InsightService(shard, watching, standing, frames), watching, link
+        ReadService(shard, frames), InsightService(shard, follower, sources, frames), follower, link
     )
 
 
-def _standing_of(link: CoordinatorLink, term: int) -> CoordinatorStanding:
+def _link_status(link: CoordinatorLink, term: int) -> CoordinatorLinkStatus:
     status = link.status
-    return CoordinatorStanding(
+    return CoordinatorLinkStatus(
         address=status.address,
         last_answer_ns=status.last_answer_ns,
         failures=status.failures,

@@ -35,7 +35,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.shard.epoch import DataDirectory, open_data_directory
 from bigfleet.shard.metrics import SHARD_METRICS
-from bigfleet.shard.session_service import SHARD
+from bigfleet.shard.session.service import SHARD
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
 

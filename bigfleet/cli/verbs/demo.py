@@ -28,8 +28,8 @@ class DemoSettings(OutputFlags, env_prefix="BIGFLEET_DEMO_"):
 
 def _demo(settings: DemoSettings, console: Console) -> int:
     from bigfleet.demo.play import play
-    from bigfleet.demo.stage import StoryError
     from bigfleet.demo.stories import STORIES
+    from bigfleet.demo.story_run import StoryError
 
     if not settings.story:
         rows = [{"story": name, "about": story.about} for name, story in STORIES.items()]

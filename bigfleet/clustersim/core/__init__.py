@@ -1,1 +1,1 @@
-"""What a simulated cluster asks for at which time: pure, so that the same file is the same demand."""
+"""The demand of a simulated cluster over time, as a pure function of its file."""

@@ -1,6 +1,6 @@
 """The demand of a simulated cluster: rows, each a need whose size follows a schedule.
 
-Why: demos, compose files and load runs want clusters that live, and want them the same each time.
+Why: demos, compose files and load runs need demand that changes, and the same demand in each run.
 Must never: depend on anything but the file and the time since the start.
 Rules: packaging 1.10 (rows, schedule, seed). The need of a row is written as in a snapshot document, without cluster,
 total and arrival: its total is its unit times the units that the schedule asks for.
@@ -38,30 +38,30 @@ _WOBBLE_EVERY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One kind of work: a need of one unit, and how many units are wanted when."""
+class DemandRow:
+    """A need of one unit, and how many units are wanted at which time."""
 
     name: str
     need: Need
     units: int
     steps: tuple[tuple[float, int], ...] = ()
-    """Seconds since the start, and the units from then on; in order."""
+    """Seconds since the start and the units from then on, in order."""
     repeat_after_s: float = 0.0
-    """The schedule begins anew after this long; 0 for never."""
+    """The period of the schedule; 0 for none."""
     wobble: int = 0
-    """Up to so many units more or fewer, another number every half minute."""
+    """At most this many units more or fewer, changing every 30 seconds."""
 
     def units_at(self, elapsed_s: float, seed: int) -> int:
         """Return how many units are wanted."""
         place = elapsed_s % self.repeat_after_s if self.repeat_after_s else elapsed_s
         passed = bisect_right([at for at, _ in self.steps], place)
         wanted = self.steps[passed - 1][1] if passed else self.units
-        return max(0, wanted + self._sway(int(elapsed_s // _WOBBLE_EVERY_S), seed)) if wanted else 0
+        return max(0, wanted + self._offset(int(elapsed_s // _WOBBLE_EVERY_S), seed)) if wanted else 0
 
-    def _sway(self, turn: int, seed: int) -> int:
+    def _offset(self, turn: int, seed: int) -> int:
         if not self.wobble:
             return 0
-        # A number that looks thrown and is not: the same file and time give the same demand on every machine.
+        # A hash instead of a random number: the same file and time give the same demand on every host.
         mixed = (turn * 2_654_435_761 ^ seed * 40_503 ^ sum(map(ord, self.name)) * 9_973) & 0xFFFFFFFF
         mixed = (mixed ^ mixed >> 15) * 2_246_822_519 & 0xFFFFFFFF
         return (mixed >> 8) % (2 * self.wobble + 1) - self.wobble
@@ -71,11 +71,11 @@ class Row:
 class SimulatedDemand:
     """All rows of one cluster."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[DemandRow, ...]
     seed: int = 0
 
     def needs_at(self, elapsed_s: float) -> tuple[Need, ...]:
-        """Return the whole demand at a time; a row that wants nothing is not in it."""
+        """Return the whole demand at a time, without rows of zero units."""
         wanted = ((row, row.units_at(elapsed_s, self.seed)) for row in self.rows)
         return tuple(_sized(row.need, units) for row, units in wanted if units)
 
@@ -93,10 +93,10 @@ def read_demand(raw: object, cluster: str) -> SimulatedDemand:
     return SimulatedDemand(tuple(rows), fields.integer("seed", _SEED))
 
 
-def _row(fields: Fields, reader: NeedReader, cluster: str) -> Row:
+def _row(fields: Fields, reader: NeedReader, cluster: str) -> DemandRow:
     given = fields.mapping("need")
     try:
-        Fields(given, ROW_NEED)  # refuses what a row may not say
+        Fields(given, ROW_NEED)  # refuses fields that a row may not have
         need = reader.read(Fields({**given, "cluster": cluster}, NEED))
     except InvalidFieldError as error:
         raise from_model(error).under("need") from None
@@ -108,7 +108,7 @@ def _row(fields: Fields, reader: NeedReader, cluster: str) -> Row:
     repeat_s = fields.number("repeat_after", low=0.0, allowed="seconds, a finite number that is not negative")
     if repeat_s and steps and steps[-1][0] >= repeat_s:
         raise DocumentError("repeat_after", f"{repeat_s:g}", "more than the time of the last step")
-    return Row(
+    return DemandRow(
         fields.name("name"),
         need,
         fields.integer("units", _UNITS),

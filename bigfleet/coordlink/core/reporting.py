@@ -13,8 +13,7 @@ from bigfleet.model.instruction import Ack
 from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.machine import MachineState
 from bigfleet.model.shard_report import MAX_SHORTFALLS, ShardReport, ShardSummary, Shortfall
-from bigfleet.shard.core.views import CycleView, ShardStatus
-from bigfleet.shard.core.views import Shortfall as UnmetNeed
+from bigfleet.shard.core.views import AgedShortfall, CycleView, ShardStatus
 
 
 def report_of(
@@ -33,7 +32,7 @@ def report_of(
     )
 
 
-def shortfalls_of(ledger: Iterable[UnmetNeed]) -> tuple[Shortfall, ...]:
+def shortfalls_of(ledger: Iterable[AgedShortfall]) -> tuple[Shortfall, ...]:
     """Return the first shortfalls of the ledger, which is in the order of reports."""
     reported = [
         Shortfall(

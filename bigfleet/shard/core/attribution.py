@@ -1,7 +1,7 @@
-"""The attribution probe: lines that show whether machines are given up that somebody short could use.
+"""The attribution probe: log lines that show reclaimed machines which a short need could use.
 
-Why: a fleet that reclaims and starves at once has a defect, and these few lines show which machine and which gang.
-Must never: change anything; it reads one decision and its snapshot.
+Why: a fleet that reclaims machines while needs are short may have a defect; these lines name the machine and the gang.
+Must never: change anything.
 Rules: shard 4.3.
 """
 

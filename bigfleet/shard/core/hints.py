@@ -1,7 +1,7 @@
-"""What each cluster is told could be had for what it asks for.
+"""Capacity hints: how many machines each cluster could get for each profile it asks for.
 
-Why: operators show it to people; it promises and reserves nothing.
-Must never: repeat what a cluster was told last, or tell it more often than the interval allows.
+Why: operators show hints to people; a hint promises and reserves nothing.
+Must never: repeat a cluster's last hint, or send hints more often than the interval allows.
 Rules: shard 18. A change inside the interval is not queued; a later cycle looks again.
 """
 
@@ -20,11 +20,11 @@ from bigfleet.model.profile import Profile
 PER_SECOND = 200
 """Changed hints that a shard sends per second on average."""
 BURST = 2000
-"""Changed hints that it sends at once after a while of saying nothing."""
+"""Changed hints that it sends at once after a quiet period."""
 
 
 class Confidence(IntEnum):
-    """How sure it is that there is something; the numbers are the wire's."""
+    """How likely it is that there is capacity; the numbers are those of the wire."""
 
     NONE = 1
     MEDIUM = 3
@@ -33,7 +33,7 @@ class Confidence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What could be had for one profile."""
+    """The capacity for one profile."""
 
     count: int
     confidence: Confidence
@@ -62,7 +62,7 @@ class FreeSupply:
                 had_speculative + int(speculative[number]),
                 cheapest,
             )
-        self._told: dict[tuple[str, ...], Hint] = {}
+        self._hints: dict[tuple[str, ...], Hint] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FreeSupply):
@@ -72,12 +72,12 @@ class FreeSupply:
     __hash__ = None  # type: ignore[assignment]  # compared, never kept in a set
 
     def hint(self, profile: Profile) -> Hint:
-        """What could be had for a profile; requirements other than on the type are not looked at."""
+        """The hint for a profile; of its requirements only the instance type counts."""
         pinned = profile.pinned_types
-        told = self._told.get(pinned)
-        if told is None:
-            told = self._told[pinned] = self._of_types(pinned) if pinned else self._of_all()
-        return told
+        sent = self._hints.get(pinned)
+        if sent is None:
+            sent = self._hints[pinned] = self._of_types(pinned) if pinned else self._of_all()
+        return sent
 
     def _of_types(self, types: tuple[str, ...]) -> Hint:
         found = [self._by_type[name] for name in types if name in self._by_type]
@@ -94,28 +94,28 @@ def _hint(idle: int, speculative: int, cost: float) -> Hint:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What one cluster was told, and on what grounds."""
+class _Sent:
+    """The last hints of one cluster, and the demand and supply they were made from."""
 
     part: ClusterNeeds
     profiles: tuple[Profile, ...]
     last: dict[str, tuple[Hint, float]]
     supply: FreeSupply | None = None
-    """The supply for which nothing was left to tell; None while something waits for its interval."""
+    """The supply whose hints were all sent; None while a hint waits for its interval."""
 
 
-class HintBook:
-    """What was told to whom; forgotten per cluster when its session ends."""
+class HintLedger:
+    """The hints sent to each cluster; forgotten when its session ends."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
-        self._clusters: dict[str, _Told] = {}
+        self._clusters: dict[str, _Sent] = {}
         self._supply: FreeSupply | None = None
         self._budget, self._asked_at = float(BURST), 0.0
-        self._next = ""  # the cluster whose turn it is
+        self._next = ""  # the cluster that comes first next time
 
     def forget(self, cluster: str) -> None:
-        """The cluster's operator went; the next one is told everything anew."""
+        """The cluster's operator disconnected; the next one gets every hint."""
         self._clusters.pop(cluster, None)
 
     def due(
@@ -125,13 +125,13 @@ class HintBook:
         sessions: Sequence[str],
         now: float,
     ) -> Iterator[tuple[str, Profile, Hint]]:
-        """Everything to be told now; what is yielded counts as told. `sessions` are in text order.
+        """The hints to send now; a yielded hint counts as sent. `sessions` are in text order.
 
-        Changes have a budget and clusters take turns, as one machine may change what thousands of clusters were told
-        (ADR-0112). What a cluster hears for the first time is told at once.
+        Changes have a budget and clusters take turns, since one machine may change the hints of thousands of clusters
+        (ADR-0112). The first hint for a profile needs no budget.
         """
         if self._supply is not None and self._supply == supply:
-            supply = self._supply  # the same object for the same supply, so that clusters compare by identity
+            supply = self._supply  # one object for equal supplies, so that clusters compare by identity
         self._supply = supply
         self._budget = min(BURST, self._budget + PER_SECOND * max(0.0, now - self._asked_at))
         self._asked_at = now
@@ -141,24 +141,24 @@ class HintBook:
             part = demand.get(cluster)
             if part is None:
                 continue
-            told = self._clusters.get(cluster)
-            if told is None or told.part is not part:
+            sent = self._clusters.get(cluster)
+            if sent is None or sent.part is not part:
                 profiles = {need.profile.fingerprint: need.profile for need in part.rows}
-                last = {} if told is None else told.last
-                told = self._clusters[cluster] = _Told(part, tuple(profiles.values()), last)
-            elif told.supply is supply or self._budget < 1:
-                if told.supply is not supply:
+                last = {} if sent is None else sent.last
+                sent = self._clusters[cluster] = _Sent(part, tuple(profiles.values()), last)
+            elif sent.supply is supply or self._budget < 1:
+                if sent.supply is not supply:
                     spent_at = spent_at or cluster
                 continue
-            yield from self._of_cluster(cluster, told, supply, now)
+            yield from self._of_cluster(cluster, sent, supply, now)
         self._next = spent_at
 
     def _of_cluster(
-        self, cluster: str, told: _Told, supply: FreeSupply, now: float
+        self, cluster: str, sent: _Sent, supply: FreeSupply, now: float
     ) -> Iterator[tuple[str, Profile, Hint]]:
         waiting = False
-        for profile in told.profiles:
-            hint, before = supply.hint(profile), told.last.get(profile.fingerprint)
+        for profile in sent.profiles:
+            hint, before = supply.hint(profile), sent.last.get(profile.fingerprint)
             if before is not None:
                 if before[0] == hint:
                     continue
@@ -166,6 +166,6 @@ class HintBook:
                     waiting = True
                     continue
                 self._budget -= 1
-            told.last[profile.fingerprint] = (hint, now)
+            sent.last[profile.fingerprint] = (hint, now)
             yield cluster, profile, hint
-        told.supply = None if waiting else supply
+        sent.supply = None if waiting else supply

@@ -1,9 +1,8 @@
-"""What carrying out one action does to its machine: events in, effects out.
+"""The state machine of one action: events in, effects out.
 
 Why: provision, bootstrap, drain and delete each take several steps, any of which can fail, hang or never begin, against
-providers that finish inside the call or long after it. Every such path stands here as a value, so that it can be told,
-tested and cut at any point without a network.
-Must never: wait, ask the time, or touch a machine other than the order's.
+providers that finish inside the call or long after it. Every such path is a value, so that tests can cut it at any point.
+Must never: wait, read the time, or touch a machine other than the action's.
 Rules: shard 8.1 to 8.5; timeouts leave the transitional state (S3), calls never sent are undone (S19), blob errors roll
 back (S4), a Creating machine is stamped for its cluster (E7), a preempted one for its need (E4).
 """
@@ -18,7 +17,7 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import NO_HOST, UNASSIGNED, Assignment, Machine, MachineState, NeedRef
 from bigfleet.model.need import Need, assignment_of
 from bigfleet.provider.contract import OperationKind
-from bigfleet.shard.core.orders import Order, Outcome
+from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
 
 S = MachineState
 
@@ -27,13 +26,13 @@ S = MachineState
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ExecutionEvent:
     """Something that happened to an execution."""
 
 
 @dataclass(frozen=True, slots=True)
-class BlobArrived(Event):
-    """The operator sent what the machine needs to join; the shell keeps it, as it is a secret."""
+class BlobArrived(ExecutionEvent):
+    """The operator sent the bootstrap blob; the shell keeps it, since it is a secret."""
 
 
 class BlobProblem(StrEnum):
@@ -47,76 +46,76 @@ class BlobProblem(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BlobFailed(Event):
-    """No blob came; the provider has not been asked for anything yet."""
+class BlobFailed(ExecutionEvent):
+    """No blob came; the provider has not been called yet."""
 
     problem: BlobProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Acked(Event):
-    """The provider accepted the call and said how the machine stands now."""
+class CallAcked(ExecutionEvent):
+    """The provider accepted the call and returned the machine's record."""
 
     record: Machine
 
 
 @dataclass(frozen=True, slots=True)
-class AckUnreadable(Event):
-    """The provider accepted the call, but the record it answered with cannot be true."""
+class CallAckUnreadable(ExecutionEvent):
+    """The provider accepted the call, but returned an invalid record."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Event):
-    """The provider answered no."""
+class CallRefused(ExecutionEvent):
+    """The provider refused the call."""
 
     text: str
     fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class NeverSent(Event):
-    """No connection was made, so the provider cannot have heard of the call."""
+class CallNeverSent(ExecutionEvent):
+    """No connection was made, so the provider cannot have received the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered(Event):
-    """The deadline passed or the connection broke; the call may yet take effect."""
+class CallUnanswered(ExecutionEvent):
+    """The deadline passed or the connection broke; the call may still take effect."""
 
 
-# Effects: what to do, in the order given. Only the last one of a step is waited for.
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """An order to the shell."""
+# Effects: what to do, in order. The shell waits only for the last one.
 
 
 @dataclass(frozen=True, slots=True)
-class Write(Effect):
-    """Write the record and tell the operator of the cluster it has, or had before; `undo` follows no edge."""
+class ExecutionEffect:
+    """Something that the shell has to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMachine(ExecutionEffect):
+    """Write the record and send its state to the operator of its present or previous cluster; `undo` follows no edge."""
 
     machine: Machine
     undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Instruct(Effect):
-    """Ask the operator to empty the node, if it is there; never waited for."""
+class InstructOperator(ExecutionEffect):
+    """Instruct the operator, if connected, to drain the node; the shell does not wait for it."""
 
     machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
-class AskBlob(Effect):
-    """Ask the operator for what the machine needs to join."""
+class RequestBlob(ExecutionEffect):
+    """Request the machine's bootstrap blob from the operator."""
 
     need: Need
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Effect):
+class CallProvider(ExecutionEffect):
     """Call the provider."""
 
     kind: OperationKind
@@ -124,85 +123,87 @@ class Call(Effect):
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Effect):
+class EndExecution(ExecutionEffect):
     """The execution is over."""
 
-    outcome: Outcome
+    outcome: ActionOutcome
 
 
-Step = tuple[Effect, ...]
+Effects = tuple[ExecutionEffect, ...]
 
 
 class UnexpectedEventError(BigFleetError):
-    """An execution was told of something that cannot happen where it stands; a defect, with its story."""
+    """An execution got an event that cannot occur in its state; a defect, with the events so far."""
 
 
 class Execution:
-    """One order while it is carried out."""
+    """One action while it is carried out."""
 
-    def __init__(self, order: Order) -> None:
-        self.order = order
-        self._before: Machine | None = None  # as it was before the call under way
+    def __init__(self, pending: PendingAction) -> None:
+        self.pending = pending
+        self._before: Machine | None = None  # the record before the call in flight
         self._waits_for: str = ""
-        self._story: list[str] = []
+        self._hihistory: list[str] = []
 
-    def begin(self, machine: Machine) -> Step:
-        """Start: check that the action still makes sense, and say what comes first."""
-        self._story.append(f"{self.order.kind} in {machine.state.label}")
-        return self._take(_BEGIN[self.order.kind](self, machine))
+    def begin(self, machine: Machine) -> Effects:
+        """Check that the action still applies, and return the first effects."""
+        self._hihistory.append(f"{self.pending.kind} in {machine.state.label}")
+        return self._wait_for_last(_BEGIN[self.pending.kind](self, machine))
 
-    def handle(self, machine: Machine, event: Event) -> Step:
-        """Go on after what the last effect brought; `machine` is the record as it stands now."""
-        self._story.append(type(event).__name__)
+    def handle(self, machine: Machine, event: ExecutionEvent) -> Effects:
+        """Continue with the result of the last effect; `machine` is the present record."""
+        self._hihistory.append(type(event).__name__)
         transition = TRANSITIONS.get((self._waits_for, type(event)))
         if transition is None:
-            story = ", ".join(self._story)
-            raise UnexpectedEventError(f"machine {machine.id}: waits for {self._waits_for!r}; so far {story}")
-        return self._take(transition(self, machine, event))
+            history = ", ".join(self._hihistory)
+            raise UnexpectedEventError(
+                f"machine {machine.id}: waits for {self._waits_for!r}; so far {history}"
+            )
+        return self._wait_for_last(transition(self, machine, event))
 
-    def _take(self, step: Step) -> Step:
-        last = step[-1]
-        if isinstance(last, AskBlob):
+    def _wait_for_last(self, effects: Effects) -> Effects:
+        last = effects[-1]
+        if isinstance(last, RequestBlob):
             self._waits_for = _BLOB
-        elif isinstance(last, Call):
+        elif isinstance(last, CallProvider):
             self._waits_for = last.kind
         else:
             self._waits_for = ""
-        return step
+        return effects
 
-    # Beginnings
+    # First effects
 
-    def _provision(self, machine: Machine) -> Step:
-        need = self.order.need
+    def _provision(self, machine: Machine) -> Effects:
+        need = self.pending.need
         if need is None:
-            return (Done(Outcome.MISSING_PROFILE),)
+            return (EndExecution(ActionOutcome.MISSING_PROFILE),)
         if machine.state is not S.SPECULATIVE:
-            return (Done(Outcome.STALE_STATE),)
+            return (EndExecution(ActionOutcome.STALE_STATE),)
         self._before = machine
         stamp = Assignment(fingerprint=need.profile.fingerprint, group=need.group, cluster=need.cluster)
         creating = replace(machine, state=S.CREATING, assigned=stamp)
-        return Write(creating), Call(OperationKind.CREATE, creating)
+        return WriteMachine(creating), CallProvider(OperationKind.CREATE, creating)
 
-    def _bootstrap(self, machine: Machine) -> Step:
-        need = self.order.need
+    def _bootstrap(self, machine: Machine) -> Effects:
+        need = self.pending.need
         if need is None:
-            return (Done(Outcome.MISSING_PROFILE),)
+            return (EndExecution(ActionOutcome.MISSING_PROFILE),)
         serves = (machine.cluster, machine.assigned.fingerprint) == (need.cluster, need.profile.fingerprint)
         if machine.state is S.CONFIGURED and serves:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         if machine.state is not S.IDLE:
-            return (Done(Outcome.STALE_STATE),)
+            return (EndExecution(ActionOutcome.STALE_STATE),)
         self._before = replace(machine, assigned=UNASSIGNED)
         bound = replace(
             machine, state=S.CONFIGURING, cluster=need.cluster, assigned=assignment_of(need), idle_since=None
         )
-        return Write(bound), AskBlob(need)
+        return WriteMachine(bound), RequestBlob(need)
 
-    def _drain(self, machine: Machine) -> Step:
+    def _drain(self, machine: Machine) -> Effects:
         if machine.state is not S.CONFIGURED:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         self._before = machine
-        need = self.order.need if self.order.kind is ActionKind.PREEMPT else None
+        need = self.pending.need if self.pending.kind is ActionKind.PREEMPT else None
         draining = replace(
             machine,
             state=S.DRAINING,
@@ -210,90 +211,94 @@ class Execution:
             if need is None
             else NeedRef(need.cluster, need.profile.fingerprint, need.group),
         )
-        return Instruct(machine), Write(draining), Call(OperationKind.DRAIN, draining)
+        return InstructOperator(machine), WriteMachine(draining), CallProvider(OperationKind.DRAIN, draining)
 
-    def _delete(self, machine: Machine) -> Step:
+    def _delete(self, machine: Machine) -> Effects:
         if machine.state is not S.IDLE:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         self._before = machine
         deleting = replace(machine, state=S.DELETING, idle_since=None)
-        return Write(deleting), Call(OperationKind.DELETE, deleting)
+        return WriteMachine(deleting), CallProvider(OperationKind.DELETE, deleting)
 
-    # What calls bring
+    # Results of calls
 
-    def _created(self, machine: Machine, event: Acked) -> Step:
+    def _created(self, machine: Machine, event: CallAcked) -> Effects:
         record = event.record
         after = replace(machine, state=record.state, shape=record.shape, host=record.host)
         if record.state is S.IDLE:
             idle = replace(after, assigned=UNASSIGNED)
-            return (Write(idle), *self._bootstrap(idle))
+            return (WriteMachine(idle), *self._bootstrap(idle))
         if record.state is S.FAILED:
             return self._failed(machine, record.last_error)
-        return Write(after), Done(Outcome.SUCCESS)
+        return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
-    def _create_ack_unreadable(self, machine: Machine, event: AckUnreadable) -> Step:
+    def _create_ack_unreadable(self, machine: Machine, event: CallAckUnreadable) -> Effects:
         return self._failed(machine, f"create: ack rejected: {event.text}")
 
-    def _blob_arrived(self, machine: Machine, _event: BlobArrived) -> Step:
-        return (Call(OperationKind.CONFIGURE, machine),)
+    def _blob_arrived(self, machine: Machine, _event: BlobArrived) -> Effects:
+        return (CallProvider(OperationKind.CONFIGURE, machine),)
 
-    def _blob_failed(self, machine: Machine, event: BlobFailed) -> Step:
-        # The provider has not been asked yet, so there is nothing to undo on its side.
-        return Write(unbound(machine)), Done(_BLOB_OUTCOMES[event.problem])
+    def _blob_failed(self, machine: Machine, event: BlobFailed) -> Effects:
+        # The provider has not been called yet, so there is nothing to undo there.
+        return WriteMachine(unbound(machine)), EndExecution(_BLOB_OUTCOMES[event.problem])
 
-    def _configured(self, machine: Machine, event: Acked) -> Step:
+    def _configured(self, machine: Machine, event: CallAcked) -> Effects:
         record = event.record
         if record.state is S.FAILED:
             return self._failed(machine, record.last_error)
         if record.state is S.IDLE:
-            return Write(unbound(machine)), Done(Outcome.RACED_TO_IDLE)
+            return WriteMachine(unbound(machine)), EndExecution(ActionOutcome.RACED_TO_IDLE)
         if record.cluster != machine.cluster:
-            # The record is some other cluster's; believing it would hand the machine over without a drain.
-            return (Done(Outcome.PROVIDER_ERROR),)
+            # The record names another cluster; adopting it would move the machine without a drain.
+            return (EndExecution(ActionOutcome.PROVIDER_ERROR),)
         after = replace(machine, state=record.state, host=record.host, shape=record.shape)
-        return Write(after), Done(Outcome.SUCCESS)
+        return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
-    def _drained(self, machine: Machine, event: Acked) -> Step:
+    def _drained(self, machine: Machine, event: CallAcked) -> Effects:
         if event.record.state is not S.IDLE:
-            return (Done(Outcome.SUCCESS),)  # it goes on at the provider; reconcile finishes (ADR-0059)
-        return Write(unbound(machine, event.record)), Done(Outcome.SUCCESS)
+            return (
+                EndExecution(ActionOutcome.SUCCESS),
+            )  # the provider is still draining; reconcile finishes (ADR-0059)
+        return WriteMachine(unbound(machine, event.record)), EndExecution(ActionOutcome.SUCCESS)
 
-    def _deleted(self, machine: Machine, event: Acked) -> Step:
+    def _deleted(self, machine: Machine, event: CallAcked) -> Effects:
         record = event.record
         if record.state is S.FAILED:
             return self._failed(machine, record.last_error)
         if record.state is S.DELETING:
-            return (Done(Outcome.SUCCESS),)
+            return (EndExecution(ActionOutcome.SUCCESS),)
         after = replace(machine, state=record.state, host=record.host, cluster="", assigned=UNASSIGNED)
         if record.state is S.SPECULATIVE:
             after = replace(after, host=NO_HOST)
-        return Write(after), Done(Outcome.SUCCESS)
+        return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
-    def _ack_unreadable(self, _machine: Machine, _event: AckUnreadable) -> Step:
-        # Something was accepted; what became of it the next listing tells.
-        return (Done(Outcome.PROVIDER_ERROR),)
+    def _ack_unreadable(self, _machine: Machine, _event: CallAckUnreadable) -> Effects:
+        # The call was accepted; the next listing shows the result.
+        return (EndExecution(ActionOutcome.PROVIDER_ERROR),)
 
-    def _refused(self, machine: Machine, event: Refused) -> Step:
+    def _refused(self, machine: Machine, event: CallRefused) -> Effects:
         return self._failed(machine, f"{self._waits_for}: {event.text}", fenced=event.fenced)
 
-    def _never_sent(self, _machine: Machine, _event: NeverSent) -> Step:
+    def _never_sent(self, _machine: Machine, _event: CallNeverSent) -> Effects:
         if self._before is None:
-            raise UnexpectedEventError(f"machine {self.order.machine_id}: nothing to undo")
-        return Write(self._before, undo=True), Done(Outcome.PROVIDER_ERROR)
+            raise UnexpectedEventError(f"machine {self.pending.machine_id}: nothing to undo")
+        return WriteMachine(self._before, undo=True), EndExecution(ActionOutcome.PROVIDER_ERROR)
 
-    def _unanswered(self, _machine: Machine, _event: Unanswered) -> Step:
-        return (Done(Outcome.CTX_CANCELED),)
+    def _unanswered(self, _machine: Machine, _event: CallUnanswered) -> Effects:
+        return (EndExecution(ActionOutcome.CTX_CANCELED),)
 
     @staticmethod
-    def _failed(machine: Machine, text: str, *, fenced: bool = False) -> Step:
+    def _failed(machine: Machine, text: str, *, fenced: bool = False) -> Effects:
         failed = replace(
             machine, state=S.FAILED, last_error=text, assigned=UNASSIGNED, draining_for=None, idle_since=None
         )
-        return Write(failed), Done(Outcome.FENCED if fenced else Outcome.PROVIDER_ERROR)
+        return WriteMachine(failed), EndExecution(
+            ActionOutcome.FENCED if fenced else ActionOutcome.PROVIDER_ERROR
+        )
 
 
 def unbound(machine: Machine, record: Machine | None = None) -> Machine:
-    """The machine Idle and nobody's; binding and assignment end together."""
+    """The machine Idle and unbound; binding and assignment end together."""
     host = record.host if record is not None and record.host else machine.host
     return replace(
         machine,
@@ -311,14 +316,14 @@ def unbound(machine: Machine, record: Machine | None = None) -> Machine:
 _BLOB = "blob"
 
 _BLOB_OUTCOMES = {
-    BlobProblem.NO_SESSION: Outcome.NO_SESSION,
-    BlobProblem.SESSION_GONE: Outcome.CTX_CANCELED,
-    BlobProblem.TIMED_OUT: Outcome.CTX_CANCELED,
-    BlobProblem.STOPPING: Outcome.CTX_CANCELED,
-    BlobProblem.REFUSED: Outcome.BLOB_ERROR,
+    BlobProblem.NO_SESSION: ActionOutcome.NO_SESSION,
+    BlobProblem.SESSION_GONE: ActionOutcome.CTX_CANCELED,
+    BlobProblem.TIMED_OUT: ActionOutcome.CTX_CANCELED,
+    BlobProblem.STOPPING: ActionOutcome.CTX_CANCELED,
+    BlobProblem.REFUSED: ActionOutcome.BLOB_ERROR,
 }
 
-_BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Step]] = {
+_BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Effects]] = {
     ActionKind.PROVISION: Execution._provision,
     ActionKind.BOOTSTRAP: Execution._bootstrap,
     ActionKind.RECLAIM: Execution._drain,
@@ -327,19 +332,19 @@ _BEGIN: Mapping[ActionKind, Callable[[Execution, Machine], Step]] = {
 }
 
 # `Any`: the key pins the event's type.
-TRANSITIONS: Mapping[tuple[str, type[Event]], Callable[[Execution, Machine, Any], Step]] = {
-    (OperationKind.CREATE, Acked): Execution._created,
-    (OperationKind.CREATE, AckUnreadable): Execution._create_ack_unreadable,
+TRANSITIONS: Mapping[tuple[str, type[ExecutionEvent]], Callable[[Execution, Machine, Any], Effects]] = {
+    (OperationKind.CREATE, CallAcked): Execution._created,
+    (OperationKind.CREATE, CallAckUnreadable): Execution._create_ack_unreadable,
     (_BLOB, BlobArrived): Execution._blob_arrived,
     (_BLOB, BlobFailed): Execution._blob_failed,
-    (OperationKind.CONFIGURE, Acked): Execution._configured,
-    (OperationKind.CONFIGURE, AckUnreadable): Execution._ack_unreadable,
-    (OperationKind.DRAIN, Acked): Execution._drained,
-    (OperationKind.DRAIN, AckUnreadable): Execution._ack_unreadable,
-    (OperationKind.DELETE, Acked): Execution._deleted,
-    (OperationKind.DELETE, AckUnreadable): Execution._ack_unreadable,
-    **{(kind, Refused): Execution._refused for kind in OperationKind},
-    **{(kind, NeverSent): Execution._never_sent for kind in OperationKind},
-    **{(kind, Unanswered): Execution._unanswered for kind in OperationKind},
+    (OperationKind.CONFIGURE, CallAcked): Execution._configured,
+    (OperationKind.CONFIGURE, CallAckUnreadable): Execution._ack_unreadable,
+    (OperationKind.DRAIN, CallAcked): Execution._drained,
+    (OperationKind.DRAIN, CallAckUnreadable): Execution._ack_unreadable,
+    (OperationKind.DELETE, CallAcked): Execution._deleted,
+    (OperationKind.DELETE, CallAckUnreadable): Execution._ack_unreadable,
+    **{(kind, CallRefused): Execution._refused for kind in OperationKind},
+    **{(kind, CallNeverSent): Execution._never_sent for kind in OperationKind},
+    **{(kind, CallUnanswered): Execution._unanswered for kind in OperationKind},
 }
-"""What an execution does with an event, by what it waits for: a blob, or the answer to a call."""
+"""The method for an event, by what the execution waits for: a blob, or the answer to a call."""

@@ -1,8 +1,8 @@
-"""Whether machines that a full listing lacks are believed gone.
+"""Decides whether machines missing from a full listing are removed.
 
-Why: a provider with a half-filled cache answers a short but successful listing. Forgetting the machines reopens their
-demand, and they are bought again while they still run.
-Must never: hold back anything but removals: what the listing does say is applied at once.
+Why: a provider with a half-filled cache answers a short but successful listing. Removing the machines
+reopens their demand, and they are bought again while they still run.
+Must never: delay anything but removals: the records of the listing are applied at once.
 Rules: decision S7; ADR-0073. The numbers are constants, not configuration.
 """
 
@@ -12,14 +12,14 @@ _ONE_IN = 5  # more than 20 %
 
 
 class ListingGuard:
-    """Counts listings in a row that lack too much."""
+    """Counts consecutive listings that lack too many machines."""
 
     def __init__(self) -> None:
         self.held = 0
-        """How many in a row are being held."""
+        """How many in a row were held."""
 
     def believes(self, known: int, missing: int) -> bool:
-        """Whether machines missing from a full listing, of those known before it, are to be removed."""
+        """Whether to remove the machines that a full listing lacks; `known` is the count before the listing."""
         if missing < _AT_LEAST or missing * _ONE_IN <= known:
             self.held = 0
             return True

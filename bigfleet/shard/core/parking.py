@@ -1,7 +1,7 @@
-"""Gangs that find no place for so long that they stop trying every cycle.
+"""Parks gangs that no domain can hold, so that they try only now and then.
 
-Why: a gang that no domain can hold would look for machines for ever, and take what others could use.
-Must never: age a gang that made progress, or park one that has not been tried for eight cycles.
+Why: such a gang would try in every cycle, and take machines that other needs could use.
+Must never: age a gang that made progress, or park one that was tried in fewer than eight cycles.
 Rules: shard 13; ADR-0042 addendum; decision E9. The numbers are constants.
 """
 
@@ -15,7 +15,7 @@ TRIED_EVERY = 32
 
 
 class ParkingLedger:
-    """For how many cycles in a row each gang was without place and progress."""
+    """For each gang, how many cycles in a row it had neither a domain nor progress."""
 
     def __init__(self) -> None:
         self._ages: dict[GangRef, int] = {}
@@ -31,7 +31,7 @@ class ParkingLedger:
         )
 
     def decided(self, short: Iterable[Verdict]) -> None:
-        """Take note of the needs that Phase 1 left short; gangs that are not among them are forgotten."""
+        """Age the gangs among the needs that Phase 1 left short, and forget all others."""
         ages: dict[GangRef, int] = {}
         for verdict in short:
             need = verdict.need

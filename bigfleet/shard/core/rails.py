@@ -1,4 +1,4 @@
-"""How much of a decision one cycle may carry out.
+"""The safety rails: limits on how much of a decision one cycle carries out.
 
 Why: an engine defect, a wiped cache or a forged roll-up could otherwise release a whole fleet within minutes.
 Must never: reorder or add an action, or cap anything but Reclaims and the total.
@@ -14,9 +14,9 @@ from bigfleet.model.action import Action, ActionKind
 def cap_reclaims(
     actions: Sequence[Action], fraction: float, configured: Callable[[str], int]
 ) -> tuple[list[Action], int]:
-    """The actions without the Reclaims beyond each cluster's cap, and how many were left out; 0 is no cap.
+    """The actions without the Reclaims beyond each cluster's cap, and how many were left out; a fraction of 0 is no cap.
 
-    `configured` tells how many Configured machines a cluster has in the snapshot of this cycle.
+    `configured` returns how many Configured machines a cluster has in the snapshot of this cycle.
     """
     if fraction <= 0:
         return list(actions), 0
@@ -35,7 +35,7 @@ def cap_reclaims(
 
 
 def cap_actions(actions: Sequence[Action], limit: int) -> tuple[Sequence[Action], int]:
-    """The head of the actions, and how many are deferred; 0 is no limit."""
+    """The first actions up to the limit, and how many are deferred; 0 is no limit."""
     if limit <= 0 or len(actions) <= limit:
         return actions, 0
     return actions[:limit], len(actions) - limit

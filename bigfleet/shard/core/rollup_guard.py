@@ -1,4 +1,4 @@
-"""Holds back a roll-up that looks like a lost cache rather than a drop in demand.
+"""Holds a roll-up that looks like a lost cache rather than a drop in demand.
 
 Why: a roll-up replaces all demand of its cluster, so an empty cache would read as "release everything".
 Must never: change a roll-up, compare clusters, or hold the first one after a restart.
@@ -12,6 +12,11 @@ _ROWS_AT_LEAST = 10
 _KEPT_ONE_IN = 10  # fewer than a tenth of the rows
 
 
+def is_drop(rows: int, accepted: int) -> bool:
+    """Whether a roll-up has so few of the rows last accepted that it looks like a lost cache."""
+    return rows * _KEPT_ONE_IN < accepted
+
+
 @dataclass(slots=True)
 class _Baseline:
     accepted: int = 0
@@ -19,16 +24,16 @@ class _Baseline:
 
 
 class RollupGuard:
-    """By cluster: how many rows were last accepted, and how many roll-ups in a row are held."""
+    """Counts, by cluster, the rows last accepted and the roll-ups held in a row."""
 
     def __init__(self, *, enabled: bool = True) -> None:
         self._enabled = enabled
         self._clusters: dict[str, _Baseline] = {}
 
     def accepts(self, cluster: str, rows: int) -> bool:
-        """Whether to apply a roll-up of so many rows."""
+        """Whether to apply a roll-up with this many rows."""
         known = self._clusters.setdefault(cluster, _Baseline())
-        if self._enabled and known.accepted >= _ROWS_AT_LEAST and rows * _KEPT_ONE_IN < known.accepted:
+        if self._enabled and known.accepted >= _ROWS_AT_LEAST and is_drop(rows, known.accepted):
             known.held += 1
             if known.held < CONFIRMED_AT:
                 return False
@@ -36,11 +41,11 @@ class RollupGuard:
         return True
 
     def accepted_rows(self, cluster: str) -> int:
-        """Rows of the roll-up last accepted."""
+        """The number of rows of the roll-up last accepted."""
         known = self._clusters.get(cluster)
         return 0 if known is None else known.accepted
 
     def held(self, cluster: str) -> int:
-        """Roll-ups in a row that are held; 0 once one is accepted."""
+        """The number of roll-ups held in a row; 0 once one is accepted."""
         known = self._clusters.get(cluster)
         return 0 if known is None else known.held

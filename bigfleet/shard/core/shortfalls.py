@@ -1,6 +1,6 @@
-"""Demand that could not be met, and for how long already.
+"""The shortfall ledger: unmet demand, and for how many cycles it has been unmet.
 
-Why: a coordinator, an alert and a person act on what stays unmet, not on what one cycle missed.
+Why: the coordinator, alerts and people act on demand that stays unmet, not on what a single cycle missed.
 Must never: age a fingerprint twice in a cycle, or remember one that was met.
 Rules: shard 14 and 21.1.
 """
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
-from bigfleet.shard.core.views import Shortfall
+from bigfleet.shard.core.views import AgedShortfall
 
 REPORTED = 100
-"""How many a report names."""
+"""How many shortfalls a report lists."""
 
 AGE_CLASSES = ((300, "300+"), (60, "60-299"), (10, "10-59"), (1, "1-9"))
 PRIORITY_CLASSES = ((1_000_000, "critical"), (1_000, "service"), (100, "batch"))
@@ -21,17 +21,17 @@ PRIORITY_CLASSES = ((1_000_000, "critical"), (1_000, "service"), (100, "batch"))
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """What is missing of one need."""
+    """The missing part of one need."""
 
     need: Need
     deficit: Resources
 
 
 class ShortfallLedger:
-    """By fingerprint, over all clusters and groups."""
+    """Shortfalls by fingerprint, over all clusters and groups."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Shortfall] = {}
+        self._entries: dict[str, AgedShortfall] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -42,7 +42,7 @@ class ShortfallLedger:
         return {fingerprint: entry.age_cycles for fingerprint, entry in self._entries.items()}
 
     def decided(self, unmet: Iterable[Unmet]) -> None:
-        """Take note of what a cycle left unmet."""
+        """Record what a cycle left unmet."""
         sums: dict[str, tuple[Need, Resources, Resources]] = {}
         for item in unmet:
             fingerprint = item.need.profile.fingerprint
@@ -50,7 +50,7 @@ class ShortfallLedger:
             sums[fingerprint] = (first, deficit + item.deficit, unit.maximum(item.need.unit))
         before = self._entries
         self._entries = {
-            fingerprint: Shortfall(
+            fingerprint: AgedShortfall(
                 need.profile,
                 deficit,
                 before[fingerprint].age_cycles + 1 if fingerprint in before else 1,
@@ -59,8 +59,8 @@ class ShortfallLedger:
             for fingerprint, (need, deficit, unit) in sums.items()
         }
 
-    def in_order(self) -> tuple[Shortfall, ...]:
-        """All entries as reports list them: priority and age descending, then fingerprint."""
+    def in_order(self) -> tuple[AgedShortfall, ...]:
+        """All entries in report order: priority and age descending, then fingerprint."""
         return tuple(
             sorted(
                 self._entries.values(),

@@ -1,9 +1,9 @@
-"""What readers of a shard may see: its standing, and the last cycle as one immutable value.
+"""What readers of a shard see: its status, and the last cycle as one immutable value.
 
-Why: inspection, the insight service, dashboards and the coordinator client must never change, delay or see half of a
-cycle. The cycle loop swaps in one `CycleView` when it is done; who holds one may read it as long as he likes.
+Why: readers must never change, delay or see half of a cycle. The cycle loop publishes one `CycleView` at the end of a
+cycle; a reader may keep it for as long as it likes.
 Must never: hold anything that a later cycle changes, or a Python object per machine. Verdicts and machine records are
-made when somebody looks; a reader that walks all of them does so in slices or off the event loop.
+made on access; a reader that walks all of them does so in slices or off the event loop.
 Rules: shard 19 and 2, dashboard 8, coordinator 5.2.
 """
 
@@ -21,45 +21,45 @@ from bigfleet.model.situation import GangRef, IdleHolds
 
 
 @dataclass(frozen=True, slots=True)
-class Shortfall:
+class AgedShortfall:
     """Demand of one fingerprint, over all clusters and groups, that a cycle could not meet."""
 
     profile: Profile
     deficit: Resources
     age_cycles: int
-    """Consecutive cycles unresolved, from 1; more than 5 is the mark at which a coordinator acts."""
+    """Consecutive unresolved cycles, from 1; the coordinator acts above 5."""
     min_unit: Resources = ZERO
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOff:
-    """A profile of a cluster whose bootstrap blob failed, so that nothing is acquired for it at present (decision S4)."""
+class BootstrapBackoff:
+    """The back-off of a profile of a cluster whose bootstrap blob failed (decision S4)."""
 
     error: str
     until_s: float
-    """Of the same time as `CycleView.now`."""
+    """On the same clock as `CycleView.now`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CycleFacts:
-    """What one cycle did and how long it took."""
+    """What one cycle did, and how long it took."""
 
     duration_s: float = 0.0
     phases_s: Mapping[str, float] = field(default_factory=dict)
     """By the names of `bigfleet_shard_cycle_phase_duration_seconds`."""
     reconciled: bool = False
-    """Whether a listing of the provider was applied in it."""
+    """Whether it applied a listing of the provider."""
     dispatched: tuple[Action, ...] = ()
-    """Actions that were queued; those left out by rails, cap, hold-off, queue or pending set are not among them."""
+    """The actions that were queued; rails, back-off, queue and pending set left out the others."""
     capped: int = 0
     deferred: int = 0
-    held_off: int = 0
+    backed_off: int = 0
     suppressed: int = 0
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class CycleView:
-    """One cycle: what was decided on, what was decided, and what the ledgers said after it."""
+    """One cycle: its input, its decision, and the ledgers after it."""
 
     number: int
     """Counted from 1."""
@@ -74,15 +74,15 @@ class CycleView:
     parked: frozenset[GangRef]
     """Gangs whose acquisition was parked in this cycle."""
     parked_ages: Mapping[GangRef, int]
-    """Age of each gang in the parking ledger after this cycle, parked or on its way to it."""
+    """Age of each gang in the parking ledger after this cycle, parked or not."""
     unmet_ages: Mapping[str, int]
     """Age in the shortfall ledger by fingerprint."""
-    shortfalls: tuple[Shortfall, ...]
-    """The whole ledger in the order of reports: priority and age descending, then fingerprint; reports stop at 100."""
-    held_off: Mapping[tuple[str, str], HeldOff]
+    shortfalls: tuple[AgedShortfall, ...]
+    """The whole ledger in report order: priority and age descending, then fingerprint."""
+    bootstrap_backoffs: Mapping[tuple[str, str], BootstrapBackoff]
     """By cluster and fingerprint."""
     reported_clusters: frozenset[str]
-    """Clusters that have sent a roll-up since the start; from the others nothing is reclaimed."""
+    """Clusters that have sent a roll-up since the start; nothing is reclaimed from the others."""
     sessions: frozenset[str]
     """Clusters with an operator connected when the cycle ended."""
     holds: IdleHolds
@@ -91,7 +91,7 @@ class CycleView:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """How the shard stands at this moment; cheap to make."""
+    """The present status of the shard; cheap to make."""
 
     shard_id: str
     epoch: int
@@ -103,11 +103,11 @@ class ShardStatus:
     """Cycles begun since the start."""
     ready: bool
     not_ready: tuple[str, ...]
-    """Why not, a line each."""
+    """Why not, one line per reason."""
     remarks: tuple[str, ...]
-    """What an operator should know although the shard is ready: in-process fake, audit records lost, dry run."""
+    """Warnings for people although the shard is ready: in-process fake, lost audit records, dry run."""
     paused: bool
-    """The kill switch, the shard's own pause after being fenced, or a strict audit that cannot be written."""
+    """By the kill switch, by the shard itself after being fenced, or by a strict audit that cannot be written."""
     dry_run: bool
     sessions: int
     queued: int
@@ -115,21 +115,21 @@ class ShardStatus:
 
 
 class ShardViews(Protocol):
-    """All that a reader is given."""
+    """The interface of a shard for readers."""
 
     def last_cycle(self) -> CycleView | None:
         """The last complete cycle; None before the first."""
 
     def status(self) -> ShardStatus:
-        """How the shard stands now."""
+        """The present status."""
 
 
 class TermMark:
-    """The highest coordinator term seen: raised by the coordinator client, told to operators in acknowledgements."""
+    """The highest coordinator term seen; the coordinator client raises it, acknowledgements carry it to operators."""
 
     def __init__(self) -> None:
         self.value = 0
 
     def raise_to(self, term: int) -> None:
-        """Note a term; a lower one changes nothing."""
+        """Raise the term; a lower one changes nothing."""
         self.value = max(self.value, term)

@@ -1,8 +1,8 @@
-"""The disk of one simulated host: what is on it, what a power cut leaves of it, and what is wrong with it.
+"""The disk of one virtual host: its content, its faults, and what a power cut leaves of it.
 
-Why: processes come and go, a disk stays. The image outlives the `MemoryDisk` of each process and is what faults act upon.
-Must never: draw randomness that the caller did not hand over, or be kinder than a real disk: no name is durable before the
-sync of its directory, no byte before the sync of its file.
+Why: the image outlives the `MemoryDisk` of each process.
+Must never: use randomness other than the caller's, or be safer than a real disk: a name is durable only after the sync of
+its directory, a byte only after the sync of its file.
 Rules: simulator 3.3.
 """
 
@@ -14,7 +14,16 @@ from os import fspath
 from bigfleet.aio.disk import AnyPath, DiskCause, DiskError
 from bigfleet.aio.rng import RandomStream
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.testing.disk.nodes import DirectoryNode, Drop, Fate, FileNode, Move, NameChange, Node, Put
+from bigfleet.testing.disk.nodes import (
+    DirectoryNode,
+    FileNode,
+    NameChange,
+    NameDrop,
+    NameMove,
+    NamePut,
+    Node,
+    UnsyncedFate,
+)
 
 OPERATIONS = (
     "open",
@@ -37,8 +46,8 @@ OPERATIONS = (
 
 
 @dataclass(slots=True)
-class Fault:
-    """The next so many calls of one kind, on one path or on any, fail with this cause; None times means for good."""
+class DiskFault:
+    """Lets the next `times` calls of one kind fail, on one path or on any; None means all calls."""
 
     operation: str
     cause: DiskCause
@@ -52,41 +61,41 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class SavedTree:
-    """An older copy of a directory, to roll back to."""
+    """A copy of a directory, to roll back to."""
 
     path: str
     tree: DirectoryNode
 
 
 class DiskImage:
-    """The disk of a host; its attributes are the faults that last until they are taken back."""
+    """The disk of a host; its attributes are faults that last until they are cleared."""
 
     def __init__(self) -> None:
         self.quota_bytes: int | None = None
         self.read_only = False
-        self.on_fsync: Callable[[str], None] | None = None  # told before each sync: slow it down, or look
+        self.on_fsync: Callable[[str], None] | None = None  # called before each sync
         self.root = DirectoryNode(0o755)
         self._pending_names: list[NameChange] = []
-        self._faults: list[Fault] = []
+        self._faults: list[DiskFault] = []
         self._kill_processes: list[Callable[[], None]] = []
 
-    # What a test or the simulator does to the disk.
+    # For tests.
 
-    def inject(self, fault: Fault) -> None:
-        """Let calls fail; among several faults that fit, the one injected first is used up first."""
+    def inject(self, fault: DiskFault) -> None:
+        """Let calls fail; of several matching faults the first injected is used first."""
         self._faults.append(fault)
 
     def clear_faults(self) -> None:
-        """Take back every injected fault, the quota and the read-only state."""
+        """Clear every injected fault, the quota and the read-only state."""
         self._faults.clear()
         self.quota_bytes, self.read_only, self.on_fsync = None, False, None
 
     def power_cut(self, stream: RandomStream) -> None:
-        """Kill every process on the disk, then decide each unsynced byte and name at random: lost, kept, or torn."""
+        """Kill every process on the disk, then lose, keep or tear each unsynced byte and name at random."""
         for kill in tuple(self._kill_processes):
             kill()
-        # Names and bytes get their own fate: a durable name for lost bytes is the classic empty file after a crash.
-        names, content = stream.choice(tuple(Fate)), stream.choice(tuple(Fate))
+        # Names and bytes are decided separately: a durable name with lost bytes is the usual empty file after a crash.
+        names, content = stream.choice(tuple(UnsyncedFate)), stream.choice(tuple(UnsyncedFate))
         pending, self._pending_names = self._pending_names, []
         for change in pending:
             _settle(change, names, stream)
@@ -97,7 +106,7 @@ class DiskImage:
                 node.power_cut()
 
     def durable_copy(self) -> "DiskImage":
-        """Return what would be left if the power went now and nothing unsynced had reached the platter; this image stays."""
+        """Return a copy with only what is synced."""
         twin = DiskImage()
         twin.root = self.root.durable_copy()
         return twin
@@ -116,28 +125,28 @@ class DiskImage:
         self.file("flip bit", path).flip_bit(offset, bit)
 
     def save(self, path: AnyPath) -> SavedTree:
-        """Return a copy of a directory as readers see it now."""
+        """Return a copy of a directory as readers see it."""
         return SavedTree(fspath(path), self.directory("save", path).copy())
 
     def roll_back(self, saved: SavedTree) -> None:
-        """Put an older copy in the place of its directory, durably; the host is at rest, so all else is durable too."""
+        """Durably replace a directory by an older copy; everything else becomes durable first."""
         self.sync_all()
         old = self.directory("roll back", saved.path)
         twin = saved.tree.copy()
         old.entries, old.durable = twin.entries, twin.durable
 
-    # What the processes' views of the disk need.
+    # For the `MemoryDisk` of a process.
 
     def attach(self, kill: Callable[[], None]) -> None:
-        """Let a process use the disk; a power cut kills it before anything is lost."""
+        """Attach a process; a power cut kills it first."""
         self._kill_processes.append(kill)
 
     def detach(self, kill: Callable[[], None]) -> None:
-        """Forget a process that is dead."""
+        """Detach a dead process."""
         self._kill_processes.remove(kill)
 
     def raise_fault(self, operation: str, path: str) -> None:
-        """Fail if a fault fits, and use it up."""
+        """Raise if a fault matches, and count it."""
         for fault in self._faults:
             if fault.operation == operation and fault.path in (None, path):
                 if fault.times is not None:
@@ -147,12 +156,12 @@ class DiskImage:
                 raise DiskError(operation, path, fault.cause, "injected")
 
     def refuse_if_read_only(self, operation: str, path: str) -> None:
-        """Fail if the file system may not be changed."""
+        """Raise if the file system is read-only."""
         if self.read_only:
             raise DiskError(operation, path, DiskCause.READ_ONLY)
 
     def room(self) -> int | None:
-        """Return how many more bytes fit; None for as many as you like."""
+        """Return how many more bytes fit; None for no limit."""
         if self.quota_bytes is None:
             return None
         files = [node for node in _walk(self.root, durable=False) if isinstance(node, FileNode)]
@@ -164,23 +173,23 @@ class DiskImage:
         self._pending_names.append(change)
 
     def sync_directory(self, directory: DirectoryNode) -> None:
-        """Make the names of one directory durable, and of a rename across two at least the half that is in it."""
+        """Make the names of one directory durable; of a rename across two directories only the half in this one."""
         left: list[NameChange] = []
         for change in self._pending_names:
             match change:
-                case Move(put, drop) if put.directory is directory and change.is_split:
+                case NameMove(put, drop) if put.directory is directory and change.is_split:
                     put.make_durable()
                     left.append(drop)
-                case Move(put, drop) if directory in (put.directory, drop.directory):
+                case NameMove(put, drop) if directory in (put.directory, drop.directory):
                     change.make_durable()
-                case Put(where) | Drop(where) if where is directory:
+                case NamePut(where) | NameDrop(where) if where is directory:
                     change.make_durable()
                 case _:
                     left.append(change)
         self._pending_names = left
 
     def find(self, operation: str, path: AnyPath) -> Node:
-        """Return what a path stands for."""
+        """Return the node at a path."""
         node: Node = self.root
         for name in _names(path):
             if isinstance(node, FileNode):
@@ -205,7 +214,7 @@ class DiskImage:
         return node
 
     def parent(self, operation: str, path: AnyPath) -> tuple[DirectoryNode, str]:
-        """Return the directory in which a path's last name stands or would stand, and that name."""
+        """Return the parent directory of a path, and its last name."""
         *above, name = _names(path) or ("",)
         if not name:
             raise DiskError(operation, path, DiskCause.PERMISSION, "the root stays")
@@ -215,20 +224,25 @@ class DiskImage:
             raise DiskError(operation, path, error.cause) from None
 
 
-def _settle(change: NameChange, fate: Fate, stream: RandomStream) -> None:
-    if fate is Fate.LOST:
+def _settle(change: NameChange, fate: UnsyncedFate, stream: RandomStream) -> None:
+    if fate is UnsyncedFate.LOST:
         return
-    kept = fate is Fate.KEPT or stream.random() < 0.5
+    kept = fate is UnsyncedFate.KEPT or stream.random() < 0.5
     if not kept:
         return
-    if isinstance(change, Move) and change.is_split and fate is Fate.MIXED and stream.random() < 0.5:
+    if (
+        isinstance(change, NameMove)
+        and change.is_split
+        and fate is UnsyncedFate.MIXED
+        and stream.random() < 0.5
+    ):
         change.put.make_durable()
     else:
         change.make_durable()
 
 
 def _names(path: AnyPath) -> tuple[str, ...]:
-    # Relative paths count from the root: a simulated process has no other working directory.
+    # Relative paths start at the root: a virtual process has no working directory.
     return tuple(name for name in posixpath.normpath("/" + fspath(path)).split("/") if name)
 
 

@@ -1,6 +1,6 @@
-"""Files and directories of the in-memory disk, each with what readers see and what a power cut leaves.
+"""Files and directories of the in-memory disk, each with its visible and its durable content.
 
-Why: durability bugs hide in the gap between the two; here the gap is a list of changes whose fate can be drawn.
+Why: durability bugs are in the difference between the two; here it is a list of changes that a power cut keeps or loses.
 Must never: know paths, faults or processes.
 Rules: simulator 3.3. A change of a file's bytes and a change of a name are separate, and each is durable by its own sync.
 """
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from bigfleet.aio.rng import RandomStream
 
 
-class Fate(enum.Enum):
-    """What became of everything not synced, or that it is drawn change by change."""
+class UnsyncedFate(enum.Enum):
+    """What a power cut does to unsynced changes: lose all, keep all, or decide each."""
 
     LOST = "lost"
     KEPT = "kept"
@@ -21,8 +21,8 @@ class Fate(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Bytes put at an offset; a gap before them reads as zeros."""
+class FileWrite:
+    """Bytes written at an offset; a gap before them reads as zeros."""
 
     offset: int
     data: bytes
@@ -32,25 +32,25 @@ class Write:
             content.extend(bytes(self.offset - len(content)))
         content[self.offset : self.offset + len(self.data)] = self.data
 
-    def drawn(self, stream: RandomStream) -> Iterator["Write"]:
-        """Yield what a power cut leaves of it: all, nothing, either part of a tear, or zeros where the length alone made it."""
+    def drawn(self, stream: RandomStream) -> Iterator["FileWrite"]:
+        """Yield what a power cut leaves: all, nothing, either part of a torn write, or zeros if only the length was written."""
         cut = stream.randrange(len(self.data) + 1)
         match stream.choice(("all", "nothing", "front", "back", "zeros")):
             case "all":
                 yield self
             case "front" if cut:
-                yield Write(self.offset, self.data[:cut])
+                yield FileWrite(self.offset, self.data[:cut])
             case "back" if cut < len(self.data):
-                yield Write(self.offset + cut, self.data[cut:])
+                yield FileWrite(self.offset + cut, self.data[cut:])
             case "zeros":
-                yield Write(self.offset + len(self.data), b"")
+                yield FileWrite(self.offset + len(self.data), b"")
             case _:
                 return
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
-    """The length set, shorter or longer."""
+class FileResize:
+    """A change of the length."""
 
     length: int
 
@@ -58,23 +58,23 @@ class Resize:
         del content[self.length :]
         content.extend(bytes(self.length - len(content)))
 
-    def drawn(self, stream: RandomStream) -> Iterator["Resize"]:
-        """Yield it or nothing: a length does not tear."""
+    def drawn(self, stream: RandomStream) -> Iterator["FileResize"]:
+        """Yield it or nothing: a length is not torn."""
         if stream.random() < 0.5:
             yield self
 
 
 class FileNode:
-    """One file's bytes, as readers see them and as they are on the platter."""
+    """One file's visible and durable bytes."""
 
     def __init__(self, permissions: int, content: bytes = b"") -> None:
         self.permissions = permissions
         self.content = bytearray(content)
         self.lock: object | None = None
         self._durable = bytearray(content)
-        self._pending: list[Write | Resize] = []
+        self._pending: list[FileWrite | FileResize] = []
 
-    def change(self, change: Write | Resize) -> None:
+    def change(self, change: FileWrite | FileResize) -> None:
         """Let readers see a change that is not durable yet."""
         change.apply(self.content)
         self._pending.append(change)
@@ -86,16 +86,16 @@ class FileNode:
         self._pending.clear()
 
     def fail_sync(self) -> None:
-        """Forget the changes though readers still see them: a kernel marks pages clean after it failed to write them.
+        """Forget the changes although readers see them: a kernel marks pages clean after it failed to write them.
 
-        So a second sync succeeds and saves nothing, which is why a process has to end after the first.
+        So a second sync succeeds and saves nothing, and a process must end after the first failure.
         """
         self._pending.clear()
 
-    def power_cut(self, fate: Fate, stream: RandomStream) -> None:
+    def power_cut(self, fate: UnsyncedFate, stream: RandomStream) -> None:
         """Decide every unsynced change and show readers what is left."""
-        for change in self._pending if fate is not Fate.LOST else ():
-            for left in (change,) if fate is Fate.KEPT else change.drawn(stream):
+        for change in self._pending if fate is not UnsyncedFate.LOST else ():
+            for left in (change,) if fate is UnsyncedFate.KEPT else change.drawn(stream):
                 left.apply(self._durable)
         self._pending.clear()
         self.content = bytearray(self._durable)
@@ -108,31 +108,31 @@ class FileNode:
             self._durable[offset] ^= 1 << bit
 
     def copy(self) -> "FileNode":
-        """Return another file with the content that readers see, all durable."""
+        """Return a copy of the visible content, all durable."""
         return FileNode(self.permissions, bytes(self.content))
 
     def durable_copy(self) -> "FileNode":
-        """Return another file with what is synced, and nothing else."""
+        """Return a copy of what is synced."""
         return FileNode(self.permissions, bytes(self._durable))
 
 
 class LinkNode(FileNode):
-    """A name that stands for another; its text is durable as soon as the name is."""
+    """A symbolic link; its text is durable as soon as its name is."""
 
     def __init__(self, target: str) -> None:
         super().__init__(0o777, target.encode())
 
     def copy(self) -> "LinkNode":
-        """Return another link to the same."""
+        """Return a copy."""
         return LinkNode(self.content.decode())
 
     def durable_copy(self) -> "LinkNode":
-        """Return another link to the same; a link has no bytes of its own to sync."""
+        """Return a copy; a link has no bytes to sync."""
         return self.copy()
 
 
 class DirectoryNode:
-    """One directory's names, as readers see them and as they are on the platter."""
+    """One directory's visible and durable names."""
 
     def __init__(self, permissions: int) -> None:
         self.permissions = permissions
@@ -146,14 +146,14 @@ class DirectoryNode:
         self.lock = None
 
     def copy(self) -> "DirectoryNode":
-        """Return another directory with copies of all that readers see, all durable."""
+        """Return a copy of the visible content, all durable."""
         twin = DirectoryNode(self.permissions)
         twin.entries = {name: node.copy() for name, node in self.entries.items()}
         twin.durable = dict(twin.entries)
         return twin
 
     def durable_copy(self) -> "DirectoryNode":
-        """Return another directory with the durable names and what is synced below them."""
+        """Return a copy of what is synced."""
         twin = DirectoryNode(self.permissions)
         twin.entries = {name: node.durable_copy() for name, node in self.durable.items()}
         twin.durable = dict(twin.entries)
@@ -164,8 +164,8 @@ Node = FileNode | DirectoryNode
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
-    """A name now stands for this node."""
+class NamePut:
+    """A name that now refers to a node."""
 
     directory: DirectoryNode
     name: str
@@ -179,8 +179,8 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    """A name now stands for nothing."""
+class NameDrop:
+    """A name that was removed."""
 
     directory: DirectoryNode
     name: str
@@ -193,11 +193,11 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class NameMove:
     """A rename: the new name is put before the old one is dropped, so that a cut never leaves a file without any."""
 
-    put: Put
-    drop: Drop
+    put: NamePut
+    drop: NameDrop
 
     @property
     def is_split(self) -> bool:
@@ -213,4 +213,4 @@ class Move:
         self.drop.make_durable()
 
 
-NameChange = Put | Drop | Move
+NameChange = NamePut | NameDrop | NameMove

@@ -1,9 +1,9 @@
 """The disk seam in memory: one process's view of a host's `DiskImage`.
 
-Why: power cuts, full disks and kills between any two operations cannot be had from a real disk, and must all be tested.
-Must never: behave better than `bigfleet.aio.system_disk`; one behaviour suite runs over both.
-Rules: simulator 3.3 and 3.4. Every operation is numbered and goes through one hook first, so that a test can kill the
-process there; after that no code of the process touches the disk any more, its `finally` blocks included.
+Why: power cuts, full disks and kills between any two operations must be tested, and a real disk cannot do that.
+Must never: behave better than `bigfleet.aio.system_disk`; one test suite runs on both.
+Rules: simulator 3.3 and 3.4. Every operation is numbered and calls a hook first, so that a test can kill the process
+there; after that no code of the process can use the disk, not even in `finally` blocks.
 """
 
 from collections.abc import Callable
@@ -26,20 +26,20 @@ from bigfleet.aio.disk import (
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.disk.nodes import (
     DirectoryNode,
-    Drop,
     FileNode,
+    FileResize,
+    FileWrite,
     LinkNode,
-    Move,
+    NameDrop,
+    NameMove,
+    NamePut,
     Node,
-    Put,
-    Resize,
-    Write,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call of a process to its disk, before it has any effect; the first one is number 1."""
+    """One disk operation of a process before its effect, numbered from 1."""
 
     number: int
     kind: str
@@ -48,9 +48,9 @@ class Operation:
 
 
 class ProcessKilledError(BaseException):
-    """The simulated process is dead. No Exception, as a real kill could not be caught either.
+    """The virtual process is dead. Not an `Exception`, since a real kill cannot be caught.
 
-    Raised by a hook, it also says how many bytes of the write in hand still reached the file.
+    A hook that raises it also says how many bytes of the present write reached the file.
     """
 
     def __init__(self, operation: Operation, written: int = 0) -> None:
@@ -74,7 +74,7 @@ class KillAt:
 
 
 class MemoryDisk:
-    """A `Disk` on an image; with a hook that is called before each operation."""
+    """A `Disk` on an image; the hook is called before each operation."""
 
     def __init__(self, image: DiskImage | None = None, hook: Hook | None = None) -> None:
         self.image = image or DiskImage()
@@ -86,21 +86,21 @@ class MemoryDisk:
 
     @property
     def operations(self) -> int:
-        """How many operations were begun so far."""
+        """How many operations have begun."""
         return self._operations
 
     @property
     def is_killed(self) -> bool:
-        """Whether the process is dead, and every further operation raises."""
+        """Whether the process is dead; every further operation then raises."""
         return self._killed is not None
 
     def kill(self) -> None:
-        """End the process here: its locks are free, what it wrote stays as it is, synced or not."""
+        """Kill the process: its locks are released, its writes stay, synced or not."""
         if self._killed is None:
             self._die(ProcessKilledError(Operation(self._operations, "none", "")))
 
     def begin(self, kind: str, path: str, length: int = 0, *, changes: bool = False) -> None:
-        """Number an operation, let the hook and the faults have their say; for the files of this disk."""
+        """Number an operation, call the hook, and raise matching faults; also used by the files of this disk."""
         if self._killed is not None:
             raise ProcessKilledError(self._killed.operation)
         self._operations += 1
@@ -125,7 +125,7 @@ class MemoryDisk:
             if mode in (OpenMode.READ, OpenMode.UPDATE):
                 raise DiskError("open", name, DiskCause.MISSING)
             node = FileNode(permissions)
-            self.image.rename_node(Put(directory, last, node))
+            self.image.rename_node(NamePut(directory, last, node))
         elif mode is OpenMode.CREATE:
             raise DiskError("open", name, DiskCause.EXISTS)
         if isinstance(node, DirectoryNode):
@@ -140,19 +140,19 @@ class MemoryDisk:
         name = fspath(source)
         self.begin("rename", name, changes=True)
         node = self.image.find("rename", name)
-        drop = Drop(*self.image.parent("rename", name))
-        put = Put(*self.image.parent("rename", target), node)
+        drop = NameDrop(*self.image.parent("rename", name))
+        put = NamePut(*self.image.parent("rename", target), node)
         replaced = put.directory.entries.get(put.name)
         if replaced is node:
             return
         _refuse_bad_rename(name, node, put, replaced)
-        self.image.rename_node(Move(put, drop))
+        self.image.rename_node(NameMove(put, drop))
 
     def remove(self, path: AnyPath) -> None:
         name = fspath(path)
         self.begin("remove", name, changes=True)
         self.image.file("remove", name)
-        self.image.rename_node(Drop(*self.image.parent("remove", name)))
+        self.image.rename_node(NameDrop(*self.image.parent("remove", name)))
 
     def mkdir(self, path: AnyPath, *, permissions: int = PRIVATE_DIRECTORY) -> None:
         name = fspath(path)
@@ -160,14 +160,14 @@ class MemoryDisk:
         directory, last = self.image.parent("mkdir", name)
         if last in directory.entries:
             raise DiskError("mkdir", name, DiskCause.EXISTS)
-        self.image.rename_node(Put(directory, last, DirectoryNode(permissions)))
+        self.image.rename_node(NamePut(directory, last, DirectoryNode(permissions)))
 
     def rmdir(self, path: AnyPath) -> None:
         name = fspath(path)
         self.begin("rmdir", name, changes=True)
         if self.image.directory("rmdir", name).entries:
             raise DiskError("rmdir", name, DiskCause.NOT_EMPTY)
-        self.image.rename_node(Drop(*self.image.parent("rmdir", name)))
+        self.image.rename_node(NameDrop(*self.image.parent("rmdir", name)))
 
     def list_names(self, path: AnyPath) -> tuple[str, ...]:
         name = fspath(path)
@@ -205,7 +205,7 @@ class MemoryDisk:
         directory, last = self.image.parent("symlink", name)
         if last in directory.entries:
             raise DiskError("symlink", name, DiskCause.EXISTS)
-        self.image.rename_node(Put(directory, last, LinkNode(target)))
+        self.image.rename_node(NamePut(directory, last, LinkNode(target)))
 
     def read_link(self, path: AnyPath) -> str:
         name = fspath(path)
@@ -233,7 +233,7 @@ class MemoryDisk:
         self._locks.clear()
 
 
-def _refuse_bad_rename(name: str, node: Node, put: Put, replaced: Node | None) -> None:
+def _refuse_bad_rename(name: str, node: Node, put: NamePut, replaced: Node | None) -> None:
     if isinstance(node, DirectoryNode):
         if _holds(node, put.directory):
             raise DiskError("rename", name, DiskCause.IO, "a directory cannot move into itself")
@@ -254,7 +254,7 @@ class _Closing:
     """The context-manager half of a handle."""
 
     def close(self) -> None:
-        """Give the handle back."""
+        """Close the handle."""
 
     def __enter__(self) -> Self:
         return self
@@ -266,7 +266,7 @@ class _Closing:
 
 
 class MemoryLock(_Closing):
-    """The lock of one node; free again once closed, or once its process is dead."""
+    """The lock of one node; released on close, or when its process dies."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -278,7 +278,7 @@ class MemoryLock(_Closing):
 
 
 class MemoryFile(_Closing):
-    """An open file of one process; it stays usable when its name is gone."""
+    """An open file of one process; usable even after its name was removed."""
 
     def __init__(self, disk: MemoryDisk, path: str, node: FileNode, *, writable: bool) -> None:
         self._disk, self._path, self._writable = disk, path, writable
@@ -316,7 +316,7 @@ class MemoryFile(_Closing):
     def truncate(self, length: int) -> None:
         node = self._to_write("truncate")
         self._disk.begin("truncate", self._path, length, changes=True)
-        node.change(Resize(length))
+        node.change(FileResize(length))
 
     def fsync(self) -> None:
         node = self._open("fsync")
@@ -338,7 +338,7 @@ class MemoryFile(_Closing):
     @staticmethod
     def _write(node: FileNode, offset: int, data: bytes) -> None:
         if data:
-            node.change(Write(offset, bytes(data)))
+            node.change(FileWrite(offset, bytes(data)))
 
     def _begin(self, kind: str) -> FileNode:
         node = self._open(kind)

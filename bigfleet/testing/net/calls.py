@@ -1,8 +1,8 @@
 """The two ends of a call on the in-memory network.
 
-Why: what gRPC promises about one call is kept here: messages as bytes, in order, no more of them than the reader's window
-allows; limits on both sides; a deadline on both sides; one status with trailing metadata; cancellation when either goes.
-Must never: hand an object of one side to the other; only bytes, metadata and numbers cross.
+Why: a call behaves as on gRPC: messages as bytes, in order, within the reader's window; limits and a deadline on both
+sides; one status with trailing metadata; cancellation when either side ends.
+Must never: pass an object of one side to the other; only bytes, metadata and numbers cross.
 Rules: simulator 2.3.
 """
 
@@ -15,11 +15,11 @@ from bigfleet.aio.net import ClosedError, Code, Metadata, NotConnectedError, Pee
 from bigfleet.testing.net.links import Connection
 
 WINDOW_BYTES: Final = 64 * 1024
-"""A sender waits once so much of one stream has not been read; a single larger message still passes."""
+"""A sender waits once this much of one stream is unread; a single larger message still passes."""
 
 
 class Inbox:
-    """Messages that have arrived and not been read; one reader."""
+    """Messages that arrived and were not read yet; for one reader."""
 
     def __init__(self, on_read: Callable[[int], None]) -> None:
         self._on_read = on_read
@@ -34,7 +34,7 @@ class Inbox:
             self._wake()
 
     def end(self, error: RpcError | None, *, drop: bool) -> None:
-        """Nothing more comes; the first end counts. What came before is still read, unless dropped."""
+        """End the stream; the first end counts. Earlier messages can still be read, unless dropped."""
         if not self._ended:
             self._ended, self._error = True, error
             if drop:
@@ -59,7 +59,7 @@ class Inbox:
 
 
 class Window:
-    """How much a sender may still send; the reader gives back what it has read."""
+    """The flow-control window of a sender; the reader returns what it has read."""
 
     def __init__(self) -> None:
         self._unread = 0
@@ -90,7 +90,7 @@ class Window:
 
 
 def again(error: RpcError) -> RpcError:
-    """The same error anew: one that was raised keeps its traceback."""
+    """A copy of an error without the traceback of the first raise."""
     if isinstance(error, NotConnectedError):
         return NotConnectedError(error.detail)
     return RpcError(error.code, error.detail, error.trailing)
@@ -101,7 +101,7 @@ def too_large(size: int, limit: int, verb: str) -> RpcError:
 
 
 class ServerEnd:
-    """The serving side of a call; at once the `Call` and the raw stream of its handler."""
+    """The server side of a call; both the `Call` and the raw stream of its handler."""
 
     def __init__(
         self, connection: Connection, path: str, metadata: Metadata, timeout_s: float | None, limit: int
@@ -117,7 +117,7 @@ class ServerEnd:
         self._task: asyncio.Task[None] | None = None
         self._gone = False
 
-    # What a handler sees.
+    # For the handler.
 
     @property
     def method(self) -> str:
@@ -125,7 +125,7 @@ class ServerEnd:
 
     @property
     def accepted(self) -> bool:
-        """False for a call that crossed the server's farewell."""
+        """False for a call that was sent before the client learned that the server is stopping."""
         return not self._connection.stopping
 
     @property
@@ -157,7 +157,7 @@ class ServerEnd:
         if client is not None and not self._gone:
             self._connection.down.put(lambda: client.message_came(data), len(data))
 
-    # What the connection does to it.
+    # For the connection.
 
     def begin(
         self, client: "ClientEnd", serve: Callable[["ServerEnd"], Awaitable[None]]
@@ -168,7 +168,7 @@ class ServerEnd:
         self._connection.add_server(self)
         self._task = loop.create_task(self._run(serve))
         if self._timeout_s is not None:
-            # The time left travels, not the moment: two hosts need not agree on what time it is.
+            # The remaining time is sent, since the clocks of two hosts may differ.
             self._due = loop.time() + self._timeout_s
             self._timer = loop.call_at(self._due, self.cancel)
         return self._task
@@ -187,7 +187,7 @@ class ServerEnd:
         self._window.give_back(size)
 
     def cancel(self) -> None:
-        """The caller has gone, or may no longer wait."""
+        """The caller cancelled the call, or its deadline passed."""
         if not self._gone:
             self._gone = True
             self._inbox.end(RpcError(Code.CANCELLED, "the caller has gone"), drop=True)
@@ -225,7 +225,7 @@ class ServerEnd:
 
 
 class ClientEnd:
-    """The calling side of a call."""
+    """The client side of a call."""
 
     def __init__(self, limit: int, timeout_s: float | None) -> None:
         loop = asyncio.get_running_loop()
@@ -250,7 +250,7 @@ class ClientEnd:
         return None if self._due is None else max(0.0, self._due - asyncio.get_running_loop().time())
 
     def open_by(self, opening: Coroutine[object, None, None]) -> None:
-        """Connect in the background, as a stream is had at once."""
+        """Connect in the background, since a stream is returned at once."""
         self._opening = asyncio.get_running_loop().create_task(opening)
 
     def on_end(self, callback: Callable[[], object]) -> None:
@@ -266,7 +266,7 @@ class ClientEnd:
         if self._sending_done:
             raise ClosedError("send after done_sending")
         if len(data) > self._limit:
-            self.fail(too_large(len(data), self._limit, "cannot send a"), tell=True)
+            self.fail(too_large(len(data), self._limit, "cannot send a"), inform_peer=True)
         try:
             await asyncio.shield(self._ready)
             await self._window.enter(len(data))
@@ -292,19 +292,19 @@ class ClientEnd:
         return await asyncio.shield(self._finished)
 
     def cancel(self) -> None:
-        self.fail(RpcError(Code.CANCELLED, "the call was given up on this side"), tell=True)
+        self.fail(RpcError(Code.CANCELLED, "the call was given up on this side"), inform_peer=True)
 
-    def fail(self, error: RpcError, *, tell: bool) -> None:
-        """End the call on this side, with or without telling the other."""
+    def fail(self, error: RpcError, *, inform_peer: bool) -> None:
+        """End the call on this side; `inform_peer` sends the other side a cancellation."""
         if self.ended:
             return
-        if tell and self._connection is not None and self._server is not None:
+        if inform_peer and self._connection is not None and self._server is not None:
             self._connection.up.put(self._server.cancel)
         self._finish(error, error.trailing, drop=True)
 
     def message_came(self, data: bytes) -> None:
         if len(data) > self._limit:
-            self.fail(too_large(len(data), self._limit, "received a"), tell=True)
+            self.fail(too_large(len(data), self._limit, "received a"), inform_peer=True)
         else:
             self._inbox.put(data)
 
@@ -316,10 +316,10 @@ class ClientEnd:
         self._window.give_back(size)
 
     def connection_lost(self, detail: str) -> None:
-        self.fail(RpcError(Code.UNAVAILABLE, detail), tell=False)
+        self.fail(RpcError(Code.UNAVAILABLE, detail), inform_peer=False)
 
     def _expire(self) -> None:
-        self.fail(RpcError(Code.DEADLINE_EXCEEDED, "deadline exceeded"), tell=True)
+        self.fail(RpcError(Code.DEADLINE_EXCEEDED, "deadline exceeded"), inform_peer=True)
 
     def _finish(self, error: RpcError | None, trailing: Metadata, *, drop: bool) -> None:
         self._error = error

@@ -1,8 +1,8 @@
-"""Links and connections of the in-memory network: order, delay, silence, loss of connections.
+"""Links and connections of the in-memory network: order, delay, silence, reset.
 
-Why: a connection behaves like TCP under HTTP/2: what is sent arrives in order and exactly once, or the connection is lost;
-what a fault can do is delay, hold back, refuse or reset. Lost frames inside a living connection do not exist.
-Must never: reorder frames of one connection, or hang an answer on the order of a set.
+Why: a connection behaves like TCP under HTTP/2: frames arrive in order and exactly once, or the connection is lost. A fault
+can delay, hold, refuse or reset; it cannot lose a single frame.
+Must never: reorder frames of one connection, or depend on the order of a set.
 Rules: simulator 3.2.
 """
 
@@ -15,18 +15,18 @@ from typing import Final, Protocol
 from bigfleet.aio.net import Peer
 
 SERVER_NOTICES_AFTER_S: Final = 50.0
-"""A server pings after 30 s and waits 20 s for the answer, as `bigfleet.transport.grpc_server` does."""
+"""A server pings after 30 s and waits 20 s for the answer, like `bigfleet.transport.grpc_server`."""
 
 
 class LinkPolicy(Protocol):
-    """What one direction between two hosts does to what passes."""
+    """The behaviour of one direction between two hosts."""
 
     def accepts(self) -> bool:
         """False: an attempt to connect is refused at once."""
         ...
 
     def delay_s(self, size: int) -> float:
-        """How long a frame of so many bytes takes; frames of one connection never overtake each other."""
+        """How long a frame of this size takes; frames of one connection stay in order."""
         ...
 
     def resets(self, size: int) -> bool:
@@ -36,7 +36,7 @@ class LinkPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SteadyLink:
-    """The link without faults."""
+    """A link without faults."""
 
     seconds: float = 0.0
 
@@ -52,13 +52,13 @@ class SteadyLink:
 
 @dataclass(frozen=True, slots=True)
 class RefusingLink(SteadyLink):
-    """The link on which nobody connects, while connections made before live on."""
+    """A link that refuses new connections; existing ones continue."""
 
     def accepts(self) -> bool:
         return False
 
 
-class Link:
+class NetworkLink:
     """One direction between two hosts."""
 
     def __init__(self, source: str, target: str, policy: LinkPolicy) -> None:
@@ -73,7 +73,7 @@ class Link:
         return self._silent_since is not None
 
     def silence(self) -> None:
-        """Hold back everything, unnoticed by either side until its own patience ends."""
+        """Hold every frame; a side notices only by its own timeout."""
         if not self.silent:
             self._silences += 1
             self._silent_since = self._silences
@@ -81,7 +81,7 @@ class Link:
                 self.watch(pipe)
 
     def restore(self) -> None:
-        """Let everything held back pass, in order."""
+        """Deliver everything held, in order."""
         if self.silent:
             self._silent_since = None
             for pipe in list(self._pipes):
@@ -107,7 +107,7 @@ class Link:
         self._pipes.remove(pipe)
 
     def watch(self, pipe: "Pipe") -> None:
-        """Let the server of a connection find out when this very silence outlasts its pings."""
+        """Let the server of a connection notice when this silence outlasts its pings."""
         silence = self._silent_since
 
         def look() -> None:
@@ -120,7 +120,9 @@ class Link:
 class Pipe:
     """One direction of one connection."""
 
-    def __init__(self, link: Link, on_reset: Callable[[], None], on_silence: Callable[[], None]) -> None:
+    def __init__(
+        self, link: NetworkLink, on_reset: Callable[[], None], on_silence: Callable[[], None]
+    ) -> None:
         self._link, self._on_reset, self.on_silence = link, on_reset, on_silence
         self._queue: deque[tuple[float, Callable[[], None]]] = deque()
         self._last_due = 0.0
@@ -141,7 +143,7 @@ class Pipe:
         self.pump_soon()
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop the frames in flight."""
         if not self._closed:
             self._closed = True
             self._queue.clear()
@@ -153,7 +155,7 @@ class Pipe:
         if self._handle is None and self._queue and not self._link.silent:
             loop = asyncio.get_running_loop()
             due = self._queue[0][0]
-            # Not by a timer where no time passes: only the ready queue promises first in, first out.
+            # Without a timer where no time passes: only the ready queue is first in, first out.
             soon = due <= loop.time()
             self._handle = loop.call_soon(self._pump) if soon else loop.call_at(due, self._pump)
 
@@ -165,51 +167,51 @@ class Pipe:
             self.pump_soon()
 
 
-class Endpoint(Protocol):
+class CallEnd(Protocol):
     """One side of one call, as its connection sees it."""
 
     def connection_lost(self, detail: str) -> None: ...
 
 
 class Connection:
-    """A connection between two hosts; each side lives until it learns of the end."""
+    """A connection between two hosts; each side is alive until it learns of the end."""
 
-    def __init__(self, peer: Peer, up: Link, down: Link) -> None:
+    def __init__(self, peer: Peer, up: NetworkLink, down: NetworkLink) -> None:
         self.peer = peer
         self.hosts = (up.source, up.target)
         self.up = Pipe(up, self.reset, self._silence_noticed)
         self.down = Pipe(down, self.reset, self._silence_noticed)
         self.client_alive = self.server_alive = True
         self.stopping = False
-        self._told_to_go = False
-        self._client_calls: dict[Endpoint, None] = {}  # dicts, as they keep their order
-        self._server_calls: dict[Endpoint, None] = {}
+        self._going_away = False
+        self._client_calls: dict[CallEnd, None] = {}  # dicts keep their order
+        self._server_calls: dict[CallEnd, None] = {}
 
     @property
     def takes_calls(self) -> bool:
-        """As far as the client knows."""
-        return self.client_alive and not self._told_to_go
+        """Whether the client may begin a call, as far as it knows."""
+        return self.client_alive and not self._going_away
 
     def go_away(self) -> None:
-        """The server takes no more calls on this connection; those under way may finish."""
+        """The server takes no more calls on this connection; calls in flight may finish."""
         self.stopping = True
         self.down.put(self._go)
 
     def _go(self) -> None:
-        self._told_to_go = True
+        self._going_away = True
 
-    def add_client(self, call: Endpoint) -> None:
+    def add_client(self, call: CallEnd) -> None:
         self._client_calls[call] = None
 
-    def add_server(self, call: Endpoint) -> None:
+    def add_server(self, call: CallEnd) -> None:
         self._server_calls[call] = None
 
-    def remove(self, call: Endpoint) -> None:
+    def remove(self, call: CallEnd) -> None:
         self._client_calls.pop(call, None)
         self._server_calls.pop(call, None)
 
     def reset(self, detail: str = "the connection was reset") -> None:
-        """End the connection on both sides at once; what is under way is lost."""
+        """End the connection on both sides at once; frames in flight are lost."""
         self._end_client(detail)
         self._end_server(detail)
 

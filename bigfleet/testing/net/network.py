@@ -1,13 +1,13 @@
-"""An in-memory network: the form of `bigfleet.aio.net` for tests and the simulator.
+"""An in-memory implementation of `bigfleet.aio.net`, for tests on virtual or real time.
 
-Why: production code dials and serves on it unchanged, in one thread, under real or virtual time, with faults that real
-sockets produce once a year. Every message is really encoded and decoded; limits, deadlines, status codes, trailing
-metadata, order and back-pressure hold as on gRPC (one behaviour suite runs on both forms).
-Must never: touch a socket, a thread or a clock other than the running loop's, or draw lots: chance is the policy's.
+Why: production code dials and serves on it unchanged, in one thread, with faults that real sockets rarely produce. Every
+message is encoded and decoded; limits, deadlines, status codes, trailing metadata, order and back-pressure behave as on
+gRPC (one test suite runs on both).
+Must never: touch a socket, a thread or a clock other than the running loop's, or use randomness outside a link policy.
 Rules: simulator 2.2, 2.3, 3.2.
 
-Not modelled: the limit of concurrent streams per connection, reflection, and certificates: who a host is, is told when the
-host is made, and the network as a whole is either secured or plaintext.
+Not modelled: the limit of concurrent streams per connection, reflection, and certificates. A host's identity is given when
+the host is made, and the whole network is either secured or plaintext.
 
     network = Network(secured=True)
     shard = network.host("shard-a", Identity.shard("a"))
@@ -48,7 +48,7 @@ from bigfleet.aio.service import (
     encode,
 )
 from bigfleet.testing.net.calls import ClientEnd, ServerEnd
-from bigfleet.testing.net.links import Connection, Link, LinkPolicy, SteadyLink
+from bigfleet.testing.net.links import Connection, LinkPolicy, NetworkLink, SteadyLink
 from bigfleet.transport.address import parse_listen
 from bigfleet.transport.dispatch import Dispatcher, decode_answer, log_hooks
 from bigfleet.transport.health import HEALTH, HealthService
@@ -71,7 +71,7 @@ class Network:
     def __init__(self, *, secured: bool = False, policy: LinkPolicy | None = None) -> None:
         self._secured = secured
         self._policy = policy or SteadyLink()
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str], NetworkLink] = {}
         self._servers: dict[tuple[str, int], MemoryServer] = {}
         self._names: dict[str, str] = {}
         self._connections: list[Connection] = []
@@ -85,15 +85,15 @@ class Network:
         return MemoryNet(self, peer, hooks or log_hooks())
 
     def add_name(self, name: str, host: str) -> None:
-        """Let a name resolve to a host, from the next connection on."""
+        """Let a name resolve to a host for later connections."""
         self._names[name] = host
 
-    def link(self, source: str, target: str) -> Link:
+    def link(self, source: str, target: str) -> NetworkLink:
         """Return one direction between two hosts."""
-        return self._links.setdefault((source, target), Link(source, target, self._policy))
+        return self._links.setdefault((source, target), NetworkLink(source, target, self._policy))
 
     def set_policy(self, source: str, target: str, policy: LinkPolicy) -> None:
-        """Change what one direction does to frames and attempts from now on."""
+        """Change the policy of one direction."""
         self.link(source, target).policy = policy
 
     def partition(self, one: Iterable[str], other: Iterable[str]) -> None:
@@ -110,13 +110,13 @@ class Network:
             link.restore()
 
     def reset(self, one: str, other: str) -> None:
-        """Reset every connection between two hosts, whoever dialled."""
+        """Reset every connection between two hosts."""
         for connection in self._living():
             if set(connection.hosts) == {one, other}:
                 connection.reset()
 
     def crash(self, host: str) -> None:
-        """Take a host's listeners away and reset its connections, as when its processes are killed."""
+        """Remove a host's listeners and reset its connections, as when its processes are killed."""
         self._servers = {place: server for place, server in self._servers.items() if place[0] != host}
         for connection in self._living():
             if host in connection.hosts:
@@ -237,14 +237,14 @@ class MemoryServer:
         metadata: Metadata,
         timeout_s: float | None,
     ) -> ServerEnd:
-        """Make the serving side of a call; what it does begins when the opening frame arrives."""
+        """Make the server side of a call; its handler starts when the opening frame arrives."""
         end = ServerEnd(connection, path, metadata, timeout_s, self._limit)
         connection.up.put(lambda: self._begin(end, client, connection))
         return end
 
     def _begin(self, end: ServerEnd, client: ClientEnd, connection: Connection) -> None:
         if not connection.server_alive:
-            return  # the client's end of it has yet to learn
+            return  # the client does not know yet
         task = end.begin(client, self._serve)
         self._running[task] = None
         task.add_done_callback(lambda done: self._running.pop(done, None))
@@ -273,7 +273,7 @@ class MemoryServer:
 
 
 class MemoryChannel:
-    """A way to one target; see `bigfleet.aio.net.Channel`."""
+    """A channel to one target; see `bigfleet.aio.net.Channel`."""
 
     def __init__(self, network: Network, peer: Peer, target: str, options: DialOptions) -> None:
         self._network, self._peer, self._target = network, peer, target
@@ -302,7 +302,7 @@ class MemoryChannel:
                 raise RpcError(Code.INTERNAL, f"{method.path}: not exactly one answer")
             return RpcReply(decode_answer(method, data), trailing)
         finally:
-            end.cancel()  # without effect after a status; else whoever waited here has been cancelled
+            end.cancel()  # no effect after a status; otherwise the caller was cancelled
 
     def server_stream(
         self,
@@ -354,12 +354,12 @@ class MemoryChannel:
                 await end.send(request)
                 await end.done_sending()
         except RpcError as error:
-            end.fail(error, tell=False)
+            end.fail(error, inform_peer=False)
 
     async def _connect(self, wait: bool) -> tuple[Connection, MemoryServer]:
         delay_s = _FIRST_RETRY_S
         while True:
-            async with self._connecting:  # calls that come together share the attempt
+            async with self._connecting:  # concurrent calls share the attempt
                 if self._connection is not None and self._connection[0].takes_calls:
                     return self._connection
                 try:

@@ -23,15 +23,15 @@ from bigfleet.model.situation import Situation
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import TermMark
 from bigfleet.shard.metrics import SHARD_METRICS
-from bigfleet.testing.builders import machine
 from bigfleet.transport.gates import allow_exact
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.builders import machine
 from tests.support.certificates import Authority
 from tests.support.scripted_coordinator import ScriptedCoordinator
-from tests.support.shard_views import StandingShard
+from tests.support.shard_views import StaticShard
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 DEADLINE_S = 60.0
@@ -52,7 +52,7 @@ def tls(files: TlsFiles) -> TlsStore:
 
 @contextlib.asynccontextmanager
 async def running(port: int, data_dir: Path, net: GrpcNet) -> AsyncIterator[tuple[CoordinatorLink, TermMark]]:
-    shard, mark = StandingShard(), TermMark()
+    shard, mark = StaticShard(), TermMark()
     shard.complete(Situation(0.0, (machine("m-1"), machine("m-2"))))
     link = CoordinatorLink(
         shard,

@@ -16,14 +16,14 @@ from bigfleet.model.situation import Situation
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import TermMark
 from bigfleet.shard.metrics import SHARD_METRICS
-from bigfleet.testing.builders import machine
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, LIST_SHARD_REPORTS, LIST_SHARDS
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.leader import LeaderClient, NoLeaderError
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.builders import machine
 from tests.support.coordinator.processes import ProcessCluster
-from tests.support.shard_views import StandingShard
+from tests.support.shard_views import StaticShard
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 DEADLINE_S = 120.0
@@ -38,7 +38,7 @@ async def until(fact: Callable[[], Awaitable[bool]]) -> None:
 async def test_the_client_registers_its_shard_obeys_and_follows_the_leader_across_a_kill(
     tmp_path: Path,
 ) -> None:
-    shard, mark = StandingShard(), TermMark()
+    shard, mark = StaticShard(), TermMark()
     shard.complete(Situation(0.0, (machine("m-1"), machine("m-2"))))
     async with ProcessCluster(tmp_path, proxied=False) as cluster:
         cluster.start_all()

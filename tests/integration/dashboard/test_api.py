@@ -16,9 +16,9 @@ from bigfleet.dashboard.pages.pages import PAGES
 from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
-from bigfleet.testing.builders import amounts
 from bigfleet.transport import shard_reading as calls
 from tests.integration.dashboard.world import MACHINES, NEEDS, World, dashboard_world, situation
+from tests.support.builders import amounts
 
 pytestmark = pytest.mark.integration
 

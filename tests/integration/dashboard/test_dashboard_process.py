@@ -19,11 +19,11 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import READONLY, Identity
 from bigfleet.app.bigfleet import main
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
-from bigfleet.shard.core.decision_log import DecisionLog
-from bigfleet.shard.core.standing import Standing
-from bigfleet.shard.insight_service import InsightService
-from bigfleet.shard.read_service import ReadService
-from bigfleet.shard.watching import Watching
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.read_service import ReadService
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.transport.tls import TlsFiles, TlsStore
@@ -32,7 +32,7 @@ from tests.support.certificates import Authority
 from tests.support.kube_api.api import InMemoryApi
 from tests.support.kube_api.http import HttpFront
 from tests.support.program import RunningProgram
-from tests.support.shard_views import StandingShard
+from tests.support.shard_views import StaticShard
 
 pytestmark = pytest.mark.integration
 
@@ -53,11 +53,11 @@ def ask(program: RunningProgram, path: str, **headers: str) -> tuple[int, Any]:
 
 @asynccontextmanager
 async def a_shard(files: TlsFiles | None = None) -> AsyncIterator[str]:
-    clock, shard = SystemClock(), StandingShard("shard-7")
+    clock, shard = SystemClock(), StaticShard("shard-7")
     shard.complete(situation(), computed_at_ns=time.time_ns())
-    watching = Watching(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+    watching = CycleFollower(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
     net = GrpcNet(TlsStore(files, pytest.fail)) if files else GrpcNet()
-    services = [ReadService(shard).bound(), InsightService(shard, watching, Standing()).bound()]
+    services = [ReadService(shard).bound(), InsightService(shard, watching, StatusSources()).bound()]
     server = await net.serve("127.0.0.1:0", services)
     try:
         yield f"127.0.0.1:{server.port}"

@@ -20,9 +20,9 @@ from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
-from bigfleet.testing.builders import amounts, machine, shape
 from tests.integration.dashboard.test_api import exported
 from tests.integration.dashboard.world import MACHINES, NEEDS, World, dashboard_world, situation
+from tests.support.builders import amounts, machine, shape
 
 pytestmark = pytest.mark.integration
 HOSTILE = "<script>alert(1)</script>\u202e\"'&" + "x" * 300

@@ -18,15 +18,15 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.decision_log import DecisionLog
-from bigfleet.shard.core.standing import Standing
-from bigfleet.shard.insight_service import InsightService
-from bigfleet.shard.read_service import ReadService
-from bigfleet.shard.watching import Watching
-from bigfleet.testing.builders import amounts, assigned, machine, shape
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.read_service import ReadService
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
-from tests.support.shard_views import StandingShard
+from tests.support.builders import amounts, assigned, machine, shape
+from tests.support.shard_views import StaticShard
 
 GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=1_000_000)
 MACHINES = (
@@ -61,7 +61,7 @@ class World:
     """A running dashboard and the shards behind it."""
 
     url: str
-    shards: Mapping[str, StandingShard]
+    shards: Mapping[str, StaticShard]
     dashboard: Dashboard
     session: aiohttp.ClientSession
     ports: dict[str, int] = field(default_factory=dict)
@@ -116,17 +116,17 @@ async def dashboard_world(
     """
     clock, net = SystemClock(), GrpcNet()
     async with AsyncExitStack() as stack:
-        shards = {name: StandingShard(name) for name in names}
+        shards = {name: StaticShard(name) for name in names}
         servers = {}
 
         async def serve(name: str, port: int) -> Any:  # Any: a server of the network
             shard = shards[name]
-            watching = Watching(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+            watching = CycleFollower(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
             following = asyncio.create_task(watching.follow())
             stack.callback(following.cancel)
             services = [ReadService(shard).bound()]
             if insight:
-                services.append(InsightService(shard, watching, Standing()).bound())
+                services.append(InsightService(shard, watching, StatusSources()).bound())
             server = await net.serve(f"127.0.0.1:{port}", services)
             stack.push_async_callback(server.stop, 0)
             return server

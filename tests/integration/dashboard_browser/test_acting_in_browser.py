@@ -9,9 +9,9 @@ from playwright.async_api import Page, expect
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
-from bigfleet.testing.builders import amounts, machine, shape
 from tests.integration.dashboard.world import MACHINES, NEEDS, World, situation
 from tests.integration.dashboard_browser.tabs import DARK, LIGHT, PAPER, Browsing
+from tests.support.builders import amounts, machine, shape
 
 pytestmark = pytest.mark.integration
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</script>\u202e"\'&' + "x" * 10_000

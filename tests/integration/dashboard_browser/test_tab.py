@@ -8,9 +8,9 @@ from playwright.async_api import expect
 
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
-from bigfleet.testing.builders import amounts
 from tests.integration.dashboard.world import MACHINES, World, situation
 from tests.integration.dashboard_browser.tabs import Browsing
+from tests.support.builders import amounts
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 MOST_BYTES = 150 * 1024**2

@@ -1,4 +1,4 @@
-"""The blocks of a runbook page, typed into a shell as they stand."""
+"""Runs the blocks of a runbook page in a shell, unchanged."""
 
 import os
 import re
@@ -41,5 +41,5 @@ class Page:
 
     @property
     def left_out(self) -> set[str]:
-        """Blocks that nobody typed in."""
+        """Blocks that were not run."""
         return self.blocks.keys() - self.typed

@@ -39,7 +39,7 @@ EDITS = "edits:\n  - {edit: add_machines, like: dev-cpu-0, count: 2}\n"
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """A whole fleet in one process; returns what the words in capitals stand for."""
+    """A whole fleet in one process; returns the values of the words in capitals."""
     folder = tmp_path_factory.mktemp("fleet")
     shard, coordinator = settled_port(), settled_port()
     addresses = {
@@ -72,7 +72,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str
             "SHARD:7780": f"127.0.0.1:{shard}",
             "COORDINATOR:7790": f"127.0.0.1:{coordinator}",
             "POD:7790": f"127.0.0.1:{coordinator}",
-            "PROVIDER:9000": "127.0.0.1:1",  # the kit's lists ask nobody
+            "PROVIDER:9000": "127.0.0.1:1",  # the kit's lists connect to no provider
             "SHARD": "shard-0",
             "CLUSTER": "web",
             "NEED": "train",

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.clock import SystemClock
+from bigfleet.demo.session_peer import SessionPeer
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.integration.runbooks.blocks import Page
+from tests.support.builders import need
 from tests.support.coordinator.processes import settled_port
 from tests.support.program import AwaitedProgram, http_ask, running
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.clock import SystemClock
+from bigfleet.demo.session_peer import SessionPeer
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import shard_pb2
+from tests.support.builders import need
 from tests.support.program import running
 
 pytestmark = pytest.mark.integration

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.clock import SystemClock
+from bigfleet.demo.session_peer import SessionPeer
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
+from tests.support.builders import need
 from tests.support.program import AwaitedProgram, http_ask, http_get, running
 
 pytestmark = pytest.mark.integration

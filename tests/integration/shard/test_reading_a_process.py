@@ -18,14 +18,14 @@ import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import ADMIN, READONLY, Identity
+from bigfleet.demo.session_peer import SessionPeer
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.model.instruction import AssignDomain, Domain, Instruction, Outcome, ReportAnswer
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import need
 from bigfleet.transport import shard_reading as calls
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsFiles, TlsStore
+from tests.support.builders import need
 from tests.support.certificates import Authority
 from tests.support.scripted_coordinator import ScriptedCoordinator
 
@@ -41,7 +41,7 @@ pools:
 
 @dataclass
 class Process:
-    """A running program, the ports it told of, and its log."""
+    """A running program, its ports, and its log."""
 
     process: asyncio.subprocess.Process
     ports: dict[str, int]

@@ -14,14 +14,15 @@ from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # ships n
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Code
+from bigfleet.demo.session_peer import BlobAnswer, SessionPeer, good_blob
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.session_peer import BlobAnswer, SessionPeer, good_blob, no_blob
-from bigfleet.testing.shard_world import need
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.health import CHECK
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
 from tests.packaging_series import missing_series
+from tests.support.blob_answers import no_blob
+from tests.support.builders import need
 from tests.support.certificates import Authority, replace_file, replace_pair
 from tests.support.program import AwaitedProgram, http_get, outcome, running
 

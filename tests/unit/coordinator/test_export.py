@@ -11,7 +11,7 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.archive import join_archive
 from bigfleet.coordinator.export import ExportDirectory, ExportLoop
 from bigfleet.coordinator.log import UnavailableError
-from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, ProcessKilledError
 from bigfleet.testing.loop import run_virtual
 from tests.unit.coordinator.harness import World, Worlds
@@ -128,7 +128,7 @@ def test_a_failure_warns_counts_and_is_mended_at_the_next_tick(world: Worlds, op
             export = exporter(here)
             assert await export.loop.export()
             await here.process.clock.sleep(300)
-            export.disk.image.inject(Fault(operation, DiskCause.FULL))
+            export.disk.image.inject(DiskFault(operation, DiskCause.FULL))
             assert not await export.loop.export()
             assert here.sample("snapshot_export_total", outcome="error") == 1
             assert export.disk.read_link(f"{ROOT}/latest") in export.names()

@@ -16,8 +16,9 @@ from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
-from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.builders import need
 from tests.support.fake_provider import pool
+from tests.support.observed_fleet import ObservedFleet
 from tests.support.scripted_coordinator import ScriptedCoordinator
 
 IDLE = pool("idle", 6, state=MachineState.IDLE)
@@ -31,12 +32,12 @@ async def no_names(_host: str, _port: int) -> tuple[str, ...]:
 
 async def decided(coordinator: ScriptedCoordinator | None, cycles: int) -> tuple[Decided, int]:
     """Run a shard with some demand; returns what it asked of its provider, and how many instructions it acknowledged."""
-    async with ShardWorld((IDLE,), FakeOptions(sync=True)) as world:
+    async with ObservedFleet((IDLE,), FakeOptions(sync=True)) as world:
         linking = None
         if coordinator is not None:
             net = world.network.host("coordinator", Identity.parse("bigfleet://admin"))
             await net.serve(":7790", [coordinator.bound()])
-            life = world.life
+            life = world.run
             log: Any = CapturingLogger()  # Any: it takes every method
             link = CoordinatorLink(
                 life.shard,

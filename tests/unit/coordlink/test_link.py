@@ -32,13 +32,13 @@ from bigfleet.model.situation import Situation
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import CycleView, TermMark
 from bigfleet.shard.metrics import SHARD_METRICS
-from bigfleet.testing.builders import machine
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.network import Network
 from bigfleet.testing.process import virtual_process
+from tests.support.builders import machine
 from tests.support.scripted_coordinator import ScriptedCoordinator
-from tests.support.shard_views import StandingShard
+from tests.support.shard_views import StaticShard
 
 DATA = PurePosixPath("/data")
 RACK = Domain("rack", "r1")
@@ -54,7 +54,7 @@ class World:
     def __init__(self, *, replicas: int = 1, image: DiskImage | None = None, secured: bool = False) -> None:
         self.process = virtual_process("shard", image=image)
         self.network = Network(secured=secured)
-        self.shard, self.mark = StandingShard(), TermMark()
+        self.shard, self.mark = StaticShard(), TermMark()
         self.coordinators = [ScriptedCoordinator(self.process.clock) for _ in range(replicas)]
         self.registry = CollectorRegistry()
         self.metrics = Metrics(SHARD_METRICS, self.registry, version="test", commit="test")
@@ -450,8 +450,8 @@ def test_moves_between_shards_are_refused_invalid_with_a_reason_that_reaches_the
     virtually(scenario)
 
 
-class Defective(StandingShard):
-    """Breaks the link with an unexpected error, a few times."""
+class Defective(StaticShard):
+    """Breaks the link with something that nobody foresaw, a few times."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

@@ -1,15 +1,15 @@
-"""Every demo comes out as it is told; a story checks each of its claims while it is played."""
+"""Every demo ends as claimed; a story checks each of its claims while it runs."""
 
 import pytest
 
 from bigfleet.demo.play import play
-from bigfleet.demo.stage import Stage, StoryError
 from bigfleet.demo.stories import STORIES
+from bigfleet.demo.story_run import StoryError, StoryRun
 from bigfleet.testing.loop import run_virtual
 
 ENDINGS = {
     "priority-inversion": [
-        "On stage: 4 BareMetal machines that stand there",
+        "Machines: 4 BareMetal machines already there",
         "two machines leave batch for train",
         "--need batch: Short nvidia.com/gpu=16 of nvidia.com/gpu=32: 2 machines taken; 2 machines that could serve it are "
         "in use and not to be preempted by it.",
@@ -30,7 +30,7 @@ ENDINGS = {
         "the gang is short",
         "--need train: Short nvidia.com/gpu=16 of nvidia.com/gpu=40: 3 machines taken; rack-1 is the best value of "
         "topology.bigfleet/rack, and even there the gang does not fit.",
-        "all of it stands in one rack",
+        "all of it is in one rack",
     ],
     "provider-outage": [
         "nothing was drained",
@@ -38,24 +38,24 @@ ENDINGS = {
         "web has its four machines",
     ],
     "operator-vanishes": [
-        "silence is not a wish",
+        "silence is not a request",
         "it takes nothing away",
         "one machine goes",
         "--need web: Satisfied: cpu=88 from 11 machines (11 kept).",
     ],
 }
-"""What must be told, in this order: who is served, who leaves, and what the explanation says."""
+"""Parts of the output, in this order."""
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_story(name: str) -> None:
-    told: list[str] = []
-    play(name, told.append)
-    left = whole = "\n".join(told)
+    lines: list[str] = []
+    play(name, lines.append)
+    left = whole = "\n".join(lines)
     for words in ENDINGS[name]:
         assert words in left, whole
         left = left.partition(words)[2]
-    assert told[-1].endswith("the end")
+    assert lines[-1].endswith("the end")
 
 
 def test_a_story_is_the_same_each_time() -> None:
@@ -68,9 +68,9 @@ def test_a_story_is_the_same_each_time() -> None:
 
 def test_a_claim_that_is_not_true_ends_the_story() -> None:
     async def lie() -> None:
-        stage = Stage(print, STORIES["provider-outage"].pools)
-        async with stage.world:
-            stage.holds("web works on a thousand machines", stage.serving("web") == 1000)
+        run = StoryRun(print, STORIES["provider-outage"].pools)
+        async with run.fleet:
+            run.holds("web works on a thousand machines", run.serving("web") == 1000)
 
     with pytest.raises(StoryError, match="a thousand machines, and it is not so"):
         run_virtual(lie())

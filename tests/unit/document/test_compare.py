@@ -14,7 +14,7 @@ from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
-from bigfleet.testing.builders import amounts, assigned, machine, shape
+from tests.support.builders import amounts, assigned, machine, shape
 
 S = MachineState
 NOW = 1000.0

@@ -21,7 +21,7 @@ from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
-from bigfleet.testing.builders import amounts, machine
+from tests.support.builders import amounts, machine
 
 ROOT = Path(__file__).resolve().parents[3]
 SITUATION = Situation(

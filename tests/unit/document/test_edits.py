@@ -12,7 +12,7 @@ from bigfleet.document.snapshot import SnapshotDocument, read_situation, write_d
 from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.situation import GangRef, IdleHolds
-from bigfleet.testing.builders import amounts
+from tests.support.builders import amounts
 
 GANG = {
     "cluster": "train",

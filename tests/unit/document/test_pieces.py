@@ -9,7 +9,7 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
-from bigfleet.testing.builders import amounts, machine
+from tests.support.builders import amounts, machine
 from tests.support.situations import situations
 
 GANG = Profile((Requirement("rack", RequirementOperator.SAME),))

@@ -37,7 +37,7 @@ from bigfleet.model.machine import (
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.model.situation import GangRef, IdleHolds, Situation
-from bigfleet.testing.builders import amounts, machine, shape
+from tests.support.builders import amounts, machine, shape
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "snapshot.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import pytest
 from bigfleet.engine.amounts import CapacitySizes, Scale, first_covering, less
 from bigfleet.model.demand import Amounts
 from bigfleet.model.resources import Resources
-from bigfleet.testing.builders import amounts
+from tests.support.builders import amounts
 
 NEEDS = [amounts(cpu="1500m", memory="768Gi"), amounts(gpu=8)]
 MACHINES = [amounts(cpu=4, memory="16Gi", disk=7), amounts(gpu=1)]

@@ -16,7 +16,7 @@ from bigfleet.model.needs_table import NeedsTable
 from bigfleet.model.profile import ZONE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import GangRef, IdleHolds
-from bigfleet.testing.builders import amounts, assigned, machine, shape
+from tests.support.builders import amounts, assigned, machine, shape
 
 S = MachineState
 

@@ -18,7 +18,7 @@ from bigfleet.model.machine import (
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
-from bigfleet.testing.builders import assigned, machine
+from tests.support.builders import assigned, machine
 from tests.support.engine.carry_out import carried_out
 
 S = MachineState

@@ -6,7 +6,7 @@ from bigfleet.model.decision import DomainCoverage, Verdict
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import ZERO, Resources
-from bigfleet.testing.builders import amounts
+from tests.support.builders import amounts
 
 GANG = Need("x", Profile((Requirement("rack", RequirementOperator.SAME),)), amounts(gpu=16))
 

@@ -9,7 +9,7 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
-from bigfleet.testing.builders import amounts, assigned, machine
+from tests.support.builders import amounts, assigned, machine
 
 
 def explained(clusters: int) -> NeedExplanation:

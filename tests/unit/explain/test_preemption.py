@@ -15,7 +15,7 @@ from bigfleet.model.machine import NeedRef
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
-from bigfleet.testing.builders import amounts, assigned, machine
+from tests.support.builders import amounts, assigned, machine
 
 MORE = 3
 WANTED = VICTIMS_SHOWN + MORE

@@ -5,7 +5,7 @@ import pytest
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
 from bigfleet.model.profile import Profile
-from bigfleet.testing.builders import amounts
+from tests.support.builders import amounts
 
 
 def row(cpu: int, arrival_ns: int, cluster: str = "a") -> Need:

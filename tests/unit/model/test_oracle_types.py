@@ -24,7 +24,7 @@ from bigfleet.model.need import Need, aggregate
 from bigfleet.model.needs_table import NeedsTable
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread
 from bigfleet.model.resources import Resources
-from bigfleet.testing.builders import amounts, assigned, machine, shape
+from tests.support.builders import amounts, assigned, machine, shape
 
 S = MachineState
 

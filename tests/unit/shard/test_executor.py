@@ -1,12 +1,14 @@
 """Details of carrying an action out that need a shard around them (shard 8.2)."""
 
+from bigfleet.demo.session_peer import good_blob
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.session_peer import good_blob, no_blob
-from bigfleet.testing.shard_world import ShardWorld, need
 from bigfleet.v1alpha1 import shard_pb2
+from tests.support.blob_answers import no_blob
+from tests.support.builders import need
 from tests.support.fake_provider import pool
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)
@@ -22,7 +24,9 @@ def short_lived(request: shard_pb2.BootstrapRequest) -> shard_pb2.BootstrapBlobR
 def test_a_blob_that_expired_before_its_use_is_fetched_again() -> None:
     async def story() -> None:
         # One worker: while it is busy elsewhere, a blob that has come gets old.
-        async with ShardWorld((IDLE, pool("m", 1)), FakeOptions(sync=True), execute_concurrency=1) as world:
+        async with ObservedFleet(
+            (IDLE, pool("m", 1)), FakeOptions(sync=True), execute_concurrency=1
+        ) as world:
             operator = await world.operator(answer=no_blob)
             await operator.demand(need(cpu=4))
             await operator.until(lambda: len(operator.requests) == 1)
@@ -41,10 +45,10 @@ def test_a_blob_that_expired_before_its_use_is_fetched_again() -> None:
 
 def test_a_stub_blob_needs_no_operator() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), FakeOptions(sync=True), local_bootstrap=True) as world:
+        async with ObservedFleet((IDLE,), FakeOptions(sync=True), local_bootstrap=True) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=4))
-            await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.CONFIGURED] == 1)
+            await world.until(lambda: world.shard.inventory.count_by_state()[S.CONFIGURED] == 1)
             assert not operator.requests
 
     run_virtual(story())

@@ -7,40 +7,43 @@ import pytest
 
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Code
+from bigfleet.demo.session_peer import SessionPeer, good_blob
+from bigfleet.demo.virtual_fleet import SHARD_HOST, SHARD_PORT
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, Requirement, RequirementOperator
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.session_peer import SessionPeer, blob_error, good_blob, no_blob
-from bigfleet.testing.shard_world import SHARD_HOST, SHARD_PORT, ShardWorld, need
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
+from tests.support.blob_answers import blob_error, no_blob
+from tests.support.builders import need
 from tests.support.fake_provider import bound, pool
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)
 SYNC = FakeOptions(sync=True)
 
-Story = Callable[[ShardWorld], Awaitable[None]]
+Story = Callable[[ObservedFleet], Awaitable[None]]
 
 
 def play(story: Story, *pools: Any, **options: Any) -> None:
     """Tell a story about a shard over these pools."""
 
     async def tell() -> None:
-        async with ShardWorld(pools or (IDLE,), **{"fake": SYNC, **options}) as world:
+        async with ObservedFleet(pools or (IDLE,), **{"fake": SYNC, **options}) as world:
             await story(world)
 
     run_virtual(tell())
 
 
-async def serving(world: ShardWorld, machines: int = 1) -> SessionPeer:
+async def serving(world: ObservedFleet, machines: int = 1) -> SessionPeer:
     operator = await world.operator("prod")
     await operator.demand(need(cpu=4 * machines))
     await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == machines)
     return operator
 
 
-def outcome(world: ShardWorld, kind: str, label: str) -> float:
+def outcome(world: ObservedFleet, kind: str, label: str) -> float:
     return world.metric("bigfleet_shard_action_execute_outcomes_total", kind=kind, outcome=label)
 
 
@@ -48,7 +51,7 @@ def outcome(world: ShardWorld, kind: str, label: str) -> float:
 
 
 def test_the_first_frame_must_be_hello_with_a_cluster() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         nameless = await world.operator("", host="nobody")
         await nameless.until(lambda: nameless.is_over)
         assert nameless.ended is not None
@@ -59,7 +62,7 @@ def test_the_first_frame_must_be_hello_with_a_cluster() -> None:
 
 
 def test_hello_is_acked_with_epoch_and_term_and_again_when_repeated() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.shard.term.raise_to(9)
         operator = await world.operator()
         await operator.until(lambda: bool(operator.acks))
@@ -76,7 +79,7 @@ def test_hello_is_acked_with_epoch_and_term_and_again_when_repeated() -> None:
 
 
 def test_a_wrong_certificate_is_refused_counted_and_touches_nothing() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         net = world.network.host("intruder", Identity.cluster("other"))
         peer = SessionPeer(net.dial(f"{SHARD_HOST}:{SHARD_PORT}"), "prod", world.clock)
         await peer.connect()
@@ -100,7 +103,7 @@ def test_a_wrong_certificate_is_refused_counted_and_touches_nothing() -> None:
 
 
 def test_a_second_connection_replaces_the_first_and_is_told_everything_anew() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         first = await serving(world)
         await first.until(lambda: bool(first.hints))
         second = await world.operator("prod", host="elsewhere")
@@ -117,7 +120,7 @@ def test_a_second_connection_replaces_the_first_and_is_told_everything_anew() ->
 
 
 def test_item_6_a_resync_names_the_bound_machines_of_its_cluster_only_and_ends_with_its_mark() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         operator = await world.operator("prod")
         await operator.until(lambda: operator.echoes() == ["hello", "resync"])
@@ -129,7 +132,7 @@ def test_item_6_a_resync_names_the_bound_machines_of_its_cluster_only_and_ends_w
 
 
 def test_no_end_mark_is_sent_before_the_first_full_listing_s8() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.pause_rpc("List", 35)
         operator = await world.operator("prod")
         await operator.until(lambda: operator.echoes() == ["hello"])
@@ -142,12 +145,12 @@ def test_no_end_mark_is_sent_before_the_first_full_listing_s8() -> None:
 
 
 def test_departures_during_an_absence_show_by_their_absence_from_the_resync_s8() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         first = await serving(world, 2)
         before = first.in_state(S.CONFIGURED)
         await first.demand(need(cpu=4))
         await first.close()
-        await world.until(lambda: len(world.shard.stock.inventory.bound_to("prod")) == 1, within_s=2000)
+        await world.until(lambda: len(world.shard.inventory.bound_to("prod")) == 1, within_s=2000)
         again = await world.operator("prod")
         await again.until(lambda: "resync" in again.echoes())
         assert len({update.machine_id for update in again.updates} & set(before)) == 1
@@ -159,7 +162,7 @@ def test_departures_during_an_absence_show_by_their_absence_from_the_resync_s8()
 
 
 def test_a_malformed_roll_up_is_refused_whole_without_an_ack_and_the_session_lives() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         rows = [
             capacity_pb2.CapacityNeed(aggregate_resources={"cpu": "4"}),
@@ -168,7 +171,7 @@ def test_a_malformed_roll_up_is_refused_whole_without_an_ack_and_the_session_liv
         rollup = capacity_pb2.ClusterCapacityNeeds(cluster_id="prod", needs=rows)
         await operator.send(shard_pb2.OperatorMessage(rollup=rollup))
         await world.until(lambda: world.metric("bigfleet_shard_rollups_rejected_total", cluster="prod") == 1)
-        assert len(world.shard.ingest.needs) == 1
+        assert len(world.shard.intake.needs) == 1
         assert operator.echoes().count("rollup") == 1
         await operator.demand(need(cpu=8))
         await operator.until(lambda: operator.echoes().count("rollup") == 2)
@@ -190,31 +193,31 @@ def test_a_malformed_roll_up_is_refused_whole_without_an_ack_and_the_session_liv
     ],
 )
 def test_item_11_a_refused_roll_up_does_not_open_the_gate(row: capacity_pb2.CapacityNeed) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         rollup = capacity_pb2.ClusterCapacityNeeds(needs=[row])
         await operator.send(shard_pb2.OperatorMessage(rollup=rollup))
         await world.until(lambda: world.metric("bigfleet_shard_rollups_rejected_total", cluster="prod") == 1)
         await world.cycles(3)
-        assert not world.shard.ingest.reported
+        assert not world.shard.intake.reported
         assert not operator.instructions
 
     play(story, bound("p", 3))
 
 
 def test_a_roll_up_in_anothers_name_is_refused() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         rollup = capacity_pb2.ClusterCapacityNeeds(cluster_id="other")
         await operator.send(shard_pb2.OperatorMessage(rollup=rollup))
         await world.until(lambda: world.metric("bigfleet_shard_rollups_rejected_total", cluster="prod") == 1)
-        assert not world.shard.ingest.reported
+        assert not world.shard.intake.reported
 
     play(story)
 
 
 def test_item_11_an_empty_first_roll_up_opens_the_gate_of_its_cluster_and_of_no_other() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         silent = await world.operator("other")
         operator = await world.operator("prod")
         await world.cycles(3)
@@ -223,13 +226,13 @@ def test_item_11_an_empty_first_roll_up_opens_the_gate_of_its_cluster_and_of_no_
         await world.until(lambda: bool(operator.instructions))
         await world.cycles(3)
         assert not silent.instructions
-        assert len(world.shard.stock.inventory.bound_to("other")) == 2
+        assert len(world.shard.inventory.bound_to("other")) == 2
 
     play(story, bound("p", 3), bound("o", 2, cluster="other"))
 
 
 def test_a_sudden_near_empty_roll_up_is_held_twice_then_released_five_percent_at_a_time() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         rows = [need(priority=place, cpu=4) for place in range(40)]
         await operator.demand(*rows)
@@ -258,7 +261,7 @@ def test_a_sudden_near_empty_roll_up_is_held_twice_then_released_five_percent_at
 
 
 def test_item_9_cycles_release_at_most_the_sum_of_their_caps() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         await operator.demand()
         for cycle in range(1, 5):
@@ -271,7 +274,7 @@ def test_item_9_cycles_release_at_most_the_sum_of_their_caps() -> None:
 
 
 def test_a_frame_without_payload_is_warned_about_and_ignored() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         await operator.send(shard_pb2.OperatorMessage())
         await world.until(lambda: bool(world.lines("frame_without_payload")))
@@ -285,14 +288,14 @@ def test_a_frame_without_payload_is_warned_about_and_ignored() -> None:
 
 
 def test_without_an_operator_a_bootstrap_rolls_back_and_demand_and_machines_stay() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         await operator.demand(need(cpu=8))
         await operator.close()
         await world.until(lambda: outcome(world, "Bootstrap", "no_session") >= 1)
-        counts = world.shard.stock.inventory.count_by_state()
+        counts = world.shard.inventory.count_by_state()
         assert (counts[S.CONFIGURED], counts[S.IDLE]) == (1, 3)
-        assert len(world.shard.ingest.needs) == 1
+        assert len(world.shard.intake.needs) == 1
         again = await world.operator("prod")
         await again.until(lambda: len(again.in_state(S.CONFIGURED)) == 2)
 
@@ -300,7 +303,7 @@ def test_without_an_operator_a_bootstrap_rolls_back_and_demand_and_machines_stay
 
 
 def test_a_disconnect_during_a_blob_wait_rolls_back_at_once() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod", answer=no_blob)
         await operator.demand(need(cpu=4))
         await operator.until(lambda: bool(operator.requests))
@@ -308,13 +311,13 @@ def test_a_disconnect_during_a_blob_wait_rolls_back_at_once() -> None:
         await operator.close()
         await world.until(lambda: outcome(world, "Bootstrap", "ctx_canceled") == 1)
         assert world.clock.monotonic_ns() - asked < 2_000_000_000
-        assert world.shard.stock.inventory.count_by_state()[S.IDLE] == 4
+        assert world.shard.inventory.count_by_state()[S.IDLE] == 4
 
     play(story)
 
 
 def test_a_slow_blob_is_waited_for_thirty_seconds_and_holds_up_nobody_else() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         slow = await world.operator("slow", answer=no_blob)
         await slow.demand(need("slow", cpu=4))
         await slow.until(lambda: bool(slow.requests))
@@ -332,16 +335,16 @@ def test_a_slow_blob_is_waited_for_thirty_seconds_and_holds_up_nobody_else() -> 
 
 
 def test_a_blob_error_rolls_back_holds_off_shows_as_shortfall_and_burns_no_machine_s4() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         broken = await world.operator("prod", answer=blob_error("template broken"))
         await broken.demand(need(cpu=8))
         await world.until(lambda: outcome(world, "Bootstrap", "blob_error") >= 1)
         await world.pass_time(60)
         assert len(broken.requests) <= 6  # two at first, then one after 5, 10, 20 and 40 seconds
-        assert world.shard.stock.inventory.count_by_state()[S.IDLE] == 4
+        assert world.shard.inventory.count_by_state()[S.IDLE] == 4
         view = world.shard.last_cycle()
         assert view is not None
-        assert [entry.error for entry in view.held_off.values()] == ["template broken"]
+        assert [entry.error for entry in view.bootstrap_backoffs.values()] == ["template broken"]
         assert view.shortfalls
         healthy = await world.operator("other")
         await healthy.demand(need("other", cpu=4))
@@ -351,13 +354,13 @@ def test_a_blob_error_rolls_back_holds_off_shows_as_shortfall_and_burns_no_machi
         await world.cycles(1)
         view = world.shard.last_cycle()
         assert view is not None
-        assert not view.held_off
+        assert not view.bootstrap_backoffs
 
     play(story, execute_concurrency=2)
 
 
 def test_a_blob_error_holds_off_provisions_too_s29() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         broken = await world.operator("prod", answer=blob_error("template broken"))
         await broken.demand(need(cpu=12))
         await world.until(lambda: outcome(world, "Provision", "blob_error") >= 1)
@@ -368,7 +371,7 @@ def test_a_blob_error_holds_off_provisions_too_s29() -> None:
 
 
 def test_late_and_second_blob_responses_are_ignored() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (request,) = operator.requests
         for _ in range(3):
@@ -382,7 +385,7 @@ def test_late_and_second_blob_responses_are_ignored() -> None:
 
 
 def test_a_bootstrap_request_names_requirements_cluster_and_machine_s16() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         pinned = Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("m6i.large",))
         await operator.demand(need("prod", pinned, cpu=4))
@@ -401,27 +404,27 @@ def test_a_bootstrap_request_names_requirements_cluster_and_machine_s16() -> Non
 
 
 def test_a_drain_goes_on_without_its_operator_and_says_so() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         await operator.demand()
         await operator.until(lambda: operator.echoes().count("rollup") == 2)
         await operator.close()
-        await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.CONFIGURED] == 0)
+        await world.until(lambda: world.shard.inventory.count_by_state()[S.CONFIGURED] == 0)
         assert world.lines("reclaim_without_operator") or operator.instructions
 
     play(story)
 
 
 def test_an_operator_that_never_comes_back_keeps_its_machines() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.pass_time(300)
-        assert len(world.shard.stock.inventory.bound_to("prod")) == 3
+        assert len(world.shard.inventory.bound_to("prod")) == 3
 
     play(story, bound("p", 3))
 
 
 def test_s12_a_reclaim_names_machine_and_host() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
         host = world.machine(machine_id).host.ref
@@ -438,7 +441,7 @@ def test_s12_a_reclaim_names_machine_and_host() -> None:
 
 
 def test_item_18_an_operator_that_does_not_read_delays_neither_cycle_nor_others() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         deaf = await world.operator("deaf", reads=False)
         rows = [need("deaf", priority=place, cpu=4) for place in range(50)]
         await deaf.demand(*rows)
@@ -453,7 +456,7 @@ def test_item_18_an_operator_that_does_not_read_delays_neither_cycle_nor_others(
 
 
 def test_an_operator_that_never_answers_blobs_leaves_the_workers_to_others_adr_0111() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         hanging = await world.operator("hanging", answer=no_blob)
         await hanging.demand(need("hanging", priority=100, cpu=4 * 20))
         await world.until(lambda: len(hanging.requests) >= 2)
@@ -468,7 +471,7 @@ def test_an_operator_that_never_answers_blobs_leaves_the_workers_to_others_adr_0
 
 
 def test_an_outbox_that_overflows_ends_its_session_alone_s10() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         deaf = await world.operator("deaf", reads=False)
         hello = shard_pb2.OperatorMessage(hello=shard_pb2.Hello(cluster_id="deaf"))
         operator = await world.operator("prod")

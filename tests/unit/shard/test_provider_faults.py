@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from bigfleet.aio.net import Code
+from bigfleet.demo.session_peer import SessionPeer
+from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.injected_faults import FailureMode
 from bigfleet.provider.fake.lies.registry import LIES
@@ -13,29 +15,29 @@ from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import FAKE_HOST, SHARD_HOST, ShardWorld, need
 from bigfleet.wire import metadata
+from tests.support.builders import need
 from tests.support.fake_provider import bound, pool, spot
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)
 ASYNC, SYNC = FakeOptions(), FakeOptions(sync=True)
 
-Story = Callable[[ShardWorld], Awaitable[None]]
+Story = Callable[[ObservedFleet], Awaitable[None]]
 
 
 def play(story: Story, *pools: Any, fake: FakeOptions | None = None, **options: Any) -> None:
     """Tell a story about a shard over these pools."""
 
     async def tell() -> None:
-        async with ShardWorld(pools or (IDLE,), fake, **options) as world:
+        async with ObservedFleet(pools or (IDLE,), fake, **options) as world:
             await story(world)
 
     run_virtual(tell())
 
 
-async def serving(world: ShardWorld, machines: int = 1) -> SessionPeer:
+async def serving(world: ObservedFleet, machines: int = 1) -> SessionPeer:
     """An operator that has been given so many machines."""
     operator = await world.operator("prod")
     await operator.demand(need(cpu=4 * machines))
@@ -43,12 +45,12 @@ async def serving(world: ShardWorld, machines: int = 1) -> SessionPeer:
     return operator
 
 
-def outcome(world: ShardWorld, kind: str, label: str) -> float:
+def outcome(world: ObservedFleet, kind: str, label: str) -> float:
     return world.metric("bigfleet_shard_action_execute_outcomes_total", kind=kind, outcome=label)
 
 
 def test_unreachable_at_start_the_process_runs_and_serves_and_is_not_ready() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.network.partition([SHARD_HOST], [FAKE_HOST])
         operator = await world.operator()
         await operator.demand(need(cpu=4))
@@ -64,14 +66,14 @@ def test_unreachable_at_start_the_process_runs_and_serves_and_is_not_ready() -> 
 
 
 def test_unreachable_later_the_inventory_stays_and_calls_never_sent_are_undone() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         await world.fake.stop(0)
         await operator.demand(need(cpu=8))
         await world.until(lambda: outcome(world, "Bootstrap", "provider_error") >= 1)
         await world.cycles(2)
         assert len(operator.in_state(S.FAILED)) == 0
-        assert len(world.shard.stock.inventory) == 4
+        assert len(world.shard.inventory) == 4
         assert world.shard.not_ready() == ()
         await world.fake.start()
         await world.fake.listen(":9000")
@@ -80,7 +82,7 @@ def test_unreachable_later_the_inventory_stays_and_calls_never_sent_are_undone()
 
 
 def test_a_listing_slower_than_a_cycle_does_not_stop_cycles_and_is_applied_when_it_comes() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await serving(world)
         listed = len(world.fake.calls(rpc="List"))
         world.fake.pause_rpc("List", 45)
@@ -88,14 +90,14 @@ def test_a_listing_slower_than_a_cycle_does_not_stop_cycles_and_is_applied_when_
         began = world.shard.loop.number
         await world.until(lambda: len(world.lines("listing_slow")) >= 2)
         assert world.shard.loop.number >= began + 2
-        assert len(world.fake.calls(rpc="List")) == listed + 1  # waited for, not asked for anew
+        assert len(world.fake.calls(rpc="List")) == listed + 1  # waited for, not requested again
         await world.until(lambda: world.state("late-0") is S.IDLE)
 
     play(story)
 
 
 def test_a_listing_that_never_comes_is_cut_and_asked_for_again() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await serving(world)
         world.fake.lose_answer("List", times=1)
         await world.fake.add([pool("late", 1, state=S.IDLE)])
@@ -106,29 +108,29 @@ def test_a_listing_that_never_comes_is_cut_and_asked_for_again() -> None:
 
 
 def test_an_empty_listing_is_held_twice_and_believed_the_third_time_s7() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         world.fake.lie("empty-list")
         await world.until(lambda: len(world.lines("listing_held")) == 2)
         assert world.metric("bigfleet_shard_listings_held") == 2
-        assert len(world.shard.stock.inventory) == 12
-        await world.until(lambda: len(world.shard.stock.inventory) == 0)
+        assert len(world.shard.inventory) == 12
+        await world.until(lambda: len(world.shard.inventory) == 0)
         world.fake.honest()
-        await world.until(lambda: len(world.shard.stock.inventory) == 12)
+        await world.until(lambda: len(world.shard.inventory) == 12)
         assert world.metric("bigfleet_shard_listings_held") == 0
 
     play(story, bound("bound", 12))
 
 
 def test_item_3_a_bound_record_without_a_cluster_is_refused_and_not_removed() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world, 2)
         served = operator.in_state(S.CONFIGURED)
         world.fake.lie("bound-without-cluster", 1.0)
         await world.restart()
         await world.cycles(2)
         assert world.metric("bigfleet_shard_machines_rejected_total", reason="structural") >= 2
-        assert len(world.shard.stock.inventory) == 2
+        assert len(world.shard.inventory) == 2
         world.fake.honest()
         await world.until(lambda: [world.state(machine_id) for machine_id in served] == [S.CONFIGURED] * 2)
         world.fake.lie("bound-without-cluster", 1.0)
@@ -140,27 +142,27 @@ def test_item_3_a_bound_record_without_a_cluster_is_refused_and_not_removed() ->
 
 @pytest.mark.parametrize("lie", ["nan-price", "bad-probability", "alien-state"])
 def test_a_record_that_cannot_be_true_is_refused_alone_and_what_is_known_stays(lie: str) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await serving(world, 2)
         world.fake.lie(lie, 1.0)
         await world.fake.fail(Selector(states=(S.CONFIGURED,)))
         await world.cycles(3)
-        assert world.shard.stock.inventory.count_by_state()[S.CONFIGURED] == 2
+        assert world.shard.inventory.count_by_state()[S.CONFIGURED] == 2
         reasons = {"nan-price": "price", "bad-probability": "interruption_probability"}
         assert world.metric("bigfleet_shard_machines_rejected_total", reason=reasons.get(lie, "structural"))
         world.fake.honest()
-        await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.FAILED] == 2)
+        await world.until(lambda: world.shard.inventory.count_by_state()[S.FAILED] == 2)
 
     play(story)
 
 
 def test_a_machine_without_metadata_is_adopted_unprotected() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await serving(world)
         world.fake.lie("forget-metadata")
         await world.restart()
-        await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.CONFIGURED] == 1)
-        (machine_id,) = world.shard.stock.inventory.bound_to("prod")
+        await world.until(lambda: world.shard.inventory.count_by_state()[S.CONFIGURED] == 1)
+        (machine_id,) = world.shard.inventory.bound_to("prod")
         assert world.machine(machine_id).assigned.priority == 0
         assert world.machine(machine_id).assigned.fingerprint == ""
 
@@ -170,8 +172,8 @@ def test_a_machine_without_metadata_is_adopted_unprotected() -> None:
 def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_once() -> None:
     written = {metadata.PRIORITY: "high", metadata.INTERRUPTION_PENALTY: "64", metadata.GROUP: "g"}
 
-    async def story(world: ShardWorld) -> None:
-        await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.CONFIGURED] == 7)
+    async def story(world: ObservedFleet) -> None:
+        await world.until(lambda: world.shard.inventory.count_by_state()[S.CONFIGURED] == 7)
         assigned = world.machine("odd-0").assigned
         assert (assigned.priority, assigned.interruption_penalty, assigned.group) == (0, 64.0, "g")
         told = world.lines("metadata_skipped")
@@ -180,7 +182,7 @@ def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_onc
         ]
         assert [line["machines"] for line in world.lines("more_metadata_skipped")] == [2]
         await world.cycles(3)
-        await world.fake.fail(Selector(id="odd-6"))  # a record that changed is read anew
+        await world.fake.fail(Selector(id="odd-6"))  # a changed record is read again
         await world.until(lambda: world.state("odd-6") is S.FAILED)
         skipped = world.metric("bigfleet_shard_metadata_skipped_total", key="assigned-priority")
         assert (skipped, len(world.lines("metadata_skipped"))) == (7, 5)
@@ -191,7 +193,7 @@ def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_onc
 
 @pytest.mark.parametrize("fake", [SYNC, ASYNC], ids=["synchronous", "asynchronous"])
 def test_a_refused_create_fails_the_machine_and_the_next_cycle_takes_another(fake: FakeOptions) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.refuse("Create", times=1, message="no quota")
         operator = await serving(world)
         assert world.machine("m-0").last_error.startswith("create: ")
@@ -202,7 +204,7 @@ def test_a_refused_create_fails_the_machine_and_the_next_cycle_takes_another(fak
 
 
 def test_a_create_answered_with_a_bad_price_never_enters_the_inventory() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         world.fake.lie("nan-price", 1.0)
         operator = await world.operator()
@@ -215,13 +217,13 @@ def test_a_create_answered_with_a_bad_price_never_enters_the_inventory() -> None
 
 
 def test_a_create_that_never_finishes_counts_for_its_need_until_the_provider_gives_up() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.hold(kind="create")
         operator = await world.operator()
         await operator.demand(need(cpu=4))
         await world.until(lambda: world.state("m-0") is S.CREATING)
         await world.cycles(5)
-        assert world.shard.stock.inventory.count_by_state()[S.CREATING] == 1  # not bought twice
+        assert world.shard.inventory.count_by_state()[S.CREATING] == 1  # not bought twice
         await world.until(lambda: world.state("m-0") is S.FAILED, within_s=600)
         world.fake.release()
         await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["m-1"])
@@ -231,7 +233,7 @@ def test_a_create_that_never_finishes_counts_for_its_need_until_the_provider_giv
 
 @pytest.mark.parametrize("rpc", ["Create", "Configure", "Drain", "Delete"])
 def test_an_answer_lost_after_acceptance_is_settled_by_reconcile_s3(rpc: str) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.lose_answer(rpc, times=1)
         operator = await world.operator()
         await operator.demand(need(cpu=4))
@@ -249,7 +251,7 @@ def test_an_answer_lost_after_acceptance_is_settled_by_reconcile_s3(rpc: str) ->
 @pytest.mark.parametrize("rpc", ["Create", "Configure", "Drain", "Delete"])
 @pytest.mark.parametrize("incremental", [False, True], ids=["full listings", "deltas"])
 def test_a_call_lost_before_the_provider_took_it_is_settled_too_s3(rpc: str, incremental: bool) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.refuse(rpc, times=1, code=Code.UNAVAILABLE, message="connection reset")
         operator = await world.operator()
         await operator.demand(need(cpu=4))
@@ -262,7 +264,7 @@ def test_a_call_lost_before_the_provider_took_it_is_settled_too_s3(rpc: str, inc
 
 
 def test_a_refused_configure_fails_the_machine_and_tells_its_operator() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.refuse("Configure", times=1, message="no route")
         operator = await serving(world)
         failed = operator.in_state(S.FAILED)
@@ -274,7 +276,7 @@ def test_a_refused_configure_fails_the_machine_and_tells_its_operator() -> None:
 
 
 def test_item_4_an_asynchronous_configure_is_told_once_by_reconcile_and_keeps_its_assignment() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
         await world.cycles(3)
@@ -286,7 +288,7 @@ def test_item_4_an_asynchronous_configure_is_told_once_by_reconcile_and_keeps_it
 
 
 def test_a_node_that_never_gets_ready_stays_configuring_until_the_provider_gives_up() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.hold(kind="configure")
         operator = await world.operator()
         await operator.demand(need(cpu=4))
@@ -301,7 +303,7 @@ def test_a_node_that_never_gets_ready_stays_configuring_until_the_provider_gives
 
 
 def test_a_refused_drain_fails_the_machine_after_the_operator_was_told() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         world.fake.refuse("Drain", times=1, message="busy")
         await operator.demand()
@@ -313,7 +315,7 @@ def test_a_refused_drain_fails_the_machine_after_the_operator_was_told() -> None
 
 
 def test_item_5_a_slow_drain_keeps_its_cluster_and_its_end_reaches_the_former_operator() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
         world.fake.hold(kind="drain")
@@ -331,7 +333,7 @@ def test_item_5_a_slow_drain_keeps_its_cluster_and_its_end_reaches_the_former_op
 
 
 def test_a_delete_that_is_not_offered_fails_the_machine_and_is_counted() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         await operator.demand()
         await world.until(lambda: outcome(world, "Delete", "provider_error") == 1, within_s=2000)
@@ -342,7 +344,7 @@ def test_a_delete_that_is_not_offered_fails_the_machine_and_is_counted() -> None
 
 
 def test_a_drain_that_reverts_is_adopted_at_the_third_sighting_s2() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
         world.fake.lie("drain-reverts")
@@ -357,7 +359,7 @@ def test_a_drain_that_reverts_is_adopted_at_the_third_sighting_s2() -> None:
 
 @pytest.mark.parametrize("incremental", [False, True], ids=["full listings", "deltas"])
 def test_a_configured_machine_that_dies_becomes_failed_and_its_demand_reopens_s1(incremental: bool) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (lost,) = operator.in_state(S.CONFIGURED)
         await world.fake.fail(Selector(id=lost), "the host burnt down")
@@ -371,7 +373,7 @@ def test_a_configured_machine_that_dies_becomes_failed_and_its_demand_reopens_s1
 
 @pytest.mark.parametrize("incremental", [False, True], ids=["full listings", "deltas"])
 def test_a_failed_machine_that_was_repaired_comes_back_s2_s26(incremental: bool) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         await world.fake.fail(Selector(id="idle-0"))
         await world.until(lambda: world.state("idle-0") is S.FAILED)
@@ -382,7 +384,7 @@ def test_a_failed_machine_that_was_repaired_comes_back_s2_s26(incremental: bool)
 
 
 def test_a_machine_that_vanishes_from_a_full_listing_is_removed_with_a_last_word() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (gone,) = operator.in_state(S.CONFIGURED)
         await world.fake.remove(gone, without_trace=True)
@@ -394,7 +396,7 @@ def test_a_machine_that_vanishes_from_a_full_listing_is_removed_with_a_last_word
 
 
 def test_a_machine_that_vanishes_between_deltas_stays() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         await world.fake.remove("idle-0", without_trace=True)
         await world.cycles(4)
@@ -405,7 +407,7 @@ def test_a_machine_that_vanishes_between_deltas_stays() -> None:
 
 @pytest.mark.parametrize("forget", [False, True], ids=["with its state", "without"])
 def test_a_provider_that_restarts_is_followed(forget: bool) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         await world.fake.restart(forget=forget)
         await world.cycles(4)
@@ -418,7 +420,7 @@ def test_a_provider_that_restarts_is_followed(forget: bool) -> None:
 
 @pytest.mark.parametrize("cursor", ["none", "stale"])
 def test_a_cursor_that_is_not_understood_or_old_changes_nothing(cursor: str) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world, 2)
         await operator.demand(need(cpu=4))
         await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1, within_s=1000)
@@ -427,7 +429,7 @@ def test_a_cursor_that_is_not_understood_or_old_changes_nothing(cursor: str) -> 
 
 
 def test_item_12_a_fenced_call_is_not_repeated_and_three_in_a_row_stop_the_shard_s5() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         world.fake.lie("fence-all")
         operator = await world.operator()
@@ -448,7 +450,7 @@ def test_item_12_a_fenced_call_is_not_repeated_and_three_in_a_row_stop_the_shard
 
 
 def test_item_12_thirty_two_workers_of_one_live_shard_are_never_fenced() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator()
         await operator.demand(need(cpu=4 * 100))
         await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 100)
@@ -466,7 +468,7 @@ def test_item_12_thirty_two_workers_of_one_live_shard_are_never_fenced() -> None
 def test_every_lie_is_survived_and_the_truth_is_found_afterwards(lie: str) -> None:
     """Providers item 22 and 5.4: no crash, cycles go on, and no machine is owned twice."""
 
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await world.operator()
         await operator.demand(need(cpu=8))
         await world.cycles(2)
@@ -479,11 +481,11 @@ def test_every_lie_is_survived_and_the_truth_is_found_afterwards(lie: str) -> No
         world.fake.honest()
         await world.cycles(5)
         assert world.shard.loop.number > number
-        assert world.life.task is not None
-        assert not world.life.task.done()
+        assert world.run.task is not None
+        assert not world.run.task.done()
         assert world.metric("bigfleet_shard_cycle_failures_total") == 0
         truth = {machine.id: (machine.state, machine.cluster) for machine in world.fake.machines()}
-        for machine_id in world.shard.stock.inventory.bound_to("prod"):
+        for machine_id in world.shard.inventory.bound_to("prod"):
             assert truth[machine_id][1] == "prod"
 
     play(story, pool("m", 6), pool("idle", 2, state=S.IDLE))
@@ -493,7 +495,7 @@ def test_every_lie_is_survived_and_the_truth_is_found_afterwards(lie: str) -> No
 
 
 def test_an_operation_accepted_and_failed_later_is_told_and_another_machine_taken() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.fail_next(kind="configure", message="kernel panic")
         operator = await serving(world)
         (failed,) = operator.in_state(S.FAILED)
@@ -503,7 +505,7 @@ def test_an_operation_accepted_and_failed_later_is_told_and_another_machine_take
 
 
 def test_an_operation_that_finishes_after_its_timeout_comes_back_as_a_repair_would() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.fail_next(kind="create", how=FailureMode.LATE)
         operator = await world.operator()
         await operator.demand(need(cpu=4))
@@ -514,7 +516,7 @@ def test_an_operation_that_finishes_after_its_timeout_comes_back_as_a_repair_wou
 
 
 def test_a_connection_reset_in_the_middle_of_an_answer_is_settled_by_reconcile() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.reset_during("Configure", times=1)
         operator = await serving(world, 2)
         assert outcome(world, "Bootstrap", "ctx_canceled") >= 1
@@ -524,7 +526,7 @@ def test_a_connection_reset_in_the_middle_of_an_answer_is_settled_by_reconcile()
 
 
 def test_a_burst_of_unavailable_is_sat_out_and_moves_nothing() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world, 2)
         number, epoch = world.shard.loop.number, world.shard.epoch
         world.fake.refuse(code=Code.UNAVAILABLE, message="overloaded", seconds=60)
@@ -539,7 +541,7 @@ def test_a_burst_of_unavailable_is_sat_out_and_moves_nothing() -> None:
 
 
 def test_a_stock_out_of_one_type_is_served_by_another() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.stockout("m6i.large")
         operator = await world.operator()
         await operator.demand(need(cpu=4))
@@ -552,12 +554,12 @@ def test_a_stock_out_of_one_type_is_served_by_another() -> None:
 
 @pytest.mark.parametrize("zone", ["zone-a", "*"], ids=["one zone", "total"])
 def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         world.fake.stockout("m6i.large", zone)
         operator = await world.operator()
         await operator.demand(need(cpu=4))
         if zone == "*":
-            await world.until(lambda: world.shard.stock.inventory.count_by_state()[S.FAILED] == 4)
+            await world.until(lambda: world.shard.inventory.count_by_state()[S.FAILED] == 4)
             await world.cycles(2)
             view = world.shard.last_cycle()
             assert view is not None
@@ -571,7 +573,7 @@ def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) ->
 
 
 def test_a_spot_loss_storm_of_one_zone_is_replaced_from_the_other() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world, 4)
         served = operator.in_state(S.CONFIGURED)
         lost = {machine_id for machine_id in served if world.machine(machine_id).shape.zone == "zone-a"}
@@ -587,7 +589,7 @@ def test_a_spot_loss_storm_of_one_zone_is_replaced_from_the_other() -> None:
 
 
 def test_a_price_jump_changes_no_machine_that_is_bound() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
         await world.fake.price(Selector(), price=50.0)
@@ -599,7 +601,7 @@ def test_a_price_jump_changes_no_machine_that_is_bound() -> None:
 
 
 def test_two_shards_on_one_machine_have_marks_of_their_own() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
         code, _ = await world.fake.call("Drain", machine_id, FencingToken("shard-9", 1, 1))
@@ -612,10 +614,10 @@ def test_two_shards_on_one_machine_have_marks_of_their_own() -> None:
 
 
 def test_a_listing_too_large_for_one_message_is_asked_for_state_by_state_s14_s27() -> None:
-    async def story(world: ShardWorld) -> None:
+    async def story(world: ObservedFleet) -> None:
         await world.until(lambda: world.shard.reconciler.done_once)
         assert world.lines("listing_too_large")
-        assert len(world.shard.stock.inventory) == 40
+        assert len(world.shard.inventory) == 40
         operator = await serving(world)
         await world.fake.remove("m-7", without_trace=True)
         await world.until(lambda: world.state("m-7") is None)

@@ -11,9 +11,10 @@ from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.shard.epoch import EpochError, open_data_directory
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.shard_world import ShardWorld, need
 from bigfleet.wire.metadata import OWNER_SHARD
+from tests.support.builders import need
 from tests.support.fake_provider import pool
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE, labels={"rack": "r1"})
@@ -30,7 +31,7 @@ def test_item_2_a_configured_machine_comes_back_with_all_of_its_assignment(sync:
     )
 
     async def story() -> None:
-        async with ShardWorld((IDLE,), FakeOptions(sync=sync)) as world:
+        async with ObservedFleet((IDLE,), FakeOptions(sync=sync)) as world:
             operator = await world.operator()
             # Two machines' worth: a gang that fits on one would be folded.
             await operator.demand(need(profile=profile, group="train", cpu=8))
@@ -56,7 +57,7 @@ def test_item_2_a_configured_machine_comes_back_with_all_of_its_assignment(sync:
 
 def test_s17_every_configure_writes_the_owner() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), FakeOptions(sync=True), shard_id="shard-7") as world:
+        async with ObservedFleet((IDLE,), FakeOptions(sync=True), shard_id="shard-7") as world:
             operator = await world.operator()
             await operator.demand(need(cpu=4))
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1)
@@ -69,7 +70,7 @@ def test_s17_every_configure_writes_the_owner() -> None:
 @pytest.mark.parametrize("kind", ["create", "configure", "drain"])
 def test_a_crash_in_the_middle_comes_back_and_goes_on(kind: str) -> None:
     async def story() -> None:
-        async with ShardWorld((pool("m", 1),)) as world:
+        async with ObservedFleet((pool("m", 1),)) as world:
             world.fake.hold(kind=kind)
             operator = await world.operator()
             await operator.demand(need(cpu=4))
@@ -93,7 +94,7 @@ def test_a_crash_in_the_middle_comes_back_and_goes_on(kind: str) -> None:
 
 def test_two_processes_of_one_identity_the_older_epoch_is_fenced_and_stops_itself() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), FakeOptions(sync=True)) as world:
+        async with ObservedFleet((IDLE,), FakeOptions(sync=True)) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=16))
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 4)

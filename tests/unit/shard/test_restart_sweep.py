@@ -14,13 +14,15 @@ from collections.abc import Callable
 import pytest
 
 from bigfleet.aio.rng import SeededRng
+from bigfleet.demo.session_peer import SessionPeer
+from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST
 from bigfleet.model.machine import MachineState
 from bigfleet.model.situation import IdleHolds
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual, virtual_loop
-from bigfleet.testing.session_peer import SessionPeer
-from bigfleet.testing.shard_world import FAKE_HOST, SHARD_HOST, ShardWorld, need
+from tests.support.builders import need
 from tests.support.fake_provider import pool
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 PROVIDERS = {"synchronous": FakeOptions(sync=True), "asynchronous": FakeOptions()}
@@ -33,7 +35,7 @@ HOLDS = IdleHolds(on_demand_s=20.0)
 class Sweep:
     """Counts turns of the event loop with an action under way, and cuts the shard off at one of them."""
 
-    def __init__(self, world: ShardWorld, at: int) -> None:
+    def __init__(self, world: ObservedFleet, at: int) -> None:
         self._world, self._at = world, at
         self.points = 0
         self.cut = asyncio.Event()
@@ -41,7 +43,7 @@ class Sweep:
         turn: Callable[[], None] = loop._run_once
 
         def counted() -> None:
-            if not self.cut.is_set() and world.life.shard.dispatch.in_flight:
+            if not self.cut.is_set() and world.run.shard.dispatcher.in_flight:
                 self.points += 1
                 if self.points == at:
                     # From here on nothing leaves the process and nothing reaches it, as when it is killed.
@@ -53,23 +55,23 @@ class Sweep:
         loop._run_once = counted  # type: ignore[method-assign]  # the one place that sees every turn
 
 
-async def walk(world: ShardWorld, operator: SessionPeer) -> None:
+async def walk(world: ObservedFleet, operator: SessionPeer) -> None:
     """Two machines for prod, one of them bought; then the bought one is given back and released."""
     await operator.demand(need(cpu=8))
     await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 2, within_s=600)
     await operator.demand(need(cpu=4))
     await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1, within_s=1500)
     await world.until(lambda: bool(world.fake.calls(rpc="Delete")), within_s=300)
-    await world.until(lambda: not world.shard.dispatch.in_flight)
+    await world.until(lambda: not world.shard.dispatcher.in_flight)
 
 
-def bound_for_real(world: ShardWorld) -> set[str]:
+def bound_for_real(world: ObservedFleet) -> set[str]:
     return {machine.id for machine in world.fake.machines() if machine.cluster == "prod"}
 
 
 async def killed_at(point: int, fake: FakeOptions) -> int:
     """One run that is killed at a point; returns how many points it saw."""
-    async with ShardWorld((pool("m", 2), pool("idle", 1, state=S.IDLE)), fake, holds=HOLDS) as world:
+    async with ObservedFleet((pool("m", 2), pool("idle", 1, state=S.IDLE)), fake, holds=HOLDS) as world:
         sweep = Sweep(world, point)
         operator = await world.operator()
         walking = asyncio.ensure_future(walk(world, operator))
@@ -86,7 +88,7 @@ async def killed_at(point: int, fake: FakeOptions) -> int:
         assert world.shard.epoch == 2
         await world.until(lambda: world.shard.reconciler.done_once)
         for machine_id in sorted(told & bound_for_real(world)):
-            # An assignment that an operator was told of is not forgotten.
+            # An assignment that an operator has received is not lost.
             assert world.machine(machine_id).assigned.fingerprint == need().profile.fingerprint
         again = await world.operator(host="again")
         await again.demand(need(cpu=8))
@@ -97,7 +99,7 @@ async def killed_at(point: int, fake: FakeOptions) -> int:
             "m-0",
             "m-1",
         ]  # none lost
-        assert set(world.shard.stock.inventory.bound_to("prod")) == bound_for_real(world)  # none owned twice
+        assert set(world.shard.inventory.bound_to("prod")) == bound_for_real(world)  # none owned twice
         assert len(bound_for_real(world)) == 2
         assert [call for call in world.fake.calls() if call.code == "FAILED_PRECONDITION"] == []
     return sweep.points

@@ -8,9 +8,10 @@ import pytest
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.session_peer import no_blob
-from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.blob_answers import no_blob
+from tests.support.builders import need
 from tests.support.fake_provider import bound, pool
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 IDLE = pool("idle", 4, state=S.IDLE)
@@ -35,7 +36,9 @@ def test_item_10_provider_and_stream_see_nothing_counters_and_audit_do(
     options: dict[str, Any], outcome: str, counter: str
 ) -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE, bound("p", 2, cluster="old")), SYNC, audited=True, **options) as world:
+        async with ObservedFleet(
+            (IDLE, bound("p", 2, cluster="old")), SYNC, audited=True, **options
+        ) as world:
             operator = await world.operator()
             leaving = await world.operator("old")
             await leaving.demand()
@@ -58,7 +61,7 @@ def test_item_10_provider_and_stream_see_nothing_counters_and_audit_do(
 
 def test_every_executed_action_has_exactly_one_audit_record() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), SYNC, audited=True) as world:
+        async with ObservedFleet((IDLE,), SYNC, audited=True) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=8))
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 2)
@@ -86,7 +89,7 @@ def test_every_executed_action_has_exactly_one_audit_record() -> None:
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_full_audit_disk_is_shown_and_stops_actuation_only_if_strict_s13(strict: bool) -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), SYNC, audited=True, audit_strict=strict) as world:
+        async with ObservedFleet((IDLE,), SYNC, audited=True, audit_strict=strict) as world:
             operator = await world.operator()
             await world.cycles(1)
             world.image.quota_bytes = 0
@@ -107,7 +110,7 @@ def test_a_full_audit_disk_is_shown_and_stops_actuation_only_if_strict_s13(stric
 
 def test_item_19_readiness_is_503_then_200_for_ever_whatever_provider_and_coordinator_do() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,)) as world:
+        async with ObservedFleet((IDLE,)) as world:
             assert world.shard.not_ready() == ("the provider has not been listed yet",)
             await world.cycles(1)
             assert world.shard.not_ready() == ()
@@ -123,14 +126,14 @@ def test_item_19_readiness_is_503_then_200_for_ever_whatever_provider_and_coordi
 
 def test_stopping_starts_nothing_new_and_rolls_back_what_waits_for_a_blob_s20() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), SYNC) as world:
+        async with ObservedFleet((IDLE,), SYNC) as world:
             operator = await world.operator(answer=no_blob)
             await operator.demand(need(cpu=8))
             await operator.until(lambda: bool(operator.requests))
             began = world.clock.monotonic_ns()
-            await world.life.end(10.0)
+            await world.run.end(10.0)
             assert world.clock.monotonic_ns() - began < 1_000_000_000
-            assert world.shard.stock.inventory.count_by_state()[S.IDLE] == 4
+            assert world.shard.inventory.count_by_state()[S.IDLE] == 4
             assert world.fake.calls(rpc="Configure") == []
 
     run_virtual(story())
@@ -139,15 +142,15 @@ def test_stopping_starts_nothing_new_and_rolls_back_what_waits_for_a_blob_s20() 
 @pytest.mark.parametrize(("takes_s", "settled"), [(5, True), (25, False)])
 def test_stopping_awaits_calls_already_sent_within_its_grace_s20(takes_s: int, settled: bool) -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), SYNC) as world:
+        async with ObservedFleet((IDLE,), SYNC) as world:
             operator = await world.operator()
             world.fake.pause_rpc("Configure", takes_s)
             await operator.demand(need(cpu=4))
             await world.until(lambda: bool(world.fake.calls(rpc="Configure")))
             began = world.clock.monotonic_ns()
-            await world.life.end(10.0)
+            await world.run.end(10.0)
             assert world.clock.monotonic_ns() - began < 11_000_000_000
-            state = world.shard.stock.inventory.state_of("idle-0")
+            state = world.shard.inventory.state_of("idle-0")
             assert state is (S.CONFIGURED if settled else S.CONFIGURING)
 
     run_virtual(story())
@@ -155,11 +158,11 @@ def test_stopping_awaits_calls_already_sent_within_its_grace_s20(takes_s: int, s
 
 def test_stopping_ends_sessions_and_drains_nothing() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), SYNC) as world:
+        async with ObservedFleet((IDLE,), SYNC) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=8))
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 2)
-            await world.life.end(10.0)
+            await world.run.end(10.0)
             await operator.until(lambda: operator.is_over)
             assert world.fake.calls(rpc="Drain") == []
             assert sum(machine.state is S.CONFIGURED for machine in world.fake.machines()) == 2
@@ -169,7 +172,7 @@ def test_stopping_ends_sessions_and_drains_nothing() -> None:
 
 def test_a_hung_call_is_cut_by_the_deadline_and_its_slot_comes_back() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), SYNC, execute_concurrency=1) as world:
+        async with ObservedFleet((IDLE,), SYNC, execute_concurrency=1) as world:
             operator = await world.operator()
             world.fake.lose_answer("Configure", times=1)
             await operator.demand(need(cpu=8))
@@ -187,7 +190,7 @@ def test_a_hung_call_is_cut_by_the_deadline_and_its_slot_comes_back() -> None:
 
 def test_the_attribution_probe_speaks_every_twentieth_cycle_when_asked_to() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), SYNC, phase_attribution_log=True, cycle_interval_s=1.0) as world:
+        async with ObservedFleet((IDLE,), SYNC, phase_attribution_log=True, cycle_interval_s=1.0) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=4 * 6))
             await world.until(lambda: world.shard.loop.number >= 41)
@@ -200,7 +203,7 @@ def test_the_attribution_probe_speaks_every_twentieth_cycle_when_asked_to() -> N
 
 def test_a_shard_without_a_provider_address_says_so_s24() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), provider_address="") as world:
+        async with ObservedFleet((IDLE,), provider_address="") as world:
             await asyncio.sleep(0)
             assert "no machine is real" in world.shard.remarks()[0]
 

@@ -5,14 +5,15 @@ import pytest
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.builders import need
 from tests.support.fake_provider import pool
+from tests.support.observed_fleet import ObservedFleet
 
 
 @pytest.mark.parametrize("sync", [True, False], ids=["synchronous provider", "asynchronous provider"])
 def test_demand_becomes_a_configured_machine_and_its_end_an_idle_one(sync: bool) -> None:
     async def story() -> None:
-        async with ShardWorld((pool(count=3),), FakeOptions(sync=sync)) as world:
+        async with ObservedFleet((pool(count=3),), FakeOptions(sync=sync)) as world:
             operator = await world.operator("prod")
             await operator.demand(need("prod", cpu=4))
             await operator.until(lambda: operator.in_state(MachineState.CONFIGURED) == ["m-0"])

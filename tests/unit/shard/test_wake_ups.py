@@ -2,10 +2,11 @@
 
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
-from bigfleet.shard.core.orders import Order
+from bigfleet.shard.core.pending_action import PendingAction
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.shard_world import ShardWorld, need
+from tests.support.builders import need
 from tests.support.fake_provider import pool
+from tests.support.observed_fleet import ObservedFleet
 
 S = MachineState
 IDLE = pool("idle", 40, state=S.IDLE)
@@ -13,7 +14,7 @@ IDLE = pool("idle", 40, state=S.IDLE)
 
 def test_the_first_cycle_runs_at_once_and_the_others_on_the_tick() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,)) as world:
+        async with ObservedFleet((IDLE,)) as world:
             await world.pass_time(0.1)
             assert world.shard.loop.number == 1
             await world.pass_time(9.8)
@@ -26,7 +27,7 @@ def test_the_first_cycle_runs_at_once_and_the_others_on_the_tick() -> None:
 
 def test_an_unchanged_roll_up_wakes_nothing_and_a_changed_one_does() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,)) as world:
+        async with ObservedFleet((IDLE,)) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=4), at_ns=1)
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1)
@@ -46,7 +47,7 @@ def test_an_unchanged_roll_up_wakes_nothing_and_a_changed_one_does() -> None:
 
 def test_woken_cycles_are_a_second_apart_and_list_nothing() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), woken_apart_s=1.0) as world:
+        async with ObservedFleet((IDLE,), woken_apart_s=1.0) as world:
             operator = await world.operator()
             await world.pass_time(0.5)
             listed = len(world.fake.calls(rpc="List"))
@@ -61,7 +62,7 @@ def test_woken_cycles_are_a_second_apart_and_list_nothing() -> None:
 
 def test_deferred_actions_wake_a_further_cycle() -> None:
     async def story() -> None:
-        async with ShardWorld(
+        async with ObservedFleet(
             (IDLE,), FakeOptions(sync=True), max_actions_per_cycle=3, execute_concurrency=4
         ) as world:
             operator = await world.operator()
@@ -76,7 +77,7 @@ def test_deferred_actions_wake_a_further_cycle() -> None:
 def test_item_7_a_full_queue_drops_releases_the_entry_and_wakes_a_cycle_once_half_empty() -> None:
     async def story() -> None:
         options = FakeOptions(sync=True)
-        async with ShardWorld((IDLE,), options, execute_concurrency=2) as world:
+        async with ObservedFleet((IDLE,), options, execute_concurrency=2) as world:
             world.fake.latency("configure-call", "200ms")
             operator = await world.operator()
             await operator.demand(need(cpu=4 * 20))
@@ -89,7 +90,7 @@ def test_item_7_a_full_queue_drops_releases_the_entry_and_wakes_a_cycle_once_hal
 
 def test_item_7_a_pending_machine_is_neither_queued_twice_nor_touched_by_reconcile() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), FakeOptions(sync=True)) as world:
+        async with ObservedFleet((IDLE,), FakeOptions(sync=True)) as world:
             operator = await world.operator()
             world.fake.pause_rpc("Configure", 25)
             await operator.demand(need(cpu=4))
@@ -104,7 +105,7 @@ def test_item_7_a_pending_machine_is_neither_queued_twice_nor_touched_by_reconci
 
 def test_an_action_decided_on_a_snapshot_that_a_worker_has_overtaken_is_left_out() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), FakeOptions(sync=True)) as world:
+        async with ObservedFleet((IDLE,), FakeOptions(sync=True)) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=4))
             await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["idle-0"])
@@ -112,7 +113,7 @@ def test_an_action_decided_on_a_snapshot_that_a_worker_has_overtaken_is_left_out
             assert view is not None
             (action,) = view.facts.dispatched  # decided when idle-0 was Idle
             before = world.metric("bigfleet_shard_actions_deduped_total")
-            offered = await world.shard.dispatch.offer([Order(action, need(cpu=4))])
+            offered = await world.shard.dispatcher.offer([PendingAction(action, need(cpu=4))])
             assert (offered.queued, offered.deduped, offered.dropped) == ([], 1, 0)
             assert world.metric("bigfleet_shard_actions_deduped_total") == before + 1
             await world.cycles(2)
@@ -123,7 +124,7 @@ def test_an_action_decided_on_a_snapshot_that_a_worker_has_overtaken_is_left_out
 
 def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_call() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,)) as world:
+        async with ObservedFleet((IDLE,)) as world:
             operator = await world.operator()
             await world.cycles(1)
             listed = len(world.fake.calls(rpc="List"))
@@ -133,8 +134,8 @@ def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_c
             await world.pass_time(3)
             await operator.demand(need(cpu=4))
             # The call is under way when the listing is asked for, and over when the listing comes, which is older than it.
-            await world.until(lambda: world.shard.dispatch.in_flight == 1)
-            await world.until(lambda: world.shard.dispatch.in_flight == 0)
+            await world.until(lambda: world.shard.dispatcher.in_flight == 1)
+            await world.until(lambda: world.shard.dispatcher.in_flight == 0)
             assert [call.code for call in world.fake.calls(rpc="List")[listed:]] == [""]
             number = world.shard.loop.number
             await world.until(lambda: world.shard.last_cycle().number == number)  # type: ignore[union-attr]  # there is one
@@ -148,13 +149,13 @@ def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_c
 
 def test_a_jump_of_the_wall_clock_releases_nothing_early_s22() -> None:
     async def story() -> None:
-        async with ShardWorld((pool("m", 1),), FakeOptions(sync=True)) as world:
+        async with ObservedFleet((pool("m", 1),), FakeOptions(sync=True)) as world:
             operator = await world.operator()
             await operator.demand(need(cpu=4))
             await operator.until(lambda: operator.in_state(S.CONFIGURED) == ["m-0"])
             await operator.demand()
             await world.until(lambda: world.state("m-0") is S.IDLE)
-            world.life.process.clock.jump_wall(7200)
+            world.run.process.clock.jump_wall(7200)
             await world.pass_time(300)
             assert world.state("m-0") is S.IDLE
             await world.until(lambda: world.real("m-0") is S.SPECULATIVE, within_s=400)
@@ -164,7 +165,7 @@ def test_a_jump_of_the_wall_clock_releases_nothing_early_s22() -> None:
 
 def test_a_defect_in_a_cycle_is_logged_and_survived_until_there_are_too_many() -> None:
     async def story() -> None:
-        async with ShardWorld((IDLE,), failed_cycles_in_a_row=3) as world:
+        async with ObservedFleet((IDLE,), failed_cycles_in_a_row=3) as world:
             await world.cycles(1)
             broken = world.shard.reconciler
 
@@ -174,9 +175,9 @@ def test_a_defect_in_a_cycle_is_logged_and_survived_until_there_are_too_many() -
             broken.reconcile = fail  # type: ignore[method-assign]  # a defect that no peer can bring about
             await world.pass_time(15)
             assert world.metric("bigfleet_shard_cycle_failures_total") == 1
-            assert world.life.task is not None
-            assert not world.life.task.done()
-            await world.until(lambda: world.life.task is not None and world.life.task.done())
-            assert "3 cycles in a row failed" in str(world.life.task.exception())
+            assert world.run.task is not None
+            assert not world.run.task.done()
+            await world.until(lambda: world.run.task is not None and world.run.task.done())
+            assert "3 cycles in a row failed" in str(world.run.task.exception())
 
     run_virtual(story())

@@ -6,7 +6,7 @@ from bigfleet.aio.disk import Disk, DiskCause, DiskError, OpenMode, atomic_write
 from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.host import VirtualHost
 from bigfleet.testing.loop import run_virtual, virtual_loop
@@ -274,7 +274,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_a_part_of_it() -> None:
 def test_a_failed_sync_is_told_once_and_saves_nothing_even_if_tried_again() -> None:
     for seed in SEEDS:
         image = image_with(log=b"old")
-        image.inject(Fault("fsync", DiskCause.IO, "/data/log"))
+        image.inject(DiskFault("fsync", DiskCause.IO, "/data/log"))
         disk = MemoryDisk(image)
         file = disk.open("/data/log", OpenMode.UPDATE)
         file.pwrite(3, b"+new")
@@ -340,7 +340,7 @@ def test_a_read_only_disk_can_be_read_and_nothing_else() -> None:
 
 def test_a_fault_hits_its_path_as_often_as_told_and_then_no_more() -> None:
     image = image_with(a=b"", b=b"")
-    image.inject(Fault("open", DiskCause.PERMISSION, "/data/a", times=2))
+    image.inject(DiskFault("open", DiskCause.PERMISSION, "/data/a", times=2))
     disk = MemoryDisk(image)
     disk.read("/data/b")
     for _ in range(2):
@@ -348,7 +348,7 @@ def test_a_fault_hits_its_path_as_often_as_told_and_then_no_more() -> None:
             disk.read("/data/a")
         assert caught.value.cause is DiskCause.PERMISSION
     disk.read("/data/a")
-    image.inject(Fault("open", DiskCause.IO, times=None))
+    image.inject(DiskFault("open", DiskCause.IO, times=None))
     for _ in range(5):
         with pytest.raises(DiskError):
             disk.read("/data/b")
@@ -356,7 +356,7 @@ def test_a_fault_hits_its_path_as_often_as_told_and_then_no_more() -> None:
 
 def test_a_fault_on_an_operation_that_does_not_exist_is_a_typing_error_of_the_test() -> None:
     with pytest.raises(InvalidFieldError, match="fsync directory"):
-        Fault("fsink", DiskCause.IO)
+        DiskFault("fsink", DiskCause.IO)
 
 
 def test_a_slow_sync_makes_the_timers_of_its_host_late() -> None:

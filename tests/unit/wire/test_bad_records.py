@@ -10,10 +10,10 @@ import pytest
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine, MachineState
-from bigfleet.testing.builders import machine, shape
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.listing import ListingReader
 from bigfleet.wire.machines import machine_from_proto, machine_to_proto
+from tests.support.builders import machine, shape
 
 Spoil = Callable[[pb.Machine, random.Random], None]
 

@@ -7,8 +7,8 @@ import pytest
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.machine import NeedRef
-from bigfleet.testing.builders import assigned, machine, shape
 from bigfleet.wire.insight import machine_to_proto, need_key_from_proto, need_key_to_proto
+from tests.support.builders import assigned, machine, shape
 
 
 def test_a_row_holds_all_that_the_record_says_and_never_the_providers_metadata() -> None:

@@ -5,11 +5,11 @@ import pytest
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import MachineState
-from bigfleet.testing.builders import machine
 from bigfleet.v1alpha1 import provider_pb2
 from bigfleet.wire import listing
 from bigfleet.wire.listing import ListingReader, pieces
 from bigfleet.wire.machines import machine_to_proto
+from tests.support.builders import machine
 
 
 def encoded(count: int, revision: bytes = b"r7") -> bytes:

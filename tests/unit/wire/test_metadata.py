@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 
 from bigfleet.model.machine import UNASSIGNED, Assignment
-from bigfleet.testing.builders import assigned
 from bigfleet.wire import metadata
 from bigfleet.wire.metadata import assignment_from_metadata, assignment_to_metadata
+from tests.support.builders import assigned
 from tests.support.records import ASSIGNMENTS
 
 

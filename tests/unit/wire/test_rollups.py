@@ -8,9 +8,9 @@ from bigfleet.model.buckets import PenaltyBucket
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
-from bigfleet.testing.builders import amounts
 from bigfleet.v1alpha1 import capacity_pb2 as pb
 from bigfleet.wire.rollups import Rollup, RollupReader, rollup_to_proto
+from tests.support.builders import amounts
 
 NEED = Need(
     "a",

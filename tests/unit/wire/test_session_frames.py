@@ -6,7 +6,6 @@ from google.protobuf.message import DecodeError
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
-from bigfleet.testing.builders import machine, shape
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
 from bigfleet.wire import session_frames
 from bigfleet.wire.session_frames import (
@@ -17,6 +16,7 @@ from bigfleet.wire.session_frames import (
     RollupBytes,
     read_operator_frame,
 )
+from tests.support.builders import machine, shape
 
 pb = shard_pb2
 ROLLUP = capacity_pb2.ClusterCapacityNeeds(cluster_id="prod", timestamp_unix_nanos=7)

@@ -7,9 +7,9 @@ import pytest
 
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, RequirementOperator
-from bigfleet.testing.builders import amounts
 from bigfleet.workload.archetype import GPU, RACK_KEY, GangRule, Size, SpreadRule
 from bigfleet.workload.catalogues import REALISTIC
+from tests.support.builders import amounts
 
 PLAIN = REALISTIC.archetype("tiny-stateless")
 ZONES = REALISTIC.zones

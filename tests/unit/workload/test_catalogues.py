@@ -6,7 +6,6 @@ import pytest
 
 from bigfleet.model.buckets import bucket_of, upper_bound
 from bigfleet.model.profile import ZONE_KEY
-from bigfleet.testing.builders import amounts
 from bigfleet.workload.archetype import GPU, RACK_KEY, Archetype, Catalogue, GangRule, SpreadRule
 from bigfleet.workload.catalogues import (
     CATALOGUES,
@@ -17,6 +16,7 @@ from bigfleet.workload.catalogues import (
     SPREAD,
 )
 from bigfleet.workload.sizing import machine_shares, pod_shares
+from tests.support.builders import amounts
 
 SHARES = [  # archetype, weight, percent of pods, percent of machines
     ("tiny-stateless", 16073, 75.45, 66.43),

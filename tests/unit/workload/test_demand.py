@@ -11,12 +11,12 @@ from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
 from bigfleet.model.situation import IdleHolds
-from bigfleet.testing.builders import amounts
 from bigfleet.wire.rollups import Rollup, RollupReader, rollup_to_proto
 from bigfleet.workload.catalogues import REALISTIC
 from bigfleet.workload.demand import ClusterDemand, RollUp, generate_demand
 from bigfleet.workload.objects import WorkloadObject
 from bigfleet.workload.profiles import profile_named
+from tests.support.builders import amounts
 
 
 @pytest.fixture(scope="module")

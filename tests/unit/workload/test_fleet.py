@@ -13,13 +13,13 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.model.machine import CapacityType, Machine, MachineState, check
 from bigfleet.model.matching import matches
 from bigfleet.model.resources import Resources
-from bigfleet.testing.builders import amounts
 from bigfleet.wire.metadata import assignment_from_metadata, assignment_to_metadata
 from bigfleet.workload.archetype import ARCHETYPE_KEY, GPU, RACK_KEY
 from bigfleet.workload.catalogues import REALISTIC
 from bigfleet.workload.demand import ClusterDemand
 from bigfleet.workload.fleet import CONFIGURED, IDLE, SPECULATIVE, SPOT, Tier, fleet_size, generate_fleet
 from bigfleet.workload.profiles import PROFILES, profile_named
+from tests.support.builders import amounts
 
 BOUND = MachineState.CONFIGURED
 

@@ -14,8 +14,8 @@ from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.raw_client import RawProviderClient
 from bigfleet.provider.kit.store import Volatile
 from bigfleet.providerkit.scripted import ScriptedBackend
-from bigfleet.testing.builders import shape
 from bigfleet.transport.grpc_net import GrpcNet
+from tests.support.builders import shape
 
 ServeKit = Callable[..., Awaitable[tuple[ProviderKit, RpcServer]]]
 DialKit = Callable[..., RawProviderClient]

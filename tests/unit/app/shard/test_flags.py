@@ -7,6 +7,7 @@ import pytest
 from bigfleet.app import bigfleet
 from bigfleet.app.shard.build import options_of
 from bigfleet.app.shard.command import ShardSettings
+from bigfleet.shard.options import ShardOptions
 
 SEEDED = ("--seed-configured-per-cluster", "3", "--seed-cluster-total", "2", "--seed-cluster-stride", "1")
 
@@ -48,7 +49,7 @@ def test_the_rails_are_on_in_the_program_and_every_flag_arrives() -> None:
     usual = options_of(ShardSettings())
     assert (usual.reclaim_cap_fraction, usual.empty_rollup_guard) == (0.05, True)
     assert (usual.cycle_interval_s, usual.available_capacity_interval_s) == (10.0, 5.0)
-    assert usual.advertise_address == "127.0.0.1:7780"
+    assert usual == ShardOptions(advertise_address="127.0.0.1:7780")  # the library has the same defaults
     changed = options_of(
         ShardSettings(
             id="shard-3",

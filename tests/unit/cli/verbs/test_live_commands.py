@@ -26,14 +26,14 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard import explaining
-from bigfleet.shard.core.decision_log import DecisionLog
-from bigfleet.shard.core.standing import Standing
-from bigfleet.shard.insight_service import InsightService
-from bigfleet.shard.read_service import ReadService
-from bigfleet.shard.watching import Watching
-from bigfleet.testing.builders import amounts, assigned, machine, shape
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.read_service import ReadService
 from bigfleet.testing.net.network import Network
-from tests.support.shard_views import StandingShard
+from tests.support.builders import amounts, assigned, machine, shape
+from tests.support.shard_views import StaticShard
 
 GANG = Profile((Requirement("rack", RequirementOperator.SAME),), priority=900)
 SITUATION = Situation(
@@ -56,7 +56,7 @@ class Live:
     """A shard with a fixed situation, and runs of the program against it."""
 
     def __init__(self) -> None:
-        self.shard = StandingShard()
+        self.shard = StaticShard()
         self.identity: Identity | None = None
         self.insight = True
 
@@ -66,8 +66,10 @@ class Live:
         network = Network(secured=self.identity is not None)
         services = [ReadService(self.shard).bound()]
         if self.insight:
-            watching = Watching(self.shard, DecisionLog(), clock=SystemClock(), log=structlog.get_logger())
-            standing = Standing(is_pending=lambda machine_id: machine_id == "m-2")
+            watching = CycleFollower(
+                self.shard, DecisionLog(), clock=SystemClock(), log=structlog.get_logger()
+            )
+            standing = StatusSources(is_pending=lambda machine_id: machine_id == "m-2")
             services.append(InsightService(self.shard, watching, standing).bound())
         await network.host("shard-0", Identity.shard("shard-0")).serve(":7780", services)
         yield network.host("reader", self.identity).dial(address)
@@ -196,8 +198,8 @@ def test_every_look_at_a_shard_takes_the_same_flags_and_has_the_same_four_forms(
         assert out.strip()
 
 
-def test_no_cycle_yet_is_reported_and_is_not_no_demand(live: Live) -> None:
-    live.shard = StandingShard()
+def test_no_cycle_yet_is_told_and_is_not_no_demand(live: Live) -> None:
+    live.shard = StaticShard()
     assert live.good("needs --shard shard-0:7780") == "the shard has completed no cycle yet\n"
     assert live.good("machines --shard shard-0:7780") == "shard shard-0 has completed no cycle yet\n"
     for line in ("snapshot", "explain --need 0", "explain --machine m-1", "what-if"):

@@ -14,21 +14,21 @@ from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Call, Channel
 from bigfleet.cli.verbs import live_shard
 from bigfleet.insight.v1 import insight_pb2 as pb
-from bigfleet.shard.core.decision_log import DecisionLog
-from bigfleet.shard.core.standing import Standing
-from bigfleet.shard.insight_service import InsightService
-from bigfleet.shard.watching import Watching
+from bigfleet.shard.core.read.decision_log import DecisionLog
+from bigfleet.shard.core.read.status_sources import StatusSources
+from bigfleet.shard.read.cycle_follower import CycleFollower
+from bigfleet.shard.read.insight_service import InsightService
 from bigfleet.testing.net.network import Network
-from tests.support.shard_views import StandingShard
+from tests.support.shard_views import StaticShard
 from tests.unit.cli.verbs.test_live_commands import SITUATION, Live
 
 
 class BusyShard(InsightService):
     """A shard that ends its second cycle while it is asked about the first, and its third after that."""
 
-    def __init__(self, shard: StandingShard) -> None:
-        watching = Watching(shard, DecisionLog(), clock=SystemClock(), log=structlog.get_logger())
-        super().__init__(shard, watching, Standing())
+    def __init__(self, shard: StaticShard) -> None:
+        watching = CycleFollower(shard, DecisionLog(), clock=SystemClock(), log=structlog.get_logger())
+        super().__init__(shard, watching, StatusSources())
         self._shard, self._looked, self._looks = shard, asyncio.Event(), 0
 
     async def get_status(self, request: pb.GetStatusRequest, call: Call) -> pb.GetStatusResponse:

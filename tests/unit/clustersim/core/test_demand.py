@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bigfleet.clustersim.core.demand import SimulatedDemand, read_demand
-from bigfleet.clustersim.file import demand_of
+from bigfleet.clustersim.fleet import demand_of
 from bigfleet.document.errors import DocumentError
 from bigfleet.model.need import Need
 

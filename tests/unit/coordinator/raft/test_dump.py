@@ -6,7 +6,7 @@ from bigfleet.aio.clock import nanoseconds
 from bigfleet.aio.disk import DiskCause, DiskError
 from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
 from bigfleet.coordinator.raft.dump import DumpSerializer, read_dump
-from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
 from tests.support.coordinator.pairs import Pairs
 
@@ -75,7 +75,7 @@ def test_tables_that_the_state_machine_refuses_end_the_process() -> None:
 
 def test_after_a_failed_dump_nothing_is_tried_for_a_minute() -> None:
     world = World()
-    world.image.inject(Fault("fsync", DiskCause.FULL))
+    world.image.inject(DiskFault("fsync", DiskCause.FULL))
     with pytest.raises(DiskError):
         world.dumps.write(PATH, LOG)
     since = len(world.operations)

@@ -10,7 +10,7 @@ from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
 from bigfleet.coordinator.raft.library import UnknownLevelError
 from bigfleet.coordinator.raft.replica import BatchResult
-from bigfleet.testing.disk.image import Fault
+from bigfleet.testing.disk.image import DiskFault
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from tests.support.coordinator.pairs import put
 from tests.support.coordinator.virtual_cluster import Process, VirtualCluster
@@ -268,7 +268,7 @@ def test_row_12_and_item_16_a_failing_disk_ends_the_process_without_an_ack(
     client, old = Client(cluster), leader_of(cluster)
     disk = cluster.disks[old.name]
     assert isinstance(disk, MemoryDisk)
-    disk.image.inject(Fault(operation, cause, times=None))
+    disk.image.inject(DiskFault(operation, cause, times=None))
     name = client.send(old, put("a", 1))
     cluster.run(1)
     assert isinstance(old.failure, LogDiskError)

@@ -7,7 +7,7 @@ from bigfleet.coordinator.log import DamagedDirectoryError, LogDiskError
 from bigfleet.coordinator.raft.journal import GuardedJournal, write_journal
 from bigfleet.coordinator.raft.metadata import RaftMetadata, read_metadata
 from bigfleet.coordinator.raft.records import LogEntry, scan
-from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
 
 PATH = "/data/journal"
@@ -144,7 +144,7 @@ def test_clearing_reaches_the_disk_only_together_with_what_takes_its_place() -> 
 def test_item_16_after_a_failed_write_or_sync_nothing_goes_any_more(operation: str, cause: DiskCause) -> None:
     world = World(3)
     world.journal.sync()
-    world.image.inject(Fault(operation, cause))
+    world.image.inject(DiskFault(operation, cause))
 
     def add_and_sync() -> None:
         world.journal.add(*entry(4).raw)

@@ -12,7 +12,7 @@ from bigfleet.coordinator.raft.journal import write_journal
 from bigfleet.coordinator.raft.metadata import RaftMetadata, write_metadata
 from bigfleet.coordinator.raft.preflight import DirectoryContents, examine
 from bigfleet.coordinator.raft.records import LogEntry
-from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from tests.support.coordinator.journal_offsets import offsets
 
@@ -158,10 +158,10 @@ def test_item_13_each_damaged_image_is_refused_and_the_file_named(
 
 def test_what_cannot_be_read_is_refused_too() -> None:
     image = good()
-    image.image.inject(Fault("open", DiskCause.PERMISSION, META))
+    image.image.inject(DiskFault("open", DiskCause.PERMISSION, META))
     with pytest.raises(DamagedDirectoryError, match=META):
         image.examine()
-    image.image.inject(Fault("read", DiskCause.IO, JOURNAL))
+    image.image.inject(DiskFault("read", DiskCause.IO, JOURNAL))
     with pytest.raises(LogDiskError):
         image.examine()
 

@@ -2,7 +2,7 @@
 
 from bigfleet.coordlink.core.acks import DUPLICATE, REMEMBERED, AckMemory, AckQueue
 from bigfleet.model.instruction import Ack, Outcome
-from bigfleet.testing.builders import amounts
+from tests.support.builders import amounts
 
 
 def accepted(instruction_id: str, *machines: str) -> Ack:

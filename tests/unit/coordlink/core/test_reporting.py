@@ -7,9 +7,9 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.views import Shortfall as Unmet
-from bigfleet.testing.builders import amounts, machine, shape
-from tests.support.shard_views import StandingShard, cycle_of
+from bigfleet.shard.core.views import AgedShortfall
+from tests.support.builders import amounts, machine, shape
+from tests.support.shard_views import StaticShard, cycle_of
 
 FLEET = (
     machine("a-1", S.IDLE, shape=shape("m5", zone="za")),
@@ -33,7 +33,7 @@ def test_an_empty_fleet_is_counted_as_such() -> None:
 
 
 def test_before_the_first_cycle_there_is_no_summary_rather_than_zeros() -> None:
-    report = report_of(StandingShard().status(), None, number=1, now_ns=77, acks=())
+    report = report_of(StaticShard().status(), None, number=1, now_ns=77, acks=())
     assert (report.summary, report.shortfalls) == (None, ())
     assert (report.shard_id, report.cycle, report.built_at_ns, report.shard_epoch) == ("shard-0", 1, 77, 3)
     assert report.address == "shard-0.example:7780"
@@ -44,7 +44,7 @@ def test_shortfalls_are_those_of_the_ledger_with_all_that_a_rebalancer_asks_for(
     need = Need("a", profile, amounts(gpu=24), amounts(gpu=8), group="g")
     view = cycle_of(Situation(0.0, (), (need,)))
     ack = Ack("i-1", Outcome.ACCEPTED)
-    report = report_of(StandingShard().status(), view, number=4, now_ns=1, acks=(ack,))
+    report = report_of(StaticShard().status(), view, number=4, now_ns=1, acks=(ack,))
     (short,) = report.shortfalls
     assert (short.deficit, short.priority, short.age_cycles) == (amounts(gpu=24), 900, 1)
     assert (short.requirements, short.min_unit) == (profile.requirements, amounts(gpu=8))
@@ -53,6 +53,6 @@ def test_shortfalls_are_those_of_the_ledger_with_all_that_a_rebalancer_asks_for(
 
 
 def test_at_most_a_hundred_shortfalls_are_reported_and_the_ledgers_order_is_kept() -> None:
-    ledger = [Unmet(Profile(priority=500 - place), amounts(cpu=1), 1) for place in range(130)]
+    ledger = [AgedShortfall(Profile(priority=500 - place), amounts(cpu=1), 1) for place in range(130)]
     reported = shortfalls_of(ledger)
     assert [item.priority for item in reported] == [500 - place for place in range(100)]

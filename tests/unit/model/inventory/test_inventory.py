@@ -20,7 +20,7 @@ from bigfleet.model.inventory.arena import NO_TEXT
 from bigfleet.model.inventory.snapshot import Texts
 from bigfleet.model.inventory.wide_labels import MANY_VALUES
 from bigfleet.model.machine import NO_HOST, Machine, MachineState, NeedRef
-from bigfleet.testing.builders import assigned, machine, shape
+from tests.support.builders import assigned, machine, shape
 
 S = MachineState
 

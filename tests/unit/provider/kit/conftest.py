@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from bigfleet.provider.kit.core.values import DescribedMachine
-from bigfleet.testing.builders import shape
+from tests.support.builders import shape
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 

@@ -11,7 +11,7 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.kit.frames import DamagedStoreError
 from bigfleet.provider.kit.journal import BrokenStoreError, Journal
 from bigfleet.testing.clock import VirtualClock
-from bigfleet.testing.disk.image import DiskImage, Fault
+from bigfleet.testing.disk.image import DiskFault, DiskImage
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from bigfleet.testing.loop import run_virtual
 
@@ -218,7 +218,7 @@ def test_after_a_failed_sync_nothing_is_written_any_more() -> None:
         list(store.open())
         failing = asyncio.ensure_future(store.wait_failure())
         await asyncio.sleep(0)
-        image.inject(Fault("fsync", DiskCause.IO))
+        image.inject(DiskFault("fsync", DiskCause.IO))
         with pytest.raises(DiskError):
             await append(store, b"lost")
         with pytest.raises(DiskError):
@@ -257,7 +257,7 @@ def test_a_failed_snapshot_leaves_everything_readable_and_can_be_repeated() -> N
     async def fail() -> None:
         store = journal(MemoryDisk(image))
         list(store.open())
-        image.inject(Fault("rename", DiskCause.IO))
+        image.inject(DiskFault("rename", DiskCause.IO))
         with pytest.raises(DiskError):
             await store.snapshot(iter([b"never"]))
         await append(store, b"goes on")

@@ -28,7 +28,7 @@ from bigfleet.providerkit import (
     Watches,
 )
 from bigfleet.providerkit.testing import Network, VirtualProvider, run_virtual
-from bigfleet.testing.disk.image import Fault
+from bigfleet.testing.disk.image import DiskFault
 from bigfleet.testing.process import virtual_process
 
 
@@ -99,7 +99,7 @@ def test_serve_ends_with_the_error_of_a_store_that_cannot_be_trusted_any_more() 
         )
         serving = asyncio.ensure_future(kit.serve(":9000"))
         await process.clock.sleep(1)
-        process.disk.image.inject(Fault("fsync", DiskCause.IO))
+        process.disk.image.inject(DiskFault("fsync", DiskCause.IO))
         client = RawProviderClient(network.host("shard").dial("provider:9000"))
         with pytest.raises(RpcError) as refused:
             await client.configure("r12u07", "prod")

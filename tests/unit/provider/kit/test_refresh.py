@@ -15,8 +15,8 @@ from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.refresh import InvalidInventoryError, Refreshed
 from bigfleet.providerkit.scripted import ScriptedBackend, WatchingBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual
+from tests.support.builders import shape
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 MINUTE = 60.0

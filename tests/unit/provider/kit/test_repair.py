@@ -15,7 +15,7 @@ from bigfleet.provider.kit.backend import Op, Permanent
 from bigfleet.provider.kit.core.values import DescribedMachine, MachineRecord
 from bigfleet.providerkit.scripted import ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.disk.image import Fault
+from bigfleet.testing.disk.image import DiskFault
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from bigfleet.testing.loop import run_virtual
 
@@ -74,7 +74,7 @@ def test_a_repair_that_cannot_be_written_down_does_not_happen(slots: MakeSlots) 
         async with VirtualProvider(backend, audit=RepairAuditFile(disk, "/audit.jsonl")) as provider:
             await provider.client.configure("m-0", "c")
             await provider.settled("m-0")
-            disk.image.inject(Fault("write", DiskCause.FULL))
+            disk.image.inject(DiskFault("write", DiskCause.FULL))
             with pytest.raises(DiskError):
                 await provider.kit.repair("m-0", S.IDLE, "uid 7")
             assert provider.machine("m-0").state is S.FAILED

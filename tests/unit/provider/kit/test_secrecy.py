@@ -14,9 +14,9 @@ from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.workers import AcceptedOperation
 from bigfleet.providerkit.scripted import Script, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.process import virtual_process
+from tests.support.builders import shape
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 MARKER = "join-token-5f1c9d2e77"

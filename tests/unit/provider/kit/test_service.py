@@ -17,9 +17,9 @@ from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, Mac
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.providerkit.scripted import MemoryStore, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.builders import shape
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 

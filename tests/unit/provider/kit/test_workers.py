@@ -16,8 +16,8 @@ from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, Mac
 from bigfleet.provider.kit.limits import Limits, Timeouts
 from bigfleet.providerkit.scripted import ReadyBackend, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
-from bigfleet.testing.builders import shape
 from bigfleet.testing.loop import run_virtual
+from tests.support.builders import shape
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 STEADY = BackoffPolicy(first_s=1.0, ceiling_s=30.0, jitter=0.0)

@@ -2,19 +2,19 @@
 
 import pytest
 
-from bigfleet.shard.core.actuation import Actuation, Mode
+from bigfleet.shard.core.actuation import Actuation, ActuationMode
 
 
 @pytest.mark.parametrize(
     ("paused", "dry_run", "mode"),
     [
-        (False, False, Mode.RUN),
-        (False, True, Mode.DRY_RUN),
-        (True, False, Mode.PAUSED),
-        pytest.param(True, True, Mode.PAUSED, id="item 10: both set counts as paused"),
+        (False, False, ActuationMode.RUN),
+        (False, True, ActuationMode.DRY_RUN),
+        (True, False, ActuationMode.PAUSED),
+        pytest.param(True, True, ActuationMode.PAUSED, id="item 10: both set counts as paused"),
     ],
 )
-def test_switches(paused: bool, dry_run: bool, mode: Mode) -> None:
+def test_switches(paused: bool, dry_run: bool, mode: ActuationMode) -> None:
     assert Actuation(paused=paused, dry_run=dry_run).mode is mode
 
 
@@ -22,23 +22,23 @@ def test_s5_three_fenced_calls_in_a_row_stop_the_shard_for_good() -> None:
     actuation = Actuation()
     told = [actuation.answered(fenced=fenced) for fenced in (True, True, False, True, True, True, True)]
     assert told == [False, False, False, False, False, True, False]
-    assert actuation.mode is Mode.PAUSED
+    assert actuation.mode is ActuationMode.PAUSED
     assert actuation.self_paused
     assert "fenced 3 calls in a row" in actuation.not_ready()[0]
     actuation.answered(fenced=False)
-    assert actuation.mode is Mode.PAUSED
+    assert actuation.mode is ActuationMode.PAUSED
 
 
 def test_s13_a_lost_record_is_remarked_and_stops_nothing_unless_strict() -> None:
     lax, strict = Actuation(), Actuation(audit_strict=True)
     assert lax.audited(written=False)
     assert not lax.audited(written=False)  # only the first of a row
-    assert lax.mode is Mode.RUN
+    assert lax.mode is ActuationMode.RUN
     assert not lax.not_ready()
     assert "2 records were lost" in lax.remarks()[0]
     modes = []
     for written in (False, True):
         strict.audited(written=written)
         modes.append(strict.mode)
-    assert modes == [Mode.PAUSED, Mode.RUN]
+    assert modes == [ActuationMode.PAUSED, ActuationMode.RUN]
     assert "works again" in strict.remarks()[0]

@@ -1,4 +1,4 @@
-"""What clusters are told could be had (shard 18)."""
+"""Capacity hints for clusters (shard 18)."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, Profile, Requirement, RequirementOperator
-from bigfleet.shard.core.hints import BURST, PER_SECOND, Confidence, FreeSupply, Hint, HintBook
-from bigfleet.testing.builders import amounts, machine, shape
+from bigfleet.shard.core.hints import BURST, PER_SECOND, Confidence, FreeSupply, Hint, HintLedger
+from tests.support.builders import amounts, machine, shape
 
 S = MachineState
 
@@ -51,7 +51,7 @@ def test_without_named_types_everything_free_counts_and_no_price_is_told() -> No
 
 
 def told(
-    book: HintBook,
+    book: HintLedger,
     free: FreeSupply,
     demand: dict[str, ClusterNeeds],
     now: float,
@@ -61,7 +61,7 @@ def told(
 
 
 def test_item_16_an_unchanged_hint_is_silent_and_a_change_waits_for_its_interval() -> None:
-    book, demand = HintBook(5.0), part(pinned("big"))
+    book, demand = HintLedger(5.0), part(pinned("big"))
     fewer = supply(machine("i-1", S.IDLE, shape=shape("big")))
     assert told(book, FREE, demand, 0.0) == 1
     assert told(book, FREE, demand, 60.0) == 0
@@ -72,27 +72,27 @@ def test_item_16_an_unchanged_hint_is_silent_and_a_change_waits_for_its_interval
 
 
 def test_item_16_after_a_reconnect_everything_is_told_again() -> None:
-    book, demand = HintBook(5.0), part(pinned("big"), Profile())
+    book, demand = HintLedger(5.0), part(pinned("big"), Profile())
     assert told(book, FREE, demand, 0.0) == 2
     book.forget("prod")
     assert told(book, FREE, demand, 1.0) == 2
 
 
 def test_only_clusters_with_demand_and_a_session_are_told() -> None:
-    book = HintBook(5.0)
+    book = HintLedger(5.0)
     assert told(book, FREE, part(Profile()), 0.0, sessions=()) == 0
     assert told(book, FREE, {}, 0.0) == 0
 
 
 def test_new_demand_is_told_at_once_and_what_was_told_is_not_repeated() -> None:
-    book = HintBook(5.0)
+    book = HintLedger(5.0)
     assert told(book, FREE, part(pinned("big")), 0.0) == 1
     hints = list(book.due(FREE, part(pinned("big"), pinned("small")), ["prod"], 1.0))
     assert [profile for _, profile, _ in hints] == [pinned("small")]
 
 
 def test_a_supply_that_is_equal_costs_nothing_to_look_at_again() -> None:
-    book, demand = HintBook(5.0), part(pinned("big"))
+    book, demand = HintLedger(5.0), part(pinned("big"))
     same = supply(*(machine(f"i-{n}", S.IDLE, shape=shape("big", price=4.0)) for n in (1, 2)))
     other = supply(*(machine(f"i-{n}", S.IDLE, shape=shape("big", price=4.0)) for n in (3, 4)))
     assert same == other
@@ -101,7 +101,7 @@ def test_a_supply_that_is_equal_costs_nothing_to_look_at_again() -> None:
 
 
 def test_changes_have_a_budget_clusters_take_turns_and_first_hints_are_told_at_once_adr_0112() -> None:
-    book, clusters = HintBook(5.0), [f"c{number:04d}" for number in range(3000)]
+    book, clusters = HintLedger(5.0), [f"c{number:04d}" for number in range(3000)]
     rows = [Need("any", pinned("big"), amounts(cpu=1))]
     demand = {name: ClusterNeeds(name, rows, [(0,)]) for name in clusters}
     assert len(list(book.due(FREE, demand, clusters, 0.0))) == 3000

@@ -9,12 +9,12 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef
 from bigfleet.obs.metrics import Metrics
-from bigfleet.shard.core.held_off import HoldOffs
+from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.parking import ParkingLedger
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet, age_class, priority_class
 from bigfleet.shard.metrics import SHARD_METRICS, show_shortfalls
-from bigfleet.testing.builders import amounts
+from tests.support.builders import amounts
 
 RACK = Requirement("rack", RequirementOperator.SAME)
 GANG = Need("prod", Profile(requirements=(RACK,)), amounts(cpu=64), group="train")
@@ -93,7 +93,7 @@ def test_classes_of_ages_and_priorities() -> None:
 
 
 def test_s4_a_failing_blob_is_held_off_for_five_seconds_doubling_to_five_minutes() -> None:
-    holds, now, waits = HoldOffs(), 0.0, []
+    holds, now, waits = BootstrapBackoffs(), 0.0, []
     for _ in range(9):
         holds.failed("prod", "fp", "template broken", now)
         began = now
@@ -104,7 +104,7 @@ def test_s4_a_failing_blob_is_held_off_for_five_seconds_doubling_to_five_minutes
 
 
 def test_s4_errors_that_began_together_count_once_and_one_attempt_is_let_through() -> None:
-    holds = HoldOffs()
+    holds = BootstrapBackoffs()
     for _ in range(10):
         holds.failed("prod", "fp", "template broken", 0.0)
     assert not holds.admits("prod", "fp", 4.9)
@@ -114,7 +114,7 @@ def test_s4_errors_that_began_together_count_once_and_one_attempt_is_let_through
 
 
 def test_s4_a_success_ends_it_and_others_are_not_held() -> None:
-    holds = HoldOffs()
+    holds = BootstrapBackoffs()
     holds.failed("prod", "fp", "template broken", 0.0)
     assert holds.admits("prod", "other", 0.0)
     assert holds.admits("other", "fp", 0.0)
@@ -130,7 +130,7 @@ def test_the_wait_for_a_machine_is_measured_from_the_first_roll_up_that_asked() 
     seen.reported("prod", ["a", "b"], 20.0)
     assert seen.configured("prod", "a", 25.0) == 15.0
     assert seen.configured("prod", "a", 26.0) is None  # used once
-    seen.reported("prod", ["a"], 30.0)  # starts anew, and b is forgotten
+    seen.reported("prod", ["a"], 30.0)  # starts again, and b is forgotten
     assert seen.configured("prod", "a", 31.0) == 1.0
     assert seen.configured("prod", "b", 31.0) is None
     assert seen.configured("elsewhere", "a", 31.0) is None

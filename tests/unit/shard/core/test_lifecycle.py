@@ -13,50 +13,50 @@ from bigfleet.model.profile import Profile
 from bigfleet.provider.contract import OperationKind
 from bigfleet.shard.core.lifecycle import (
     TRANSITIONS,
-    Acked,
-    AckUnreadable,
-    AskBlob,
     BlobArrived,
     BlobFailed,
     BlobProblem,
-    Call,
-    Done,
-    Effect,
-    Event,
+    CallAcked,
+    CallAckUnreadable,
+    CallNeverSent,
+    CallProvider,
+    CallRefused,
+    CallUnanswered,
+    EndExecution,
     Execution,
-    Instruct,
-    NeverSent,
-    Refused,
-    Unanswered,
+    ExecutionEffect,
+    ExecutionEvent,
+    InstructOperator,
+    RequestBlob,
     UnexpectedEventError,
-    Write,
+    WriteMachine,
 )
-from bigfleet.shard.core.orders import Order, Outcome
-from bigfleet.testing.builders import amounts, machine, shape
+from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
+from tests.support.builders import amounts, machine, shape
 
 S = MachineState
 NEED = Need("prod", Profile(priority=7, interruption_bucket=PenaltyBucket(4)), amounts(cpu=4), group="gang")
 STAMP = Assignment(7, 2.0, 0.0, NEED.profile.fingerprint, "gang")
 
 
-def order(kind: ActionKind, need: Need | None = NEED) -> Order:
-    return Order(Action(kind, "m-1", cluster="prod", grace_s=30), need)
+def order(kind: ActionKind, need: Need | None = NEED) -> PendingAction:
+    return PendingAction(Action(kind, "m-1", cluster="prod", grace_s=30), need)
 
 
 def started(kind: ActionKind, state: MachineState, **fields: object) -> tuple[Execution, Machine]:
-    """An execution after its first step, and the record as it then stands."""
+    """An execution after its first effects, and the machine's record."""
     execution = Execution(order(kind))
     step = execution.begin(machine("m-1", state, **fields))
     return execution, written(step)[-1]
 
 
-def written(step: tuple[Effect, ...]) -> list[Machine]:
-    return [effect.machine for effect in step if isinstance(effect, Write)]
+def written(step: tuple[ExecutionEffect, ...]) -> list[Machine]:
+    return [effect.machine for effect in step if isinstance(effect, WriteMachine)]
 
 
-def ended(step: tuple[Effect, ...]) -> Outcome:
+def ended(step: tuple[ExecutionEffect, ...]) -> ActionOutcome:
     last = step[-1]
-    assert isinstance(last, Done)
+    assert isinstance(last, EndExecution)
     return last.outcome
 
 
@@ -65,22 +65,22 @@ def test_provision_stamps_the_need_before_it_calls() -> None:
     creating = written(step)[0]
     assert (creating.state, creating.host) == (S.CREATING, NO_HOST)
     assert creating.assigned == Assignment(fingerprint=STAMP.fingerprint, group="gang", cluster="prod")
-    assert step[-1] == Call(OperationKind.CREATE, creating)
+    assert step[-1] == CallProvider(OperationKind.CREATE, creating)
 
 
 def test_a_machine_created_inside_the_call_goes_on_to_its_blob() -> None:
     execution, creating = started(ActionKind.PROVISION, S.SPECULATIVE)
-    step = execution.handle(creating, Acked(machine("m-1", S.IDLE, shape=shape(price=3.0))))
+    step = execution.handle(creating, CallAcked(machine("m-1", S.IDLE, shape=shape(price=3.0))))
     idle, configuring = written(step)
     assert (idle.state, idle.assigned, idle.shape.price_per_hour) == (S.IDLE, UNASSIGNED, 3.0)
     assert (configuring.state, configuring.cluster, configuring.assigned) == (S.CONFIGURING, "prod", STAMP)
-    assert step[-1] == AskBlob(NEED)
+    assert step[-1] == RequestBlob(NEED)
 
 
 def test_a_machine_still_being_created_stays_stamped_and_the_action_is_done() -> None:
     execution, creating = started(ActionKind.PROVISION, S.SPECULATIVE)
-    step = execution.handle(creating, Acked(machine("m-1", S.CREATING, shape=shape(price=3.0))))
-    assert ended(step) is Outcome.SUCCESS
+    step = execution.handle(creating, CallAcked(machine("m-1", S.CREATING, shape=shape(price=3.0))))
+    assert ended(step) is ActionOutcome.SUCCESS
     assert written(step)[0].assigned == creating.assigned
     assert written(step)[0].shape.price_per_hour == 3.0
 
@@ -90,20 +90,22 @@ def test_a_bootstrap_binds_and_stamps_before_it_asks() -> None:
     assert written(step) == [
         machine("m-1", S.CONFIGURING, cluster="prod", assigned=STAMP),
     ]
-    assert step[-1] == AskBlob(NEED)
+    assert step[-1] == RequestBlob(NEED)
 
 
 @pytest.mark.parametrize(
     ("problem", "outcome"),
     [
-        (BlobProblem.NO_SESSION, Outcome.NO_SESSION),
-        (BlobProblem.SESSION_GONE, Outcome.CTX_CANCELED),
-        (BlobProblem.TIMED_OUT, Outcome.CTX_CANCELED),
-        (BlobProblem.STOPPING, Outcome.CTX_CANCELED),
-        (BlobProblem.REFUSED, Outcome.BLOB_ERROR),
+        (BlobProblem.NO_SESSION, ActionOutcome.NO_SESSION),
+        (BlobProblem.SESSION_GONE, ActionOutcome.CTX_CANCELED),
+        (BlobProblem.TIMED_OUT, ActionOutcome.CTX_CANCELED),
+        (BlobProblem.STOPPING, ActionOutcome.CTX_CANCELED),
+        (BlobProblem.REFUSED, ActionOutcome.BLOB_ERROR),
     ],
 )
-def test_without_a_blob_the_machine_is_idle_and_nobodys_again(problem: BlobProblem, outcome: Outcome) -> None:
+def test_without_a_blob_the_machine_is_idle_and_nobodys_again(
+    problem: BlobProblem, outcome: ActionOutcome
+) -> None:
     execution, configuring = started(ActionKind.BOOTSTRAP, S.IDLE)
     step = execution.handle(configuring, BlobFailed(problem))
     assert ended(step) is outcome
@@ -112,7 +114,9 @@ def test_without_a_blob_the_machine_is_idle_and_nobodys_again(problem: BlobProbl
 
 def with_blob() -> tuple[Execution, Machine]:
     execution, configuring = started(ActionKind.BOOTSTRAP, S.IDLE)
-    assert execution.handle(configuring, BlobArrived()) == (Call(OperationKind.CONFIGURE, configuring),)
+    assert execution.handle(configuring, BlobArrived()) == (
+        CallProvider(OperationKind.CONFIGURE, configuring),
+    )
     return execution, configuring
 
 
@@ -120,52 +124,56 @@ def with_blob() -> tuple[Execution, Machine]:
 def test_a_configure_that_is_accepted_keeps_the_assignment(state: MachineState) -> None:
     execution, configuring = with_blob()
     record = machine("m-1", state, cluster="prod", host=HostRef("rack", "new"))
-    step = execution.handle(configuring, Acked(record))
-    assert ended(step) is Outcome.SUCCESS
+    step = execution.handle(configuring, CallAcked(record))
+    assert ended(step) is ActionOutcome.SUCCESS
     after = written(step)[0]
     assert (after.state, after.assigned, after.host.ref) == (state, STAMP, "new")
 
 
 def test_a_configure_answered_with_idle_has_raced() -> None:
     execution, configuring = with_blob()
-    step = execution.handle(configuring, Acked(machine("m-1", S.IDLE)))
-    assert ended(step) is Outcome.RACED_TO_IDLE
+    step = execution.handle(configuring, CallAcked(machine("m-1", S.IDLE)))
+    assert ended(step) is ActionOutcome.RACED_TO_IDLE
     assert written(step)[0].cluster == ""
 
 
 def test_a_configure_answered_for_another_cluster_is_not_believed() -> None:
     execution, configuring = with_blob()
-    step = execution.handle(configuring, Acked(machine("m-1", S.CONFIGURED, cluster="other")))
-    assert step == (Done(Outcome.PROVIDER_ERROR),)
+    step = execution.handle(configuring, CallAcked(machine("m-1", S.CONFIGURED, cluster="other")))
+    assert step == (EndExecution(ActionOutcome.PROVIDER_ERROR),)
 
 
 @pytest.mark.parametrize("kind", [ActionKind.RECLAIM, ActionKind.PREEMPT])
 def test_a_drain_tells_the_operator_first_and_remembers_whom_it_is_for(kind: ActionKind) -> None:
     before = machine("m-1", S.CONFIGURED, cluster="batch")
     step = Execution(order(kind)).begin(before)
-    assert step[0] == Instruct(before)
+    assert step[0] == InstructOperator(before)
     draining = written(step)[0]
     assert draining.state is S.DRAINING
     preempted = NeedRef("prod", NEED.profile.fingerprint, "gang") if kind is ActionKind.PREEMPT else None
     assert draining.draining_for == preempted
-    assert step[-1] == Call(OperationKind.DRAIN, draining)
+    assert step[-1] == CallProvider(OperationKind.DRAIN, draining)
 
 
 def test_a_drain_that_is_over_frees_the_machine_and_one_under_way_is_left_to_reconcile() -> None:
     execution, draining = started(ActionKind.RECLAIM, S.CONFIGURED, assigned=STAMP)
-    assert execution.handle(draining, Acked(machine("m-1", S.DRAINING))) == (Done(Outcome.SUCCESS),)
+    assert execution.handle(draining, CallAcked(machine("m-1", S.DRAINING))) == (
+        EndExecution(ActionOutcome.SUCCESS),
+    )
     execution, draining = started(ActionKind.RECLAIM, S.CONFIGURED, assigned=STAMP)
-    step = execution.handle(draining, Acked(machine("m-1", S.IDLE)))
+    step = execution.handle(draining, CallAcked(machine("m-1", S.IDLE)))
     assert written(step) == [machine("m-1", S.IDLE)]
 
 
 def test_a_delete_that_is_over_leaves_a_slot_without_a_host() -> None:
     execution, deleting = started(ActionKind.DELETE, S.IDLE)
     assert deleting.state is S.DELETING
-    step = execution.handle(deleting, Acked(machine("m-1", S.SPECULATIVE)))
+    step = execution.handle(deleting, CallAcked(machine("m-1", S.SPECULATIVE)))
     assert written(step) == [machine("m-1", S.SPECULATIVE)]
     execution, deleting = started(ActionKind.DELETE, S.IDLE)
-    assert execution.handle(deleting, Acked(machine("m-1", S.DELETING))) == (Done(Outcome.SUCCESS),)
+    assert execution.handle(deleting, CallAcked(machine("m-1", S.DELETING))) == (
+        EndExecution(ActionOutcome.SUCCESS),
+    )
 
 
 STARTS: dict[OperationKind, Callable[[], tuple[Execution, Machine]]] = {
@@ -185,8 +193,8 @@ BEFORE = {
 @pytest.mark.parametrize("kind", list(OperationKind))
 def test_a_refusal_fails_the_machine_with_the_providers_words(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
-    step = execution.handle(record, Refused("no quota"))
-    assert ended(step) is Outcome.PROVIDER_ERROR
+    step = execution.handle(record, CallRefused("no quota"))
+    assert ended(step) is ActionOutcome.PROVIDER_ERROR
     failed = written(step)[0]
     assert (failed.state, failed.last_error) == (S.FAILED, f"{kind}: no quota")
     assert failed.assigned == UNASSIGNED
@@ -195,21 +203,21 @@ def test_a_refusal_fails_the_machine_with_the_providers_words(kind: OperationKin
 @pytest.mark.parametrize("kind", list(OperationKind))
 def test_a_fenced_call_is_told_apart(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
-    assert ended(execution.handle(record, Refused("stale token", fenced=True))) is Outcome.FENCED
+    assert ended(execution.handle(record, CallRefused("stale token", fenced=True))) is ActionOutcome.FENCED
 
 
 @pytest.mark.parametrize("kind", list(OperationKind))
 def test_no_answer_leaves_the_transitional_state_s3(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
-    assert execution.handle(record, Unanswered()) == (Done(Outcome.CTX_CANCELED),)
+    assert execution.handle(record, CallUnanswered()) == (EndExecution(ActionOutcome.CTX_CANCELED),)
 
 
 @pytest.mark.parametrize("kind", list(OperationKind))
 def test_a_call_never_sent_is_undone_s19(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
-    step = execution.handle(record, NeverSent())
-    assert step[0] == Write(BEFORE[kind], undo=True)
-    assert ended(step) is Outcome.PROVIDER_ERROR
+    step = execution.handle(record, CallNeverSent())
+    assert step[0] == WriteMachine(BEFORE[kind], undo=True)
+    assert ended(step) is ActionOutcome.PROVIDER_ERROR
 
 
 @pytest.mark.parametrize("kind", list(OperationKind))
@@ -217,8 +225,8 @@ def test_an_answer_that_cannot_be_true_fails_a_create_and_leaves_all_else_to_rec
     kind: OperationKind,
 ) -> None:
     execution, record = STARTS[kind]()
-    step = execution.handle(record, AckUnreadable("price_per_hour: found nan"))
-    assert ended(step) is Outcome.PROVIDER_ERROR
+    step = execution.handle(record, CallAckUnreadable("price_per_hour: found nan"))
+    assert ended(step) is ActionOutcome.PROVIDER_ERROR
     if kind is OperationKind.CREATE:
         assert written(step)[0].last_error == "create: ack rejected: price_per_hour: found nan"
     else:
@@ -228,33 +236,33 @@ def test_an_answer_that_cannot_be_true_fails_a_create_and_leaves_all_else_to_rec
 @pytest.mark.parametrize("kind", [OperationKind.CREATE, OperationKind.CONFIGURE, OperationKind.DELETE])
 def test_an_answer_that_says_failed_is_believed(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
-    step = execution.handle(record, Acked(machine("m-1", S.FAILED, last_error="disk broke")))
+    step = execution.handle(record, CallAcked(machine("m-1", S.FAILED, last_error="disk broke")))
     assert written(step)[0].last_error == "disk broke"
 
 
 @pytest.mark.parametrize(
     ("kind", "state", "need", "outcome"),
     [
-        (ActionKind.PROVISION, S.SPECULATIVE, None, Outcome.MISSING_PROFILE),
-        (ActionKind.BOOTSTRAP, S.IDLE, None, Outcome.MISSING_PROFILE),
-        (ActionKind.PROVISION, S.IDLE, NEED, Outcome.STALE_STATE),
-        (ActionKind.BOOTSTRAP, S.FAILED, NEED, Outcome.STALE_STATE),
-        (ActionKind.RECLAIM, S.IDLE, NEED, Outcome.SUCCESS),
-        (ActionKind.PREEMPT, S.DRAINING, NEED, Outcome.SUCCESS),
-        (ActionKind.DELETE, S.CONFIGURED, NEED, Outcome.SUCCESS),
+        (ActionKind.PROVISION, S.SPECULATIVE, None, ActionOutcome.MISSING_PROFILE),
+        (ActionKind.BOOTSTRAP, S.IDLE, None, ActionOutcome.MISSING_PROFILE),
+        (ActionKind.PROVISION, S.IDLE, NEED, ActionOutcome.STALE_STATE),
+        (ActionKind.BOOTSTRAP, S.FAILED, NEED, ActionOutcome.STALE_STATE),
+        (ActionKind.RECLAIM, S.IDLE, NEED, ActionOutcome.SUCCESS),
+        (ActionKind.PREEMPT, S.DRAINING, NEED, ActionOutcome.SUCCESS),
+        (ActionKind.DELETE, S.CONFIGURED, NEED, ActionOutcome.SUCCESS),
     ],
 )
 def test_what_no_longer_makes_sense_touches_nothing(
-    kind: ActionKind, state: MachineState, need: Need | None, outcome: Outcome
+    kind: ActionKind, state: MachineState, need: Need | None, outcome: ActionOutcome
 ) -> None:
-    assert Execution(order(kind, need)).begin(machine("m-1", state)) == (Done(outcome),)
+    assert Execution(order(kind, need)).begin(machine("m-1", state)) == (EndExecution(outcome),)
 
 
 def test_a_machine_that_serves_the_need_already_is_a_success() -> None:
     served = machine("m-1", S.CONFIGURED, cluster="prod", assigned=STAMP)
-    assert Execution(order(ActionKind.BOOTSTRAP)).begin(served) == (Done(Outcome.SUCCESS),)
+    assert Execution(order(ActionKind.BOOTSTRAP)).begin(served) == (EndExecution(ActionOutcome.SUCCESS),)
     other = replace(served, cluster="other")
-    assert Execution(order(ActionKind.BOOTSTRAP)).begin(other) == (Done(Outcome.STALE_STATE),)
+    assert Execution(order(ActionKind.BOOTSTRAP)).begin(other) == (EndExecution(ActionOutcome.STALE_STATE),)
 
 
 def test_an_event_out_of_place_is_a_defect_with_its_story() -> None:
@@ -264,6 +272,12 @@ def test_an_event_out_of_place_is_a_defect_with_its_story() -> None:
 
 
 def test_every_call_has_an_answer_to_every_event() -> None:
-    calls: set[type[Event]] = {Acked, AckUnreadable, Refused, NeverSent, Unanswered}
+    calls: set[type[ExecutionEvent]] = {
+        CallAcked,
+        CallAckUnreadable,
+        CallRefused,
+        CallNeverSent,
+        CallUnanswered,
+    }
     for kind in OperationKind:
         assert {event for waits, event in TRANSITIONS if waits == kind} == calls

@@ -4,7 +4,7 @@ import pytest
 
 from bigfleet.model.machine import TRANSITIONS, UNASSIGNED, Assignment, MachineState
 from bigfleet.shard.core.reconcile import Disputes, judge, vanished
-from bigfleet.testing.builders import machine
+from tests.support.builders import machine
 
 S = MachineState
 STAMP = Assignment(5, 1.0, 2.0, "fp", "gang")

@@ -10,7 +10,7 @@ from bigfleet.provider.kit.core.changes import Operations
 from bigfleet.provider.kit.core.state import KINDS, ProviderState
 from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.encoding import RecordCodec
-from bigfleet.testing.builders import shape
+from tests.support.builders import shape
 
 HOSTLESS = (S.SPECULATIVE, S.CREATING)
 BOUND = (S.CONFIGURING, S.CONFIGURED, S.DRAINING)

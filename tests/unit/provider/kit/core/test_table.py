@@ -8,8 +8,8 @@ from bigfleet.provider.kit.core.changes import NO_OPERATIONS, PutMachine
 from bigfleet.provider.kit.core.table import RecordTable
 from bigfleet.provider.kit.core.values import MachineRecord
 from bigfleet.provider.kit.encoding import RecordCodec, listing
-from bigfleet.testing.builders import shape
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from tests.support.builders import shape
 
 CODEC = RecordCodec("acme")
 

@@ -24,7 +24,7 @@ from bigfleet.provider.kit.core.transitions import (
     update_offer,
 )
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord, Timestamp
-from bigfleet.testing.builders import shape
+from tests.support.builders import shape
 
 MakeBook = Callable[..., ProviderState]
 NOW = Timestamp(1_900_000_000, "2030-03-17T17:46:40Z")

@@ -10,7 +10,7 @@ from bigfleet.model.machine import CapacityType, MachineState, Shape
 from bigfleet.provider.contract import FORBIDDEN_LABELS, REMOVED_LABEL
 from bigfleet.provider.kit.core.validation import RecordValidator, host_error
 from bigfleet.provider.kit.core.values import DescribedMachine
-from bigfleet.testing.builders import shape
+from tests.support.builders import shape
 
 GOOD = shape()
 

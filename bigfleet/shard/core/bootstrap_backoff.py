@@ -1,0 +1,100 @@
+"""Backs off from acquiring machines for a profile of a cluster whose bootstrap blobs fail.
+
+Why: one bad template would otherwise take machine after machine out of the free pool, or buy new ones that cannot join.
+Must never: hold a cluster's other profiles, or a profile whose blob was merely late.
+Rules: decisions S4 and S29; ADR-0071.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bigfleet.model.action import Action
+from bigfleet.model.decision import Decision
+from bigfleet.model.inventory import InventorySnapshot
+from bigfleet.model.resources import ZERO
+from bigfleet.shard.core.pending_action import ACQUIRES
+from bigfleet.shard.core.shortfalls import Unmet
+from bigfleet.shard.core.views import BootstrapBackoff
+
+FIRST_S = 5.0
+LONGEST_S = 300.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    error: str
+    wait_s: float
+    until_s: float
+    trying: bool = False
+    """Whether an attempt was admitted since the last error."""
+
+
+class BootstrapBackoffs:
+    """Back-offs by cluster and fingerprint."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def failed(self, cluster: str, fingerprint: str, error: str, now: float) -> None:
+        """The operator answered with an error: wait, twice as long as the last time.
+
+        Errors of attempts that began before the wait did count once.
+        """
+        entry = self._entries.get((cluster, fingerprint))
+        if entry is None:
+            self._entries[cluster, fingerprint] = _Entry(error, FIRST_S, now + FIRST_S)
+            return
+        entry.error = error
+        if entry.trying:
+            entry.wait_s, entry.trying = min(entry.wait_s * 2, LONGEST_S), False
+            entry.until_s = now + entry.wait_s
+
+    def worked(self, cluster: str, fingerprint: str) -> None:
+        """A good blob arrived: the back-off ends."""
+        self._entries.pop((cluster, fingerprint), None)
+
+    def admits(self, cluster: str, fingerprint: str, now: float) -> bool:
+        """Whether an acquisition may be tried now; after each wait exactly one attempt is admitted."""
+        entry = self._entries.get((cluster, fingerprint))
+        if entry is None:
+            return True
+        if now < entry.until_s:
+            return False
+        entry.until_s, entry.trying = now + entry.wait_s, True
+        return True
+
+    def views(self) -> Mapping[tuple[str, str], BootstrapBackoff]:
+        """The back-offs as readers see them."""
+        return {key: BootstrapBackoff(entry.error, entry.until_s) for key, entry in self._entries.items()}
+
+
+def admitted_actions(
+    decision: Decision, snapshot: InventorySnapshot, backoffs: BootstrapBackoffs, now: float
+) -> tuple[Sequence[Action], list[Unmet]]:
+    """The actions without acquisitions under back-off, and the demand that stays unmet without them (decision S4)."""
+    if not len(backoffs):
+        return decision.actions, []
+    kept: list[Action] = []
+    withheld: dict[int, list[str]] = {}
+    for action in decision.actions:
+        if (
+            action.kind not in ACQUIRES
+            or action.need is None
+            or action.cluster is None
+            or backoffs.admits(action.cluster, action.fingerprint or "", now)
+        ):
+            kept.append(action)
+        else:
+            withheld.setdefault(action.need, []).append(action.machine_id)
+    unmet = []
+    for place, machine_ids in withheld.items():
+        need = decision.verdicts[place].need
+        offered = ZERO
+        for row in map(snapshot.row_of, machine_ids):
+            if row is not None:
+                offered = offered + snapshot.shapes[int(snapshot.columns["shape"][row])].capacity
+        unmet.append(Unmet(need, need.total - (need.total - offered)))
+    return kept, unmet

@@ -1,0 +1,1 @@
+"""The pure part of what readers get: queries, counts and bounded logs over completed cycles."""

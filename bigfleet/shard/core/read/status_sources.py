@@ -1,0 +1,40 @@
+"""The status of a shard besides its last cycle, from the parts of its process that know it.
+
+Why: coordinator client, counters and sessions are not part of a decision, so no view holds them. The insight service gets
+functions, and never sees where the values come from.
+Rules: dashboard 1 and 8.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorLinkStatus:
+    """The status of the connection to the coordinator."""
+
+    address: str
+    last_answer_ns: int = 0
+    failures: int = 0
+    last_error: str = ""
+    term: int = 0
+    reports: int = 0
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSources:
+    """Functions that are called for every status answer; defaults are left out of it."""
+
+    version: str = ""
+    cycle_interval_s: float = 0.0
+    actuation_paused: bool = False
+    """Paused by the kill switch, not by the shard itself."""
+    coordinator: Callable[[], CoordinatorLinkStatus | None] = lambda: None
+    last_reconcile_ns: Callable[[], int] = lambda: 0
+    held_rollups: Callable[[str], int] = lambda _cluster: 0
+    """Roll-ups of a cluster held in a row."""
+    is_pending: Callable[[str], bool] = lambda _machine_id: False
+    """Whether an action of a machine is queued or in flight."""
+    totals: Callable[[], Mapping[str, int]] = field(default=dict)
+    """Counters by name, as `reclaims_capped`."""

@@ -1,0 +1,51 @@
+"""The inventory of a running shard, and the lock that long work in a thread takes on it.
+
+Why: reading a full listing or sorting half a million ids would block the event loop for too long. Such work runs in a
+worker thread, and writers wait here until it ends.
+Must never: be locked twice; only the cycle locks it, and cycles do not overlap.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from bigfleet.model.inventory import Inventory, InventorySnapshot
+
+T = TypeVar("T")
+
+WASTE_BYTES = 16 << 20
+"""Unused texts below this size are not worth compacting."""
+
+
+class GuardedInventory:
+    """One inventory and its lock."""
+
+    def __init__(self, inventory: Inventory | None = None, waste_bytes: int = WASTE_BYTES) -> None:
+        self.inventory = inventory or Inventory()
+        self._waste_bytes, self._tidy_bytes = waste_bytes, 0
+        self._open = asyncio.Event()
+        self._open.set()
+
+    async def available(self) -> None:
+        """Wait until the inventory may be used; the caller may use it until it next waits."""
+        while not self._open.is_set():
+            await self._open.wait()
+
+    async def exclusively(self, work: Callable[[Inventory], T]) -> T:
+        """Run long work on the inventory in a thread while no other task uses it."""
+        await self.available()
+        self._open.clear()
+        try:
+            return await asyncio.to_thread(work, self.inventory)
+        finally:
+            self._open.set()
+
+    async def compact_if_wasteful(self) -> None:
+        """Free unused texts of hosts and labels once they take more memory than those in use."""
+        if self.inventory.size().texts > 2 * self._tidy_bytes + self._waste_bytes:
+            await self.exclusively(Inventory.compact)
+            self._tidy_bytes = self.inventory.size().texts
+
+    async def snapshot(self) -> InventorySnapshot:
+        """An immutable snapshot; made in a thread, since the first one after a machine came or went sorts all ids."""
+        return await self.exclusively(Inventory.snapshot)

@@ -1,0 +1,1 @@
+"""What readers of a shard get: services, explanations and logs. No decision depends on this package."""

@@ -1,0 +1,69 @@
+"""Applies roll-ups: holds those that look like a lost cache, and replaces the cluster's demand with the others.
+
+Why: a roll-up replaces everything its cluster asked for, so it is applied whole or not at all.
+Must never: let one cluster's bad roll-up touch another's demand, or wake a cycle for demand that did not change.
+Rules: shard 10.3 and 11; decision S25; ADR-0036, ADR-0046.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from bigfleet.model.buckets import ALL_BUCKETS, label_of
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.needs_table import NeedsTable
+from bigfleet.shard.context import ShardContext
+from bigfleet.shard.core.rollup_guard import RollupGuard, is_drop
+from bigfleet.wire.rollups import Rollup
+
+
+class RollupIntake:
+    """The demand of all clusters, and the way it is replaced."""
+
+    def __init__(self, context: ShardContext, wake: Callable[[], None]) -> None:
+        self._guard = RollupGuard(enabled=context.options.empty_rollup_guard)
+        self._first_seen, self._steady = context.first_seen, context.steady
+        self._metrics, self._log, self._wake = context.metrics, context.log, wake
+        self.needs = NeedsTable()
+        self.reported: set[str] = set()
+        """Clusters that sent a valid roll-up, even if empty or held; never cleared."""
+        self._rows_by_bucket = Counter({label_of(bucket): 0 for bucket in ALL_BUCKETS})
+
+    @property
+    def rows_by_bucket(self) -> dict[str, int]:
+        """Rows of demand per bucket of interruption penalty."""
+        return dict(self._rows_by_bucket)
+
+    def refused(self, cluster: str, error: InvalidFieldError) -> None:
+        """A roll-up was invalid: the last good demand stays."""
+        self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=cluster).inc()
+        self._log.error("rollup_rejected", cluster=cluster, problem=str(error))
+
+    def take(self, rollup: Rollup) -> None:
+        """Apply a roll-up, or hold it."""
+        cluster, rows = rollup.cluster, len(rollup.needs)
+        first = cluster not in self.reported
+        self.reported.add(cluster)
+        accepted_before = self._guard.accepted_rows(cluster)
+        held_before = self._guard.held(cluster)
+        accepts = self._guard.accepts(cluster, rows)
+        held = self._guard.held(cluster)
+        if held or held_before:
+            self._metrics.gauge("bigfleet_shard_rollup_quarantined", cluster=cluster).set(held)
+        if not accepts:
+            self._log.warning(
+                "rollup_held", cluster=cluster, rows=rows, accepted_rows=accepted_before, held=held
+            )
+            return
+        if held_before and is_drop(rows, accepted_before):
+            self._log.warning(
+                "rollup_drop_confirmed", cluster=cluster, rows=rows, accepted_rows=accepted_before
+            )
+        before = self.needs.of_cluster(cluster)
+        changed = self.needs.replace(cluster, rollup.needs)
+        fingerprints = dict.fromkeys(need.profile.fingerprint for need in rollup.needs)
+        self._first_seen.reported(cluster, fingerprints, self._steady.now_s())
+        if changed:
+            self._rows_by_bucket.subtract(label_of(need.profile.interruption_bucket) for need in before)
+            self._rows_by_bucket.update(label_of(need.profile.interruption_bucket) for need in rollup.needs)
+        if changed or first:  # an empty first one allows releases
+            self._wake()
