@@ -1,1 +1,1 @@
-"""Demos: short stories of a fleet, played by the production code on virtual time and told by a narrator."""
+"""Demos: short stories of a fleet, run by the production code on virtual time."""

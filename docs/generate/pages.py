@@ -13,16 +13,21 @@ from docs.generate import (
     formulas,
     machine_states,
     metrics,
+    rooms,
     settings,
     values,
     wire,
 )
+from docs.generate.markdown import fill
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "adr/index.md": lambda: adr_index.page(DOCS / "adr"),
+    "architecture.md": lambda: fill(
+        (DOCS / "architecture.md").read_text(encoding="utf-8"), {"rooms": lambda: rooms.rooms(ROOT)}
+    ),
     "concepts.md": lambda: formulas.filled((DOCS / "concepts.md").read_text(encoding="utf-8")),
     "reference/alerts.md": lambda: alerts.page(ROOT / "deploy" / "prometheus" / "rules.yaml"),
     "reference/boards.md": boards.page,
