@@ -1,0 +1,1 @@
+"""One folder per program: its settings, its wiring, its `main`."""

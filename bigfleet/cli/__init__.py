@@ -1,0 +1,1 @@
+"""The command line: settings, command tree, output, and one module per verb."""

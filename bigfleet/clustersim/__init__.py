@@ -1,1 +1,1 @@
-"""A cluster without Kubernetes: speaks the operator's side of a session from a file of demand."""
+"""A simulated cluster: the operator's side of a session, with demand from a file instead of Kubernetes."""

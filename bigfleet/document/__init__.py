@@ -1,0 +1,1 @@
+"""The public JSON of snapshots and decisions: read, write, edit, compare."""

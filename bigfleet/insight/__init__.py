@@ -1,4 +1,4 @@
-"""Messages and stubs of the insight service, made from the files under `proto/bigfleet/insight/v1`.
+"""Generated: messages and stubs of the insight service (`proto/bigfleet/insight/v1`).
 
 Why here: the generated modules are found by exactly this package name. It stands beside the wire contract and imports
 nothing of it, so that what is shown to people can grow without touching what peers agreed on.

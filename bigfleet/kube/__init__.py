@@ -1,0 +1,1 @@
+"""The Kubernetes client: reflector, store, writes, eviction, leases, custom resources. No other room imports a Kubernetes library."""

@@ -1,0 +1,1 @@
+"""The unschedulable-pod controller: writes one CapacityRequest per pod."""

@@ -1,1 +1,1 @@
-"""Providers: the contract of six calls, the kit for authors, and the providers built with it."""
+"""Providers: the contract of six calls, the kit for authors, fake, fault and hook providers, conformance."""

@@ -1,4 +1,4 @@
-"""Write a provider: the public names of the provider kit.
+"""The public names of the provider kit, for authors of providers.
 
 Why: authors import one module, whose names are stable.
 

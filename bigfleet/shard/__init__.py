@@ -1,1 +1,1 @@
-"""The shard: owns machines, serves clusters, carries out what the engine decides; start reading at README.md."""
+"""The shard: holds inventory and demand, runs the cycle, acts on a provider, serves operators."""

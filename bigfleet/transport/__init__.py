@@ -1,4 +1,4 @@
-"""The server kit: gRPC servers and channels, mutual TLS, identity gates, health, HTTP probes, development certificates.
+"""gRPC servers and channels, mutual TLS, identity, health, HTTP server.
 
 The TLS floor is set here, on import, because it must be set before the gRPC library is loaded. That library has no
 option for a minimum version, but reads the suites it offers for TLS 1.2 from an environment variable, once, when it is

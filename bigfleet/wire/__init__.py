@@ -1,0 +1,1 @@
+"""Protobuf to model and back, with every validation rule."""

@@ -1,4 +1,4 @@
-"""The formulas and tables of the concepts page, from the functions and constants that decide.
+"""Generates the formulas and tables of the concepts page from the functions and constants that decide.
 
 Why: the original's pages gave one victim score and its code another; here a formula on the page is the return statement of the
 function, in words.
@@ -7,7 +7,6 @@ Must never: know a number of its own.
 
 import ast
 import inspect
-import re
 from collections.abc import Callable
 from textwrap import dedent
 from typing import Final
@@ -16,7 +15,7 @@ from bigfleet.model import costs
 from bigfleet.model.buckets import ALL_BUCKETS, PINNED, UNSPECIFIED, ZERO_DOLLARS, upper_bound
 from bigfleet.model.machine import CapacityType
 from bigfleet.model.situation import IdleHolds
-from docs.generate.markdown import table
+from docs.generate.markdown import fill, table
 
 _WORDS: Final = {
     "price_per_hour": "price per hour",
@@ -27,12 +26,11 @@ _WORDS: Final = {
     "grace_hours": "remaining drain grace in hours",
 }
 _SIGNS: Final = {ast.Add: "+", ast.Mult: "×"}
-_MARKED: Final = re.compile(r"(<!-- ([a-z-]+): made by `make docs` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(page: str) -> str:
-    """Return a page with every marked place made anew; a mark that nobody knows is refused."""
-    return _MARKED.sub(lambda found: f"{found[1]}\n{PARTS[found[2]]()}\n\n{found[3]}", page)
+    """Return the concepts page with every marked place filled."""
+    return fill(page, PARTS)
 
 
 def in_words(function: Callable[..., float]) -> str:

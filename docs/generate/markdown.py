@@ -1,7 +1,10 @@
 """The little Markdown that the generated pages need."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
+_MARKED: Final = re.compile(r"(<!-- ([a-z-]+): made by `make docs` -->\n).*?(<!-- end -->)", re.DOTALL)
 _NOTE = "<!-- Made by `python -m docs.generate`; change the code it is made from, then run `make docs`. -->"
 
 
@@ -14,6 +17,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; cells are Markdown, with bars and line ends made harmless."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def fill(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
+    """Return a hand-written page with every marked place filled; a mark without a part raises KeyError."""
+    return _MARKED.sub(lambda found: f"{found[1]}\n{parts[found[2]]()}\n\n{found[3]}", page)
 
 
 def code(text: str) -> str:

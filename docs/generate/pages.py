@@ -14,16 +14,21 @@ from docs.generate import (
     held_by,
     machine_states,
     metrics,
+    rooms,
     settings,
     values,
     wire,
 )
+from docs.generate.markdown import fill
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "adr/index.md": lambda: adr_index.page(DOCS / "adr"),
+    "architecture.md": lambda: fill(
+        (DOCS / "architecture.md").read_text(encoding="utf-8"), {"rooms": lambda: rooms.rooms(ROOT)}
+    ),
     "concepts.md": lambda: formulas.filled((DOCS / "concepts.md").read_text(encoding="utf-8")),
     "design/held-by.md": lambda: held_by.page(ROOT),
     "reference/alerts.md": lambda: alerts.page(ROOT / "deploy" / "prometheus" / "rules.yaml"),

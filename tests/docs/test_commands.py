@@ -54,7 +54,6 @@ PLAYED = {
     "runbooks/stuck-drain.md": "tests/integration/runbooks/test_shard_pages.py",
     "upgrade.md": "tests/integration/docs/test_played_pages.py",
     "what-if.md": "tests/docs/test_console_pages.py",
-    "README.md": "tests/integration/docs/test_install_page.py",
 }
 WHOLE = {"decisions.md", "explain.md", "hook-provider.md", "provider-author-guide.md", "what-if.md"}
 """Pages of which the `sh` and `console` blocks are run too."""

@@ -70,13 +70,6 @@ def test_a_helm_command_renders_with_its_values(shown: Shown, values: str, tmp_p
         assert done.stdout.count("kind: Certificate") == 2, "one per coordinator and shard"
 
 
-def test_the_first_certificates_of_the_readme_are_made(tmp_path: Path) -> None:
-    (tmp_path / ".venv").mkdir()
-    (tmp_path / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
-    said = play(blocks(ROOT / "README.md", "bash"), tmp_path)
-    assert "bigfleet://shard/shard-0" in said
-
-
 def test_the_certificates_of_the_page_are_made_as_it_says(tmp_path: Path) -> None:
     said = play(blocks(DOCS / "install.md", "bash"), tmp_path)
     assert "bigfleet://shard/bigfleet-shard-0" in said
