@@ -1,1 +1,1 @@
-"""The dashboard: read-only pages and an HTTP API over what coordinator, shards, metrics and clusters tell."""
+"""The dashboard: read-only pages and an HTTP API over what the coordinator, shards, metrics and clusters report."""
