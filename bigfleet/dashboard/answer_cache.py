@@ -1,7 +1,7 @@
-"""Answers shared between everybody who asks for the same thing within two seconds.
+"""Shares one answer between all requests for the same thing within two seconds.
 
-Why: a hundred open tabs must cost the fleet one call. Whoever comes while the answer is under way waits for it; whoever
-comes just after gets the same.
+Why: a hundred open tabs must cost the fleet one call. A request that comes while the call is running waits for its answer;
+a request soon after gets the same answer.
 Must never: keep a failure, or more answers than its bound.
 Rules: dashboard 9 (2 s per route and parameters).
 """
@@ -15,12 +15,12 @@ from bigfleet.aio.clock import Clock, monotonic_s
 
 FRESH_S: Final = 2.0
 _KEPT: Final = 128
-"""A page of a large fleet is some 200 KB."""
+"""A page of a large fleet is about 200 KB."""
 T = TypeVar("T")
 
 
 class AnswerCache:
-    """What was asked lately, and what is being asked."""
+    """Recent answers, and calls that are running."""
 
     def __init__(self, clock: Clock, *, fresh_s: float = FRESH_S) -> None:
         self._clock, self.fresh_s = clock, fresh_s
@@ -28,7 +28,7 @@ class AnswerCache:
         self._asking: dict[Hashable, asyncio.Task[object]] = {}
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer to a question, asking only when nobody did within the last two seconds."""
+        """Return the answer for a key; call `ask` only if there is none from the last two seconds."""
         kept = self._kept.get(key)
         if kept is not None and monotonic_s(self._clock) - kept[0] < self.fresh_s:
             return cast("T", kept[1])
@@ -36,11 +36,11 @@ class AnswerCache:
         if task is None:
             task = asyncio.ensure_future(self._ask(key, ask))
             self._asking[key] = task
-        # One impatient reader must not take the answer from the others.
+        # A request that is cancelled must not cancel the call for the others.
         return cast("T", await asyncio.shield(task))
 
     def forget(self) -> None:
-        """Let the next question be asked anew, as when it is known that the fleet has moved on."""
+        """Drop all answers, as after a change of the fleet."""
         self._kept.clear()
 
     async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[object]]) -> object:

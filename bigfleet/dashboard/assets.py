@@ -1,6 +1,6 @@
-"""The files that the package carries: style sheet, scripts, icon, named by their digest; and the contract of the API.
+"""The static files of the package: style sheet, scripts and icon under their digest, and the OpenAPI document.
 
-Must never: read anything but what the package brought along.
+Must never: read a file outside the package.
 Rules: dashboard 10.
 """
 
@@ -26,7 +26,7 @@ class Assets:
 
 
 def read_assets() -> Assets:
-    """Return what the package carries."""
+    """Return the static files of the package."""
     folder = files("bigfleet.dashboard") / "static"
     found = {
         item.name: item.read_bytes() for item in folder.iterdir() if item.name.rpartition(".")[2] in TYPES

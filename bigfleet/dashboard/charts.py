@@ -1,8 +1,8 @@
 """Charts as inline SVG: lines, stacked bars, strips; each with a caption in words and its numbers as a table.
 
-Why: they must be seen without scripts, by readers who do not see, and in both themes; so they are drawn here, with
-classes for colours, and the table behind each is part of the page.
-Must never: carry a colour of its own (the style sheet has them), or tell something by colour alone.
+Why: charts must work without scripts, with screen readers and in both themes. So the server draws them, classes give the
+colours, and the page contains the numbers of each as a table.
+Must never: set a colour (the style sheet does), or show something by colour alone.
 Rules: dashboard 10.
 """
 
@@ -32,9 +32,9 @@ class ChartLine:
 def line_chart(
     title: str, caption: str, times: Sequence[str], lines: Sequence[ChartLine], unit: str = ""
 ) -> Html:
-    """Return lines over time, with their names beside the marks that tell them apart.
+    """Return lines over time, with a legend.
 
-    Time before the first value is left out: a young fleet would be a few dots at the edge otherwise.
+    Time before the first value is left out; otherwise a young fleet would be a few dots at the edge.
     """
     begin = min(_begin(lines), max(len(times) - _LEAST_POINTS, 0))
     times, lines = times[begin:], [ChartLine(line.name, line.values[begin:]) for line in lines]
@@ -112,7 +112,7 @@ def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
 
 
 def strip(title: str, cells: Sequence[tuple[str, str]]) -> Html:
-    """Return a row of small cells, oldest first; each is a class and the words it stands for."""
+    """Return a row of small cells, oldest first; each is a class and its meaning in words."""
     width = 6
     drawing = el(
         "svg",
@@ -160,7 +160,7 @@ def _axes(times: Sequence[str], top: float, unit: str) -> list[Html]:
 
 
 def _round_up(value: float) -> float:
-    """The next number that is easy to read on an axis and to halve."""
+    """The next larger number that is easy to read on an axis and to halve."""
     if value <= 0:
         return 1.0
     unit = 10.0 ** floor(log10(value))

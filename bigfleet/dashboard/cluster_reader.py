@@ -1,6 +1,6 @@
-"""Asks the API servers of clusters for our custom resources, and counts them by phase.
+"""Reads our custom resources from the API servers of clusters, and counts them by phase.
 
-Must never: write, let one silent cluster darken the others, or ask more than five at once.
+Must never: write, let one silent cluster hide the others, or read more than five at once.
 Rules: dashboard 3 (30 s each, 60 s in all, errors inline), 4.1, 12.2 (an absent phase is Pending or Provisioning).
 """
 
@@ -18,7 +18,7 @@ from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPC
 AT_ONCE: Final = 5
 EACH_S: Final = 30.0
 ALL_S: Final = 60.0
-TableRow = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # a JSON object
 
 
 class KubeClusters:
@@ -54,12 +54,12 @@ class KubeClusters:
         return await self._all(self._hints_row, {"items": []})
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         for client in self._clients.values():
             await client.close()
 
     async def _all(self, ask: Callable[[str], Awaitable[TableRow]], nothing: TableRow) -> list[TableRow]:
-        """Ask every cluster; one that fails or has no time left is a row that says so."""
+        """Read every cluster; one that fails or times out is a row with its error."""
 
         async def one(name: str) -> TableRow:
             try:

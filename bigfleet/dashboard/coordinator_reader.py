@@ -1,6 +1,6 @@
-"""Asks the coordinator: registry, domains, reports, and how each replica stands.
+"""Reads the coordinator: registry, domains, reports, and the state of each replica.
 
-Must never: call anything but the three readings.
+Must never: call anything but the three read calls.
 Rules: dashboard 3 (a follower's answer leads to the hinted leader), coordinator 4.3.
 """
 
@@ -24,13 +24,13 @@ TIMEOUT_S: Final = 5.0
 
 
 class CoordinatorReader:
-    """Reads whichever replica leads."""
+    """Reads the replica that leads."""
 
     def __init__(self, client: LeaderClient) -> None:
         self._client = client
 
     async def read(self) -> ObservedCoordinator:
-        """Return all that the coordinator tells; raises `SourceError`."""
+        """Return everything the coordinator reports; raises `SourceError`."""
         try:
             shards = (
                 await self._client.unary(LIST_SHARDS, pb.ListShardsRequest(), timeout_s=TIMEOUT_S)
@@ -61,7 +61,7 @@ class CoordinatorReader:
         )
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._client.close()
 
     async def _replicas(self) -> tuple[ObservedReplica, ...]:

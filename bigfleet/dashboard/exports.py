@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-TableRow = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # a JSON object
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "needs": (

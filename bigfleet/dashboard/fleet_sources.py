@@ -1,4 +1,4 @@
-"""All that a route or page may ask, in one value.
+"""All sources that a route or page may read, in one value.
 
 Must never: offer a way to change anything.
 """
@@ -31,7 +31,7 @@ class ClusterReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Which sources were given, and what the pages link to."""
+    """Which sources are configured, and what the pages link to."""
 
     grafana_url: str = ""
     metrics: bool = False
@@ -39,7 +39,7 @@ class Wiring:
     clusters: bool = False
     version: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Source to how it is wired, for the About page."""
+    """How each source is configured, for the About page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +53,32 @@ class FleetSources:
     metrics: MetricReader | None = None
     clusters: ClusterReader | None = None
     scrape_problems: Callable[[], Mapping[str, str]] = dict
-    """Why an endpoint of metrics could not be read in the last round, by pod."""
+    """Why the last scrape of a metrics endpoint failed, by pod."""
 
     @property
     def picture(self) -> FleetPicture:
-        """What is known now."""
+        """The newest picture of the fleet."""
         return self.watcher.picture
 
     @property
     def events(self) -> FleetEvents:
-        """What changed lately."""
+        """Recent events."""
         return self.watcher.events
 
     def metric_reader(self) -> MetricReader:
-        """Return the metrics, or say that there are none."""
+        """Return the metrics; raises `SourceError` without a source."""
         if self.metrics is None:
             raise not_wired("a source of metrics", "--scrape URL or --prometheus-url URL")
         return self.metrics
 
     def cluster_reader(self) -> ClusterReader:
-        """Return the way to the clusters, or say that there is none."""
+        """Return the reader of clusters; raises `SourceError` without one."""
         if self.clusters is None:
             raise not_wired("access to clusters", "--kubeconfig FILE")
         return self.clusters
 
     def shard(self, shard_id: str) -> ShardReader:
-        """Return the way to a shard, or say that there is none."""
+        """Return the reader of a shard; raises `SourceError` without one."""
         reader = self.watcher.reader(shard_id)
         if reader is not None:
             return reader

@@ -1,9 +1,9 @@
 """Who may read, and what every answer carries: token, proxy, certificate, method, origin, security headers.
 
-Why: whoever can reach the listener may not be whoever may read. A reader is let in by any one of the ways that are
-configured; where none is, everybody is.
-Must never: let a request through that a rule below refuses, believe a header of anybody but a trusted proxy, or say in a
-refusal what would be right.
+Why: not every client that can reach the listener may read. Each configured way of authentication admits a reader by
+itself; without any, every client may read.
+Must never: pass on a request that a rule below refuses, trust a header that does not come from a trusted proxy, or reveal
+in a refusal what would be accepted.
 Rules: dashboard 11; ADR-0162.
 """
 
@@ -26,31 +26,31 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 PROXY_USER: Final = "X-Forwarded-User"
-"""In which a trusted proxy names the reader it let in."""
+"""The header in which a trusted proxy names the reader."""
 _PROXY_HOST: Final = "X-Forwarded-Host"
 _OPEN: Final = frozenset({"/healthz", "/readyz"})
 _CHALLENGE: Final = 'Bearer realm="bigfleet", Basic realm="bigfleet", charset="UTF-8"'
-"""A browser asks its reader for a name and a password then; the password is the token."""
+"""Makes a browser ask for a name and a password; the password is the token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The ways in; none of them means that everybody may read."""
+    """The configured ways of authentication; without any, every client may read."""
 
     token: str = ""
     proxies: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Where proxies are that have asked a reader who it is, and say so."""
+    """Networks of the proxies that authenticate readers."""
     certificates: bool = False
-    """Readers show a certificate, which the listener has verified."""
+    """Whether the listener verifies client certificates of readers."""
 
     @property
     def asked(self) -> bool:
-        """Whether readers are asked for anything."""
+        """Whether readers have to authenticate."""
         return bool(self.token or self.proxies or self.certificates)
 
 
 def guard(admission: Admission, base: str) -> Middleware:
-    """Return the middleware of a server with these ways in, under this base."""
+    """Return the middleware that enforces an admission for a server under this base."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -88,7 +88,7 @@ def _admitted(request: web.Request, admission: Admission, proxied: bool) -> bool
 
 
 def _proxied(request: web.Request, admission: Admission) -> bool:
-    """Whether the request comes from a trusted proxy, told by the connection and by nothing in it."""
+    """Whether the request comes from a trusted proxy, judged by its peer address alone."""
     if not admission.proxies or request.remote is None:
         return False
     try:

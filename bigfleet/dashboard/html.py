@@ -1,7 +1,7 @@
-"""HTML that cannot be broken by what is put into it.
+"""Builds HTML in which all text is escaped.
 
-Why: names of clusters, providers and labels come from strangers. Only what `el` made is markup; every other text is
-escaped on its way in, so forgetting it is not possible.
+Why: names of clusters, providers and labels are untrusted input. Only the result of `el` is markup; `el` escapes every
+other text, so no caller can forget to.
 Must never: take markup as a plain string, or write a `style` or `on…` attribute, which the security policy forbids.
 Rules: dashboard 11.
 """
@@ -27,11 +27,11 @@ Child = str | int | float | None | Iterable["Child"]
 def el(name: str, /, *children: Child, **attributes: str | int | float | bool | None) -> Html:
     """Return an element; `class_` and `for_` lose the underscore at their end, other underscores become hyphens.
 
-    An attribute that is None or False is left out, True stands without a value.
+    An attribute that is None or False is left out; True gives an attribute without a value.
     """
     opened = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}"
     if name in _EMPTY and not children:
-        return Html(f"{opened}/>")  # the slash ends a part of a drawing; elsewhere it means nothing
+        return Html(f"{opened}/>")  # SVG needs the slash, HTML ignores it
     return Html(f"{opened}>{_text(children)}</{name}>")
 
 

@@ -1,6 +1,6 @@
-"""JSON as every answer has it: without blanks, in plain characters, with no number that JSON does not know.
+"""Encodes answers as compact JSON: no blanks, no ASCII escapes, no NaN or infinity.
 
-Why: how large a row becomes is known when it is written, and what was written is not to be written a second time.
+Why: a row is encoded to learn its size; `JsonText` lets the answer use that text instead of encoding the row again.
 Must never: write a NaN or an infinity.
 Rules: dashboard 4.1, 9.
 """
@@ -13,18 +13,18 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separato
 
 
 class JsonText(str):
-    """JSON that stands as it is, in place of the value it is of."""
+    """JSON that is already encoded; `write_answer` inserts it unchanged."""
 
     __slots__ = ()
 
 
-def write(value: Any) -> str:  # Any: what JSON can say
+def write(value: Any) -> str:  # Any: a JSON value
     """Return a value as text."""
     return _ENCODER.encode(value)
 
 
 def write_answer(answer: Mapping[str, Any]) -> str:
-    """Return an object as text; a value of it may be written already."""
+    """Return an object as text; its values may be `JsonText`."""
     parts = (
         f"{write(key)}:{value if isinstance(value, JsonText) else write(value)}"
         for key, value in answer.items()

@@ -1,6 +1,6 @@
-"""Parameters of a request, checked: a wrong one is refused by name, with what is allowed.
+"""Checks the parameters of a request; an error names the wrong parameter and the allowed values.
 
-Must never: let a parameter through that a route does not know; a misspelt filter would show everything.
+Must never: accept a parameter that a route does not know; a misspelt filter would show everything.
 Rules: dashboard 4.1 (400 for a bad parameter).
 """
 
@@ -23,7 +23,7 @@ class ParameterError(BigFleetError):
 
 
 class Parameters:
-    """What one request gave, by name."""
+    """The parameters of one request, by name."""
 
     def __init__(self, query: Mapping[str, str], path: Mapping[str, str], known: frozenset[str]) -> None:
         for name, value in query.items():
@@ -39,11 +39,11 @@ class Parameters:
         return self._query.get(name, default)
 
     def texts(self, name: str) -> list[str]:
-        """Return a list, given with commas."""
+        """Return a list of texts separated by commas."""
         return [part for part in self._query.get(name, "").split(",") if part]
 
     def required(self, name: str) -> str:
-        """Return a text that has to be there."""
+        """Return a text; raises `ParameterError` if it is missing."""
         value = self._query.get(name, "")
         if not value:
             raise ParameterError(name, value, "any name; it is required")
@@ -84,5 +84,5 @@ class Parameters:
         return float(seconds)
 
     def refuse(self, name: str, found: str, allowed: str) -> ParameterError:
-        """Return the error of a parameter that a route found wrong by itself."""
+        """Return the error for a parameter that a route itself found wrong."""
         return ParameterError(name, found, allowed)

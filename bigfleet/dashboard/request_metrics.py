@@ -1,6 +1,6 @@
-"""What the dashboard counts of itself, and the text of its `/metrics`.
+"""The dashboard's own metrics, and the text of its `/metrics`.
 
-Must never: count by the name of a shard, a page's parameter or a reader; such series would have no end.
+Must never: count by the name of a shard, a page's parameter or a reader; the number of such series has no bound.
 Rules: dashboard 4, packaging 4.3.
 """
 
@@ -28,7 +28,7 @@ def own_metrics(commit: str) -> Metrics:
 
 
 class RequestMetrics:
-    """Counts requests, looks and troubles."""
+    """Counts requests, reads of sources, and failures."""
 
     def __init__(self, metrics: Metrics, clock: Clock, store: SeriesStore) -> None:
         self._metrics, self._clock, self._store = metrics, clock, store
@@ -55,7 +55,7 @@ class RequestMetrics:
         return measure
 
     def looked(self, source: str, answered: bool) -> None:
-        """Count a look at a shard or the coordinator."""
+        """Count a read of a shard or the coordinator."""
         outcome = "answered" if answered else "silent"
         self._metrics.counter("bigfleet_dashboard_looks_total", source=source, outcome=outcome).inc()
 
@@ -72,7 +72,7 @@ class RequestMetrics:
 
 
 def kind_of(path: str) -> str:
-    """Return what a path asks for, as the label of the metrics has it."""
+    """Return the value of the `route` label for a path."""
     if path in _PROBES:
         return "probe"
     if path.startswith("/static/"):

@@ -1,6 +1,6 @@
-"""Rows of the API: what a shard sends, in the words and names of JSON.
+"""Rows of the API: converts messages of a shard to JSON objects.
 
-Must never: write NaN or an infinity as a number; the compatible routes want 0 there, ours want words.
+Must never: write NaN or an infinity as a number; the compatible routes use 0 there, ours use words.
 Rules: dashboard 4.1 (`/needs` key for key), 4.2.
 """
 
@@ -31,13 +31,13 @@ _BUCKETS: Final = {
 _REASONS: Final = {
     value.number: value.name.removeprefix("UNMET_REASON_") for value in read.UnmetReason.DESCRIPTOR.values
 }
-TableRow = dict[str, Any]  # what JSON can say
+TableRow = dict[str, Any]  # a JSON object
 
 
 def need_row(view: read.NeedView) -> TableRow:
     """Return a need as the original's page reads it.
 
-    Two thousand of them are one answer: a part of the message is looked into once, and not at all where it is empty.
+    An answer may have two thousand of them, so each part of the message is read once, and empty parts are skipped.
     """
     need, supply, preemption = view.need, view.matching_supply, view.preemption
     return {
@@ -96,11 +96,11 @@ def _candidate(row: read.DomainCoverage) -> TableRow:
 
 
 LEAST_NEED_BYTES: Final = 550
-"""No need takes less of JSON: the names of its keys alone are most of that."""
+"""The smallest size of a need in JSON; most of it is key names."""
 
 
 def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> JsonText:
-    """Return the head of some rows that fits into so many bytes, as the JSON that was written to find out."""
+    """Return the JSON of the first rows that fit into so many bytes."""
     left, kept = most_bytes, list[str]()
     for row in rows:
         text = write(row)
@@ -147,7 +147,7 @@ def machine_row(row: pb.MachineRow) -> TableRow:
 
 
 def decision_row(shard_id: str, row: pb.ListDecisionsResponse) -> TableRow:
-    """Return an action and what became of it."""
+    """Return an action and its outcome."""
     return {
         "shardId": shard_id,
         "sequence": row.sequence,
@@ -168,7 +168,7 @@ def transition_row(row: pb.Transition) -> TableRow:
 
 
 def dollars(value: float) -> float | str:
-    """Return an amount; what must never be paid is a word, as JSON has no infinity."""
+    """Return an amount; an infinite one is a word, as JSON has no infinity."""
     return value if isfinite(value) else "pinned"
 
 

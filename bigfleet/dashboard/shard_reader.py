@@ -1,7 +1,7 @@
-"""Asks one shard: how it stands, its needs, machines, decisions, explanations and snapshot.
+"""Reads one shard: status, needs, machines, decisions, explanations and snapshot.
 
-Why: a page wants rows as JSON has them; whether the shard is ours or the original's is this module's business alone.
-Must never: hold an answer larger than was asked for; pages are cut by the shard.
+Why: pages need rows as JSON; only this module knows whether the shard is ours or the original's.
+Must never: hold an answer larger than the request allows; the shard cuts pages.
 Rules: dashboard 4, 6.3 (a shard without the insight service), 8, 12.1.
 """
 
@@ -36,7 +36,7 @@ _STATUSES: Final = {
     "satisfied": pb.ListNeedsRequest.STATUS_SATISFIED,
     "parked": pb.ListNeedsRequest.STATUS_PARKED,
 }
-TableRow = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # a JSON object
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
@@ -49,11 +49,11 @@ class ShardReader:
         self._channel: Channel = net.dial(address)
 
     async def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         await self._channel.close()
 
     async def status(self) -> ObservedShard:
-        """Return how the shard stands; of a shard without insight only what its needs tell."""
+        """Return the shard's status; for a shard without the insight service, only what its needs show."""
         try:
             answer = (
                 await self._channel.unary(calls.GET_STATUS, pb.GetStatusRequest(), timeout_s=TIMEOUT_S)
@@ -99,7 +99,7 @@ class ShardReader:
         }
 
     async def need_list(self, query: NeedListQuery) -> NeedList:
-        """Return one page of needs, filtered and counted by the shard, or here for a shard that does not offer that."""
+        """Return one page of needs; this method filters and counts for a shard that does not offer it."""
         try:
             return await self._need_list(query)
         except RpcError as error:
@@ -127,7 +127,7 @@ class ShardReader:
                     case "header":
                         header = frame.header
                     case "batch":
-                        # In a thread: hundreds of rows would hold everybody else's answers.
+                        # In a thread: hundreds of rows would delay other requests.
                         rows += await asyncio.to_thread(_rows_of, frame.batch)
                     case _:
                         rows.append(need_row(frame.need))
@@ -181,7 +181,7 @@ class ShardReader:
         }
 
     async def decisions(self, query: pb.ListDecisionsRequest) -> list[TableRow]:
-        """Return what became of recent actions, newest first."""
+        """Return recent actions with their outcomes, newest first."""
         try:
             async with self._channel.server_stream(
                 calls.LIST_DECISIONS, query, timeout_s=SLOW_TIMEOUT_S
@@ -191,11 +191,11 @@ class ShardReader:
             raise failed(self._name, error) from error
 
     async def explain_need(self, request: pb.ExplainNeedRequest) -> pb.ExplainNeedResponse:
-        """Ask why a need fares as it does."""
+        """Ask why a need is satisfied or short."""
         return await self._unary(calls.EXPLAIN_NEED, request, SLOW_TIMEOUT_S)
 
     async def explain_machine(self, machine: str, *, quick: bool = False) -> pb.ExplainMachineResponse:
-        """Ask why a machine is where it is; quick leaves out why, which costs a run of the engine."""
+        """Ask why a machine is in its state; `quick` leaves out the explanation, which costs a run of the engine."""
         request = pb.ExplainMachineRequest(machine=machine, quick=quick)
         return await self._unary(calls.EXPLAIN_MACHINE, request, SLOW_TIMEOUT_S)
 
@@ -228,7 +228,7 @@ class ShardReader:
         return cycle, b"".join(pieces)
 
     async def cycles(self) -> AsyncIterator[int]:
-        """Yield the number of each cycle as it ends, for as long as the shard lives."""
+        """Yield the number of each cycle when it ends, until the shard stops."""
         try:
             async with self._channel.server_stream(
                 calls.WATCH_CYCLES, pb.WatchCyclesRequest(), timeout_s=None
@@ -273,14 +273,14 @@ def _rows_of(batch: pb.NeedBatch) -> list[TableRow]:
 
 
 async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> ShardPlace:
-    """Ask a shard how it stands; one that does not answer keeps what it said before."""
+    """Read a shard's status; for a shard that does not answer, keep its last one."""
     try:
         seen = await reader.status()
         shortfalls = await reader.shortfalls() if seen.insight and seen.shortfalls else ()
     except SourceError as error:
         answered = before.answered_at if before else None
         kept = (before.seen, before.shortfalls) if before else (None, ())
-        why = error.text.removeprefix(f"shard {reader.shard_id} ")  # whoever tells it names the shard first
+        why = error.text.removeprefix(f"shard {reader.shard_id} ")  # the reader of this error adds the name
         return ShardPlace(reader.shard_id, reader.address, now, answered, why, *kept)
     return ShardPlace(seen.shard_id or reader.shard_id, reader.address, now, now, "", seen, shortfalls)
 

@@ -1,6 +1,6 @@
-"""Where the dashboard's knowledge comes from, and how it says that a source is missing or silent.
+"""Errors of the dashboard's sources: one is not configured, does not answer, or refuses.
 
-Must never: tell a reader more of a failure than its words; blobs, tokens and certificates stay out of them.
+Must never: show a reader more of a failure than its message; messages hold no blobs, tokens or certificates.
 Rules: dashboard 3, 4.1 (503 not configured or no leader, 502 upstream failed).
 """
 
@@ -19,9 +19,9 @@ class SourceProblem(enum.Enum):
     NOT_FOUND = 404
     BUSY = 429
     NOT_OFFERED = 501
-    """It answers, but not this: a shard of the original has no insight."""
+    """It answers but does not offer this call: a shard of the original has no insight service."""
     REFUSED = 400
-    """What was asked is wrong, and the source says so."""
+    """The source refuses the request as wrong."""
 
 
 class SourceError(BigFleetError):
@@ -33,7 +33,7 @@ class SourceError(BigFleetError):
 
     @property
     def status(self) -> int:
-        """The HTTP status of an answer that failed for this."""
+        """The HTTP status for this failure."""
         return _STATUSES.get(self.trouble, self.trouble.value)
 
 
@@ -41,7 +41,7 @@ _STATUSES = {SourceProblem.NO_LEADER: 503, SourceProblem.NOT_OFFERED: 502}
 
 
 def not_wired(what: str, flag: str) -> SourceError:
-    """Return the error of a source nobody configured, which names the flag that would."""
+    """Return the error of a source that is not configured; it names the missing flag."""
     return SourceError(SourceProblem.NOT_WIRED, f"{what} is not configured", flag)
 
 
@@ -60,7 +60,7 @@ _TROUBLES = {
 
 
 def failed(who: str, error: RpcError) -> SourceError:
-    """Return what a failed call means for a reader."""
+    """Return the error for a failed call, in words for a reader."""
     trouble = _TROUBLES.get(error.code, SourceProblem.FAILED)
     return SourceError(
         trouble, f"{who} {_WORDS.get(error.code, f'answered {error.code.name}: {error.detail}')}"

@@ -1,9 +1,9 @@
-"""Looks at the fleet again and again, and tells whoever waits that something is new.
+"""Polls the fleet, keeps the newest picture of it, and notifies open pages of changes.
 
-Why: every page shows the same picture, so it is made once, on a timer and after each cycle, whatever number of browsers is
-open; none of them causes a call by itself.
-Must never: wait for one silent shard longer than its deadline, ask a shard more often than every two seconds, or tell of a
-cycle before it has looked: whoever is told asks at once, and must not be shown what was before.
+Why: every page shows the same picture, so the watcher makes it once, on a timer and after each cycle. The number of open
+browsers does not change the number of calls.
+Must never: wait for one silent shard longer than its deadline, poll a shard more often than every two seconds, or announce
+a cycle before it has polled: a notified page reloads at once and must not get the old picture.
 Rules: dashboard 3, 9.
 """
 
@@ -26,7 +26,7 @@ LEAST_S: Final = 2.0
 _AGAIN_S: Final = 5.0
 
 
-def _nothing(*_told: object) -> None:
+def _nothing(*_given: object) -> None:
     return None
 
 
@@ -53,18 +53,18 @@ class Watcher:
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._moved: set[str] = set()
-        """Shards that have ended a cycle of which nobody has been told."""
-        self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # a set in the order of arrival
+        """Shards that have ended a cycle which is not announced yet."""
+        self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # an ordered set
         self._log = structlog.get_logger("bigfleet.dashboard")
         self.events, self.costs = FleetEvents(), CostTrend()
         self.on_look: Callable[[str, bool], object] = _nothing
-        """Told of every look at a source, and whether it answered."""
+        """Called after each poll of a source, with whether it answered."""
         self.on_news: Callable[[], object] = _nothing
-        """Called before anybody is told that something is new: answers kept until then are of the past."""
+        """Called before the watcher announces a change; cached answers are stale from then on."""
         self.picture = FleetPicture(0.0, shards_wired=bool(shards) or coordinator is not None)
 
     async def run(self) -> None:
-        """Look for ever: every ten seconds, and soon after a cycle ended."""
+        """Poll until cancelled: every ten seconds, and soon after a cycle ended."""
         try:
             while True:
                 await self.once()
@@ -79,7 +79,7 @@ class Watcher:
             await self.close()
 
     async def once(self) -> None:
-        """Look at everything once, side by side."""
+        """Poll every source once, in parallel."""
         now = self._now()
         coordinator = await self._look_at_coordinator(now)
         places = await asyncio.gather(
@@ -105,11 +105,11 @@ class Watcher:
             self._tell("report", "")
 
     def reader(self, shard_id: str) -> ShardReader | None:
-        """Return the way to a shard."""
+        """Return the reader of a shard."""
         return next((reader for reader in self._readers.values() if reader.shard_id == shard_id), None)
 
     async def notices(self) -> AsyncGenerator[tuple[str, str], None]:
-        """Yield (kind, id) whenever something is new; a reader that does not keep up misses notices, never blocks."""
+        """Yield (kind, id) for each change; a slow consumer misses notices and never blocks the watcher."""
         queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue(maxsize=64)
         self._waiting[queue] = None
         try:
@@ -140,7 +140,7 @@ class Watcher:
 
     def _known(self, coordinator: CoordinatorPlace | None) -> list[ShardReader]:
         wanted = dict(self._given)
-        # A shard that was given by its address alone has told its name by now; the registry's row is the same shard.
+        # A shard given by address alone has reported its name by now; a registry row of that name is the same shard.
         named = {self._readers[key].shard_id for key in self._given if key in self._readers}
         if coordinator is not None and coordinator.seen is not None:
             for row in coordinator.seen.registered:
@@ -175,7 +175,7 @@ class Watcher:
             await self._clock.sleep(_AGAIN_S)
 
     async def close(self) -> None:
-        """Give every connection back; `run` does it at its end."""
+        """Close every connection; `run` does so when it ends."""
         for task in self._listeners.values():
             task.cancel()
         for reader in self._readers.values():

@@ -1,7 +1,7 @@
-"""What-if in a process of its own: the production engine, away from everything that serves.
+"""Runs each what-if in its own process, with the production engine.
 
-Why: trying a change on half a million machines takes seconds and gigabytes; neither may be taken from a shard's cycle or
-from other readers. One run at a time, with limits on time and memory, at the lowest priority.
+Why: trying a change on half a million machines takes seconds and gigabytes, which must not slow down a shard's
+cycle or other readers. One run at a time, with limits on time and memory, at a low priority.
 Must never: change anything, keep a process after its time is up, or run two at once.
 Rules: dashboard 7.
 """
@@ -29,7 +29,7 @@ class WhatIf:
         self._asked = 0
 
     async def ask(self, packed: bytes, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the answer to a question about a snapshot that zlib has packed; raises `SourceError`."""
+        """Return the answer to a question about a zlib-compressed snapshot; raises `SourceError`."""
         if self._asked >= _WAITING:
             raise SourceError(SourceProblem.BUSY, "too many questions wait already; ask again in a moment")
         self._asked += 1

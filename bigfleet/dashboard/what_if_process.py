@@ -1,4 +1,4 @@
-"""The process behind a what-if: a question and a snapshot on standard input, the answer on standard output.
+"""The process that runs a what-if: reads question and snapshot from standard input, writes the answer to standard output.
 
 Must never: open a file or a connection.
 Rules: dashboard 7.
@@ -21,7 +21,7 @@ from bigfleet.model.errors import BigFleetError
 
 
 def answered(snapshot: bytes, question: Mapping[str, Any]) -> Mapping[str, object]:
-    """Answer a question that `bigfleet.dashboard.what_if_requests` has checked, as `answer`, or say as `error` why it is refused."""
+    """Answer a question that `bigfleet.dashboard.what_if_requests` has checked: with `answer`, or with `error` if it is refused."""
     try:
         document = read_situation(snapshot)
         edits = edits_of(question["edits"])

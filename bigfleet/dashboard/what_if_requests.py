@@ -1,7 +1,6 @@
-"""The one question that is posted: a what-if, on a shard's snapshot or one that comes with it.
+"""Answers what-if requests, the only POST of the API: on a shard's snapshot, or on one in the request.
 
-Why: a snapshot is fetched once and kept, so that whatever is asked next about an answer, above all why, is asked of the very
-same world.
+Why: the dashboard fetches a snapshot once and keeps it, so that later questions about an answer use the same snapshot.
 Must never: change anything, or keep more than a few snapshots.
 Rules: dashboard 4.2, 7, 11.
 """
@@ -24,12 +23,12 @@ from bigfleet.explain.horizon import LONGEST_S, Horizon
 _FIELDS: Final = ("shard", "cycle", "snapshot", "edits", "horizon", "explain")
 _HORIZON: Final = ("until", "create_seconds", "drain_seconds")
 _KEPT: Final = 4
-"""Snapshots kept; packed, one of 500,000 machines takes some 20 MB."""
+"""Snapshots kept; a compressed one of 500,000 machines takes about 20 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What a question is about."""
+    """The snapshot that a question is about, and where it came from."""
 
     shard: str
     cycle: int
@@ -38,14 +37,14 @@ class _Base:
 
 
 class WhatIfRequests:
-    """Answers what-ifs."""
+    """Answers what-if requests."""
 
     def __init__(self, fleet: FleetSources, what_if: WhatIf) -> None:
         self._fleet, self._what_if = fleet, what_if
         self._kept: OrderedDict[tuple[str, int], _Base] = OrderedDict()
 
     async def answer(self, body: bytes) -> Mapping[str, Any]:
-        """Return the answer to a question as it came over the wire; raises `ParameterError` and `SourceError`."""
+        """Return the answer to the body of a request; raises `ParameterError` and `SourceError`."""
         asked = _read(body)
         question: dict[str, Any] = {
             "edits": _edits(asked.get("edits", [])),
@@ -54,10 +53,11 @@ class WhatIfRequests:
         }
         base = await self._base(asked)
         answer = await self._what_if.ask(base.packed, question)
-        told = {"shard": base.shard, "cycle": base.cycle, "address": base.address}
-        if question["explain"] is not None:
-            return {"base": told, "explanation": answer, **explanation_tables(answer, *question["explain"])}
-        return {**answer, "base": told}
+        about = {"shard": base.shard, "cycle": base.cycle, "address": base.address}
+        if (subject := question["explain"]) is not None:
+            kind = "machine" if "machine" in subject else "need"
+            return {"base": about, "explanation": answer, **explanation_tables(answer, kind)}
+        return {**answer, "base": about}
 
     async def _base(self, asked: Mapping[str, Any]) -> _Base:
         if "snapshot" in asked:
@@ -84,7 +84,7 @@ class WhatIfRequests:
         if base is None:
             raise SourceError(
                 SourceProblem.NOT_FOUND,
-                f"cycle {cycle} of shard {shard} is not kept any more; ask the question anew",
+                f"cycle {cycle} of shard {shard} is not kept any more; ask the question again",
             )
         return base
 
@@ -92,7 +92,7 @@ class WhatIfRequests:
 def _read(body: bytes) -> Mapping[str, Any]:
     try:
         asked = json.loads(body.decode(), parse_constant=_no_number)
-        json.dumps(asked, ensure_ascii=False).encode()  # half a surrogate pair is no text either
+        json.dumps(asked, ensure_ascii=False).encode()  # half of a surrogate pair cannot be encoded
     except (ValueError, RecursionError) as error:
         raise ParameterError("body", "text that is no JSON", "a JSON object") from error
     if not isinstance(asked, dict):

@@ -1,7 +1,7 @@
-"""The routes of the original's dashboard, key for key, so that its page can be served against them.
+"""The routes of the original's dashboard, key for key, so that its page works with this server.
 
-Must never: add, drop or rename a key. A number that is not known is 0 here, as the original has it; our own routes and
-pages say "unknown" instead.
+Must never: add, drop or rename a key. An unknown number is 0 here, as in the original; our own routes and pages say
+"unknown" instead.
 Rules: dashboard 4.1, 12.2.
 """
 
@@ -31,16 +31,16 @@ _ALIVE_S: Final = 120.0
 _NEEDS_BYTES: Final = 1_000_000 - 1_000
 """For the rows; the rest of the answer is small."""
 _NEEDS_AT_MOST: Final = _NEEDS_BYTES // LEAST_NEED_BYTES
-"""More rows than these never fit, so nobody is asked for them."""
+"""More rows than these never fit, so the dashboard does not ask a shard for more."""
 
 
 async def health(_fleet: FleetSources, _given: Parameters) -> Answer:
-    """Say that the dashboard lives."""
+    """Report that the dashboard is up."""
     return {"status": "ok"}
 
 
 async def config(fleet: FleetSources, _given: Parameters) -> Answer:
-    """Say which sources are wired."""
+    """Report which sources are configured."""
     wiring = fleet.wiring
     return {
         "grafanaUrl": wiring.grafana_url,
@@ -51,7 +51,7 @@ async def config(fleet: FleetSources, _given: Parameters) -> Answer:
 
 
 async def overview(fleet: FleetSources, _given: Parameters) -> Answer:
-    """Sum the fleet up."""
+    """Summarise the fleet."""
     reader = fleet.metric_reader()
     by_state = await reader.sums(names.INVENTORY, ("state",))
     alive = await reader.rates(f"{names.CYCLE}_count", ("pod",), _ALIVE_S)
@@ -144,7 +144,7 @@ async def cluster(fleet: FleetSources, given: Parameters) -> Answer:
 
 
 async def available_capacity(fleet: FleetSources, _given: Parameters) -> Answer:
-    """What each cluster is told could be had."""
+    """The available capacity that each cluster sees."""
     return {"clusters": list(await fleet.cluster_reader().available_capacity())}
 
 
@@ -155,7 +155,7 @@ async def topology(fleet: FleetSources, _given: Parameters) -> Answer:
     pending: Mapping[tuple[str, ...], float] = {}
     try:
         reader = fleet.metric_reader()
-        # A replica says its term with each answer; the metric may be of a scrape before its first election.
+        # Each answer of a replica carries its term; the scraped metric may be older than its first election.
         term = max((await reader.sums(names.TERM, ("pod",))).values(), default=0.0)
         term = max([term, *(float(row.last_term) for row in seen.replicas)])
         outcomes = await reader.rates(names.APPLIED, ("outcome",))
@@ -197,7 +197,7 @@ async def shard_reports(fleet: FleetSources, given: Parameters) -> Answer:
 
 
 async def needs(fleet: FleetSources, given: Parameters) -> Answer:
-    """The needs of one shard in its last cycle: as many as were asked for, and as fit into a megabyte (ADR-0160)."""
+    """The needs of one shard in its last cycle: at most the given limit, and at most a megabyte (ADR-0160)."""
     shard_id = given.required("shard")
     limit = given.number("limit", 2000, least=1, most=100_000)
     query = NeedListQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
@@ -220,7 +220,7 @@ async def finops_snapshot(fleet: FleetSources, _given: Parameters) -> Answer:
 
 
 def stamped(fleet: FleetSources, answer: Answer) -> Answer:
-    """Return an answer with the time at which it was made, as every answer of these routes has it."""
+    """Return an answer with its time, which every answer of these routes has."""
     return {**answer, "queriedAt": rfc3339_of_s(fleet.now())}
 
 

@@ -1,6 +1,6 @@
 """Our own routes: status, machines, explanations, decisions, events, exports.
 
-Must never: say 0 for something that is not known (null says so), or answer with more than a page of machines.
+Must never: return 0 for an unknown value (it returns null), or answer with more than a page of machines.
 Rules: dashboard 4.2, 6, 9.
 """
 
@@ -37,7 +37,7 @@ _KINDS: Final = ("Bootstrap", "Provision", "Reclaim", "Preempt", "Delete")
 
 
 async def status(fleet: FleetSources, _given: Parameters) -> Answer:
-    """The first screen as one object, for scripts too."""
+    """The overview page as one object, for scripts too."""
     summary = summarise(fleet.picture)
     return {
         "state": summary.standing.word,
@@ -90,7 +90,7 @@ async def machines(fleet: FleetSources, given: Parameters) -> Answer:
 
 
 def machine_query(given: Parameters, page_size: int = PAGE) -> pb.ListMachinesRequest:
-    """Return what a request asks of the shard."""
+    """Return the query for the shard that a request describes."""
     sort = given.choice("sort", _DIRECTIONS)
     states = given.texts("state")
     for state in states:
@@ -111,7 +111,7 @@ def machine_query(given: Parameters, page_size: int = PAGE) -> pb.ListMachinesRe
 
 
 async def machine(fleet: FleetSources, given: Parameters) -> Answer:
-    """One machine: its record, its story, what is being done with it."""
+    """One machine: its record, its transitions, the decisions about it."""
     shard_id = given.path("shard")
     answer = await fleet.shard(shard_id).explain_machine(given.path("id"), quick=True)
     return {
@@ -124,7 +124,7 @@ async def machine(fleet: FleetSources, given: Parameters) -> Answer:
 
 
 async def explain_need(fleet: FleetSources, given: Parameters) -> Answer:
-    """Why a need fares as it does."""
+    """Why a need is satisfied or short."""
     shard_id = given.required("shard")
     key = pb.NeedKey(
         cluster=given.required("cluster"),
@@ -151,7 +151,7 @@ async def explain_need(fleet: FleetSources, given: Parameters) -> Answer:
 
 
 async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
-    """What the rows of a shard without insight tell of one of them."""
+    """An approximate explanation, from the needs of a shard without the insight service."""
     told = await reader.needs()
     place = find(told["needs"], key.cluster, key.fingerprint, key.group)
     if place is None:
@@ -170,7 +170,7 @@ async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
 
 
 async def explain_machine(fleet: FleetSources, given: Parameters) -> Answer:
-    """Why a machine is where it is."""
+    """Why a machine is in its state."""
     shard_id = given.required("shard")
     answer = await fleet.shard(shard_id).explain_machine(given.required("id"))
     return {
@@ -189,7 +189,7 @@ async def decisions(fleet: FleetSources, given: Parameters) -> Answer:
     query = decision_query(given)
     shard_ids = [wanted] if wanted else [place.shard_id for place in fleet.picture.shards]
     if not shard_ids:
-        fleet.shard("")  # says which flag is missing
+        fleet.shard("")  # raises an error that names the missing flag
     rows: list[Mapping[str, Any]] = []
     problems = []
     for shard_id in shard_ids:
@@ -204,7 +204,7 @@ async def decisions(fleet: FleetSources, given: Parameters) -> Answer:
 
 
 def decision_query(given: Parameters) -> pb.ListDecisionsRequest:
-    """Return what a request asks of the shards."""
+    """Return the query for the shards that a request describes."""
     kinds = given.texts("kind")
     for kind in kinds:
         if kind not in _KINDS:
@@ -235,7 +235,7 @@ async def events(fleet: FleetSources, given: Parameters) -> Answer:
     }
 
 
-def _document(text: bytes) -> Any:  # Any: what JSON can say
+def _document(text: bytes) -> Any:  # Any: a JSON value
     try:
         return json.loads(text)
     except ValueError as error:

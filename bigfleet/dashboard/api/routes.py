@@ -1,4 +1,4 @@
-"""The table of routes: path, function, parameters. The server mounts it, the OpenAPI file is checked against it.
+"""The table of routes: path, function, parameters. The server mounts it; a test compares the OpenAPI file with it.
 
 Must never: hold a route that changes anything.
 Rules: dashboard 4.
@@ -17,7 +17,7 @@ Handler = Callable[[FleetSources, Parameters], Awaitable[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One GET route: where it is under its prefix, who answers, which parameters it knows."""
+    """One GET route: its path under the prefix, its handler, the parameters it accepts."""
 
     path: str
     handler: Handler
@@ -55,4 +55,4 @@ OWN: Final = (
     _route("/decisions", own.decisions, "shard since kind machine cluster"),
     _route("/events", own.events, "since"),
 )
-"""Under `/api/v1/x`; the server adds the stream, the snapshot, exports and what-if, whose answers are no single object."""
+"""Under `/api/v1/x`; the server adds the stream, the snapshot, exports and what-if, which do not answer with one JSON object."""

@@ -1,1 +1,1 @@
-"""What the dashboard computes, given everything: series, figures, the state word, events. Waits for nothing, asks nobody."""
+"""Pure computations of the dashboard: series, figures, the state word, events."""

@@ -1,8 +1,8 @@
-"""Why a need fares as it does, as far as its row tells: for a shard that explains nothing itself.
+"""Explains a need from the rows of its shard, for a shard that does not explain needs itself.
 
-Why: a shard of the original serves its needs and no more. Its rows carry verdict, reason, supply and domains; who competes
-is guessed from the rows ahead, and said to be a guess.
-Must never: look like an answer of the engine; every sentence says "approximate".
+Why: a shard of the original serves its needs and nothing else. Its rows carry verdict, reason, supply and domains; this
+module guesses competitors from the rows ahead, and marks them as a guess.
+Must never: look like an explanation of the engine; every sentence says "approximate".
 Rules: dashboard 6.3, 12.3.
 """
 
@@ -29,7 +29,7 @@ def find(rows: Sequence[TableRow], cluster: str, fingerprint: str, group: str) -
 
 
 def approximate(rows: Sequence[TableRow], place: int) -> dict[str, Any]:
-    """Return an explanation in the form that the engine's have, from rows in order of precedence."""
+    """Return an explanation in the form of the engine's, from rows in order of precedence."""
     row = rows[place]
     return {
         "version": 1,
@@ -92,7 +92,7 @@ def _sentence(row: TableRow) -> str:
 
 
 def _competitors(rows: Sequence[TableRow], place: int) -> list[dict[str, Any]]:
-    """Needs ahead that hold machines and ask for something this one asks for."""
+    """Needs ahead that hold machines and want a resource that this need wants."""
     wanted = set(rows[place]["aggregateResources"])
     ahead = [
         (number, row)

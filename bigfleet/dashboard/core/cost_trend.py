@@ -1,7 +1,7 @@
-"""What the fleet cost over the last hour, and what a machine of each capacity type did.
+"""Cost of the fleet over the last hour, in total and per machine, by capacity type.
 
-Why: no metric tells prices; the looks of the dashboard do, so it keeps an hour of them itself.
-Must never: grow beyond an hour, or take a silent shard's last word for a measurement.
+Why: no metric has prices. The dashboard sees them when it polls the shards, and keeps an hour of them.
+Must never: grow beyond an hour, or record the last answer of a silent shard as a measurement.
 Rules: dashboard 5 (Cost: price trend).
 """
 
@@ -26,7 +26,7 @@ class _Point:
 
 @dataclass(frozen=True, slots=True)
 class PriceLines:
-    """Over time and by capacity type: dollars per hour of all hosts, and of one machine in the mean."""
+    """Over time and by capacity type: dollars per hour of all hosts, and the mean of one machine."""
 
     times: Sequence[float]
     total: Mapping[str, Sequence[float | None]]
@@ -34,13 +34,13 @@ class PriceLines:
 
 
 class CostTrend:
-    """An hour of prices, ten seconds apart at least."""
+    """An hour of prices, at least ten seconds apart."""
 
     def __init__(self) -> None:
         self._points: deque[_Point] = deque(maxlen=POINTS)
 
     def note(self, picture: FleetPicture) -> None:
-        """Take a look into account, if every shard answered in it and the last one is long enough ago."""
+        """Record a picture if every shard answered and the last record is old enough."""
         told = [place.seen for place in picture.shards if place.seen is not None and not place.error]
         if not told or len(told) < len(picture.shards) or not all(seen.insight for seen in told):
             return
@@ -54,7 +54,7 @@ class CostTrend:
         self._points.append(_Point(picture.at, machines, dollars))
 
     def lines(self) -> PriceLines:
-        """Return what is known; a type of which there was no machine costs nothing and has no price then."""
+        """Return the lines; at a time without machines of a type, its cost is 0 and its price None."""
         kinds = sorted({kind for point in self._points for kind in point.machines})
         return PriceLines(
             [point.at for point in self._points],

@@ -1,22 +1,22 @@
-"""The answer to a what-if, cut to what a page can show: machines that change alike are one row, long lists end with a count.
+"""Shortens the answer to a what-if for a page: one row for machines with the same change, and long lists end with a count.
 
-Why: a lost zone of a large fleet moves a hundred thousand machines; nobody reads them one by one, and no answer is to be
-larger than a megabyte. `bigfleet what-if -o json` has them all.
-Must never: leave something out without saying how much there is.
+Why: losing a zone of a large fleet moves a hundred thousand machines, too many to read, and an answer must not exceed a
+megabyte. `bigfleet what-if -o json` has them all.
+Must never: leave something out without giving the total.
 Rules: dashboard 7, 9.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-TableRow = Mapping[str, Any]  # what JSON can say
+TableRow = Mapping[str, Any]  # a JSON object
 NEEDS: Final = 300
 GROUPS: Final = 200
 IDS: Final = 5
 
 
 def shown(comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of a comparison with its two lists cut, and `totals` of what they held."""
+    """Return the document of a comparison with its two lists cut, and their full sizes as `totals`."""
     needs, machines = comparison["needs"], comparison["machines"]
     groups = _groups(machines)
     return {
@@ -38,7 +38,7 @@ def _side(side: TableRow | None) -> dict[str, Any] | None:
 
 
 def _groups(machines: Sequence[TableRow]) -> list[dict[str, Any]]:
-    """Machines of one kind that are treated alike on both sides, the most common first."""
+    """Groups of similar machines with the same change, largest first."""
     found: dict[tuple[Any, ...], list[str]] = {}
     for row in machines:
         key = (

@@ -1,7 +1,7 @@
-"""What changed: events told from the difference between one picture of the fleet and the next.
+"""Derives events from the difference between one picture of the fleet and the next.
 
-Why: nobody sends the dashboard events; it sees states, and says what became different between two looks.
-Must never: report the first look as a change, or keep more than its bound.
+Why: the dashboard receives no events from the fleet. It polls states and compares them.
+Must never: report the first picture as a change, or keep more than its bound.
 Rules: dashboard 1 (item 6), 3 (1,000 newest).
 """
 
@@ -15,12 +15,12 @@ from bigfleet.dashboard.core.wording import plural
 
 KEPT: Final = 1_000
 _STORM: Final = 10
-"""This many spot machines gone between two looks are a storm."""
+"""Losing this many spot machines between two pictures is a storm."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetEvent:
-    """One thing that changed; numbered, so that a reader can go on where it stopped."""
+    """One change; its number lets a reader continue where it stopped."""
 
     number: int
     at: float
@@ -41,7 +41,7 @@ class FleetEvents:
         return [event for event in reversed(self._kept) if event.number > since][:limit]
 
     def note(self, before: FleetPicture, after: FleetPicture) -> int:
-        """Tell apart two pictures, keep what changed, return how much did."""
+        """Compare two pictures, keep the events, return how many there are."""
         changes = list(_changes(before, after))
         for kind, text, path in changes:
             self._number += 1

@@ -1,6 +1,6 @@
-"""Words of the fleet for whoever meets them on a page: shown when the pointer rests on a heading.
+"""Explanations of terms on the pages, shown when the pointer rests on a heading.
 
-Must never: say otherwise than `docs/concepts.md`, which explains them at length.
+Must never: contradict `docs/concepts.md`, which explains them at length.
 Rules: dashboard 10.
 """
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Final
 
 GLOSSARY: Final[Mapping[str, str]] = {
-    "priority": "Higher is served first; within one, who would lose more by an interruption, then by being asked to leave.",
-    "asks for": "The total wanted; how many machines that takes is for the shard to find out.",
-    "gang": "Needs with one group name that have to stand together in one domain, such as a rack.",
+    "priority": "Higher is served first; at equal priority, higher interruption penalty first, then higher reclaim penalty.",
+    "asks for": "The total wanted; the shard decides how many machines that takes.",
+    "gang": "Needs with one group name that must be placed together in one domain, such as a rack.",
     "missing": "What no machine covers yet.",
     "short for": "Cycles in a row in which the profile was short.",
     "roll-up": "All demand of a cluster in one message from its operator; when it was made.",
@@ -18,13 +18,13 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "session": "The operator's connection to the shard.",
     "queue": "Actions that wait for a worker.",
     "being done": "Actions that are being carried out.",
-    "conflicts": "Proposals that another need's commit overtook; they are planned anew.",
-    "epoch": "Which start of the shard it is.",
+    "conflicts": "Proposals that another need's commit overtook; the shard plans them again.",
+    "epoch": "Counts the starts of the shard.",
     "term": "Counts the elections of the coordinator.",
     "grace": "How long the work on a machine gets to leave.",
     "exposed to interruption": "What interruptions are expected to cost in an hour: probability times penalty.",
-    "spot share": "ChartPart of the hosts that the market may take back.",
+    "spot share": "Share of the hosts that the market may take back.",
     "rows of demand": "Needs, not machines: one need may take many.",
     "penalty in $": "What an interruption of the work would cost, as the need says.",
-    "free": "Idle: there, paid for, and nobody's.",
+    "free": "Idle: running and paid for, but bound to no cluster.",
 }

@@ -1,10 +1,10 @@
-"""Is anything wrong now? One word for the fleet, and every reason behind it.
+"""Health of the fleet: one word, and every reason for it.
 
-Must never: call a fleet good of which nothing is known.
+Must never: report a fleet as good when nothing is known about it.
 Rules: dashboard 1; the reports' age of 20 s is the original's.
 
-The words, worst last: good; degraded, where something does not work as it should; acting blind, where decisions are
-carried out on old knowledge; stopped, where nothing is carried out.
+The words, worst last: good; degraded, when something does not work as it should; acting blind, when a shard decides on
+old data; stopped, when a shard executes nothing.
 """
 
 import enum
@@ -19,7 +19,7 @@ STALE_S: Final = 20.0
 
 
 class FleetHealth(enum.IntEnum):
-    """How the fleet stands, by severity."""
+    """Health of the fleet, by severity."""
 
     GOOD = 0
     DEGRADED = 1
@@ -28,13 +28,13 @@ class FleetHealth(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """What people read."""
+        """The word on pages and in the API."""
         return ("good", "degraded", "acting blind", "stopped")[self]
 
 
 @dataclass(frozen=True, slots=True)
 class HealthReason:
-    """Something that is wrong: what it does to the fleet, in words, and the page that tells more."""
+    """A problem: its effect on the fleet's health, a text, and the page with details."""
 
     standing: FleetHealth
     kind: str
@@ -44,7 +44,7 @@ class HealthReason:
 
 
 def reasons(picture: FleetPicture) -> tuple[HealthReason, ...]:
-    """Return everything that is wrong, worst first, then in the order in which the page names it."""
+    """Return all problems, worst first, then in the order of the page."""
     found = [
         *_coordinator(picture),
         *(reason for place in picture.shards for reason in _shard(place, picture.at)),
@@ -55,7 +55,7 @@ def reasons(picture: FleetPicture) -> tuple[HealthReason, ...]:
 
 
 def standing(found: tuple[HealthReason, ...]) -> FleetHealth:
-    """Return the one word for all reasons."""
+    """Return the health that the worst reason gives."""
     return max((reason.standing for reason in found), default=FleetHealth.GOOD)
 
 

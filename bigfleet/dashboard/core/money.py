@@ -1,6 +1,6 @@
-"""What the fleet costs, and which work sits on machines that may vanish under it.
+"""Cost of the fleet, and work at risk on interruptible machines.
 
-Must never: call demand rows machines; the gauge counts rows.
+Must never: present demand rows as machines; the gauge counts rows.
 Rules: dashboard 4.1 (`/finops/snapshot`), 5 (Cost).
 """
 
@@ -55,7 +55,7 @@ def finops(
 
 
 def red_flags(spot: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return what is wrong with work on spot machines, by penalty bucket."""
+    """Return warnings about work on spot machines, by penalty bucket."""
     flags = []
     for bucket, number in sorted(spot.items(), key=lambda row: bucket_order(row[0]), reverse=True):
         severity = "critical" if bucket == PINNED else "warning" if bucket_order(bucket)[0] >= _HIGH else ""
@@ -77,7 +77,7 @@ def red_flags(spot: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def bucket_order(bucket: str) -> tuple[float, str]:
-    """Order buckets by their dollars; pinned comes last, what is no number first."""
+    """Order buckets by their dollars; pinned comes last, names that are not numbers first."""
     if bucket == PINNED:
         return (float("inf"), bucket)
     try:

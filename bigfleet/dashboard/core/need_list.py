@@ -1,7 +1,7 @@
-"""A list of needs as a page asks for it: filtered, cut, with counts of the whole.
+"""A page of needs: filtered, cut, with counts over the whole list.
 
-Why: our shards do all that themselves; for one of the original, which sends every row, it is done here, to the same end.
-Must never: count what does not pass the filter.
+Why: our shards filter and cut themselves. A shard of the original sends every row, so this module does the same for it.
+Must never: count a row that does not pass the filter.
 Rules: dashboard 5 (Needs), 12.3; ADR-0160.
 """
 
@@ -15,35 +15,35 @@ TableRow = Mapping[str, Any]  # a need in the form of `/needs`
 
 @dataclass(frozen=True, slots=True)
 class NeedListQuery:
-    """Which needs; what is empty asks for nothing."""
+    """Which needs to list; an empty field does not filter."""
 
     cluster: str = ""
     status: str = ""
     reason: str = ""
     text: str = ""
     first: int = 0
-    """How many rows to pass over."""
+    """How many rows to skip."""
     size: int = 0
     """How many rows at most; 0 is all."""
     grouped: bool = False
-    """Whether needs of one profile are to stand together, where the first of them stands."""
+    """Whether to list the needs of one profile together, at the position of the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedListGroup:
-    """Needs of one profile that stand together; places and counts are of the whole list."""
+    """Needs of one profile, listed together; positions and counts refer to the whole list."""
 
     fingerprint: str
     first: int
     needs: int
     short: int
     before_first_short: int
-    """How many rows stand before the first of the group that is short; `first + needs` when none is."""
+    """Number of rows before the first of the group that is short; `first + needs` when none is."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedList:
-    """Rows in order of precedence, and what the rows on all pages are."""
+    """Rows of one page in order of precedence, and counts over all pages."""
 
     cycle: int
     computed_at_ns: int
@@ -53,10 +53,10 @@ class NeedList:
     """Needs that pass."""
     short: int
     before_first_short: int
-    """How many that pass stand before the first that is short: where supply ended."""
+    """How many that pass come before the first that is short: where supply ended."""
     rows: Sequence[TableRow]
     groups: Sequence[NeedListGroup] = ()
-    """Those of which `rows` has one, where they were asked for."""
+    """Groups with a row in `rows`, if the query wants groups."""
 
 
 def listed(rows: Sequence[TableRow], query: NeedListQuery, cycle: int, computed_at_ns: int) -> NeedList:

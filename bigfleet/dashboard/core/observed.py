@@ -1,8 +1,8 @@
-"""What the dashboard has seen of the fleet: one immutable picture, made anew by each round of asking.
+"""The picture of the fleet: an immutable value that each round of polling replaces.
 
-Why: pages, the state word and the event log look at the same picture, so they cannot contradict each other; and what was
-not answered is told apart from what is empty.
-Must never: hold a message of the wire, or a number where nothing is known (None says so).
+Why: pages, the state word and the event log use the same picture, so they cannot contradict each other. It distinguishes
+"not answered" from "empty".
+Must never: hold a message of the wire, or a number for an unknown value (None is unknown).
 Rules: dashboard 1, 3.
 """
 
@@ -38,7 +38,7 @@ class ObservedCluster:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLinkState:
-    """A shard's way to its coordinator."""
+    """A shard's link to its coordinator."""
 
     address: str
     last_answer: float
@@ -49,7 +49,7 @@ class CoordinatorLinkState:
 
 @dataclass(frozen=True, slots=True)
 class ObservedShard:
-    """What a shard said of itself when it was last asked with success."""
+    """The last status that a shard reported."""
 
     shard_id: str
     cycle: int
@@ -75,12 +75,12 @@ class ObservedShard:
     totals: Mapping[str, int] = field(default_factory=dict)
     cycle_interval_s: float = 10.0
     insight: bool = True
-    """False for a shard of the original, of which only what its needs tell is known."""
+    """False for a shard of the original, which reports nothing but its needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedShortfall:
-    """A profile that some shard cannot serve."""
+    """A profile that a shard cannot serve."""
 
     shard_id: str
     fingerprint: str
@@ -95,7 +95,7 @@ class ObservedShortfall:
 
 @dataclass(frozen=True, slots=True)
 class ShardPlace:
-    """A shard the dashboard knows of, and how the last attempt to ask it ended."""
+    """A known shard, and how the last attempt to read it ended."""
 
     shard_id: str
     address: str
@@ -105,7 +105,7 @@ class ShardPlace:
     error: str
     """Why the last attempt failed; empty when it did not."""
     seen: ObservedShard | None
-    """The last answer there was, however old."""
+    """The last answer, however old."""
     shortfalls: tuple[ObservedShortfall, ...] = ()
 
 
@@ -153,12 +153,12 @@ class ObservedReport:
     per_zone: Mapping[str, int] = field(default_factory=dict)
     provider_address: str = ""
     shortfalls: tuple[Mapping[str, object], ...] = ()
-    """As `/shard-reports` tells them."""
+    """In the form of `/shard-reports`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCoordinator:
-    """What the serving replica answered when it was last asked with success."""
+    """The last successful answer of the serving replica."""
 
     registered: tuple[RegisteredShard, ...] = ()
     domains: tuple[DomainRow, ...] = ()
@@ -168,7 +168,7 @@ class ObservedCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorPlace:
-    """The coordinator, and how the last attempt to ask it ended."""
+    """The coordinator, and how the last attempt to read it ended."""
 
     address: str
     asked_at: float
@@ -176,20 +176,20 @@ class CoordinatorPlace:
     error: str
     seen: ObservedCoordinator | None
     leaderless: bool = False
-    """That is all that is wrong: no replica leads at present, and one will. Any other error wants somebody to act."""
+    """Whether the only problem is a pending election. Any other error needs action by an operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPicture:
-    """All that is known, at one moment."""
+    """Everything known at one moment."""
 
     at: float
     shards: tuple[ShardPlace, ...] = ()
     coordinator: CoordinatorPlace | None = None
-    """None when no coordinator is wired."""
+    """None when no coordinator is configured."""
     shards_wired: bool = False
-    """Whether there is any way to find a shard: an address of one, or a coordinator."""
+    """Whether the dashboard can find shards: it has a shard's address or a coordinator."""
 
     def shard(self, shard_id: str) -> ShardPlace | None:
-        """Return the shard of a name."""
+        """Return the shard with a name."""
         return next((place for place in self.shards if place.shard_id == shard_id), None)

@@ -1,8 +1,7 @@
-"""An hour of metrics in memory: what was scraped, its rates and quantiles.
+"""An hour of scraped metrics in memory, with rates and quantiles.
 
-Why: a dashboard in the box must show rates and trends where nobody has set up a Prometheus.
-Must never: grow beyond its bounds (series over the limit are refused and counted), or take a counter that began anew for
-one that fell.
+Why: the dashboard must show rates and trends without a Prometheus.
+Must never: grow beyond its bounds (it refuses and counts series over the limit), or treat a counter reset as a fall.
 Rules: dashboard 3 (10 s, 360 points, 5,000 series), 12.2.
 """
 
@@ -18,7 +17,7 @@ POINTS: Final = 360
 MAX_SERIES: Final = 5_000
 
 Labels = tuple[str, ...]
-"""Values of the labels that were asked for, in the order in which they were asked for."""
+"""Values of the requested labels, in the requested order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,12 @@ class _Series:
         if last - first < 2 or times[last - 1] <= times[first]:
             return None
         values = list(self.values)[first:last]
-        # A fall is a restart of its process: it counted from 0 since.
+        # A fall means that the process restarted and counts from 0 again.
         risen = sum(after - before if after >= before else after for before, after in pairwise(values))
         return risen / (times[last - 1] - times[first])
 
     def at(self, moment: float, patience_s: float) -> float | None:
-        """The last value seen up to a time, unless it is too old to be believed."""
+        """The last value up to a time, unless it is too old."""
         place = bisect_right(list(self.times), moment) - 1
         if place < 0 or moment - self.times[place] > patience_s:
             return None
@@ -56,7 +55,7 @@ class _Series:
 
 
 class SeriesStore:
-    """Series by name and labels; the label `pod` tells whose they are."""
+    """Series by name and labels; the label `pod` names their source."""
 
     def __init__(self, *, max_series: int = MAX_SERIES, patience_s: float = 60.0) -> None:
         self._names: dict[str, dict[frozenset[tuple[str, str]], _Series]] = {}
@@ -68,7 +67,7 @@ class SeriesStore:
         return self._count
 
     def record(self, pod: str, at: float, samples: Iterable[MetricSample]) -> None:
-        """Take one scrape in."""
+        """Record one scrape."""
         for sample in samples:
             if isnan(sample.value):
                 continue
@@ -115,7 +114,7 @@ class SeriesStore:
     def quantiles(
         self, name: str, by: Sequence[str], at: float, window_s: float, quantile: float, **only: str
     ) -> dict[Labels, float]:
-        """Estimate a quantile of a histogram over a window by some labels; where nothing was observed there is none."""
+        """Estimate a quantile of a histogram over a window by some labels; labels without observations have none."""
         buckets = self.rates(f"{name}_bucket", (*by, "le"), at, window_s, **only)
         grouped: dict[Labels, list[tuple[float, float]]] = {}
         for labels, rise in buckets.items():

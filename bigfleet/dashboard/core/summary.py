@@ -1,6 +1,6 @@
 """The fleet at a glance, from one picture: the answer of `/x/status` and the overview page.
 
-Must never: add up what some shard did not tell without saying so.
+Must never: add up numbers of some shards without saying that others are missing.
 Rules: dashboard 1.
 """
 
@@ -29,13 +29,13 @@ _OLDEST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class FleetSummary:
-    """Everything the first screen tells; None where nothing is known."""
+    """Everything on the overview page; None for unknown values."""
 
     standing: FleetHealth
     reasons: tuple[HealthReason, ...]
     shards: int
     silent_shards: int
-    """Shards whose numbers are old or missing, so that the sums below are not of now."""
+    """Shards whose numbers are old or missing, so that the sums below are not current."""
     clusters: int | None
     by_state: dict[str, int] | None
     by_capacity_type: dict[str, int] | None
@@ -50,9 +50,9 @@ class FleetSummary:
     queue_depth: int | None
     in_flight: int | None
     last_cycle_age_s: float | None
-    """Of the shard whose last cycle is longest ago."""
+    """Of the shard with the oldest last cycle."""
     withheld: dict[str, int] | None
-    """Actions not handed on since the shards started, by why."""
+    """Actions withheld since the shards started, by reason."""
 
     @property
     def machines(self) -> int | None:
@@ -70,7 +70,7 @@ _WITHHELD: Final = (
 
 
 def summarise(picture: FleetPicture) -> FleetSummary:
-    """Return the first screen of a picture."""
+    """Return the summary of a picture."""
     found = reasons(picture)
     seen = [place.seen for place in picture.shards if place.seen is not None]
     told = [one for one in seen if one.insight]
@@ -106,7 +106,7 @@ def summarise(picture: FleetPicture) -> FleetSummary:
 
 
 def _hosted(rows: Iterable[MachineCount]) -> list[MachineCount]:
-    """Machines that exist and are paid for."""
+    """Rows of machines that exist and are paid for."""
     return [row for row in rows if row.state in HOSTED]
 
 

@@ -1,6 +1,6 @@
 """Numbers, ages, money and times as people read them.
 
-Must never: print a number for something that is not known; unknown is a word.
+Must never: print a number for an unknown value; it prints a word.
 Rules: dashboard 1 (unknown is never 0), 10 (units, separators, ages as "3 min", money as $/h).
 """
 
@@ -16,7 +16,7 @@ def count(value: float | None) -> str:
 
 
 def amount(value: float | None, digits: int = 2) -> str:
-    """Return a number with at most so many digits behind the point, and none that say nothing."""
+    """Return a number with at most so many decimals, without trailing zeros."""
     if value is None:
         return UNKNOWN
     text = f"{value:,.{digits}f}"
@@ -29,14 +29,14 @@ def money(per_hour: float | None) -> str:
 
 
 def share(part: float | None, whole: float | None) -> str:
-    """Return a part as a percentage; of nothing there is no part."""
+    """Return a part as a percentage; a dash if the whole is 0."""
     if part is None or whole is None:
         return UNKNOWN
     return "—" if whole == 0 else f"{100 * part / whole:.1f} %"
 
 
 def age(seconds: float | None) -> str:
-    """Return how long ago something was, in the largest unit that still tells something."""
+    """Return an age in the largest unit that gives at least 2."""
     if seconds is None:
         return UNKNOWN
     seconds = max(seconds, 0.0)

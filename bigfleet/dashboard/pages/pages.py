@@ -125,8 +125,7 @@ class Pages:
         chosen["shard"] = chosen["shard"] or self._first_shard()
         answer, problem = None, ""
         if chosen["shard"]:
-            given = Parameters({k: v for k, v in chosen.items() if v}, {}, frozenset(_MACHINES))
-            answer, problem = await _or_problem(own.machines(self._fleet, given))
+            answer, problem = await _or_problem(own.machines(self._fleet, _parameters(chosen)))
         return await asyncio.to_thread(
             machines.machines, self._frame, self._shard_names(), answer, chosen, problem
         )
@@ -161,7 +160,7 @@ class Pages:
         trends: Trend | None = None
         metrics = self._fleet.metrics
         if metrics is not None:
-            told = await _or_none(compat.shard(self._fleet, Parameters({}, {"pod": name}, frozenset())))
+            told = await _or_none(compat.shard(self._fleet, _parameters(pod=name)))
             trends = await _or_none(metrics.quantile_trend(names.CYCLE, (), 0.99, 3600.0, 60.0, pod=name))
         return shards.shard(self._frame, place, self._fleet.picture.at, told, trends)
 
@@ -173,34 +172,30 @@ class Pages:
         return coordinator.capacity(self._frame, self._fleet.picture, hints)
 
     async def _topology(self, _query: Mapping[str, str]) -> Html:
-        told = await _or_none(compat.topology(self._fleet, Parameters({}, {}, frozenset())))
+        told = await _or_none(compat.topology(self._fleet, _parameters()))
         return coordinator.topology(self._frame, self._fleet.picture, told)
 
     async def _cost(self, _query: Mapping[str, str]) -> Html:
         told = None
         if self._fleet.metrics is not None:
-            told = await _or_none(compat.finops_snapshot(self._fleet, Parameters({}, {}, frozenset())))
+            told = await _or_none(compat.finops_snapshot(self._fleet, _parameters()))
         picture, trend = self._fleet.picture, self._fleet.watcher.costs.lines()
         return cost.cost(self._frame, picture, summarise(picture), told, trend)
 
     async def _decisions(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_DECISIONS, ""), **_known(query, _DECISIONS)}
-        given = Parameters({k: v for k, v in chosen.items() if v}, {}, frozenset(_DECISIONS))
-        answer, problem = await _or_problem(own.decisions(self._fleet, given))
+        answer, problem = await _or_problem(own.decisions(self._fleet, _parameters(chosen)))
         return decisions.decisions(self._frame, self._shard_names(), answer, chosen, problem)
 
     async def _explain(self, query: Mapping[str, str]) -> Html:
         if query.get("machine"):
-            given = Parameters(
-                {"shard": query.get("shard", ""), "id": query["machine"]}, {}, frozenset({"shard", "id"})
-            )
+            given = _parameters({"shard": query.get("shard", ""), "id": query["machine"]})
             answer, problem = await _or_problem(own.explain_machine(self._fleet, given))
             if answer is not None:
                 return explain.machine_page(self._frame, answer, self._fleet.now())
             return explain.start_page(self._frame, problem)
         if query.get("fingerprint"):
-            asked = ("shard", "cluster", "fingerprint", "group")
-            given = Parameters(_known(query, asked), {}, frozenset(asked))
+            given = _parameters(_known(query, ("shard", "cluster", "fingerprint", "group")))
             answer, problem = await _or_problem(own.explain_need(self._fleet, given))
             if answer is not None:
                 return explain.need_page(self._frame, answer)
@@ -230,6 +225,12 @@ class Pages:
 def _known(query: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, str]:
     """The parameters a page knows; a stray one in a shared address is no reason to show nothing."""
     return {name: value for name, value in query.items() if name in wanted}
+
+
+def _parameters(query: Mapping[str, str] | None = None, **path: str) -> Parameters:
+    """Parameters of a route from values that a page has chosen; empty ones are left out."""
+    given = {name: value for name, value in (query or {}).items() if value}
+    return Parameters(given, path, frozenset(given))
 
 
 async def _or_none(answer: Awaitable[T]) -> T | None:
