@@ -60,14 +60,14 @@ class ClusterOperator:
         self._options, self._clock, self._rng = options, clock, rng
         self._net, self._renderer, self._on_synced = net, renderer, on_synced
         self._log = structlog.get_logger("bigfleet.operator")
-        self._metrics = counts = metrics
+        self._metrics = metrics
         self.caches = caches = OperatorCaches(client, clock, rng, reflector_policy)
-        self.state = SessionState(clock, counts)
+        self.state = SessionState(clock, metrics)
         self._recorder = EventRecorder(client, _COMPONENT, clock=clock, host=host)
         retry = WriteRetry(clock, rng.stream("writes"))
-        cordons = Cordons(client, caches, counts)
-        writer = UpcomingNodeWriter(client, caches, clock, counts)
-        self.drains = Drains(client, clock=clock, metrics=counts, on_ended=self._drain_ended)
+        cordons = Cordons(client, caches, metrics)
+        writer = UpcomingNodeWriter(client, caches, clock, metrics)
+        self.drains = Drains(client, clock=clock, metrics=metrics, on_ended=self._drain_ended)
         self._reclaims = Reclaims(
             caches,
             cordons,
@@ -75,21 +75,21 @@ class ClusterOperator:
             self.drains,
             ReclaimEvents(self._recorder),
             clock=clock,
-            metrics=counts,
+            metrics=metrics,
             retry=retry,
         )
         states = NodeStateHandler(
-            caches, writer, cordons, self.drains, clock=clock, metrics=counts, retry=retry
+            caches, writer, cordons, self.drains, clock=clock, metrics=metrics, retry=retry
         )
         self._acknowledger = Acknowledger(
-            client, caches, self._recorder, clock=clock, metrics=counts, concurrency=options.ack_concurrency
+            client, caches, self._recorder, clock=clock, metrics=metrics, concurrency=options.ack_concurrency
         )
         self.rollups = RollupLoop(
             options.cluster,
             caches,
             self._acknowledger,
             clock=clock,
-            metrics=counts,
+            metrics=metrics,
             interval_s=options.rollup_interval_s,
         )
         self._hints = AvailableCapacities(
@@ -97,7 +97,7 @@ class ClusterOperator:
             caches,
             self.rollups,
             clock=clock,
-            metrics=counts,
+            metrics=metrics,
             retry=retry,
             patience_s=options.sweep_patience_s,
         )
@@ -109,7 +109,7 @@ class ClusterOperator:
             drains=self.drains,
             hints=self._hints,
             clock=clock,
-            metrics=counts,
+            metrics=metrics,
         )
 
     async def run(self) -> NoReturn:
