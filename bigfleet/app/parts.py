@@ -20,7 +20,7 @@ from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
 from bigfleet.cli.verbs.version import build_commit
 from bigfleet.model.errors import BigFleetError
-from bigfleet.obs.catalogue import Catalogue
+from bigfleet.obs.catalogue import MetricCatalogue
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag
@@ -97,7 +97,7 @@ def process_log(
     )
 
 
-def process_metrics(catalogue: Catalogue, console: Console) -> Metrics:
+def process_metrics(catalogue: MetricCatalogue, console: Console) -> Metrics:
     """Return the metrics of a process, with the version and commit of its build."""
     commit = build_commit(console.environ)
     return Metrics(catalogue, CollectorRegistry(), version=__version__, commit=commit)

@@ -77,7 +77,7 @@ histogram = partial(Metric, MetricType.HISTOGRAM)
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class MetricCatalogue:
     """The metrics of one process, besides those of every process."""
 
     component: str
@@ -87,10 +87,10 @@ class Catalogue:
 
 def catalogue(
     component: str, *, contract: tuple[Metric, ...] = (), stable: tuple[Metric, ...] = ()
-) -> Catalogue:
+) -> MetricCatalogue:
     """Return the catalogue of a process from the metrics that are contract and those that are ours."""
     fixed = (replace(metric, stability=Stability.CONTRACT) for metric in contract)
-    return Catalogue(component, (*fixed, *stable))
+    return MetricCatalogue(component, (*fixed, *stable))
 
 
 EVERY_PROCESS = (

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.model.errors import BigFleetError
-from bigfleet.obs.catalogue import EVERY_PROCESS, Catalogue, Metric, MetricType
+from bigfleet.obs.catalogue import EVERY_PROCESS, Metric, MetricCatalogue, MetricType
 
 _Collector = Counter | Gauge | Histogram
 _T = TypeVar("_T", Counter, Gauge, Histogram)
@@ -31,7 +31,7 @@ class Metrics:
     """The metrics of one process, by name; a series is looked up with all its labels."""
 
     def __init__(
-        self, catalogue: Catalogue, registry: CollectorRegistry, *, version: str, commit: str
+        self, catalogue: MetricCatalogue, registry: CollectorRegistry, *, version: str, commit: str
     ) -> None:
         self.registry = registry
         """What a scrape of this process reads."""

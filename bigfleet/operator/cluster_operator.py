@@ -30,7 +30,7 @@ from bigfleet.operator.events import ReclaimEvents
 from bigfleet.operator.options import READY_WITHOUT_SESSION_S, OperatorOptions
 from bigfleet.operator.rollup_loop import RollupLoop
 from bigfleet.operator.session.reconnect import keep_sessions
-from bigfleet.operator.session.session import OperatorSession, SessionState
+from bigfleet.operator.session.session import SessionState, ShardSession
 from bigfleet.operator.tasks import DrainEndedTask
 from bigfleet.operator.upcoming.node_refs import NodeRefWatcher
 from bigfleet.operator.upcoming.node_states import NodeStateHandler
@@ -155,8 +155,8 @@ class ClusterOperator:
                 )
             )
 
-    def _session(self) -> OperatorSession:
-        return OperatorSession(
+    def _session(self) -> ShardSession:
+        return ShardSession(
             self._options,
             self._net,
             dispatch=self.dispatch,

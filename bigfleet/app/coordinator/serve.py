@@ -34,7 +34,7 @@ from bigfleet.coordinator.log import DamagedDirectoryError, FatalLogError
 from bigfleet.coordinator.maintenance import levels_of_voters
 from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.coordinator.raft.membership import ClusterMembers, members_from_flags
+from bigfleet.coordinator.raft.membership import RaftMembers, members_from_flags
 from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.obs.exposition import metrics_text
@@ -71,7 +71,7 @@ def serve(settings: CoordinatorSettings, console: Console) -> int:
         raise CommandError(str(error), code) from error
 
 
-def members_of(settings: CoordinatorSettings) -> ClusterMembers:
+def members_of(settings: CoordinatorSettings) -> RaftMembers:
     """Return the replicas that the flags describe."""
     return members_from_flags(
         node_id=settings.id,
@@ -98,9 +98,7 @@ def _secret(settings: CoordinatorSettings) -> bytes:
     return secret
 
 
-async def _serve(
-    settings: CoordinatorSettings, console: Console, members: ClusterMembers, secret: bytes
-) -> int:
+async def _serve(settings: CoordinatorSettings, console: Console, members: RaftMembers, secret: bytes) -> int:
     proc = SystemProc()
     with ExitStack() as stack:
         logger = stack.enter_context(
@@ -120,7 +118,7 @@ async def run_replica(
     settings: CoordinatorSettings,
     seams: Seams,
     *,
-    members: ClusterMembers,
+    members: RaftMembers,
     secret: bytes,
     metrics: Metrics,
     log: FilteringBoundLogger,
@@ -137,7 +135,7 @@ async def run_replica(
 
 def _build(
     settings: CoordinatorSettings,
-    members: ClusterMembers,
+    members: RaftMembers,
     secret: bytes,
     seams: Seams,
     *,

@@ -38,7 +38,7 @@ _WOBBLE_EVERY_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class DemandRow:
+class FileDemandRow:
     """A need of one unit, and how many units are wanted at which time."""
 
     name: str
@@ -71,7 +71,7 @@ class DemandRow:
 class SimulatedDemand:
     """All rows of one cluster."""
 
-    rows: tuple[DemandRow, ...]
+    rows: tuple[FileDemandRow, ...]
     seed: int = 0
 
     def needs_at(self, elapsed_s: float) -> tuple[Need, ...]:
@@ -93,7 +93,7 @@ def read_demand(raw: object, cluster: str) -> SimulatedDemand:
     return SimulatedDemand(tuple(rows), fields.integer("seed", _SEED))
 
 
-def _row(fields: Fields, reader: NeedReader, cluster: str) -> DemandRow:
+def _row(fields: Fields, reader: NeedReader, cluster: str) -> FileDemandRow:
     given = fields.mapping("need")
     try:
         Fields(given, ROW_NEED)  # refuses fields that a row may not have
@@ -108,7 +108,7 @@ def _row(fields: Fields, reader: NeedReader, cluster: str) -> DemandRow:
     repeat_s = fields.number("repeat_after", low=0.0, allowed="seconds, a finite number that is not negative")
     if repeat_s and steps and steps[-1][0] >= repeat_s:
         raise DocumentError("repeat_after", f"{repeat_s:g}", "more than the time of the last step")
-    return DemandRow(
+    return FileDemandRow(
         fields.name("name"),
         need,
         fields.integer("units", _UNITS),

@@ -19,7 +19,7 @@ from bigfleet.coordinator.log import DamagedDirectoryError, Membership
 from bigfleet.coordinator.raft.batches import Batches
 from bigfleet.coordinator.raft.directory import ReplicaDirectory
 from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode, new_cluster_id
-from bigfleet.coordinator.raft.membership import ClusterMembers, MemberAddress
+from bigfleet.coordinator.raft.membership import MemberAddress, RaftMembers
 from bigfleet.coordinator.raft.peer_calls import PeerCalls
 from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
 from bigfleet.coordinator.raft.startup import (
@@ -50,7 +50,7 @@ class Formation:
     def __init__(
         self,
         setting: StartFlags,
-        members: ClusterMembers,
+        members: RaftMembers,
         *,
         directory: ReplicaDirectory,
         runner: ReplicaRunner,

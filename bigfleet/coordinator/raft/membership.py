@@ -26,7 +26,7 @@ class MemberAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterMembers:
+class RaftMembers:
     """All members by ordinal, and which of them this process is."""
 
     all: tuple[MemberAddress, ...]
@@ -58,7 +58,7 @@ def members_from_flags(
     raft_advertise: str,
     raft_bind: str,
     listen: str,
-) -> ClusterMembers:
+) -> RaftMembers:
     """Return the members that the flags describe; raises InvalidFieldError naming the flag."""
     if replicas not in ALLOWED_REPLICAS:
         raise InvalidFieldError("--replicas", replicas, "1 or 3")
@@ -73,12 +73,12 @@ def members_from_flags(
     me = MemberAddress(
         node_id, raft_advertise or _reachable(raft_bind, "--raft-bind"), _reachable(listen, "--listen")
     )
-    return ClusterMembers((me,), me)
+    return RaftMembers((me,), me)
 
 
 def _from_ordinals(
     node_id: str, replicas: int, join_addr: str, raft_advertise: str, raft_bind: str
-) -> ClusterMembers:
+) -> RaftMembers:
     match = _ORDINAL.fullmatch(node_id)
     if match is None or int(match["ordinal"]) >= replicas:
         allowed = f"an id that ends in -0 to -{replicas - 1}, as --join-addr is set"
@@ -93,10 +93,10 @@ def _from_ordinals(
         MemberAddress(name, join(name + domain, place.port), join(name + domain, service.port))
         for name in (f"{match['stem']}-{ordinal}" for ordinal in range(replicas))
     )
-    return ClusterMembers(every, every[int(match["ordinal"])])
+    return RaftMembers(every, every[int(match["ordinal"])])
 
 
-def _from_list(node_id: str, replicas: int, peers: str) -> ClusterMembers:
+def _from_list(node_id: str, replicas: int, peers: str) -> RaftMembers:
     every = tuple(_member(text) for text in peers.split(","))
     form = "id@raft-address@grpc-address for every member, comma-separated"
     if len(every) != replicas:
@@ -108,7 +108,7 @@ def _from_list(node_id: str, replicas: int, peers: str) -> ClusterMembers:
         raise InvalidFieldError(
             "--id", node_id, f"one of {', '.join(m.node_id for m in every)}, as --peers says"
         )
-    return ClusterMembers(every, me)
+    return RaftMembers(every, me)
 
 
 def _member(text: str) -> MemberAddress:

@@ -31,7 +31,7 @@ from bigfleet.coordinator.raft.batches import Batches
 from bigfleet.coordinator.raft.certificates import RaftTls
 from bigfleet.coordinator.raft.directory import ReplicaDirectory
 from bigfleet.coordinator.raft.formation import Formation, OnStep
-from bigfleet.coordinator.raft.membership import ClusterMembers
+from bigfleet.coordinator.raft.membership import RaftMembers
 from bigfleet.coordinator.raft.peer_calls import PeerCalls
 from bigfleet.coordinator.raft.relays import Relays, Resolve, as_named
 from bigfleet.coordinator.raft.replica import OnBatchResult, ReplicaListeners
@@ -50,7 +50,7 @@ NO_PEER_S = 15.0
 class RaftSettings:
     """The settings of the log."""
 
-    members: ClusterMembers
+    members: RaftMembers
     data_dir: str
     bind: ListenAddress
     bootstrap: bool = False

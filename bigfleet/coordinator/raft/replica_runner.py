@@ -15,7 +15,7 @@ from bigfleet.coordinator.raft.dump import DumpSerializer
 from bigfleet.coordinator.raft.guarded_transport import RelayedNode
 from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
 from bigfleet.coordinator.raft.journal import GuardedJournal
-from bigfleet.coordinator.raft.membership import ClusterMembers
+from bigfleet.coordinator.raft.membership import RaftMembers
 from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard
 from bigfleet.coordinator.raft.relays import LOOPBACK, Relays, free_port
 from bigfleet.coordinator.raft.replica import Replica, ReplicaConfig, ReplicaListeners
@@ -31,7 +31,7 @@ class ReplicaRunner:
     def __init__(
         self,
         *,
-        members: ClusterMembers,
+        members: RaftMembers,
         directory: ReplicaDirectory,
         state_machine: StateMachine,
         clock: Clock,

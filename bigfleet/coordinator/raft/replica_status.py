@@ -8,7 +8,7 @@ Rules: coordinator 4.1 (metadata, serving), 9.6 (ready).
 from bigfleet.coordinator.log import LogStatus, Membership, PeerStatus, RaftState, StateMachine
 from bigfleet.coordinator.raft.formation import Formation
 from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
-from bigfleet.coordinator.raft.membership import ClusterMembers
+from bigfleet.coordinator.raft.membership import RaftMembers
 from bigfleet.coordinator.raft.replica import Replica, ReplicaView
 from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
 
@@ -16,7 +16,7 @@ from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
 class ReplicaStatus:
     """The status of one replica; `runner` and `formation` are set once the log is started."""
 
-    def __init__(self, members: ClusterMembers, state_machine: StateMachine) -> None:
+    def __init__(self, members: RaftMembers, state_machine: StateMachine) -> None:
         self._members, self._state_machine = members, state_machine
         self.runner: ReplicaRunner | None = None
         self.formation: Formation | None = None

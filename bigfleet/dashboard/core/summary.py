@@ -28,7 +28,7 @@ _OLDEST: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class FleetSummary:
+class OverviewSummary:
     """Everything on the overview page; None for unknown values."""
 
     standing: FleetHealth
@@ -69,7 +69,7 @@ _WITHHELD: Final = (
 )
 
 
-def summarise(picture: FleetPicture) -> FleetSummary:
+def summarise(picture: FleetPicture) -> OverviewSummary:
     """Return the summary of a picture."""
     found = reasons(picture)
     seen = [place.seen for place in picture.shards if place.seen is not None]
@@ -78,7 +78,7 @@ def summarise(picture: FleetPicture) -> FleetSummary:
     shortfalls = [row for place in picture.shards for row in place.shortfalls]
     known = bool(told)
     cycles = [picture.at - one.computed_at for one in seen if one.cycle]
-    return FleetSummary(
+    return OverviewSummary(
         standing=standing(found),
         reasons=found,
         shards=len(picture.shards),

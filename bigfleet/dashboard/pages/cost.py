@@ -9,7 +9,7 @@ from typing import Any, Final
 from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
 from bigfleet.dashboard.core.cost_trend import PriceLines
 from bigfleet.dashboard.core.observed import FleetPicture, MachineCount
-from bigfleet.dashboard.core.summary import HOSTED, FleetSummary
+from bigfleet.dashboard.core.summary import HOSTED, OverviewSummary
 from bigfleet.dashboard.core.wording import count, money
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
@@ -22,7 +22,7 @@ _CLUSTERS: Final = 20
 def cost(
     frame: Frame,
     picture: FleetPicture,
-    summary: FleetSummary,
+    summary: OverviewSummary,
     told: Mapping[str, Any] | None,
     trend: PriceLines,
 ) -> Html:
@@ -44,7 +44,7 @@ def cost(
     return main_part(frame, "Cost", live("cost", body), every=20)
 
 
-def _costs(rows: Sequence[MachineCount], summary: FleetSummary) -> list[Html]:
+def _costs(rows: Sequence[MachineCount], summary: OverviewSummary) -> list[Html]:
     by_type: dict[str, float] = {}
     by_state: dict[str, float] = {}
     for row in rows:

@@ -9,7 +9,7 @@ from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
 from bigfleet.dashboard.core.fleet_events import FleetEvent
 from bigfleet.dashboard.core.health import FleetHealth
 from bigfleet.dashboard.core.observed import ObservedShortfall
-from bigfleet.dashboard.core.summary import FleetSummary
+from bigfleet.dashboard.core.summary import OverviewSummary
 from bigfleet.dashboard.core.wording import age, count, duration, money, plural, share
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metric_reader import Trend
@@ -29,7 +29,7 @@ _SHOWN_EVENTS = 20
 
 def overview(
     frame: Frame,
-    summary: FleetSummary,
+    summary: OverviewSummary,
     actions: Trend | None,
     cycles: Mapping[str, tuple[float, float]] | None,
     events: Sequence[FleetEvent],
@@ -55,7 +55,7 @@ def overview(
     )
 
 
-def _standing(frame: Frame, summary: FleetSummary) -> Html:
+def _standing(frame: Frame, summary: OverviewSummary) -> Html:
     word = summary.standing.word
     if summary.reasons:
         listed: Html = el(
@@ -73,7 +73,7 @@ def _standing(frame: Frame, summary: FleetSummary) -> Html:
     )
 
 
-def _shortfalls(frame: Frame, summary: FleetSummary) -> Html:
+def _shortfalls(frame: Frame, summary: OverviewSummary) -> Html:
     if summary.short_by_class is None:
         body: Html = empty("Unknown: no shard has told yet.")
     elif not summary.oldest:
@@ -110,7 +110,7 @@ def _shortfall(frame: Frame, row: ObservedShortfall) -> Html:
     )
 
 
-def _actions(frame: Frame, summary: FleetSummary, trend: Trend | None) -> Html:
+def _actions(frame: Frame, summary: OverviewSummary, trend: Trend | None) -> Html:
     chart = _action_chart(trend)
     told = "unknown"
     if summary.withheld is not None:
@@ -141,7 +141,7 @@ def _action_chart(trend: Trend | None) -> Html:
     )
 
 
-def _stock(frame: Frame, summary: FleetSummary) -> Html:
+def _stock(frame: Frame, summary: OverviewSummary) -> Html:
     if summary.by_state is None or summary.by_capacity_type is None:
         return card("What do we have, what does it cost?", empty("Unknown: no shard has told yet."))
     spot, hosted = summary.by_capacity_type.get("Spot", 0), sum(summary.by_capacity_type.values())
@@ -189,7 +189,7 @@ def _stock(frame: Frame, summary: FleetSummary) -> Html:
     )
 
 
-def _speed(frame: Frame, summary: FleetSummary, cycles: Mapping[str, tuple[float, float]] | None) -> Html:
+def _speed(frame: Frame, summary: OverviewSummary, cycles: Mapping[str, tuple[float, float]] | None) -> Html:
     rows: list[tuple[str, Html | str]] = []
     if cycles:
         worst = max(cycles, key=lambda pod: cycles[pod][1])

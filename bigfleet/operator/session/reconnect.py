@@ -17,7 +17,7 @@ from bigfleet.aio.net import Code, RpcError
 from bigfleet.aio.rng import RandomStream
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.operator.session.session import OperatorSession, SessionState
+from bigfleet.operator.session.session import SessionState, ShardSession
 
 # Words in the text of UNAVAILABLE when the TLS handshake failed, not the network.
 _TLS_WORDS: Final = ("ssl", "tls", "certificate", "handshake")
@@ -25,7 +25,7 @@ _TLS_WORDS: Final = ("ssl", "tls", "certificate", "handshake")
 
 async def keep_sessions(
     options: OperatorOptions,
-    make_session: Callable[[], OperatorSession],
+    make_session: Callable[[], ShardSession],
     state: SessionState,
     *,
     clock: Clock,

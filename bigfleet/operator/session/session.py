@@ -62,7 +62,7 @@ class SessionState:
         self._metrics.gauge("bigfleet_operator_session_up").set(0)
 
 
-class OperatorSession:
+class ShardSession:
     """Runs one session."""
 
     def __init__(

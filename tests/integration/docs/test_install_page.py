@@ -4,7 +4,6 @@ A command that would install is rendered instead, with the same words: everythin
 """
 
 import re
-import sys
 from pathlib import Path
 
 import pytest

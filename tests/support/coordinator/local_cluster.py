@@ -18,7 +18,7 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.coordinator.log import LogError
 from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.coordinator.raft.certificates import RaftTls
-from bigfleet.coordinator.raft.membership import ClusterMembers, MemberAddress
+from bigfleet.coordinator.raft.membership import MemberAddress, RaftMembers
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.coordinator.raft.relays import Resolve, as_named, free_port
 from bigfleet.coordinator.raft.startup import PeerAnswer
@@ -82,7 +82,7 @@ class LocalCluster:
         state_machine = Pairs()
         me = self.members[ordinal]
         settings = RaftSettings(
-            members=ClusterMembers(self.members, me),
+            members=RaftMembers(self.members, me),
             data_dir=str(self.data_dir(ordinal)),
             bind=ListenAddress("127.0.0.1", self._ports[ordinal]),
             bootstrap=bootstrap,

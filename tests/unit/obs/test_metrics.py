@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bigfleet.aio.clock import NANOSECONDS, SystemClock
 from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.dashboard.metrics import DASHBOARD_METRICS
-from bigfleet.obs.catalogue import EVERY_PROCESS, Catalogue, Metric, MetricType
+from bigfleet.obs.catalogue import EVERY_PROCESS, Metric, MetricCatalogue, MetricType
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metrics import MetricMisuseError, Metrics, timed
 from bigfleet.operator.metrics import OPERATOR_METRICS
@@ -28,11 +28,11 @@ class SteppedClock(SystemClock):
         return self.now_ns
 
 
-def metrics_of(catalogue: Catalogue) -> tuple[Metric, ...]:
+def metrics_of(catalogue: MetricCatalogue) -> tuple[Metric, ...]:
     return (*EVERY_PROCESS, *catalogue.metrics)
 
 
-def build(catalogue: Catalogue = SHARD_METRICS) -> tuple[Metrics, CollectorRegistry]:
+def build(catalogue: MetricCatalogue = SHARD_METRICS) -> tuple[Metrics, CollectorRegistry]:
     registry = CollectorRegistry()
     return Metrics(catalogue, registry, version="1.2.3", commit="abc"), registry
 
@@ -50,7 +50,7 @@ def exported(registry: CollectorRegistry) -> dict[str, str]:
 
 
 @each_process
-def test_what_is_served_is_what_the_catalogue_lists(catalogue: Catalogue) -> None:
+def test_what_is_served_is_what_the_catalogue_lists(catalogue: MetricCatalogue) -> None:
     _, registry = build(catalogue)
     ours = {name: kind for name, kind in exported(registry).items() if not name.startswith("process_")}
     unasked = {m.name for m in metrics_of(catalogue) if m.on_demand and not m.labels}
@@ -195,7 +195,7 @@ def test_the_text_has_no_series_that_nobody_asked_for(accept: str) -> None:
 
 
 @each_process
-def test_buckets_are_served_as_the_catalogue_says(catalogue: Catalogue) -> None:
+def test_buckets_are_served_as_the_catalogue_says(catalogue: MetricCatalogue) -> None:
     _, registry = build(catalogue)
     served: dict[str, set[float]] = {}
     for family in text_string_to_metric_families(text(registry)):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bigfleet.coordinator.raft.membership import ClusterMembers, MemberAddress, members_from_flags
+from bigfleet.coordinator.raft.membership import MemberAddress, RaftMembers, members_from_flags
 from bigfleet.model.errors import InvalidFieldError
 
 LIST = "a-0@h0:1@h0:2,a-1@h1:1@h1:2,a-2@h2:1@h2:2"
@@ -16,7 +16,7 @@ def members(
     peers: str = "",
     raft_advertise: str = "",
     raft_bind: str = ":7791",
-) -> ClusterMembers:
+) -> RaftMembers:
     return members_from_flags(
         node_id=node_id,
         replicas=replicas,
