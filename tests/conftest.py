@@ -28,7 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def evidence(pytestconfig: pytest.Config) -> Callable[[str, Mapping[str, object]], None]:
-    """Return where a long run leaves its figures: a line of a file of that name, if a directory was given (decision C13)."""
+    """Return where a long run leaves its figures: a line of a file of that name, if a directory was given.
+
+    Rules: `coordinator#throughput`.
+    """
 
     def keep(name: str, figures: Mapping[str, object]) -> None:
         line = json.dumps({**figures, "python": platform.python_version()})

@@ -1,4 +1,4 @@
-"""The series that packaging 4.3 adds, as a running process has to write them (packaging 7 item 44)."""
+"""The series that `packaging#process-metrics` adds, as a running process has to write them (`packaging#process-metrics`)."""
 
 import re
 

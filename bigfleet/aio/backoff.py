@@ -2,7 +2,7 @@
 
 Why: everything in the fleet that dials something dials it again; without growing, scattered waits a restart becomes a storm.
 Must never: swallow a cancellation, retry an unexpected error, or repeat a mutating call: it is for connections.
-Rules: operator 3.3 (0.5 s doubling to 30 s, 0-20 % jitter, back to the start once a session was good and lived 60 s).
+Rules: `operator#reconnect-delays`.
 """
 
 from collections.abc import Awaitable, Callable

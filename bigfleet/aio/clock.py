@@ -4,7 +4,7 @@ Why: everything that waits or stamps takes its `Clock` through the constructor, 
 a host of its own with drift and jumps, and no test ever sleeps.
 The system form is made in the programs only; the virtual form is `bigfleet.testing.clock`.
 Must never: be asked for the wall time in order to measure how long something took; that is what the monotonic time is for.
-Rules: simulator 2.2 and 3.1, decision S22.
+Rules: `testing#constructor-seams`, `testing#virtual-clock`, `shard#steady-time`.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class SystemClock:
 
 
 class SteadyWall:
-    """Wall time at the start plus monotonic time elapsed since: `now` and idle stamps of decision S22.
+    """Wall time at the start plus monotonic time elapsed since: `now` and idle stamps of `shard#steady-time`.
 
     A jump of the host's wall clock therefore never makes a machine look idle for an hour, nor un-idle.
     """

@@ -4,7 +4,8 @@ Why: durability is three separate promises (bytes, length, name), and each of th
 seam makes each a call, so that the virtual disk can take away whatever was not asked for.
 Must never: hand out an OSError; a `DiskError` names path and cause. Must never promise more than the call says: bytes are
 durable after `fsync` of the file, a name (create, rename, remove) after `fsync_directory` of its directory.
-Rules: simulator 2.2 and 3.3, shard 16, coordinator 17.2 and 17.9.
+Rules: `testing#constructor-seams`, `testing#memory-disk`, `shard#provider-client`, `coordinator#durability`,
+`coordinator#raft-library`.
 
 The calls are synchronous on purpose. The Raft library calls its journal from its own thread and must not send before the
 sync returned, so an asynchronous form could not serve the user that matters most; and the usual write here is a small one at

@@ -3,7 +3,7 @@
 Why: in virtual time computing is free, and a fleet in which cycles take no time has no late ticks and no missed deadlines.
 So code that computes for long says what it did, and the host of a run on virtual time turns that into time.
 Must never: be used to wait for something, nor to measure; the system form does nothing at all.
-Rules: simulator 2.2 and 3.1.
+Rules: `testing#constructor-seams`, `testing#virtual-clock`.
 """
 
 from typing import Protocol

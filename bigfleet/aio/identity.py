@@ -3,7 +3,7 @@
 Why: every gate of the fleet compares one value, the `bigfleet://` URI of a certificate, byte for byte; here is its only
 reading and its only spelling.
 Must never: treat one role as part of another (admin is no shard), or accept an id that a URI path would change.
-Rules: wire 8, coordinator 4.2.
+Rules: `wire#identity`, `coordinator#identity-gates`.
 """
 
 import re

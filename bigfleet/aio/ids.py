@@ -2,7 +2,7 @@
 
 Why: an id drawn straight from the operating system would make two runs of one seed differ.
 Must never: be used for fencing epochs or sequences, which count, nor for names that users see.
-Rules: simulator 2.2; sixteen lower-case hex digits as wire 3 and coordinator 5 say.
+Rules: `testing#constructor-seams`; sixteen lower-case hex digits as `wire#provider` and `coordinator#instructions` say.
 """
 
 import os

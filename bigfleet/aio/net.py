@@ -5,7 +5,7 @@ Why: shard, coordinator, operator and provider code is written against these pro
 Services and methods are described in `bigfleet.aio.service`.
 Must never: import a transport, or offer what one of the two forms cannot keep: order within a stream, back-pressure,
 deadlines, message limits, status codes, trailing metadata, cancellation on disconnect.
-Rules: simulator 2.2 and 2.3, wire 1 and 7, decision S14.
+Rules: `testing#constructor-seams`, `testing#message-fidelity`, `wire#conventions`, `wire#codes`, `shard#large-listings`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,9 +19,9 @@ from bigfleet.aio.service import BidiMethod, BoundService, ServerStreamMethod, U
 from bigfleet.model.errors import BigFleetError
 
 MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
-"""Limit of every edge, both directions, unless the caller says otherwise (wire 1)."""
+"""Limit of every edge, both directions, unless the caller says otherwise (`wire#conventions`)."""
 PROVIDER_MAX_MESSAGE_BYTES: Final = 1024 * 1024 * 1024
-"""Limit of provider edges: a listing of 500,000 bound machines is larger than 256 MiB (decision S14)."""
+"""Limit of provider edges: a listing of 500,000 bound machines is larger than 256 MiB (`shard#large-listings`)."""
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 """Keys in lower case; bytes only under keys that end in `-bin`."""
@@ -103,7 +103,7 @@ class ClosedError(BigFleetError):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The far end of a call, in the three-way form of wire 8.
+    """The far end of a call, in the three-way form of `wire#identity`.
 
     Not secured: plaintext, every gate is skipped. Secured with an identity: gates compare. Secured without one: every
     gate refuses, and `problem` says why.
@@ -275,7 +275,7 @@ class DialOptions:
     server_name: str = ""
     """Name the peer's certificate must carry, where it is not the host of the target."""
     fresh_ca: bool = False
-    """Read the CA bundle again for this dial, as the operator does (operator 3.3); others read it once."""
+    """Read the CA bundle again for this dial, as the operator does (`operator#reconnect-delays`); others read it once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Why: a peer that stops reading must cost its own stream only. Putting a frame in never waits; one task takes frames out
 at the pace of the peer.
 Must never: drop or overtake a frame that nothing supersedes, or grow without bound: of those only so many may wait.
-Rules: shard 10.6, decision S10; ADR-0075.
+Rules: `shard#outbox`; ADR-0075.
 """
 
 import asyncio

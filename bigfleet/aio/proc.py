@@ -2,8 +2,8 @@
 
 Why: a signal handler that calls into a process is untestable, and an exit deep in a library call is invisible. Here a signal
 only sets a fact that the process waits for, and every exit has a code and a reason.
-Must never: end the process by itself on a first signal: calls already sent are awaited first (decision S20).
-Rules: simulator 2.2, decisions S18 and S20.
+Must never: end the process by itself on a first signal: calls already sent are awaited first (`shard#stopping`).
+Rules: `testing#constructor-seams`, `shard#part-ends`, `shard#stopping`.
 """
 
 import asyncio

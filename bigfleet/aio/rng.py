@@ -4,7 +4,7 @@ Why: one seed must mean one run. A stream depends on (seed, name) and on nothing
 from another one, does not change other streams.
 Real processes use `SystemRng`, tests and runs on virtual time `SeededRng` with a seed they print.
 Must never: make a secret or an id that has to be unguessable; `bigfleet.aio.ids` asks the operating system for those.
-Rules: simulator 2.2 and 4.2.
+Rules: `testing#constructor-seams`, `testing#named-streams`.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 Why: a program passes the same seven objects to everything it builds; a bundle makes that one argument.
 Must never: be handed further than a constructor that needs most of it; a function that only sleeps takes a clock.
-Rules: simulator 2.2.
+Rules: `testing#constructor-seams`.
 """
 
 from dataclasses import dataclass

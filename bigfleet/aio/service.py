@@ -3,7 +3,7 @@
 Why: a service is a plain class whose methods are named after the RPCs in snake case, a client names an RPC by a typed
 value; neither needs generated gRPC code, so both run on any form of the network seam.
 Must never: import a transport. A wrong name, kind or message class is found when the value is made, not at the call.
-Rules: wire 1 (paths), simulator 2.3 (every message is really encoded and decoded).
+Rules: `wire#conventions`, `testing#message-fidelity`.
 
     PROVIDER = ServiceSpec(provider_pb2.DESCRIPTOR.services_by_name["CapacityProvider"])
     LIST = PROVIDER.unary("List", provider_pb2.ListFilter, provider_pb2.MachineList)

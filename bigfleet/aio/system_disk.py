@@ -3,7 +3,7 @@
 Why apart from `bigfleet.aio.disk`: this is the only module in which production code touches files, and the seam check
 names it as such.
 Must never: let an OSError through, buffer anything itself, or retry a failed sync: the kernel reports a lost page once.
-Rules: simulator 2.2, shard 16, coordinator 17.9.
+Rules: `testing#constructor-seams`, `shard#provider-client`, `coordinator#raft-library`.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """The program `bigfleet`: its table of commands and its `main`.
 
 Must never: import a command here; `--help` has to be quick.
-Rules: packaging 1.1, 1.2.
+Rules: `packaging#programs`, `packaging#settings-sources`.
 """
 
 from collections.abc import Sequence

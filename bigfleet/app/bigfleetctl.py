@@ -1,8 +1,8 @@
 """The program `bigfleetctl`: its table of commands and its `main`.
 
 Must never: import a command here; `--help` has to be quick.
-Rules: coordinator 15, packaging 1.9: global flags may come before or after the verb, and the original's verbs also have noun
-forms.
+Rules: `coordinator#bigfleetctl`, `packaging#bigfleetctl`: global flags may come before or after the verb, and the
+original's verbs also have noun forms.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Access of a process to its Kubernetes cluster: the client, and the lease of leader election.
 
 Why: the operator and the pod controller connect in the same way.
-Rules: operator 3.1 and 9.
+Rules: `operator#start-order`, `operator#process`.
 """
 
 from typing import Final

@@ -6,7 +6,7 @@ How: every second, a collection of the young generations, then `gc.freeze` for t
 frozen objects; unreachable cycles among them wait for the full collection, once an hour. Every second, because thousands of
 sessions renew hundreds of thousands of objects within ten seconds, and one collection of those takes a fifth of a second.
 Must never: leave the collector off, or keep garbage for ever.
-Rules: operator 15.6 and shard 4.4 (nothing holds the loop for long).
+Rules: `operator#kubernetes-client`, `shard#never-waits`.
 """
 
 import gc

@@ -1,7 +1,7 @@
 """The program `kubectl-bigfleet`, which kubectl runs as `kubectl bigfleet`: its table of verbs and its `main`.
 
 Must never: import a verb here; `--help` has to be quick.
-Rules: decision O5, packaging 1.2.
+Rules: `operator#plugin-why`, `packaging#settings-sources`.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Runs the parts of a process until a signal comes or a part ends by itself, and builds what every process has.
 
 Why: every program ends in the same way, with 0 only for a signal.
-Must never: end with 0 when a part ended by itself (decision S18), or leave a part running.
-Rules: packaging 1.3, decisions S18 and S20.
+Must never: end with 0 when a part ended by itself (`shard#part-ends`), or leave a part running.
+Rules: `packaging#exit-codes`, `shard#part-ends`, `shard#stopping`.
 """
 
 import asyncio

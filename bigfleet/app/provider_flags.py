@@ -1,7 +1,7 @@
 """Flags that the provider programs share.
 
 Must never: import the server code, since `--help` has to be quick.
-Rules: packaging 1.2, providers 1.11.
+Rules: `packaging#settings-sources`, `providers#transport`.
 """
 
 from pydantic import Field

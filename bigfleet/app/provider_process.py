@@ -2,7 +2,7 @@
 
 Why: providers with different backends start and stop in the same way.
 Must never: end with 0 when a part of the process ended by itself.
-Rules: packaging 1.2, 1.3 and 1.11; decision S18.
+Rules: `packaging#settings-sources`, `packaging#exit-codes`, `packaging#http`, `shard#part-ends`.
 """
 
 from collections.abc import AsyncIterator, Coroutine, Mapping

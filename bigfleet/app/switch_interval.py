@@ -3,7 +3,7 @@
 Why: a shard computes in a thread next to its event loop. After each poll of its sockets the loop needs the interpreter back,
 and by default waits 5 ms for it; a frame that takes three turns of the loop would wait 15 ms while a cycle computes.
 Must never: be shorter than a switch takes, some hundredths of a millisecond, or computing would starve.
-Rules: shard 4.4 (streams and probes stay responsive while a cycle computes).
+Rules: `shard#never-waits`.
 """
 
 import sys

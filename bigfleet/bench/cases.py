@@ -2,7 +2,7 @@
 
 Why: what a name of the public form means is written down once, as code.
 Must never: keep a world longer than a benchmark needs it; two large ones do not fit side by side.
-Rules: engine performance 4, rows (a) to (e3) and Phase 2; 5 for the two cliffs.
+Rules: `engine#bench-unit`, `engine#growth`.
 """
 
 from collections.abc import Callable

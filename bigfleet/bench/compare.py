@@ -3,7 +3,7 @@
 Why: a change to the engine is judged by what it does to every figure, not to the one it was made for.
 Must never: compare milliseconds, which belong to a machine; units belong to the work. Nor call it a gain when the
 decisions differ.
-Rules: engine performance 7; scaletest 9 (better, same, worse; a fifth is the noise that is let pass).
+Rules: `engine#bars`, `testing#bench-compare`.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Why: a shard lists every ten seconds; reading what did not change may not cost what reading everything costs.
 Must never: measure a reading that read wrongly; each result is checked for what it found.
-Rules: engine performance 4 (g).
+Rules: `engine#ingest-cost`.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -2,7 +2,7 @@
 
 Why: every repetition must start from the same rest, and every answer must be the one a planner without memory gives.
 Must never: let a repetition see what an earlier one left behind, in the world or in the planner.
-Rules: engine performance 2 and 7 (each bar runs with the equality check on the same build).
+Rules: `engine#bench-equality`, `engine#incremental-equals-full`, `engine#bars`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

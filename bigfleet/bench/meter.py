@@ -2,7 +2,7 @@
 
 Why: machines differ and are noisy; a time says little, a ratio to work done at the same moment in the same process a lot.
 Must never: count preparation, checks or the collector's debts of either into the work.
-Rules: engine performance 7 (the unit, before and after each repetition; cold calls for what a shard does every ten seconds).
+Rules: `engine#bars`.
 """
 
 import gc

@@ -2,7 +2,7 @@
 
 Why: names are public; reports, bars and scripts refer to them for years.
 Must never: give a name a new meaning; a benchmark that measures something else gets another name.
-Rules: engine performance 4 and 7.
+Rules: `engine#bench-unit`, `engine#bars`.
 """
 
 from collections.abc import Mapping, Sequence

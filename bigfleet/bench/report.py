@@ -2,7 +2,7 @@
 
 Why: figures are kept for years and compared between builds and machines; a misread field would be a wrong figure.
 Must never: guess. What is missing, misspelt, of another type or another version is refused with its path.
-Rules: engine performance 7.
+Rules: `engine#bars`.
 """
 
 import re

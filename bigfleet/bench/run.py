@@ -2,7 +2,7 @@
 
 Why: benchmarks share worlds that are dear to build, and a report is worth something only if all of it comes from one process.
 Must never: measure while the collector still has the building of a world to pay for.
-Rules: engine performance 3.11 (`gc.freeze` after loading, as a shard does) and 7.
+Rules: `engine#bench-unit`, `engine#bars`.
 """
 
 import gc

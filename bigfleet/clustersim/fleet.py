@@ -1,7 +1,7 @@
 """Reads files of simulated demand: one cluster, or a whole fleet of machine pools and clusters.
 
 Must never: accept part of a file; an error in one cluster refuses the file, by path.
-Rules: packaging 1.6 (`--scenario`), 1.10.
+Rules: `packaging#all-in-one`, `packaging#other-commands`.
 """
 
 from collections.abc import Mapping

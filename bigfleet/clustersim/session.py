@@ -2,7 +2,7 @@
 
 Why: compose files, demos and load runs need clusters that ask for machines and give them back, without Kubernetes.
 Must never: send anything but the whole demand in a roll-up, or keep a machine that the shard reclaims.
-Rules: packaging 1.10; wire 4 (hello first, roll-ups, answers to bootstrap and reclaim).
+Rules: `packaging#other-commands`, `wire#session`.
 """
 
 import asyncio

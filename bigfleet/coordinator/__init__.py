@@ -1,4 +1,4 @@
 """The coordinator: records which shard owns what, on three Raft replicas.
 
-Rules: coordinator.md. `log` separates the state machine and its callers from the replicated log; `raft` is that log on pysyncobj.
+`log` separates the state machine and its callers from the replicated log; `raft` is that log on pysyncobj.
 """

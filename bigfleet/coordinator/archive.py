@@ -2,8 +2,9 @@
 
 Why: people and the original must be able to read a backup, and a changed byte must prevent its restore.
 Must never: accept a wrong checksum, size or order; drop a row; block other threads: encoding works in slices.
-Rules: coordinator 10.1 and 10.4. An archive without the object `bigfleet` comes from the original: its rows are restored under
-a new cluster id, its term becomes the epoch, and unknown keys are ignored.
+Rules: `coordinator#archive`, `coordinator#restore`, `coordinator#relearn`. An archive without the object `bigfleet`
+comes from the original: its rows are restored under a new cluster id, its term becomes the epoch, and unknown keys are
+ignored.
 """
 
 import hashlib
@@ -92,9 +93,10 @@ def make_archive(snapshot: Snapshot, voters: Sequence[str], now_ns: int) -> Arch
 
 
 def tables_of(archive: Archive, *, cluster_id: str) -> Tables:
-    """Return the tables of a restored coordinator, which re-learns what shards hold (10.4).
+    """Return the tables of a restored coordinator, which re-learns what shards hold.
 
     `cluster_id` is used if the archive has none. Raises `CorruptArchiveError` on rows that break an invariant.
+    Rules: `coordinator#restore`, `coordinator#relearn`.
     """
     ours = archive.meta.ours or {}
     try:

@@ -1,6 +1,6 @@
 """Rows of the tables in the original's JSON, both ways.
 
-Why: the original restores our archives, and we restore its (coordinator 10.1). Rows are in the order of their ids.
+Why: the original restores our archives, and we restore its (`coordinator#archive`). Rows are in the order of their ids.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,7 @@
 
 Why: losing all disks then costs at most one interval of writes.
 Must never: move `latest` before its target is durable, remove that target, or end the process over a full disk.
-Rules: coordinator 10.3.
+Rules: `coordinator#export`.
 """
 
 import asyncio

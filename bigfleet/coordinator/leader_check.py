@@ -1,8 +1,9 @@
 """The leader check: only the serving leader answers, and a handler that waited checks again.
 
 Why: two replicas may believe that they lead. A replica answers only while the log confirms the term it won.
-Must never: look at identity or arguments before leadership (coordinator 4.1), or let one term use the memory of another.
-Rules: coordinator 3, 4.1, 5.3.
+Must never: look at identity or arguments before leadership (`coordinator#serving`), or let one term use the memory of
+another.
+Rules: `coordinator#soft-state`, `coordinator#serving`, `coordinator#won-term`.
 """
 
 import functools

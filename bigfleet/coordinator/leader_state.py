@@ -3,7 +3,7 @@
 Why: a handler that waits keeps the object of the term in which it began. A leader that lost and regained leadership thus never
 stamps another term than its own, nor reuses what it heard in an earlier one.
 Must never: be shared between two terms of one process.
-Rules: coordinator 3, 5.3.
+Rules: `coordinator#soft-state`, `coordinator#won-term`.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,8 @@ class LeaderState:
         self.delivery.forget(shard)
 
     def blockers(self, tables: Tables) -> list[str]:
-        """Return what keeps domains of shared providers from moving (8.3): ghosts, unsettled shards, re-learning."""
+        """Return what keeps domains of shared providers from moving (`coordinator#domain-delivery`): ghosts, unsettled
+        shards, re-learning."""
         found = [f"~{ghost}" for ghost in sorted(tables.ghosts)]
         if found or any(self.soft.shares_provider(shard) for shard in tables.shards):
             found += [shard for shard in sorted(tables.shards) if not self.soft.has_settled(shard)]

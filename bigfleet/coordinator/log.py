@@ -2,15 +2,16 @@
 
 Why: state machine and RPC handlers do not depend on pysyncobj, so that another log (etcd, say) could replace it.
 Must never: import a Raft library, or report a timeout as a failure: the outcome is unknown.
-Rules: coordinator 2.2, 2.4, 3, 4.1, 9, 10.2, 11, 17.
+Rules: `coordinator#commands`, `coordinator#write-outcomes`, `coordinator#soft-state`, `coordinator#serving`,
+`coordinator#membership`, `coordinator#fresh-snapshot`, `coordinator#process`, `coordinator#raft-library`.
 
 Errors:
 
     LogError
     ├── NotLeaderError                not serving; nothing was proposed        -> FAILED_PRECONDITION, with the hint
     ├── UnavailableError              nothing was replicated, try again        -> UNAVAILABLE
-    │   └── FrozenError               no proposals while the voters change (9.5)
-    ├── CommandOutcomeUnknownError    it may still commit                      -> UNAVAILABLE, and say so (2.4)
+    │   └── FrozenError               no proposals while the voters change (`coordinator#expand`)
+    ├── CommandOutcomeUnknownError    it may still commit                      -> UNAVAILABLE, and say so (`coordinator#write-outcomes`)
     ├── TooLargeError                 a command above 256 KiB                  -> INVALID_ARGUMENT
     ├── UnknownPeerError              a (node id, address) outside the peers   -> INVALID_ARGUMENT
     └── FatalLogError                 the process has to end with this exit code
@@ -35,7 +36,7 @@ PROPOSE_TIMEOUT_S = 5.0
 
 
 class RaftState(enum.StrEnum):
-    """The values of `bigfleet-raft-state` (4.1); `serving` is a leader whose epoch is committed."""
+    """The values of `bigfleet-raft-state` (`coordinator#serving`); `serving` is a leader whose epoch is committed."""
 
     LEADER = "leader"
     SERVING = "serving"
@@ -70,7 +71,7 @@ class UnavailableError(LogError):
 
 
 class FrozenError(UnavailableError):
-    """The log takes no proposals while the voters change (9.5)."""
+    """The log takes no proposals while the voters change (`coordinator#expand`)."""
 
 
 class CommandOutcomeUnknownError(LogError):
@@ -121,8 +122,8 @@ class StateMachine(Protocol):
     def apply(self, batch: str) -> str:
         """Apply one batch `{v, epoch, items}`, return a JSON list with one result per item.
 
-        A result has `ok`; if that is false also `refusal` (a code of 2.2) and `detail`. Never raises: bad JSON and a wrong
-        epoch are refusals too. A text that is no batch gives one refusal.
+        A result has `ok`; if that is false also `refusal` (a code of `coordinator#commands`) and `detail`. Never
+        raises: bad JSON and a wrong epoch are refusals too. A text that is no batch gives one refusal.
         """
 
     def dump(self) -> Tables:
@@ -199,10 +200,10 @@ class ReplicatedLog(Protocol):
         """
 
     async def snapshot(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> Snapshot:
-        """Return the tables after a barrier (10.2)."""
+        """Return the tables after a barrier (`coordinator#fresh-snapshot`)."""
 
     async def admit(self, node_id: str, raft_address: str) -> None:
-        """Admit a learner, or confirm a member (4.3 JoinRaftCluster); raises UnknownPeerError, NotLeaderError."""
+        """Admit a learner, or confirm a member (`coordinator#calls`); raises UnknownPeerError, NotLeaderError."""
 
     def status(self) -> LogStatus:
         """Return the state of this replica; cheap, as every answer carries it."""

@@ -1,8 +1,10 @@
 """The periodic work of a replica: readiness, and on the leader provider conflicts, re-learning and command levels.
 
-Must never: raise the level before every voter advertises it (decision C12), end the re-learning before every shard has
-reported (coordinator 10.4), or go on for more than a second after leadership is lost.
-Rules: coordinator 4.1, 8.2, 10.4, 16.
+Must never: raise the level before every voter advertises it (`coordinator#command-levels`), end the re-learning before
+every shard has reported (`coordinator#restore`, `coordinator#relearn`), or go on for more than a second after
+leadership is lost.
+Rules: `coordinator#serving`, `coordinator#provider-conflict`, `coordinator#restore`, `coordinator#relearn`,
+`coordinator#chart`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,6 +1,7 @@
 """The catalogue of the coordinator's metrics.
 
-Rules: coordinator 13 and 12.9; the first three are contract (shard 21.2).
+Rules: `coordinator#series`, `coordinator#ledger`, `coordinator#partition-mode`; the first three are contract
+(`shard#metrics`).
 """
 
 from bigfleet.obs.buckets import Buckets

@@ -1,9 +1,9 @@
 """Restore and extract: work on the data directory of a replica that does not run.
 
-Why: both must work without any running coordinator (coordinator 10.5).
+Why: both must work without any running coordinator (`coordinator#disaster-cases`).
 Must never: touch a locked directory, create a directory in order to read it, or run code from a log: unpickling refuses every
 class and function.
-Rules: coordinator 10.4 and 10.5.
+Rules: `coordinator#restore`, `coordinator#relearn`, `coordinator#disaster-cases`.
 """
 
 import io

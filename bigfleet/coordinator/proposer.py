@@ -1,7 +1,7 @@
 """Proposes commands and barriers for a call: deadline, metrics, and the status of each error.
 
 Must never: answer that nothing happened where something may have: a timeout is an unknown outcome.
-Rules: coordinator 2.4, 4.1 and 13.
+Rules: `coordinator#write-outcomes`, `coordinator#serving`, `coordinator#series`.
 """
 
 from typing import Final

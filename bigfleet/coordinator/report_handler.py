@@ -2,7 +2,7 @@
 
 Must never: attach an instruction without a barrier that began after the report arrived, stamp another term than the one
 this process won, or record a second address of a shard.
-Rules: coordinator 3, 4.3, 5 and 6.
+Rules: `coordinator#soft-state`, `coordinator#calls`, `coordinator#instructions`, `coordinator#self-registration`.
 """
 
 from structlog.typing import FilteringBoundLogger

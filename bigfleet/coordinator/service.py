@@ -1,7 +1,7 @@
 """The nine gRPC calls of the coordinator: leader check, identity, arguments, then the work.
 
 Must never: answer from a replica that does not serve, or read before a barrier that began after the request arrived.
-Rules: coordinator 4, wire 5, 7 and 8.
+Rules: `coordinator#calls`, `wire#coordinator`, `wire#codes`, `wire#identity`.
 """
 
 import asyncio

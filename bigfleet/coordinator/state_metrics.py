@@ -2,7 +2,7 @@
 
 Why: the original sets some of them only while it handles a report, so they are wrong in between.
 Must never: keep a series of a removed shard or provider, or show shards on a replica that does not serve.
-Rules: coordinator 13.
+Rules: `coordinator#series`.
 """
 
 from typing import Final

@@ -1,9 +1,10 @@
 """The loop from a shard to its coordinator: report, handle the instructions of the answer, acknowledge with the next report.
 
 Why: a shard must be able to run without a coordinator for ever, so nothing waits for this loop.
-Must never: end, except by cancellation: after a defect of its own it starts again (decision S18).
+Must never: end, except by cancellation: after a defect of its own it starts again (`shard#part-ends`).
 Must never have two calls under way, process an answer past its deadline, or use a term before it is durable.
-Rules: shard 17, coordinator 5.2 and 6, decisions S15 and S18, C9.
+Rules: `shard#coordinator-client`, `coordinator#shard-client`, `coordinator#self-registration`, `shard#part-ends`,
+`coordinator#static-stability`.
 """
 
 import asyncio

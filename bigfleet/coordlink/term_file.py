@@ -2,7 +2,7 @@
 
 Why: without it a restarted shard would follow a leader that was replaced while the shard was down.
 Must never: treat an unreadable file as 0.
-Rules: coordinator 5.2, decision S15.
+Rules: `coordinator#shard-client`, `shard#coordinator-client`.
 """
 
 from pathlib import PurePath

@@ -1,7 +1,7 @@
 """The catalogue of the dashboard's own metrics.
 
 Must never: have the name of a shard, page parameter or reader as a label.
-Rules: dashboard 4 (`/metrics`), packaging 4.3.
+Rules: `dashboard#api`, `packaging#process-metrics`.
 """
 
 from bigfleet.obs.buckets import Buckets

@@ -2,7 +2,7 @@
 
 Why: thousands of documents are decided in one process; one bad line must cost its own answer and no other.
 Must never: lose a line. The n-th answer belongs to the n-th line, so an empty line is refused and not skipped.
-Rules: snapshot section 3.
+Rules: `engine#snapshot-batch`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,7 +3,7 @@
 Why: a what-if is asked for its difference; the rest of both decisions is the same and would hide it.
 Must never: take a need for another because its number changed or its class was folded otherwise. Needs are followed row by
 row of the documents; without numbers of an edit they are known by cluster, fingerprint and group.
-Rules: dashboard section 7.
+Rules: `dashboard#what-if`.
 """
 
 from collections import Counter, deque

@@ -1,7 +1,7 @@
 """What a fleet costs once a decision is carried out, and what is short by class of priority.
 
 Why: two decisions are compared in dollars and in needs left open; both must be counted in one way only.
-Rules: dashboard section 7. Of several actions on one machine the first counts, as an executor would have it.
+Rules: `dashboard#what-if`. Of several actions on one machine the first counts, as an executor would have it.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Why: what `bigfleet decide` prints is compared byte by byte, between releases, machines and languages.
 Must never: decide, reorder or leave out anything; zero amounts alone are left out, as everywhere.
-Rules: snapshot section 2, decision E15.
+Rules: `engine#snapshot-decision`, `engine#snapshot-parked`.
 """
 
 from collections import Counter
@@ -39,7 +39,8 @@ def _action(action: Action) -> dict[str, object]:
     return {
         "kind": action.kind.value,
         "machine": action.machine_id,
-        # A machine that is given back belongs to no cluster, whatever an Idle record may still say (E15).
+        # A machine that is given back belongs to no cluster, whatever an Idle record may still say
+        # (`engine#snapshot-decision`, `engine#snapshot-parked`).
         "cluster": None if action.kind is ActionKind.DELETE else action.cluster,
         "fingerprint": action.fingerprint,
         "group": action.group,

@@ -2,7 +2,7 @@
 
 Why: the forms of this room are tables of name and default; every rule that all fields share is here once.
 Must never: guess. `true` is no number, `1.0` no integer, null no default, a misspelt name no wish for the default.
-Rules: snapshot section 1.
+Rules: `engine#snapshot-form`, `engine#snapshot-strict`.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Why: a record typed by hand must be as sound as one from a provider, so the invariants of the model are checked here too.
 Must never: hold two copies of one shape; a fleet of 225,000 machines has a few thousand shapes.
-Rules: snapshot 1.1; decision-engine 2.2; decisions E14, E17 and P3.
+Rules: `engine#snapshot-defaults`, `engine#machine-invariants`, `engine#transitions`, `engine#quantities`, `providers#states`.
 """
 
 import math

@@ -1,8 +1,9 @@
 """Needs in a document: the form, the reader, the writer.
 
 Why: demand typed by hand or saved from a shard must give the very profiles, and so fingerprints, that a roll-up gives.
-Rules: snapshot 1.2; decisions E14 and E15. `Unspecified` is understood where the wire can carry it, so that a shard
-can write down whatever demand it was sent; such a requirement holds nowhere, such a spread binds no need.
+Rules: `engine#snapshot-defaults`, `engine#snapshot-order`, `engine#quantities`, `engine#snapshot-decision`,
+`engine#snapshot-parked`. `Unspecified` is understood where the wire can carry it, so that a shard can write down
+whatever demand it was sent; such a requirement holds nowhere, such a spread binds no need.
 """
 
 from bigfleet.document.canonical import without_defaults

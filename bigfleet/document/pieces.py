@@ -3,7 +3,7 @@
 Why: the document of half a million machines is hundreds of megabytes; the sender must hold a piece of it and not the
 whole, and must be able to do something else between two pieces.
 Must never: differ from `bigfleet.document.snapshot.write_situation` by a byte.
-Rules: snapshot section 4.
+Rules: `engine#snapshot-live`.
 """
 
 from collections.abc import Iterable, Iterator

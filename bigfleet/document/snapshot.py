@@ -3,8 +3,9 @@
 Why: a situation that can be saved can be decided again, explained, compared and edited; this is the form of it that
 users and other programs see, so its names are contract.
 Must never: read a document halfway. It is a situation or one `DocumentError` with the path of the first flaw.
-Rules: snapshot section 1, decisions E12 and E15. Writing is exact: it reads back as an equal situation, with two things
-left behind that no decision looks at, the provider's metadata and `parked` entries that name no gang.
+Rules: `engine#snapshot-form`, `engine#snapshot-strict`, `engine#snapshot-decision`, `engine#snapshot-parked`. Writing
+is exact: it reads back as an equal situation, with two things left behind that no decision looks at, the provider's
+metadata and `parked` entries that name no gang.
 """
 
 from collections.abc import Mapping, Sequence

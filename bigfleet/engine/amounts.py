@@ -81,7 +81,7 @@ def all_of(flags: NDArray[Any]) -> NDArray[np.bool_]:
 def fill(missing: Vector, size: Vector, available: int) -> tuple[int, Vector]:
     """How many machines of one size it takes, as far as there are any, and what is still missing then.
 
-    A machine is taken as long as anything is missing, even if it has nothing of that (Q-5).
+    A machine is taken as long as anything is missing, even if it has nothing of that (`engine#crediting`).
     """
     count = 0
     for wanted, held in zip(missing, size):  # noqa: B905  of one length by construction, and this is the inmost loop

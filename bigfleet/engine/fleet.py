@@ -223,7 +223,8 @@ class Fleet:
         creating: dict[str, list[int]] = {}
         for row in self.id_order[states == MachineState.CREATING].tolist():
             name = self.stamps[int(self.assignment[row])].cluster
-            if name:  # a machine on order for no cluster is credited to none (E7)
+            # a machine on order for no cluster is credited to none (`engine#crediting`, `engine#stamps`)
+            if name:
                 creating.setdefault(name, []).append(row)
         code = (self.state[bound] == MachineState.CONFIGURING) * np.int64(self.kinds.price_ranks)
         code = (code + self.kinds.price_rank[self.kind[bound]]) * self.stamps.keep_ranks

@@ -2,7 +2,7 @@
 
 Why: such a gang needs no choice of a domain, and a whole machine for each of many small gangs would overstate demand.
 Must never: look at another cluster's bound machines, so that a cluster's needs change only with its own or with supply.
-Rules: decision-engine section 6; a Creating machine on order for the class counts, decision E6.
+Rules: `engine#folding`; a Creating machine on order for the class counts, `engine#foldable`.
 """
 
 from operator import itemgetter
@@ -21,7 +21,10 @@ class PlannedNeed(NamedTuple):  # a tuple, as a full pass makes tens of thousand
     """A need of the list that the phases work on."""
 
     turn: Turn
-    """Its position in the order in which the pre-pass visits needs; gangs first among equals (E16)."""
+    """Its position in the order in which the pre-pass visits needs; gangs first among equals.
+
+    Rules: `engine#prepass-order`, `engine#acquisition-order`.
+    """
     need: Need
     places: tuple[int, ...]
     """The rows of its cluster that it represents."""

@@ -1,8 +1,10 @@
 """Phase 2: what Phase 1 left open is taken from workloads of strictly lower priority.
 
 Why: priority is the only throttle, so a machine held by less important work is supply of the last resort.
-Must never: take a machine twice, one claimed this cycle by a need of equal or higher precedence (E3), or a Draining one.
-Rules: decision-engine section 8; capacity already draining for a need counts (E4); victim order (E11).
+Must never: take a machine twice, one claimed this cycle by a need of equal or higher precedence (`engine#victims`), or
+a Draining one.
+Rules: `engine#phase-2`; capacity already draining for a need counts (`engine#preemption-in-flight`); victim order
+(`engine#victim-cost`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -127,7 +129,7 @@ class _Victims:
         self._ordered: dict[tuple[str, Resources, str | None, int], Numbers] = {}
 
     def _victim_costs(self, rows: Numbers) -> NDArray[np.float64]:
-        """What taking each machine away would cost (decision E11), summed from left to right."""
+        """What taking each machine away would cost (`engine#victim-cost`), summed from left to right."""
         fleet = self._fleet
         costs = fleet.stamps.penalties[fleet.assignment[rows]]
         graces = fleet.snapshot.drain_graces
@@ -168,7 +170,7 @@ class _Victims:
         return found
 
     def _protected(self, places: Numbers, mine: Precedence) -> Flags:
-        """Which machines are claimed this cycle by a need that does not rank below the preemptor (E3)."""
+        """Which machines are claimed this cycle by a need that does not rank below the preemptor (`engine#victims`)."""
         if self._holders is None:
             self._holders = self._who_holds()  # computed only when a need is short and could be served
         flags: Flags = self._holders.rank[self._rows[places]] >= self._holders.places[mine]
@@ -176,7 +178,10 @@ class _Victims:
 
 
 class _Draining:
-    """Machines that drain because of an earlier preemption, each counted once for a need it was taken for (E4)."""
+    """Machines that drain because of an earlier preemption, each counted once for a need it was taken for.
+
+    Rules: `engine#preemption-in-flight`.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet

@@ -1,7 +1,7 @@
 """Phase 3 gives back what no need claimed: Configured machines to the pool, idle bought ones to the provider.
 
 Must never: touch a machine claimed in this cycle, or reclaim from a cluster that has not reported (ADR-0036).
-Rules: decision-engine section 9.
+Rules: `engine#phase-3`.
 """
 
 from collections.abc import Iterable, Mapping

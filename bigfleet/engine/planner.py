@@ -3,7 +3,7 @@
 Why: a shard decides every few seconds about a fleet of which almost nothing changed. The order of the steps is part of
 the answer and is defined here, together with what is kept from the last cycle and when it becomes invalid. Nothing kept
 may change an answer: a planner that has seen a thousand cycles decides exactly as a fresh one does.
-Rules: decision-engine section 5, action order 10.1; ADR-0030, ADR-0068, decision E10.
+Rules: `engine#cycle-order`, `engine#actions`, `engine#action-order`, `engine#incremental-equals-full`; ADR-0030, ADR-0068.
 """
 
 from bisect import bisect_left

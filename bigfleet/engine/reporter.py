@@ -4,7 +4,7 @@ Why: traces and explanations need the engine's own account of a decision, not a 
 reporter gets one call per need and step, with counts, never one per machine.
 The arguments are computed for the call; without a reporter nothing is computed.
 Must never: change an answer. A hook returns nothing, and the engine never reads a reporter.
-Rules: dashboard section 6.
+Rules: `dashboard#explain`.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 Why: almost everything a reporter gets can be computed after a phase, so the phases stay as fast and
 as simple as without a reporter.
 Must never: change anything it looks at.
-Rules: dashboard section 6.
+Rules: `dashboard#explain`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

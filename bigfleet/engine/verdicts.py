@@ -2,7 +2,7 @@
 
 Why: users and explanations read them; no decision may depend on them.
 Must never: compute what may never be read: ids, raw rows and domains are computed on first use.
-Rules: decision-engine 10.3.
+Rules: `engine#verdicts`.
 """
 
 from bisect import bisect_left

@@ -3,7 +3,7 @@
 Why: what a cycle decides depends on what the former one left behind, above all stamps; what-ifs, scripts and laws over
 several cycles need that without a shard.
 Must never: carry out two actions on one machine; the first wins.
-Rules: decision-engine 2.4 (who writes the assigned values), 11.3; decisions E4 (`draining_for`), E7 (`assigned_cluster`).
+Rules: `engine#stamps`, `engine#after-the-decision`, `engine#preemption-in-flight`, `engine#crediting`.
 """
 
 from dataclasses import replace

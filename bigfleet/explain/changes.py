@@ -3,7 +3,7 @@
 Why: a short need also wants to know what would help, in a form that what-if accepts.
 Must never: propose what was not tried. Every proposal is a list of edits in their public form; it was read, applied and
 decided on, and the need was satisfied. The number of tries is bounded, and cheap ones come first.
-Rules: dashboard 6.1, point 7.
+Rules: `dashboard#explain-changes`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

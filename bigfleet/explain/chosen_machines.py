@@ -1,6 +1,6 @@
 """Counts what a need has and would take next, in columns.
 
-Rules: dashboard 6.1, points 2 and 3; decision-engine 7.8.
+Rules: `dashboard#explain-steps`, `engine#acquisition-order`.
 """
 
 import numpy as np

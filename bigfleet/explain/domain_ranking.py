@@ -2,7 +2,7 @@
 
 Why: what every domain held for a gang is not part of a decision.
 Must never: keep a machine or a need alive; ids, amounts and counts only.
-Rules: dashboard section 6.
+Rules: `dashboard#explain`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ _NEITHER_FITS = ("fits", "coverage", "held already", "", "machines", "name")
 
 
 def _rank(note: DomainReport, wanted: Resources) -> Rank:
-    """The order of decision-engine 7.4, exactly."""
+    """The order of `engine#domain-order`, exactly."""
     creditable = -_coverage(note.creditable, wanted)
     if note.total.covers(wanted):
         own, spare = -_coverage(note.own, wanted), _overcommitment(note.total, wanted)

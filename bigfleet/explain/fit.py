@@ -2,7 +2,7 @@
 
 Why: "why not that one?" has exactly one answer for every machine: the first test it fails, or that it was not needed.
 Must never: give a machine two results or none; taken and refused machines add up to the fleet.
-Rules: dashboard 6.1, point 4; decision-engine sections 3, 7 and 8.
+Rules: `dashboard#explain-classes`, `engine#matching`, `engine#phase-1`, `engine#phase-2`.
 """
 
 from dataclasses import dataclass

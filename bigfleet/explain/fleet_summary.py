@@ -2,7 +2,7 @@
 
 Why: an explanation names a few machines of each class and counts the rest. `bigfleet.explain.summarize` does the counting.
 Must never: leave a machine out. Chosen and refused machines add up to the fleet.
-Rules: dashboard 6.1.
+Rules: `dashboard#explain-classes`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,8 @@
 Why: one cycle shows what would be started; a what-if mostly asks for the end. A machine that is
 preempted drains first, and serves another need a cycle later.
 Must never: decide by itself, or run without end. Demand, prices and parked gangs stay as they are; nothing fails.
-Rules: dashboard 7. The provider takes the times it is given, bootstrapping and deleting no time at all; a hold that ends
-later than the last cycle is not waited for.
+Rules: `dashboard#what-if`. The provider takes the times it is given, bootstrapping and deleting no time at all; a hold
+that ends later than the last cycle is not waited for.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Ideas: changes that might satisfy a need, in the form of edits, before they are tried.
 
 Must never: be shown untried.
-Rules: dashboard 6.1, point 7.
+Rules: `dashboard#explain-changes`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

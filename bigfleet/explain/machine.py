@@ -1,7 +1,7 @@
 """Explains why a machine is held, taken, preempted, reclaimed, released or left alone.
 
 Must never: leave a state or an action without a sentence.
-Rules: dashboard 6.2; decision-engine sections 7 to 9.
+Rules: `dashboard#explain-machine`, `engine#phase-1`, `engine#phase-2`, `engine#phase-3`.
 """
 
 from dataclasses import dataclass

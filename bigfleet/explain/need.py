@@ -2,7 +2,7 @@
 
 Why: it is the question of every user who waits for machines.
 Must never: leave a machine out. Chosen and refused machines add up to the fleet.
-Rules: dashboard 6.1.
+Rules: `dashboard#explain-classes`.
 """
 
 from collections.abc import Iterable, Mapping

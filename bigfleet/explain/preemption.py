@@ -1,6 +1,7 @@
 """Explains the preemption for a need: what already drains for it, what it could preempt, and what is protected.
 
-Rules: decision-engine section 8; capacity in flight (E4), protected claims (E3), order of victims (E11).
+Rules: `engine#phase-2`; capacity in flight (`engine#preemption-in-flight`), protected claims (`engine#victims`), order
+of victims (`engine#victim-cost`).
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Prices: how cheap the next best machine would have to be to be taken instead.
 
-Rules: decision-engine 7.8; Idle machines are taken by price, Speculative ones by effective cost, Idle ones first.
+Rules: `engine#acquisition-order`; Idle machines are taken by price, Speculative ones by effective cost, Idle ones first.
 """
 
 import numpy as np

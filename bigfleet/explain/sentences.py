@@ -1,7 +1,7 @@
 """The sentences of explanations, in one place, so that command line and pages say the same.
 
 Must never: know more than the explanation it puts into words.
-Rules: dashboard 6.1, point 1, and 6.2.
+Rules: `dashboard#explain-sentence`, `dashboard#explain-machine`.
 """
 
 from bigfleet.explain.amounts import amounts_text

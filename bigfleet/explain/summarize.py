@@ -4,7 +4,7 @@ Why: a shard with half a million machines explains a need in a few hundredths of
 interpreter. A class of thousands, such as the clusters of a fleet, is an array; only what is shown becomes an object.
 Must never: change the order of the tests, which is that of `bigfleet.explain.fit.FitChecker`. A property test compares the
 result with a plain count of records.
-Rules: dashboard 6.1.
+Rules: `dashboard#explain-classes`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Which machines could serve a need in its domain if they were free, and which of those already drain for it.
 
-Rules: decision-engine section 8, steps 1 to 3; capacity in flight, decision E4.
+Rules: `engine#phase-2`; capacity in flight, `engine#preemption-in-flight`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

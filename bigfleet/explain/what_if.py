@@ -2,7 +2,7 @@
 
 Why: the command line and the dashboard must give the same result.
 Must never: change the document, or look further on one side than on the other.
-Rules: dashboard 7.
+Rules: `dashboard#what-if`.
 """
 
 from collections.abc import Sequence

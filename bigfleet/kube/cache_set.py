@@ -1,7 +1,7 @@
 """The caches of one process: stores, the reflectors that fill them, and whether their first lists are complete.
 
 Must never: be read for a decision before `wait_synced` has returned; an incomplete cache reads as "no objects".
-Rules: operator 3.1 step 6, 12.1, 15.6.
+Rules: `operator#start-order`, `operator#one-request-per-pod`, `operator#kubernetes-client`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: a slow consumer must neither stall the watch nor let the queue grow.
 Must never: lose a change, or hold more than one entry per object.
-Rules: operator 15.6 item 1 (no reader of a watch waits for a handler).
+Rules: `operator#reflector`.
 """
 
 import asyncio

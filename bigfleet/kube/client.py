@@ -1,9 +1,9 @@
 """The client of one API server: plain documents, typed errors, a shared rate limit, one fresh login on 401.
 
-Why: the typed models of the client library take ten times as long as the JSON itself, and its retries, watches and patch types
-have faults (operator 15). Retries are the caller's decision.
+Why: the typed models of the client library take ten times as long as the JSON itself, and its retries, watches and
+patch types have faults (`operator#kubernetes-client`). Retries are the caller's decision.
 Must never: repeat a call that may have taken effect, or send a patch without its type.
-Rules: operator 15.1, 15.4, 15.5.
+Rules: `operator#raw-json`, `operator#kube-errors`, `operator#login`.
 """
 
 from collections.abc import AsyncIterator, Mapping

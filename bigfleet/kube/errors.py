@@ -2,7 +2,7 @@
 
 Why: the client library raises four unrelated families of errors. Above this room there is one, and the type says what to do.
 Must never: carry a token, a header other than Retry-After, or the body of a request.
-Rules: operator 15.3 and 15.4.
+Rules: `operator#raw-json`, `operator#kube-errors`.
 
     KubeError                   status 0 to 599, the text of the answer
     ├── UnreachableError        no answer, a cut or silent connection

@@ -1,6 +1,6 @@
 """The reason of every Kubernetes event that BigFleet writes; people search for them, so they must not change.
 
-Rules: operator 8 (events).
+Rules: `operator#operator-metrics`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: an event is advice to a person. It must not delay the work it reports, nor load an API server that is in trouble.
 Must never: raise to its caller, wait for the API server in `record`, or grow without bound.
-Rules: operator 8 (best effort, de-duplicated, at most 5 per second), 10 (create and patch on events).
+Rules: `operator#operator-metrics`, `operator#roles`.
 """
 
 import asyncio

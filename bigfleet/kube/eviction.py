@@ -2,7 +2,7 @@
 
 Why: the eviction subresource answers with five statuses and causes below them; a drain needs one of a few verdicts.
 Must never: delete a pod, override its termination grace, evict another pod of the same name, or raise for an expected refusal.
-Rules: operator 7.4 (the table of answers), ADR-0009.
+Rules: `operator#drain-rounds`; ADR-0009.
 """
 
 import enum

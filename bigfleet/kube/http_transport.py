@@ -1,10 +1,10 @@
 """The transport over HTTP: the asyncio client of the Kubernetes package, used only for its connections.
 
 Why: the package does TLS, proxies, connection pools and credential plugins well, but not models, watches, informers, retries
-and leader election (operator 15).
+and leader election (`operator#kubernetes-client`).
 Must never: retry, interpret a status, log a header, or leave a key on the disk. (The HTTP library repeats a call with an
 idempotent method once, on a fresh connection, when a kept one turns out dead.)
-Rules: operator 15.1, 15.3, 15.5; only this module knows the client library.
+Rules: `operator#raw-json`, `operator#login`; only this module knows the client library.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: the loader of the client library takes the current context from the last file, where kubectl takes it from the first, and
 leaves keys in temporary files.
 Must never: touch a disk, or show a token or key in an error.
-Rules: operator 3.1 step 5, 15.1 (kubeconfig).
+Rules: `operator#start-order`, `operator#raw-json`.
 """
 
 import base64

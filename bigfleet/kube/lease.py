@@ -1,10 +1,10 @@
 """Leader election by a Lease: at most one process works, and it stops before another may begin.
 
 Why: the leader election of the client library cannot create its lease, stamps local time as UTC, and does not stop the leader
-when the API server is gone (operator 15.5). Two working operators would take the session from each other.
+when the API server is gone (`operator#login`). Two working operators would take the session from each other.
 Must never: work past the renewal deadline, trust another host's clock, or take a lease that was renewed within its duration by
 our own clock.
-Rules: operator 1 rule 8, 16.3 U6.
+Rules: `operator#single-replica`, `operator#u6`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: evictions must not wait behind ten thousand acknowledgements, and no operator may flood its cluster.
 Must never: admit a call without a token, lose the token of a cancelled waiter, or reorder calls of equal urgency.
-Rules: operator 9 (`--qps`, `--burst`) and 15.6 item 3.
+Rules: `operator#process`, `operator#rate-limiter`.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """Finds the API server of a cluster and keeps the credentials for it fresh.
 
-Why: the token of a service account is replaced every hour, and its file is empty for a moment while that happens (operator 15.5).
+Why: the token of a service account is replaced every hour, and its file is empty for a moment while that happens
+(`operator#login`).
 Must never: replace a good token by an empty one, put a secret into an error or a log, or read files at each call.
-Rules: operator 3.1 step 5, 15.5, 16.4 (C7, C8).
+Rules: `operator#start-order`, `operator#login`, `operator#c7`, `operator#c8`.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The smallest JSON merge patch that turns one document into another.
 
-Why: a patch that names only what differs conflicts with no other writer and needs no version (operator 6.3 rule 4).
+Why: a patch that names only what differs conflicts with no other writer and needs no version (`operator#un-merge-patch`).
 Must never: leave a removed key out, since a merge patch keeps what it does not name (rule 5). Lists are replaced whole.
-Rules: operator 6.3 rules 2, 4, 5 and 15.4; RFC 7396.
+Rules: `operator#un-spec`, `operator#un-merge-patch`, `operator#kube-errors`; RFC 7396.
 """
 
 from collections.abc import Callable, Mapping

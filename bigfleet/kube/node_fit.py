@@ -2,7 +2,7 @@
 
 Why: pod events and the kubectl plugin must agree on it. It is no promise: the scheduler also knows taints, volumes and other pods.
 Must never: raise, whatever is stored.
-Rules: operator 8 (events on pods), ADR-0167.
+Rules: `operator#operator-metrics`; ADR-0167.
 """
 
 from collections.abc import Mapping, Sequence

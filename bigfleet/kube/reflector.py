@@ -1,9 +1,10 @@
 """Keeps a store equal to the API server: a list in pages, then a watch, for the life of the process.
 
 Why: the informer and the watch of the client library overload a server that is in trouble, cannot cache custom resources, and
-never ask for bookmarks (operator 15.2, 15.3).
+never ask for bookmarks (`operator#raw-json`).
 Must never: show part of a list, retry without back-off, wait for a consumer, or give up.
-Rules: operator 15.6 item 1, 16.4 (C1 to C8).
+Rules: `operator#reflector`, `operator#c1`, `operator#c2`, `operator#c3`, `operator#c4`, `operator#c5`, `operator#c6`,
+`operator#c7`, `operator#c8`.
 """
 
 import json
@@ -33,7 +34,7 @@ _TOO_LARGE: Final = "ResourceVersionTooLarge"
 
 @dataclass(frozen=True, slots=True)
 class ReflectorPolicy:
-    """The numbers of operator 15.6; tests shorten them."""
+    """The numbers of `operator#kubernetes-client`; tests shorten them."""
 
     page: int = 500
     watch_least_s: int = 240

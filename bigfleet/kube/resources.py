@@ -1,7 +1,7 @@
 """The kinds that we use, with their API paths, and the keys of objects.
 
 Must never: know a schema; those are in `bigfleet.kube.crds`.
-Rules: operator 2 and 10.
+Rules: `operator#custom-resources`, `operator#roles`.
 """
 
 from collections.abc import Mapping

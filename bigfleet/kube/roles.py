@@ -2,7 +2,7 @@
 
 Why: a role typed by hand lacks one verb and has three too many. Tests hold charts and programs to this list.
 Must never: hold a verb that no call of ours uses, a secret, a config map, pod deletion or node deletion.
-Rules: operator 10, decision O1, ADR-0095.
+Rules: `operator#roles`, `operator#stable-names`; ADR-0095.
 """
 
 from dataclasses import dataclass

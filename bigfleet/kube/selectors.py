@@ -1,7 +1,7 @@
 """The canonical text of a label selector: equal selectors have equal texts.
 
 Why: a gang is identified by its selector. The layout is the original's, so that clusters which are taken over keep their gangs.
-Rules: operator 4.5 item 3.
+Rules: `operator#group-text`.
 """
 
 from collections.abc import Mapping

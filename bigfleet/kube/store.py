@@ -4,7 +4,7 @@ Why: 100,000 requests as whole documents are half a gigabyte; as projections the
 right after a write must not read the state from before it.
 Must never: go back to an older version of an object, revive one whose deletion was seen, or show part of a list: a full list
 replaces everything in one step.
-Rules: operator 3.1 (nothing is read before the first complete list), 6.3 rule 13, 15.6 items 1 and 2.
+Rules: `operator#start-order`, `operator#own-writes-seen`, `operator#reflector`, `operator#store`.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: everything above it (errors, retries, reflector, lease) is the same over HTTP and over the in-memory API server of the
 tests, so all of it runs in virtual time too. The HTTP form is `bigfleet.kube.http_transport`.
 Must never: retry, interpret a status, or wait longer than the deadline of the call.
-Rules: simulator 2.2, operator 15.
+Rules: `testing#constructor-seams`, `operator#kubernetes-client`.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -2,7 +2,7 @@
 
 Why: a controller works on states, not on events. Ten changes of one pod are one reconcile, and a pod that fails delays no other.
 Must never: lose a key that was added while it was being worked on, or hand out one key to two workers.
-Rules: operator 12.1 and 12.2 (50 ms to 60 s with jitter), 15.6 item 7.
+Rules: `operator#one-request-per-pod`, `operator#request-life`, `operator#work-queue`.
 """
 
 import asyncio

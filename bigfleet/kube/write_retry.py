@@ -3,7 +3,8 @@
 Why: the client library never repeats a patch, and the shard sends a node state once, so a write that is dropped on an error is
 lost. An API server that has just started refuses every account until it has read its roles, so a refusal can be temporary too.
 Must never: repeat a refusal of the object itself, repeat a stale write, or swallow a cancellation.
-Rules: operator 6.3 rules 2, 4, 5, 12 and 13; 7.1; 4.8; ADR-0126.
+Rules: `operator#un-spec`, `operator#un-merge-patch`, `operator#writes-land`, `operator#own-writes-seen`,
+`operator#hint-writes`, `operator#acknowledgement`; ADR-0126.
 """
 
 from collections.abc import Awaitable, Callable

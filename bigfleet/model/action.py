@@ -1,7 +1,7 @@
 """Actions: what the engine wants done to one machine.
 
 Why: the only thing that leaves a decision and is carried out; everything else about it is explanation.
-Rules: decision-engine 10.1.
+Rules: `engine#actions`, `engine#action-order`.
 """
 
 from enum import StrEnum

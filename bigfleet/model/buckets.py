@@ -1,7 +1,7 @@
 """Penalty buckets: dollar amounts rounded up to powers of two, so that demand of many clusters aggregates.
 
 Why: two clusters that say $7 and $8 mean the same; without buckets every amount would be a separate profile.
-Rules: decision-engine 2.5. Ordinals are the wire's numbers and are ordered like dollars.
+Rules: `engine#penalty-buckets`. Ordinals are the wire's numbers and are ordered like dollars.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Why: what a machine really costs a workload, whom to preempt first and how long it may take are one formula each,
 printed in the docs from here.
-Rules: decision-engine section 4; the victim cost is decision E11.
+Rules: `engine#matching-and-formulas`; the victim cost is `engine#victim-cost`.
 """
 
 from bigfleet.model.machine import Machine
@@ -17,7 +17,8 @@ _DRAIN_GRACE_OTHERWISE_S = 600
 def effective_cost(price_per_hour: float, interruption_probability: float, penalty: float) -> float:
     """Dollars per hour once the risk of losing the machine is priced in."""
     if interruption_probability == 0:
-        return price_per_hour  # and not price + 0 × ∞ for a pinned workload, which is no number (Q-1)
+        # and not price + 0 × ∞ for a pinned workload, which is no number (`engine#effective-cost`)
+        return price_per_hour
     return price_per_hour + interruption_probability * max(0.0, penalty)
 
 

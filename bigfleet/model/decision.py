@@ -2,7 +2,7 @@
 
 Why: the shard acts on it, `bigfleet decide` prints it, what-if compares it and pages show it.
 Must never: be looked at by a later decision; verdicts are observation only.
-Rules: decision-engine 10.2 and 10.3, snapshot section 2.
+Rules: `engine#phase-1-results`, `engine#unresolved`, `engine#verdicts`, `engine#snapshot-decision`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -3,7 +3,7 @@
 Why: a cluster's roll-up changes rarely and is decided on every few seconds. What follows from its rows alone, such
 as which gangs are alike, is computed when they arrive; a cluster whose rows are the same object is unchanged.
 Must never: change, or merge rows that a machine might distinguish.
-Rules: decision-engine 2.11 (list order) and 6 (which gangs could fold together).
+Rules: `engine#needs-table`, `engine#folding`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,10 @@ ListKey = tuple[object, ...]
 """The position of a row in list order, the smaller the earlier; keys of one demand are comparable."""
 
 Turn = tuple[int, bool, ListKey]
-"""In which order needs are visited: by priority, gangs first among equals, then as listed (decision E16)."""
+"""In which order needs are visited: by priority, gangs first among equals, then as listed.
+
+Rules: `engine#prepass-order`, `engine#acquisition-order`.
+"""
 
 
 @dataclass(frozen=True, slots=True)

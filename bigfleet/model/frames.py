@@ -2,7 +2,7 @@
 
 Why: the operator's rules are about these facts and not about messages; `bigfleet.wire.operator_frames` makes one of the other.
 Must never: hold a message, or a default that reads as consent: an absent addition is empty, as from an old shard.
-Rules: wire 4 and 10, decisions S8, S12, S16.
+Rules: `wire#session`, `wire#additions`, `shard#resync`, `shard#reclaim-instruction`, `shard#own-additions`.
 """
 
 from dataclasses import dataclass, field

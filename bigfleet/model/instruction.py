@@ -2,7 +2,7 @@
 
 Why: coordinator and shard must mean the same by an instruction without knowing each other.
 Must never: say what to do with an instruction; that is the shard's part.
-Rules: wire 5.2 and 10, coordinator 5 and 12.3.
+Rules: `wire#reports`, `wire#additions`, `coordinator#instructions`, `coordinator#move-steps`.
 """
 
 from dataclasses import dataclass

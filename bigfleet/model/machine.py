@@ -2,7 +2,8 @@
 
 Why: the shard acts on real machines, so a record that cannot be true must not enter, and a write that skips a step
 must be refused for every caller.
-Rules: decision-engine 2.1, 2.2; Configuring needs a cluster (decision P3); prices are finite (decision E17).
+Rules: `engine#machine-record`, `engine#machine-invariants`, `engine#transitions`; Configuring needs a cluster
+(`providers#states`); prices are finite (`engine#machine-invariants`).
 """
 
 import math
@@ -105,7 +106,7 @@ class Shape:
 
     @cached_property
     def capacity(self) -> Resources:
-        """What the machine offers: allocatable as a whole if it names anything, else resources (2.9)."""
+        """What the machine offers: allocatable as a whole if it names anything, else resources (`engine#capacity`)."""
         return Resources.parse(self.allocatable or self.resources)
 
     @cached_property
@@ -130,7 +131,7 @@ class Shape:
         return None
 
     def label(self, key: str) -> str | None:
-        """The value a requirement on this key is judged by; None when the machine has none (section 3)."""
+        """The value a requirement on this key is judged by; None when the machine has none (`engine#matching`)."""
         if key == INSTANCE_TYPE_KEY and self.instance_type:
             return self.instance_type
         if key == ZONE_KEY and self.zone:
@@ -151,7 +152,8 @@ class Assignment:
     reclamation_penalty: float = 0.0
     fingerprint: str = ""
     group: str = ""
-    cluster: str = ""  # destination of a Creating machine, which has no binding yet (decision E7)
+    # destination of a Creating machine, which has no binding yet (`engine#crediting`, `engine#stamps`)
+    cluster: str = ""
 
 
 UNASSIGNED = Assignment()
@@ -159,7 +161,7 @@ UNASSIGNED = Assignment()
 
 @dataclass(frozen=True, slots=True)
 class NeedRef:
-    """Which need a preempted machine drains for (decision E4)."""
+    """Which need a preempted machine drains for (`engine#preemption-in-flight`)."""
 
     cluster: str
     fingerprint: str

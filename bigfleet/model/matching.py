@@ -1,6 +1,6 @@
 """Does a machine meet a profile's requirements? One machine, one answer; amounts play no part.
 
-Why: the slow and obvious form of decision-engine section 3, which everything faster is tested against.
+Why: the slow and obvious form of `engine#matching`, which everything faster is tested against.
 Must never: judge "all in one domain" for Same; that is the engine's choice of a domain.
 """
 

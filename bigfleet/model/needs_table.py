@@ -2,7 +2,7 @@
 
 Why: demand is always stated in full, so nothing of an older statement may survive (full replacement).
 Must never: merge, drop or reorder rows within a cluster, or change demand it has handed out.
-Rules: decision-engine 2.11.
+Rules: `engine#needs-table`.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 Why: needs with equal profiles are one row of demand, and machines are stamped with the profile they were obtained
 for; both rest on one canonical form and its text.
 Must never: hold resource amounts (ADR-0027), a cluster or a group.
-Rules: decision-engine 2.6. The fingerprint's layout is contract (decision E13, ADR-0089).
+Rules: `engine#profile`, `engine#fingerprint`. The fingerprint's layout is contract (`engine#fingerprint`, ADR-0089).
 """
 
 from collections.abc import Iterable
@@ -78,7 +78,8 @@ class Profile:
     reclamation_bucket: PenaltyBucket = field(default=ZERO_DOLLARS)
 
     def __post_init__(self) -> None:
-        # The last sort keys, values and skew, are not in the original, whose order was then left to chance (Q-9).
+        # The last sort keys, values and skew, are not in the original, whose order was then left to chance
+        # (`engine#profile`).
         object.__setattr__(self, "requirements", tuple(sorted(self.requirements)))
         object.__setattr__(self, "spreads", tuple(sorted(self.spreads)))
 

@@ -1,7 +1,7 @@
 """Resource quantities: Kubernetes quantity text to and from exact integers in units of 10⁻⁹.
 
-Why: demand and supply are compared exactly; a float would make or break a tie (decision-engine 2.8).
-Must never: turn unreadable text into zero. It is refused here, at every boundary (decision E14, ADR-0090).
+Why: demand and supply are compared exactly; a float would make or break a tie (`engine#quantities`, `engine#vectors`).
+Must never: turn unreadable text into zero. It is refused here, at every boundary (`engine#quantities`, ADR-0090).
 """
 
 import re

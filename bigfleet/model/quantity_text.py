@@ -2,7 +2,7 @@
 
 Why: what we write into objects and roll-ups is compared, also byte by byte, with what Kubernetes writes.
 Must never: lose a unit of 10⁻⁹, or depend on the order in which amounts were added.
-Rules: operator 4.7 (a sum is binary if every non-zero summand was, else decimal).
+Rules: `operator#left-out-requests`.
 """
 
 from typing import Final

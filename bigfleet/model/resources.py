@@ -1,4 +1,4 @@
-"""Resource vectors: named amounts in exact integers, and the arithmetic of decision-engine 2.8.
+"""Resource vectors: named amounts in exact integers, and the arithmetic of `engine#quantities` and `engine#vectors`.
 
 Why: "does this machine cover that unit" is asked millions of times and must have one answer.
 Must never: hold a negative amount, or distinguish a missing dimension from a zero one.

@@ -2,7 +2,7 @@
 
 Why: it is the only steady-state call between the two, and both ends and the wire speak of the same thing.
 Must never: carry single machines, except those of the exceptions a sharing shard holds.
-Rules: wire 5.2 and 10, coordinator 3 and 8.3.
+Rules: `wire#reports`, `wire#additions`, `coordinator#soft-state`, `coordinator#domain-delivery`.
 """
 
 from dataclasses import dataclass, field

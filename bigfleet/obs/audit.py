@@ -2,7 +2,7 @@
 
 Why: operators of the fleet must be able to find out who took a machine away, when and why.
 Must never: lose a record silently, wait for anything but the disk, or let a file grow without end.
-Rules: shard 23; rotation packaging 1.4; decision S13, ADR-0077. Records are appended, not synced.
+Rules: `shard#audit-log`, `packaging#shard-flags`; ADR-0077. Records are appended, not synced.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The histogram bucket sets, by the letters that the rules use.
 
 Why: dashboards and objectives read quantiles off these bounds, so they are contract to the last digit.
-Rules: shard 21 (A to E), shard 21.2 with decision O2 (roll-ups).
+Rules: `shard#metrics`, `operator#operator-metrics`.
 """
 
 from enum import Enum

@@ -3,7 +3,7 @@
 Why: a metric's name is contract. Written once, as data, a test can hold collectors, reference page, boards and rules
 against it. Each process lists its own metrics in its `metrics` module; what every process exports is listed here.
 Must never: import the Prometheus client, or list a metric that no process can export.
-Rules: shard 21, coordinator 13, operator 8, providers 4.1, packaging 4.3.
+Rules: `shard#metrics`, `coordinator#series`, `operator#operator-metrics`, `providers#kit`, `packaging#process-metrics`.
 """
 
 from dataclasses import dataclass, replace

@@ -2,7 +2,7 @@
 
 Why: one form of line for our code and for the libraries we use, so that one query finds both.
 Must never: print the value of a key that looks like a secret, or break a line in JSON, tracebacks included.
-Rules: packaging 1.2 rule 5; shard 22.1 (component, shard id and epoch on each line).
+Rules: `packaging#common-flags`, `shard#flags`.
 
     with process_logs(level="info", form=None, stream=sys.stderr, now=utc_now, component="shard", shard="shard-0") as log:
         log.warning("rollup_held", cluster=cluster, rows=rows)

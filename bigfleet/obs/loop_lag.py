@@ -2,7 +2,7 @@
 
 Why: one blocking call stalls sessions, heartbeats and probes alike, and nothing else shows it.
 Must never: sleep less than a tick, or do work of its own.
-Rules: packaging 4.3.
+Rules: `packaging#process-metrics`.
 """
 
 from collections.abc import Callable

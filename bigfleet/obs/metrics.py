@@ -2,7 +2,7 @@
 
 Why: a name that is not in the catalogue must fail at its first use, not create a series that no dashboard reads.
 Must never: use the client library's global registry, or accept a label value outside its fixed set.
-Rules: shard 21, packaging 4.3.
+Rules: `shard#metrics`, `packaging#process-metrics`.
 
     metrics = Metrics(SHARD_METRICS, registry, version=__version__, commit=commit)
     metrics.counter("bigfleet_shard_actions_total", kind="Bootstrap").inc()

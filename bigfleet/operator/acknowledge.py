@@ -3,7 +3,7 @@
 Why: a slow API server must not delay the next roll-up, and no request may be written twice at once.
 Must never: acknowledge a request before its roll-up was sent, exceed its concurrency, or give up on a request that still exists:
 the next roll-up offers it again.
-Rules: operator 4.1, 4.7 and 4.8.
+Rules: `operator#rollup-cadence`, `operator#left-out-requests`, `operator#acknowledgement`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: the shard neither repeats nor withdraws a hint, so the newest one must be written, and age alone proves nothing.
 Must never: write what is stored already, or delete an object whose profile is still part of the demand.
-Rules: operator 2.3 and 7.1; ADR-0166.
+Rules: `operator#available-capacity`, `operator#hint-writes`; ADR-0166.
 """
 
 from typing import Final, NoReturn

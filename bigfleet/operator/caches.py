@@ -1,6 +1,6 @@
 """What the operator knows of its cluster: four kinds, listed and watched.
 
-Rules: operator 3.1 step 6, 7.2, 15.6.
+Rules: `operator#start-order`, `operator#node-identity`, `operator#kubernetes-client`.
 """
 
 from bigfleet.aio.clock import Clock

@@ -1,7 +1,7 @@
 """The operator of one cluster: builds its parts and runs them.
 
 Must never: dial before the caches are complete, or leave a task behind.
-Rules: operator 3.1, 7.5, 8 (readiness).
+Rules: `operator#start-order`, `operator#drain-resumed`, `operator#operator-metrics`.
 """
 
 import asyncio

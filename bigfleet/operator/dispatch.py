@@ -1,7 +1,7 @@
 """Puts frames and observations into task queues, and tasks into the hands of their handlers.
 
 Must never: wait in a method that a session calls.
-Rules: operator 3.5 and 3.6.
+Rules: `operator#frame-dispatch`, `operator#lanes`.
 """
 
 import asyncio

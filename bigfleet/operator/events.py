@@ -1,6 +1,6 @@
 """The events of a reclaim, on the Node and on the UpcomingNode.
 
-Rules: operator 8 (events); the reasons are in `bigfleet.kube.event_reasons`.
+Rules: `operator#operator-metrics`; the reasons are in `bigfleet.kube.event_reasons`.
 """
 
 from typing import Literal

@@ -1,7 +1,7 @@
 """The catalogue of the operator's metrics.
 
 Must never: have the name of a machine, pod or request as a label.
-Rules: operator 8, with the buckets of decision O2 for roll-ups.
+Rules: `operator#operator-metrics`, with the buckets of `operator#operator-metrics` for roll-ups.
 """
 
 from itertools import product

@@ -1,7 +1,8 @@
 """The options of an operator from its flags, and the numbers that are rules rather than flags.
 
 Must never: hold a secret.
-Rules: operator 3.2 to 3.5, 6.5, 9.
+Rules: `operator#session`, `operator#reconnect-delays`, `operator#outbox`, `operator#frame-dispatch`,
+`operator#sweep-with-marker`, `operator#process`.
 """
 
 from dataclasses import dataclass, field

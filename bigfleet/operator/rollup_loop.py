@@ -1,7 +1,7 @@
 """Builds a roll-up from all requests of the cache at each interval.
 
 Must never: block the event loop for long, wait for a status write, or build from an incomplete cache.
-Rules: operator 4, ADR-0027, ADR-0039.
+Rules: `operator#demand`; ADR-0027, ADR-0039.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: two concurrent writers of one object undo each other. `put` never waits, so the stream is always read.
 Must never: lose a task that is put while its queue empties: there is no await between finding a queue empty and removing it.
-Rules: operator 3.5 and 3.6.
+Rules: `operator#frame-dispatch`, `operator#lanes`.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: the cache lags behind such a write until the watch catches up, up to two minutes. A newer frame that asks for what the cache
 still shows would be taken for done and never sent again.
 Must never: be cleared by anything but an answer of the API server about the object.
-Rules: operator 6.3 rules 12 and 13, ADR-0166.
+Rules: `operator#writes-land`, `operator#own-writes-seen`; ADR-0166.
 """
 
 import asyncio

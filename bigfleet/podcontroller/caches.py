@@ -1,6 +1,6 @@
 """The caches of the pod controller: pods, its own requests and, for events, UpcomingNodes.
 
-Rules: operator 12.1 (patience), 10 (upcoming nodes only with pod events), 15.6.
+Rules: `operator#one-request-per-pod`, `operator#roles`, `operator#kubernetes-client`.
 """
 
 from typing import Final

@@ -3,7 +3,7 @@
 Why: the roll-up must be total demand. What is missing for a pod is always derived from the pod and its requests, so lost,
 repeated or late events and restarts do no harm.
 Must never: change a pod, a node or a priority; work on one pod twice at once; act before both caches are complete.
-Rules: operator 12, 16.3; ADR-0039, ADR-0105.
+Rules: `operator#pod-controller`, `operator#pod-failures`; ADR-0039, ADR-0105.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The catalogue of the unschedulable-pod controller's metrics.
 
 Must never: have the name of a pod or request as a label.
-Rules: operator 8.
+Rules: `operator#operator-metrics`.
 """
 
 from bigfleet.obs.catalogue import Label, catalogue, counter

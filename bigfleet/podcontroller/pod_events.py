@@ -2,7 +2,7 @@
 
 Why: `kubectl describe pod` should answer why a pod is Pending.
 Must never: delay the work on requests, report what happened before this process began, or promise anything.
-Rules: operator 8 (events on pods), ADR-0105, ADR-0167.
+Rules: `operator#operator-metrics`; ADR-0105, ADR-0167.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Why: a second replica, the operator or a person may write first; this module decides what that means.
 Must never: touch a request without our label, delete one that was replaced meanwhile, or set an acknowledged one back to Pending.
-Rules: operator 12.2, 16.3 (U2, U4).
+Rules: `operator#request-life`, `operator#u2`, `operator#u4`.
 """
 
 from typing import Final

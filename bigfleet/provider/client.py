@@ -1,7 +1,8 @@
 """A shard's client of its provider: sets the fencing token, applies timeouts, maps status codes to typed errors.
 
 Must never: retry a mutating call, reuse a sequence number, or log a blob.
-Rules: shard 16; wire 3 and 7; decisions S3, S14, S28.
+Rules: `shard#provider-client`, `wire#provider`, `wire#codes`, `shard#unanswered-calls`, `shard#large-listings`,
+`shard#provider-calls`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,8 @@
 """The contract between shard and provider as data: six calls, four operations, the limits.
 
 Must never: import a message, a transport or a clock; pure cores import it.
-Rules: providers 1.2 to 1.9.
+Rules: `providers#states`, `providers#check-order`, `providers#reads`, `providers#idempotency-table`,
+`providers#fence-mark`, `providers#revision`, `providers#status-codes`, `providers#record-fields`.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ CALLS: Final = ("Create", "Configure", "Drain", "Delete", "Get", "List")
 
 
 class OperationKind(StrEnum):
-    """The operation that a mutating call starts; with the machine it is the idempotency key (decision P2)."""
+    """The operation that a mutating call starts; with the machine it is the idempotency key (`providers#idempotency-key`)."""
 
     CREATE = "create"
     CONFIGURE = "configure"

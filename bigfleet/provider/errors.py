@@ -1,7 +1,7 @@
 """Errors of the provider contract, each with its status code.
 
 Must never: carry a bootstrap blob or a stack trace in its text; the text goes to the peer.
-Rules: providers 1.3 and 1.8.
+Rules: `providers#check-order`, `providers#status-codes`.
 
     BigFleetError
     └── ProviderError            the provider refused one call
@@ -99,4 +99,4 @@ class NeverSentError(ProviderError):
 
 
 class OutcomeUnknownError(ProviderError):
-    """No reply came; the call may still take effect, so the state stays transitional (decision S3)."""
+    """No reply came; the call may still take effect, so the state stays transitional (`shard#unanswered-calls`)."""

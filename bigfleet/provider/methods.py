@@ -2,7 +2,7 @@
 
 Why: shard client, test client, conformance kit and servers share one table. It is apart from `contract`, which cores
 import and which therefore knows no message.
-Rules: wire 3.7.
+Rules: `wire#listing`.
 """
 
 from typing import Final, TypeVar

@@ -1,6 +1,6 @@
 """The catalogue of metrics of a provider built on the kit.
 
-Rules: providers 4.1; decision P1 wants calls without a fencing token counted.
+Rules: `providers#kit-observability`, `providers#empty-token`. Calls without a fencing token are counted.
 """
 
 from bigfleet.obs.buckets import Buckets

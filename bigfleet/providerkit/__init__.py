@@ -11,7 +11,7 @@ Why: authors import one module, whose names are stable.
     kit = ProviderKit(Metal(), store=Journal("state/"), name="metal", limits=Limits(create=minutes(10)))
     await kit.serve("127.0.0.1:9000", tls=TlsFiles.from_flags(cert, key, ca), admin_socket="state/admin.sock")
 
-Optional abilities are methods with the names of `Deletes`, `KnowsReadiness`, `Resumes` and `Watches`. Rules: providers 4.
+Optional abilities are methods with the names of `Deletes`, `KnowsReadiness`, `Resumes` and `Watches`. Rules: `providers#kit`.
 """
 
 from bigfleet.aio.clock import SystemClock

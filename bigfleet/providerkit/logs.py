@@ -1,7 +1,7 @@
 """Log set-up for the program of an author: one JSON object per line on standard error, secrets masked.
 
 Must never: be used in the programs of this package, which set up their logs by flags.
-Rules: providers 4.1 (observability).
+Rules: `providers#kit-observability`.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Test doubles: a store in memory that can be made slow or broken, and a backend that follows a script.
 
 Must never: be more lenient than a real store; what it has not confirmed is lost when it is opened again.
-Rules: providers 4.3.
+Rules: `providers#new-provider`.
 """
 
 import asyncio

@@ -7,7 +7,7 @@
 
     run_virtual(scenario())
 
-Rules: providers 4.3.
+Rules: `providers#new-provider`.
 """
 
 from bigfleet.provider.kit.core.fence import FencingToken

@@ -1,6 +1,6 @@
 """A provider on virtual time with network, store, clock and a client, for tests inside `run_virtual`.
 
-Rules: providers 4.2 and 4.3.
+Rules: `providers#backend`, `providers#new-provider`.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Why: each step must see what the step before it left, and two cycles must never run at once.
 Must never: wait for an operator or for an action, overlap, or end the process because of one bad cycle.
-Rules: shard 4; decision S25; ADR-0003, ADR-0075.
+Rules: `shard#cycle`, `shard#wake-ups`; ADR-0003, ADR-0075.
 """
 
 import asyncio

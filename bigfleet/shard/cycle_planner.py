@@ -2,7 +2,7 @@
 
 Why: at half a million machines it would block the event loop for too long, and it needs only immutable values.
 Must never: touch anything that the event loop changes meanwhile.
-Rules: shard 4.2 steps 3 to 9 and 4.4.
+Rules: `shard#cycle-order`, `shard#never-waits`.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,8 @@
 Why: a cycle must never wait for an action, and a machine must never have two actions at once: that keeps the provider's
 fencing mark of a machine monotonic.
 Must never: wait when offered an action, retry, or lose a permit or a pending entry whatever an execution does.
-Rules: shard 7 and 23; decisions S20, S25; ADR-0021, ADR-0058; a wait for a blob holds no worker (ADR-0111).
+Rules: `shard#dispatch`, `shard#audit-log`, `shard#stopping`, `shard#wake-ups`; ADR-0021, ADR-0058; a wait for a blob
+holds no worker (ADR-0111).
 """
 
 import asyncio
@@ -153,7 +154,7 @@ class ActionDispatcher:
         self._starter = asyncio.get_running_loop().create_task(self._start_queued(), name="execute starter")
 
     async def stop(self, grace_s: float) -> None:
-        """Start nothing new, give running calls their grace, then leave them to reconcile (decision S20)."""
+        """Start nothing new, give running calls their grace, then leave them to reconcile (`shard#stopping`)."""
         self.stopping = True
         if self._starter is not None:
             self._starter.cancel()

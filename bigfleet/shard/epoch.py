@@ -3,7 +3,7 @@
 Why: a provider distinguishes this process from an earlier one by the epoch, so a shard must never lose or repeat it. Two processes
 on one directory would share an epoch and undo each other's calls.
 Must never: continue with an epoch that is not durable, or guess one that cannot be read.
-Rules: shard 16.
+Rules: `shard#provider-client`.
 """
 
 import posixpath

@@ -2,7 +2,8 @@
 
 Why: the only place where a decision becomes a provider call. Every failure on the way becomes an event of the lifecycle.
 Must never: repeat a call, exceed the action's deadline, or leave a machine in a state that no later cycle can settle.
-Rules: shard 8; decisions S3, S4, S5, S12, S17, S20.
+Rules: `shard#executing`, `shard#unanswered-calls`, `shard#blob-back-off`, `shard#fenced`, `shard#reclaim-instruction`,
+`shard#metadata`, `shard#stopping`.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The catalogue of the shard's metrics.
 
-Rules: shard 21.1 and 8.6 (names, labels and label texts are contract), packaging 4.3. Left out on purpose: two
+Rules: `shard#metrics`, `shard#outcomes`, `packaging#process-metrics`. Left out on purpose: two
 histograms and a counter that the original defines and never fills.
 """
 

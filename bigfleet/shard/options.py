@@ -1,7 +1,7 @@
 """The options of a shard, with the only set of defaults; the flags of `bigfleet shard` take theirs from here.
 
 Why: a shard built without flags must be as safe as one built from flags, so the rails are on (ADR-0046).
-Rules: shard 3, 11.4 and 22.1; decisions S6, S28.
+Rules: `shard#start-and-stop`, `shard#rail-defaults`, `shard#flags`, `shard#wake-ups`, `shard#provider-calls`.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bigfleet.model.situation import IdleHolds
 
 BLOBS_WAITING = 4096
-"""Bootstrap requests, reclaim instructions and acknowledgements that may wait for one operator (decision S10)."""
+"""Bootstrap requests, reclaim instructions and acknowledgements that may wait for one operator (`shard#outbox`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class ShardOptions:
     advertise_address: str = ""
     cycle_interval_s: float = 10.0
     woken_apart_s: float = 1.0
-    """Least time between the start of a cycle and the start of a woken one after it (decision S25)."""
+    """Least time between the start of a cycle and the start of a woken one after it (`shard#wake-ups`)."""
     execute_timeout_s: float = 30.0
     bootstrap_timeout_s: float = 30.0
     list_timeout_s: float = 120.0
@@ -40,4 +40,4 @@ class ShardOptions:
     holds: IdleHolds = field(default_factory=IdleHolds)
     outbox_limit: int = BLOBS_WAITING
     failed_cycles_in_a_row: int = 5
-    """After this many failed cycles in a row the process ends, to be restarted (shard 4.4)."""
+    """After this many failed cycles in a row the process ends, to be restarted (`shard#never-waits`)."""

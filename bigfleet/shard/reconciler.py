@@ -3,7 +3,8 @@
 Why: the provider owns the machines, so its reports correct the inventory.
 Must never: touch a machine that has had an action since the listing was requested; take a refused record for a missing
 machine; or block the event loop while it reads a large listing.
-Rules: shard 5; decisions S1, S2, S7, S14, S26, S27, S28.
+Rules: `shard#reconcile`, `shard#reported-failure`, `shard#disputed-states`, `shard#listing-guard`,
+`shard#large-listings`, `shard#provider-calls`.
 """
 
 import asyncio
@@ -178,7 +179,7 @@ class Reconciler:
             self._log.warning("records_rejected", count=counted)
 
     def _is_known_configuring(self, record: RejectedRecord) -> bool:
-        """Whether it is a Configuring record without a cluster, whose cluster the inventory knows (decision P3)."""
+        """Whether it is a Configuring record without a cluster, whose cluster the inventory knows (`providers#states`)."""
         if not record.error.field.endswith(".cluster"):
             return False
         return self._guarded.inventory.state_of(record.machine_id) is MachineState.CONFIGURING
@@ -285,7 +286,7 @@ class Reconciler:
             self._sessions.send_node_state(vanished(local))
 
     async def _read_again(self) -> None:
-        """Get machines one by one that no later delta will contain (decision S26)."""
+        """Get machines one by one that no later delta will contain (`shard#disputed-states`)."""
         again = {*self._disputes.machine_ids, *self._again, *self._dispatcher.unsettled}
         self._again, self._dispatcher.unsettled = set(), set()
         await self._read_each(sorted(again))

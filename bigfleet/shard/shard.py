@@ -2,7 +2,8 @@
 
 Why: `bigfleet shard`, all-in-one and tests on virtual time run the same shard; only the seams differ.
 Must never: listen; it offers services, and the caller serves them.
-Rules: shard 1, 3 and 20; decisions S5, S20, S21, S24.
+Rules: `shard#static-stability`, `shard#start-and-stop`, `shard#readiness`, `shard#fenced`, `shard#stopping`,
+`shard#in-process-fake`.
 
     shard = Shard(options, seams, provider=client, epoch=7, metrics=metrics, log=log)
     server = await seams.net.serve(":7780", shard.services())
@@ -138,7 +139,7 @@ class Shard:
         return self._last
 
     def not_ready(self) -> tuple[str, ...]:
-        """Why the shard is not ready: the provider was not listed yet, or the shard paused itself (decision S21)."""
+        """Why the shard is not ready: the provider was not listed yet, or the shard paused itself (`shard#readiness`)."""
         unlisted = () if self.reconciler.done_once else (FIRST_RECONCILE,)
         return (*unlisted, *self.actuation.not_ready())
 

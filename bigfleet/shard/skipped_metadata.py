@@ -2,7 +2,7 @@
 
 Why: a machine whose priority or penalty cannot be read keeps serving without protection, and nothing else shows it.
 Must never: log the same value again; a provider may send the same record in different bytes in every cycle.
-Rules: shard 15 and 26.
+Rules: `shard#metadata`, `shard#restart`, `shard#failures`.
 """
 
 from collections.abc import Mapping, Sequence

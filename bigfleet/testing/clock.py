@@ -2,7 +2,7 @@
 
 Why: tests must find code that trusts the wall clock or assumes that all clocks run at the same rate.
 Must never: let the monotonic time go back or jump; it only drifts.
-Rules: simulator 3.1.
+Rules: `testing#virtual-clock`.
 """
 
 from collections.abc import Callable

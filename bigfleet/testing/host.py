@@ -2,7 +2,7 @@
 
 Why: slow cycles, late ticks and missed deadlines must occur in virtual time too, chosen by a seed.
 Must never: measure real time, which would make two runs of one seed differ.
-Rules: simulator 3.1 (cpu cost).
+Rules: `testing#virtual-clock`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: ids go on the wire and into files, so two runs of one seed must have the same ids.
 Must never: be used by a real process: the ids can be computed from the seed.
-Rules: simulator 2.2 and 4.2.
+Rules: `testing#constructor-seams`, `testing#named-streams`.
 """
 
 from bigfleet.aio.ids import ID_BYTES

@@ -3,8 +3,9 @@
 Why: production code that waits can be tested exactly, without sleeping, and a whole fleet can run in one thread.
 Must never: wait for anything real. Sockets, pipes, signals and child processes raise `RealWaitError`; work given to an
 executor runs inline at once.
-Rules: simulator 2.2. Ready callbacks run first in, first out; timers by (due time, creation number); when nothing is ready
-the time moves to the next timer; when there is no timer either, `AllTasksWaitError` names the waiting tasks.
+Rules: `testing#constructor-seams`. Ready callbacks run first in, first out; timers by (due time, creation number); when
+nothing is ready the time moves to the next timer; when there is no timer either, `AllTasksWaitError` names the waiting
+tasks.
 
 It replaces `_run_once` and the timers of `asyncio.BaseEventLoop`. They are private, but unchanged since Python 3.4, and the
 tests of this module fail if they change.

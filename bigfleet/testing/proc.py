@@ -2,7 +2,7 @@
 
 Why: exit codes and signals are part of the contract, and tests check both.
 Must never: touch the process in which the test runs.
-Rules: simulator 2.2 and 3.4.
+Rules: `testing#constructor-seams`, `testing#simulated-process`.
 """
 
 import signal

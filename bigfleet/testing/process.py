@@ -2,7 +2,7 @@
 
 Why: a test that needs a clock usually needs ids and a disk on the same host as well.
 Must never: share anything between two processes except the loop, the disk image and the seed of the caller.
-Rules: simulator 2.2, 3.4 and 4.2.
+Rules: `testing#constructor-seams`, `testing#simulated-process`, `testing#named-streams`.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 The TLS floor is set here, on import, because it must be set before the gRPC library is loaded. That library has no
 option for a minimum version, but reads the suites it offers for TLS 1.2 from an environment variable, once, when it is
 imported. A list of suites that only work with pre-shared keys leaves TLS 1.2 without a usable suite, while those of
-TLS 1.3 are not affected; hence a handshake below TLS 1.3 fails, on servers and on channels (decision S11; held by
+TLS 1.3 are not affected; hence a handshake below TLS 1.3 fails, on servers and on channels (`shard#tls`; held by
 tests/integration/transport/test_tls_floor.py). A value set from outside is replaced, since it could only weaken this.
 
 Where something imported gRPC before this package, the library's own floor holds: TLS 1.2 with AEAD suites only.

@@ -2,7 +2,8 @@
 
 Why: every program takes them in the same spelling, which charts and scripts of the original pass.
 Must never: listen on more than loopback unless the address says so.
-Rules: packaging 1.2: `:7780` is all interfaces, `0` disables an HTTP listener, 127.0.0.1 is the default of every flag.
+Rules: `packaging#settings-sources`: `:7780` is all interfaces, `0` disables an HTTP listener, 127.0.0.1 is the default
+of every flag.
 """
 
 import errno

@@ -1,8 +1,8 @@
 """The nine calls of the coordinator and the trailing metadata of its answers, as client and server name them.
 
 Why: the coordinator serves them, shards, `bigfleetctl`, dashboards and peers call them; all from one description.
-Must never: be required of a peer: metadata is a convenience, and a client must work without (wire 10).
-Rules: wire 5.1 and 10, coordinator 4.1.
+Must never: be required of a peer: metadata is a convenience, and a client must work without (`wire#additions`).
+Rules: `wire#nine-calls`, `wire#additions`, `coordinator#serving`.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ LAST_TERM: Final = "bigfleet-last-term"
 LAST_INDEX: Final = "bigfleet-last-index"
 BLOCKED_BY: Final = "bigfleet-blocked-by"
 COMMAND_LEVEL: Final = "bigfleet-command-level"
-"""Highest level of commands the replica knows (decision C12); read by the leader before it raises the level."""
+"""Highest level of commands the replica knows (`coordinator#command-levels`); read by the leader before it raises the level."""
 RAISED_LEVEL: Final = "bigfleet-raised-level"
 """Highest level of commands that may be proposed, as far as the replica has applied the log; below `COMMAND_LEVEL` while an
 upgrade is on its way."""

@@ -4,7 +4,7 @@ Why: mutual TLS with identity in a URI SAN is the normal way to run the fleet, a
 without a company's PKI. Production brings its own CA.
 Must never: overwrite a file, write a key that others may read, ask the time (it is an argument), or sign a certificate
 that our own gates would refuse.
-Rules: packaging 1.10, wire 8. Keys are ECDSA P-256.
+Rules: `packaging#other-commands`, `wire#identity`. Keys are ECDSA P-256.
 """
 
 import os

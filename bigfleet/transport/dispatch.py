@@ -3,7 +3,7 @@
 Why: decoding, error mapping, refusal counting and defect reporting must be the same on every form of the network, so
 both forms pass their bytes through this module.
 Must never: let the text of an unexpected exception reach the peer, or swallow a cancellation.
-Rules: wire 7, simulator 2.3.
+Rules: `wire#codes`, `testing#message-fidelity`.
 """
 
 import contextlib

@@ -1,11 +1,11 @@
 """Role gates: decorators that say which identities a method of a service lets in.
 
-Why: who may call what is a table of the contract (wire 8); written on the method itself it is visible
+Why: who may call what is a table of the contract (`wire#identity`); written on the method itself it is visible
 to a reader of the service.
 A decorator above a gate runs before it, as "not leader" must.
 Must never: look at an argument before the identity, except the id that the identity is compared with; check anything on
 plaintext, by design of the original; let one role pass as another.
-Rules: wire 8, coordinator 4.1 and 4.2, shard 10.1.
+Rules: `wire#identity`, `coordinator#serving`, `coordinator#identity-gates`, `shard#session-opening`.
 """
 
 import contextlib

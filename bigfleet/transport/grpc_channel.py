@@ -4,7 +4,7 @@ Why: the system form of `Net.dial`. A channel of the library holds static creden
 new one; calls and streams that are under way must not notice.
 Must never: repeat a call, ping a peer (see `bigfleet.transport.grpc_server`), or turn a lost call into a cancellation of
 the task that waits for it.
-Rules: wire 1, decisions S11 and S14, operator 3.3.
+Rules: `wire#conventions`, `shard#tls`, `shard#large-listings`, `operator#reconnect-delays`.
 """
 
 import asyncio

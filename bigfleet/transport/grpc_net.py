@@ -1,7 +1,7 @@
 """The network of a real process: gRPC over TCP, inside mutual TLS where the process has certificates.
 
 Why: the system form of `bigfleet.aio.net.Net`.
-Must never: mix secured and plaintext edges; the TLS flags hold for every gRPC edge of a process (wire 8).
+Must never: mix secured and plaintext edges; the TLS flags hold for every gRPC edge of a process (`wire#identity`).
 """
 
 from collections.abc import Sequence

@@ -3,10 +3,10 @@
 Why: the system form of `Net.serve`.
 Must never: share a port with another process unnoticed, trust a property of the peer other than its certificate, or wait
 for never-ending streams beyond the grace of a stop.
-Rules: wire 1 and 8, decisions S11, S14, S23, shard 3.
+Rules: `wire#conventions`, `wire#identity`, `shard#tls`, `shard#large-listings`, `shard#grpc-health`, `shard#start-and-stop`.
 
 Keepalive: the server pings, and thereby finds half-open connections; clients do not, since servers with default settings
-close a connection that pings more often than every five minutes (operator 3.2). Peers may ping every 10 s.
+close a connection that pings more often than every five minutes (`operator#session`). Peers may ping every 10 s.
 """
 
 import contextlib

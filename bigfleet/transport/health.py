@@ -1,8 +1,8 @@
 """The standard health service, grpc.health.v1, on every server.
 
-Why: probes and load balancers ask it; decision S23 puts it on every process, the shard included.
+Why: probes and load balancers ask it; `shard#grpc-health` puts it on every process, the shard included.
 Must never: be gated, or forget a watcher: a slow one sees the newest status, not each one between.
-Rules: wire 7: the empty name is liveness, a service's name is its readiness. An unknown name is NOT_FOUND to `Check`,
+Rules: `wire#codes`: the empty name is liveness, a service's name is its readiness. An unknown name is NOT_FOUND to `Check`,
 SERVICE_UNKNOWN to `Watch`.
 """
 

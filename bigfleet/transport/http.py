@@ -5,7 +5,7 @@ CPU at start, and its server has neither a deadline for the request nor a limit 
 the verbs of the fake provider's control need no router.
 Must never: wait for a slow peer beyond its deadlines, read more than its limits, or answer what it does not understand
 with anything but a refusal.
-Rules: packaging 1.11, shard 20.
+Rules: `packaging#http`, `shard#readiness`.
 """
 
 import asyncio

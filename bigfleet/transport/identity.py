@@ -3,7 +3,7 @@
 Why: gRPC hands over the peer's certificate as PEM next to a flattened list of properties, in which a DNS name may look
 like a URI; only an X.509 reader tells them apart.
 Must never: pick one of several identities, or fall back to a common name.
-Rules: wire 8, decision S11.
+Rules: `wire#identity`, `shard#tls`.
 """
 
 from typing import Final

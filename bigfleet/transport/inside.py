@@ -1,12 +1,12 @@
 """A channel to services of the same process, without a network.
 
-Why: a shard without a provider address and `all-in-one` talk to a fake provider in their own process (decision S24) through
-the client they use for any other; a port of its own, two copies of each listing and a listener for others to find would buy
-nothing there. Messages are encoded and decoded all the same, so neither side ever holds an object of the other, and codes,
-deadlines, limits, identities and cancellation are those of gRPC.
+Why: a shard without a provider address and `all-in-one` talk to a fake provider in their own process
+(`shard#in-process-fake`) through the client they use for any other; a port of its own, two copies of each listing and a
+listener for others to find would buy nothing there. Messages are encoded and decoded all the same, so neither side ever
+holds an object of the other, and codes, deadlines, limits, identities and cancellation are those of gRPC.
 Must never: run a handler in its caller's task (a caller that gives up must not cancel the handler's own waits directly), answer
 after `close`, or serve a stream: no provider call is one, and a stream needs a network's back-pressure.
-Rules: decision S24, wire 7; ADR-0101.
+Rules: `shard#in-process-fake`, `wire#codes`; ADR-0101.
 """
 
 import asyncio

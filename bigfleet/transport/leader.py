@@ -2,10 +2,10 @@
 
 Why: every replica answers, only the leader serves, and who leads changes; without this a follower's answer would cost a
 shard its report interval.
-Must never: repeat a call that may have taken effect. FAILED_PRECONDITION says it has not; a connection that could not be
-made says so too, unless the answer got lost with it, which is why every command may be repeated (coordinator 2.4). Never
-trust a hint further than TLS does: the hinted replica is verified like any other.
-Rules: coordinator 4.1 (client redirect), 5.2 (one call at a time is the caller's part), 6.
+Must never: repeat a call that may have taken effect. FAILED_PRECONDITION says it has not; a connection that could not
+be made says so too, unless the answer got lost with it, which is why every command may be repeated
+(`coordinator#write-outcomes`). Never trust a hint further than TLS does: the hinted replica is verified like any other.
+Rules: `coordinator#serving`, `coordinator#shard-client`, `coordinator#self-registration`.
 
     async with LeaderClient(net, ("coordinator.example:7790",), resolve=system_resolve) as leader:
         reply = await leader.unary(REPORT_SHARD, report, timeout_s=5.0)

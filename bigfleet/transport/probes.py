@@ -2,7 +2,7 @@
 
 Why: kubelets and Prometheus ask over plain HTTP, also under mutual TLS.
 Must never: listen beyond loopback unless the address says so.
-Rules: packaging 1.2 (addresses, `0` disables) and 1.11, shard 20.
+Rules: `packaging#addresses`, `packaging#http`, `shard#readiness`.
 """
 
 from collections.abc import Callable, Sequence

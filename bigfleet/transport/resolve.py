@@ -1,6 +1,7 @@
 """Resolves names to addresses, on each call again.
 
-Why: a pod that moved keeps its name and changes its address; only a look-up per attempt finds it (coordinator 6).
+Why: a pod that moved keeps its name and changes its address; only a look-up per attempt finds it
+(`coordinator#self-registration`).
 Must never: raise for a name that does not resolve; that is an ordinary case.
 """
 

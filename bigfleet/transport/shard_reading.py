@@ -1,6 +1,6 @@
 """The two services by which a shard is read, as their callers and the shard name them.
 
-Rules: wire 6, dashboard 8.
+Rules: `wire#inspection`, `dashboard#insight-service`.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """The session between operator and shard, as those who dial it name it.
 
-Rules: wire 4.
+Rules: `wire#session`.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """The one table from errors to status codes.
 
-Why: which code a peer sees is contract (wire 7), so it is decided in one place, and the
+Why: which code a peer sees is contract (`wire#codes`), so it is decided in one place, and the
 text of an unexpected error must not reach a peer.
 Must never: give FAILED_PRECONDITION by default, as that code means "fenced" or "not leader".
 """
@@ -24,7 +24,7 @@ STATUSES: Final[Mapping[type[BigFleetError], Code]] = {
     BigFleetError: Code.INTERNAL,
     InvalidFieldError: Code.INVALID_ARGUMENT,
     InvariantError: Code.INTERNAL,  # a record of ours broke its own rule; the caller cannot correct it
-    IllegalTransitionError: Code.INTERNAL,  # "never FAILED_PRECONDITION", wire 7
+    IllegalTransitionError: Code.INTERNAL,  # "never FAILED_PRECONDITION", `wire#codes`
     UnknownMachineError: Code.NOT_FOUND,
     DuplicateMachineError: Code.ALREADY_EXISTS,
 }

@@ -3,7 +3,7 @@
 Why: certificates live for hours and are replaced in place; neither a restart nor a half-written file may cost a session.
 Must never: hand out a pair that does not fit, raise once the first load has succeeded, or put key material into an
 error or a log.
-Rules: decision S11, wire 8, shard 25: modification times are looked at, unreadable or mismatched files keep the last good
+Rules: `shard#tls`, `wire#identity`: modification times are looked at, unreadable or mismatched files keep the last good
 pair and are tried again next time, the CA bundle is read once.
 """
 

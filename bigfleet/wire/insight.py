@@ -2,7 +2,7 @@
 
 Why: every reader sees the names of the snapshot document.
 Must never: hold a blob, a token, or the provider's metadata.
-Rules: dashboard 8, snapshot 1.1.
+Rules: `dashboard#insight-service`, `engine#snapshot-defaults`, `engine#machine-invariants`.
 """
 
 from bigfleet.insight.v1 import insight_pb2 as pb

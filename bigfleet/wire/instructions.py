@@ -3,7 +3,7 @@
 Why: coordinator and shard exchange them by way of reports, and a kind that one of them does not know must be distinguished
 from a broken message: it is read without its payload, and the shard then refuses it by name.
 Must never: refuse an instruction as a whole answer because one of several is unreadable to us.
-Rules: wire 5.2 and 10.
+Rules: `wire#reports`, `wire#additions`.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 Why: a shard keeps no disk copy of its decisions; after a restart the provider's echo is where they come back from.
 Must never: let one unreadable value spoil the others, or keep keys it does not know (the provider does).
-Rules: shard 15; decision-engine 2.4; owner mark: decision S17.
+Rules: `shard#metadata`, `shard#restart`, `engine#stamps`.
 """
 
 import math

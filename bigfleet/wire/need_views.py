@@ -2,7 +2,7 @@
 
 Why: which parts of a verdict are present says something to a reader, so the rules are in one place.
 Must never: name a machine; inspection shows counts only.
-Rules: wire 6.1, shard 19, ADR-0061.
+Rules: `wire#need-row-order`, `shard#inspection`; ADR-0061.
 """
 
 from collections.abc import Mapping

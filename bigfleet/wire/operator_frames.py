@@ -2,7 +2,7 @@
 
 Why: an unknown frame must be dropped and logged, and never end the session; so reading gives None and a reason.
 Must never: log or show `user_data`, or invent a field that the shard did not send.
-Rules: wire 4.2, 4.3 and 10; operator 3.5 (frames without a machine or key are dropped).
+Rules: `wire#session-stream`, `wire#session`, `wire#additions`, `operator#frame-dispatch`.
 """
 
 from collections.abc import Mapping

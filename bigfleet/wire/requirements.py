@@ -1,7 +1,7 @@
 """Requirements and spreads: the wire's form to and from the model's.
 
 Why: roll-ups, bootstrap requests, hints, shortfalls and move selectors all carry them.
-Rules: wire 2.3 and 2.4. An unknown operator is refused, since ignoring one would widen the choice of machines; an
+Rules: `wire#requirements`. An unknown operator is refused, since ignoring one would widen the choice of machines; an
 unknown when-unsatisfiable reads as unspecified, which binds nothing.
 """
 

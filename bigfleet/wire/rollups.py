@@ -2,7 +2,8 @@
 
 Why: a roll-up replaces everything its cluster asked for, so one bad row must refuse the whole, with nothing applied.
 Must never: accept a row it cannot read in full, or demand in another cluster's name.
-Rules: wire 2.1 and 2.2; rows are remembered by their bytes, since a roll-up is resent whole every few seconds.
+Rules: `wire#rollup`, `wire#need-identity`; rows are remembered by their bytes, since a roll-up is resent whole every
+few seconds.
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,7 +4,7 @@ Why: roll-ups are most of what a shard receives, and they are read from their by
 here, and what it carries stays encoded until the lane it belongs to takes it up. What the shard sends is encoded once,
 when it is put into an outbox.
 Must never: decode a roll-up, or show a blob: the reading of a frame has no text form.
-Rules: wire 4; the additions of wire 10 (machine id, targets, resync mark).
+Rules: `wire#session`, `wire#additions`.
 """
 
 from collections.abc import Iterable, Iterator

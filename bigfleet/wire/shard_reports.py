@@ -1,8 +1,8 @@
 """Reports of shards and the coordinator's answers: protobuf to model and back.
 
 Why: the only steady-state call of the coordinator; both its ends read and write through here.
-Must never: keep an unreadable quantity (decision E14): the report is refused whole, the refusal naming the field.
-Rules: wire 5.2, 5.3 and 10.
+Must never: keep an unreadable quantity (`engine#quantities`): the report is refused whole, the refusal naming the field.
+Rules: `wire#reports`, `wire#admin-calls`, `wire#additions`.
 """
 
 from bigfleet.model.buckets import checked_bucket

@@ -2,7 +2,7 @@
 
 Why: seed and load must agree on sizes, shares and group sizes, so both read one description.
 Must never: name a machine, a cluster or a number of pods; that is for the profile.
-Rules: scaletest 3 and 4.1; ADR-0015, ADR-0032, ADR-0037 (no label axes), ADR-0050 (pods per node).
+Rules: `testing#workload-catalogues`, `testing#workload-objects`; ADR-0015, ADR-0032, ADR-0037, ADR-0050.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 Why: a world of two million machines is made for a benchmark of seconds; inserting them one by one would take minutes.
 Must never: load a part that `bigfleet.model.machine.check` would refuse; parts come from this room, whose tests check every machine.
-Rules: decision S30; engine performance 5 (the cliffs of a label or a price of its own for every machine).
+Rules: `shard#shared-packages`, `engine#growth`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,7 +3,7 @@
 Why: figures of two runs compare only if both drew from the same numbers; these are the published ones.
 Must never: gain a label axis that no real workload has (ADR-0037). A weight is not a taste: it is solved from the share
 of machines (ADR-0050), so a change to one changes the shares that the tests check.
-Rules: scaletest 3.1 and 3.2.
+Rules: `testing#realistic-catalogue`, `testing#other-catalogues`.
 """
 
 from dataclasses import replace

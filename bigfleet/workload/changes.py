@@ -2,7 +2,7 @@
 
 Why: a shard's cycles differ in how much changed and where; benchmarks need the same changes on every build.
 Must never: write. Changes are values; the caller applies them and can undo them.
-Rules: engine performance 4, rows (d0) to (e2) and Phase 2.
+Rules: `engine#bench-unit`.
 """
 
 from collections.abc import Iterable, Sequence

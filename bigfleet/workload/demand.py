@@ -4,7 +4,8 @@ Why: engine, shard and benchmarks start from roll-ups, not from pods; what an op
 is added up here, without a Kubernetes in between.
 Must never: split or merge rows otherwise than an operator does. The tests compare with `bigfleet.model.need.aggregate`
 over one need per object.
-Rules: scaletest 4.1; operator 4.2 to 4.5 (sum of amounts, largest unit, soft spreads dropped, a row per gang).
+Rules: `testing#workload-objects`, `operator#contribution`, `operator#aggregation`, `operator#spread-kept`,
+`operator#gang-rows`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,7 +3,7 @@
 Why: one seed is one world. The room draws from what it is handed and from nothing else, and only through `random()`,
 the one method whose sequence the standard library promises to keep from version to version.
 Must never: keep a stream between two calls of a generator, since then the second world would differ from the first.
-Rules: simulator 2.2 and 4.2.
+Rules: `testing#constructor-seams`, `testing#named-streams`.
 """
 
 from bisect import bisect_right

@@ -2,9 +2,10 @@
 
 Why: two million machines must be made without two million maps; shapes and stamps are shared, and nothing is held back.
 Must never: hold more than one cluster's objects or one part's machines, or make a machine that `bigfleet.model.machine.check` refuses.
-Rules: scaletest 4.2 and 4.3. Three things are left open there and chosen so that a settled 50k world binds as many
-machines as published (85,234; ours 84,517, 86,473 and 85,255 with the seeds 1 to 3): a machine is made for the main size of its archetype;
-archetypes follow each other in catalogue order; numbers in ids are padded, as ids break ties and are compared as text.
+Rules: `testing#seeded-machines`, `testing#machine-allocation`. Three things are left open there and chosen so that a
+settled 50k world binds as many machines as published (85,234; ours 84,517, 86,473 and 85,255 with the seeds 1 to 3): a
+machine is made for the main size of its archetype; archetypes follow each other in catalogue order; numbers in ids are
+padded, as ids break ties and are compared as text.
 """
 
 from collections import defaultdict

@@ -3,7 +3,7 @@
 Why: all pods of a Deployment are alike, so size and spread are drawn once per object and hold for all of its replicas;
 drawing them per pod would even out every cluster.
 Must never: draw in another order. The order of draws is part of the meaning of a seed: archetype, size, spread, replicas.
-Rules: scaletest 4.1.
+Rules: `testing#workload-objects`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +38,7 @@ class WorkloadObject:
 
     @property
     def group(self) -> str:
-        """The identity of a gang as an operator writes it: scope, topology key, selector (operator 4.5); else empty."""
+        """The identity of a gang as an operator writes it: scope, topology key, selector (`operator#gang-rows`); else empty."""
         gang = self.archetype.gang
         if gang is None:
             return ""

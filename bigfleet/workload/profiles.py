@@ -3,7 +3,8 @@
 Why: a benchmark, a scale test and the fake provider that say "50k" must mean one and the same fleet.
 Must never: hold gates, timings, faults or events; those belong to the runner of scale tests, which reads them from its
 own files and refers to a profile here for sizes.
-Rules: scaletest 2.1 (derivation), 2.2 to 2.4 (table), 4.4; decision S30.
+Rules: `testing#geometry`, `testing#scale-ladder`, `testing#scale-dev-profile`, `testing#scale-special-profiles`,
+`testing#effective-machines`, `shard#shared-packages`.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ Why: a world starts with the seeds of its profile, which serve most of its deman
 and simulated from where demand is met and no action is due. Getting there by the engine's own decisions keeps the
 world honest: after a change of the engine it is the state which that engine would reach.
 Must never: be mistaken for a shard. Every action succeeds at once, no rail holds any back, and nothing is released.
-Rules: scaletest 1.2 (steady state is graded, not the ramp).
+Rules: `testing#settled-world`.
 """
 
 from collections.abc import Iterable, Sequence

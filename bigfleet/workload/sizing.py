@@ -3,7 +3,7 @@
 Why: pools split by the weight of workload objects starve whatever takes a whole machine per pod; machines follow pods
 divided by pods per machine, and every gang finds room in every zone (ADR-0044).
 Must never: compute in floats; the published counts hold exactly.
-Rules: scaletest 4.3, 4.4; their oracle is 4.5.
+Rules: `testing#machine-allocation`, `testing#effective-machines`, `testing#sizing-oracle`.
 """
 
 from collections.abc import Sequence

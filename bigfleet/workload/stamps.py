@@ -4,8 +4,7 @@ Why: a machine without a stamp is credited by luck; a served gang stays where it
 group. A world that starts full must therefore start stamped, as if the shard had obtained every machine itself.
 Must never: stamp a machine for a need that its cluster does not have. A machine without a need carries the worth of its
 archetype only: priority and penalties.
-Rules: scaletest 4.1 (gangs whole in one domain) and 4.2; decision-engine 6 (a gang that fits on one machine is folded, so
-its machines carry the profile without Same, and no group).
+Rules: `testing#workload-objects`, `testing#seeded-machines`, `engine#folding`.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 Why: benchmarks and scale tests start from a fleet at rest, before its first need, or without anything to spare; each is
 made from a profile and a seed, so that a figure names its world in two words.
 Must never: draw from anything but the source it is given; the same profile and source are the same world.
-Rules: scaletest 4; engine performance 4 and 5 (what is measured on which world).
+Rules: `testing#workload`, `engine#bench-unit`, `engine#growth`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """Values that the two programs inside a workload cluster have alike.
 
 Must never: hold a value that only one of them knows.
-Rules: packaging 2.6, 2.7.
+Rules: `packaging#agent-charts`.
 """
 
 from charts.generate.shared_rows import (

@@ -2,7 +2,7 @@
 
 Why: a board exported by hand repeats its layout fifty times; here a panel is a row, and a test holds each query to the registry.
 Must never: ask for a metric that no process exports.
-Rules: packaging 4.4, ADR-0087.
+Rules: `packaging#boards`; ADR-0087.
 """
 
 import json

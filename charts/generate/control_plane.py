@@ -1,7 +1,7 @@
 """The values of the chart `bigfleet`: coordinator, shards, dashboard.
 
 Must never: rename a value of the original; its users keep their files.
-Rules: packaging 2.4, 2.5, coordinator 16.
+Rules: `packaging#chart-values`, `packaging#network-policy`, `coordinator#chart`.
 """
 
 from charts.generate.shared_rows import (

@@ -1,7 +1,7 @@
 """Every generated file of the charts with its content, and the comparison with what is on the disk.
 
 Must never: touch a file that it does not make, but for strays in folders that hold made files only.
-Rules: packaging 2.1, 2.8, 4, ADR-0170.
+Rules: `packaging#chart-values`, `packaging#crds`, `packaging#deploy`; ADR-0170.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The values of the chart `bigfleet-operator`.
 
 Must never: rename a value of the original; its users keep their files.
-Rules: packaging 2.6, operator 9 and 11.
+Rules: `packaging#agent-charts`, `operator#process`, `operator#operator-charts`.
 """
 
 from charts.generate.agent_rows import agent_rows

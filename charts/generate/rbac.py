@@ -1,7 +1,7 @@
 """The rules of a chart's roles, from the rights that stand beside the code which uses them.
 
 Must never: add a verb; `bigfleet.kube.roles` is the only list.
-Rules: packaging 2.6, 2.7, operator 10.
+Rules: `packaging#agent-charts`, `operator#roles`.
 """
 
 from collections.abc import Sequence

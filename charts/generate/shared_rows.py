@@ -1,7 +1,7 @@
 """Values that several charts or components have alike.
 
 Must never: hold a value that only one component knows.
-Rules: packaging 2.1, 2.2, 2.4.
+Rules: `packaging#chart-values`, `packaging#pod-security`.
 """
 
 from typing import Any, Final

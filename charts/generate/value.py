@@ -2,7 +2,7 @@
 
 Why: a value that is typed into four files is described in three ways; here its default, type and meaning stand once.
 Must never: know a particular chart.
-Rules: packaging 2.1, 2.8, ADR-0170.
+Rules: `packaging#chart-values`, `packaging#crds`; ADR-0170.
 """
 
 import json

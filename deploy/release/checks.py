@@ -1,7 +1,7 @@
 """All checks before a release; each problem is one line.
 
 Must never: stop at the first problem, or repair one.
-Rules: packaging 6.3.
+Rules: `packaging#release`.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Measures the coordinator on this machine: three synced replicas, clients in processes of their own, all over gRPC.
 
-Bars: coordinator 19 item 7. Times are of the wall, so they are worth what the machine is worth while it measures; the
+Bars: `coordinator#throughput`. Times are of the wall, so they are worth what the machine is worth while it measures; the
 processor time per committed command is printed beside them, since that does not depend on other processes.
 """
 

@@ -1,4 +1,4 @@
-"""What the dashboard costs at 500,000 machines and 20,000 needs: CPU and bytes of every answer (dashboard 9, item 18).
+"""What the dashboard costs at 500,000 machines and 20,000 needs: CPU and bytes of every answer (`dashboard#answer-cost`).
 
 `python -m scaletest.bench.dashboard 500000 20000` prints the figures as JSON; addresses after the two numbers are asked in
 place of all. Shard and dashboard run in this one process, so the CPU of an answer includes the shard's part of it; it is more

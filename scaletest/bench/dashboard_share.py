@@ -1,4 +1,4 @@
-"""What ten open browsers on the dashboard beside a shard cost its cycles (dashboard 9, item 19).
+"""What ten open browsers on the dashboard beside a shard cost its cycles (`dashboard#ten-browsers`).
 
 `python -m scaletest.bench.dashboard_share MACHINES SECONDS PAIRS` runs a shard with `--dashboard-addr`, lets a simulated cluster ask
 for something else every few seconds, and measures pairs of short stretches: without readers, with ten readers, in turn first one
@@ -6,9 +6,10 @@ and first the other. A reader does what an open page does: it holds a stream and
 
 Why pairs: a machine is slower and faster for minutes at a time, by more than what is looked for. The two stretches of a pair lie
 seconds apart, so that differences within pairs leave that out; their confidence comes from resampling the pairs many times.
-Printed as JSON: for mean and p99 of the cycle, as the shard reports it, and for the CPU of its process by cycle, how many
-per cent they are higher with readers, each as [2.5 %, middle, 97.5 %]. Item 19 holds where the last number of `p99` is below 1,
-fails where the first is above, and is undecided otherwise: more pairs are needed. 20000 10 30 takes less than twelve minutes.
+Printed as JSON: for mean and p99 of the cycle, as the shard reports it, and for the CPU of its process by cycle, how
+many per cent they are higher with readers, each as [2.5 %, middle, 97.5 %]. The budget holds where the last number of
+`p99` is below 1, fails where the first is above, and is undecided otherwise: more pairs are needed. 20000 10 30 takes
+less than twelve minutes.
 """
 
 import asyncio

@@ -130,7 +130,7 @@ async def start(machines: int, state: str) -> Program:
 
 
 async def listings(program: Program, channel: Channel, figures: Figures) -> None:
-    """List everything: in one answer, and state by state under the usual limit (decision S14)."""
+    """List everything: in one answer, and state by state under the usual limit (`shard#large-listings`)."""
 
     async def size(channel: Channel, request: pb.ListFilter) -> tuple[int, int]:
         return (await channel.unary(LIST.decoded_by(_size), request, timeout_s=CALL_S)).message

@@ -2,7 +2,7 @@
 
 Why: the seam check has no types; most sets, paths and loops can be told by how the name was annotated or made.
 Must never: guess. A name bound to different kinds has none, and so has all that comes from another module.
-Rules: simulator 2.2.
+Rules: `testing#constructor-seams`.
 """
 
 import ast

@@ -2,7 +2,7 @@
 
 Why: the seam check is as good as its lists, so they stand alone, to be read and added to.
 Must never: hold an exemption; those are in `tests.architecture.seams`, each with its reason.
-Rules: simulator 2.2.
+Rules: `testing#constructor-seams`.
 """
 
 import enum

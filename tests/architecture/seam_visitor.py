@@ -2,7 +2,7 @@
 
 Why: one clock read or one walk over a set in a thousand modules, and one seed is no longer one run.
 Must never: know which module it looks at; exemptions are the caller's.
-Rules: simulator 2.2.
+Rules: `testing#constructor-seams`.
 """
 
 import ast

@@ -3,7 +3,7 @@
 Why: the simulator promises that one seed is one run; a single forgotten `time.time()` breaks that for good and unnoticed.
 Must never: know a per-line escape. The list below is the only way around, module by module and rule by rule, and an entry
 that is no longer needed is itself a finding.
-Rules: simulator 2.2.
+Rules: `testing#constructor-seams`.
 """
 
 import sys

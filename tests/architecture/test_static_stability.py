@@ -1,12 +1,14 @@
-"""Item 1 of the shard's checklist: nothing of the shard reaches coordinator code, in production or in its tests.
+"""Nothing of the shard reaches coordinator code, in production or in its tests.
 
-A shard must go on for ever without a coordinator, so none of its modules may even import one (shard 1). The import
-contracts hold this for direct imports of rooms; here the whole graph below the shard is walked, and its test modules.
+A shard must go on for ever without a coordinator, so none of its modules may even import one
+(`shard#static-stability`). The import contracts hold this for direct imports of rooms; here the whole graph below the
+shard is walked, and its test modules.
 """
 
 import ast
 from pathlib import Path
 
+import pytest
 from grimp import build_graph  # what import-linter stands on
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +19,8 @@ def forbidden(module: str) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in FORBIDDEN)
 
 
-def test_item_1_no_module_of_the_shard_reaches_coordinator_code() -> None:
+@pytest.mark.rule("shard#static-stability", "coordinator#static-stability")
+def test_no_module_of_the_shard_reaches_coordinator_code() -> None:
     graph = build_graph("bigfleet", cache_dir=None)
     ours = [
         module
@@ -29,7 +32,8 @@ def test_item_1_no_module_of_the_shard_reaches_coordinator_code() -> None:
     assert sorted(filter(forbidden, reached)) == []
 
 
-def test_item_1_no_test_of_the_shards_core_and_shell_names_coordinator_code() -> None:
+@pytest.mark.rule("shard#static-stability")
+def test_no_test_of_the_shards_core_and_shell_names_coordinator_code() -> None:
     named = []
     for path in sorted((ROOT / "tests" / "unit" / "shard").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,4 +1,5 @@
-"""The charts of operator and pod controller render what packaging 2.6 to 2.8 and operator 10 and 11 ask for."""
+"""The charts of operator and pod controller render what `packaging#agent-charts`, `packaging#crds`, `operator#roles`
+and `operator#operator-charts` ask for."""
 
 from typing import Any
 
@@ -42,6 +43,7 @@ def deployment(rendered: Rendered) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.rule("packaging#roles")
 @pytest.mark.parametrize(
     ("chart", "role", "values", "flags"),
     [
@@ -52,7 +54,7 @@ def deployment(rendered: Rendered) -> dict[str, Any]:
         (POD_CONTROLLER, POD_CONTROLLER_ROLE, {"leaderElect": True}, {POD_EVENTS, LEADER_ELECT}),
     ],
 )
-def test_the_rendered_role_is_the_one_beside_the_code_29_30(
+def test_the_rendered_role_is_the_one_beside_the_code(
     chart: str, role: RbacRole, values: dict[str, Any], flags: set[str]
 ) -> None:
     rendered = render(chart, values)
@@ -66,7 +68,8 @@ def test_the_rendered_role_is_the_one_beside_the_code_29_30(
     assert deployment(rendered)["spec"]["template"]["spec"]["serviceAccountName"] == chart
 
 
-def test_no_role_has_secrets_or_may_delete_pods_or_nodes_30() -> None:
+@pytest.mark.rule("packaging#roles")
+def test_no_role_has_secrets_or_may_delete_pods_or_nodes() -> None:
     for name, (chart, values) in MATRIX.items():
         if chart not in (OPERATOR, POD_CONTROLLER):
             continue
@@ -100,7 +103,8 @@ def test_never_two_sessions_of_one_cluster() -> None:
         assert probes["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_template_and_certificate_lie_side_by_side_22() -> None:
+@pytest.mark.rule("packaging#agent-charts")
+def test_template_and_certificate_lie_side_by_side() -> None:
     rendered = render(*MATRIX["operator"])
     container = deployment(rendered)["spec"]["template"]["spec"]["containers"][0]
     paths = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -125,7 +129,8 @@ def mark(chart: str, values: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-def test_changed_template_or_defaults_restart_the_pod_31() -> None:
+@pytest.mark.rule("packaging#config-checksum")
+def test_changed_template_or_defaults_restart_the_pod() -> None:
     first = mark(OPERATOR, {"bootstrapTemplate": "a"})
     assert first != mark(OPERATOR, {"bootstrapTemplate": "b"})
     defaults = example("pod-controller-values.yaml")
@@ -143,7 +148,8 @@ def test_the_defaults_are_the_file_that_the_program_reads() -> None:
     )
 
 
-def test_the_definitions_come_along_are_kept_and_can_be_left_out_27_88() -> None:
+@pytest.mark.rule("packaging#crds", "operator#operator-charts")
+def test_the_definitions_come_along_are_kept_and_can_be_left_out() -> None:
     alone = {
         thing["metadata"]["name"]: thing["spec"] for thing in render(CRDS).all("CustomResourceDefinition")
     }

@@ -44,8 +44,9 @@ def flags_of(service: dict[str, Any]) -> tuple[set[str], list[str]]:
     return {option.flag for option in entry.options}, words[1:]
 
 
+@pytest.mark.rule("packaging#compose", "packaging#kind")
 @pytest.mark.parametrize("name", OURS)
-def test_every_flag_of_a_service_exists_and_leads_somewhere_39(name: str) -> None:
+def test_every_flag_of_a_service_exists_and_leads_somewhere(name: str) -> None:
     service = OURS[name]
     known, words = flags_of(service)
     assert {word.removeprefix("--").partition("=")[0] for word in words} <= known
@@ -61,7 +62,8 @@ def test_every_flag_of_a_service_exists_and_leads_somewhere_39(name: str) -> Non
         assert each.partition(":")[0] in FILE["volumes"]
 
 
-def test_files_exist_and_only_loopback_is_published_39() -> None:
+@pytest.mark.rule("packaging#compose", "packaging#kind")
+def test_files_exist_and_only_loopback_is_published() -> None:
     for about in FILE["configs"].values():
         assert "content" in about or (FOLDER / about["file"]).exists()
     for service in FILE["services"].values():
@@ -71,7 +73,8 @@ def test_files_exist_and_only_loopback_is_published_39() -> None:
     assert published == {"dashboard", "prometheus", "grafana"}
 
 
-def test_the_topology_is_the_one_that_is_told_39() -> None:
+@pytest.mark.rule("packaging#compose", "packaging#kind")
+def test_the_topology_is_the_one_that_is_told() -> None:
     counts = Counter(re.sub(r"-.*", "", name) for name in OURS)
     assert counts == {"coordinator": 3, "shard": 2, "provider": 2, "cluster": 3, "dashboard": 1}
     for name, service in OURS.items():
@@ -88,8 +91,9 @@ def test_the_topology_is_the_one_that_is_told_39() -> None:
     assert FILE["services"]["grafana"]["volumes"] == ["../grafana:/var/lib/grafana/dashboards:ro"]
 
 
+@pytest.mark.rule("packaging#compose", "packaging#kind")
 @pytest.mark.parametrize("name", OURS)
-def test_with_the_profile_every_service_has_a_certificate_of_its_own_39(name: str) -> None:
+def test_with_the_profile_every_service_has_a_certificate_of_its_own(name: str) -> None:
     service = OURS[name]
     holder = name.removeprefix("cluster-")
     given = [word for word in service["command"] if word.startswith("--tls-")]
@@ -119,7 +123,8 @@ def linted(document: dict[str, Any]) -> list[str]:
     return [error.message for error in validator_for(schema).iter_errors(document)]
 
 
-def test_the_file_is_one_that_the_schema_of_compose_allows_39() -> None:
+@pytest.mark.rule("packaging#compose", "packaging#kind")
+def test_the_file_is_one_that_the_schema_of_compose_allows() -> None:
     assert linted(FILE) == []
     wrong = json.loads(json.dumps(FILE))
     wrong["services"]["dashboard"]["helthcheck"] = {}
@@ -178,9 +183,10 @@ class Running:
         raise AssertionError(f"no process of {name}")
 
 
+@pytest.mark.rule("packaging#compose", "packaging#certs")
 @pytest.mark.long
 @pytest.mark.integration
-def test_the_fleet_comes_up_and_survives_38(tmp_path: Path) -> None:
+def test_the_fleet_comes_up_and_survives(tmp_path: Path) -> None:
     for name, flags in (
         ("plain", ()),
         ("tls", ("--tls",)),
@@ -209,7 +215,7 @@ def comes_up_and_survives(data: Path, *flags: str) -> None:
 
 
 def assert_only_the_right_role_is_served(running: Running, pki: Path) -> None:
-    """What `bigfleet certs` made is taken in its role and refused in another, and nobody gets in without (packaging 7 item 12)."""
+    """What `bigfleet certs` made is taken in its role and refused in another, and nobody gets in without (`packaging#certs`)."""
     (line,) = re.findall(r"^coordinator +(bigfleetctl .*) status$", running.told(), re.MULTILINE)
     program, *words = line.split()
     listing = [str(Path(sys.executable).with_name(program)), *words, "list-shards"]

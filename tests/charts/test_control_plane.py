@@ -1,4 +1,5 @@
-"""The chart `bigfleet` renders what packaging 2.3 to 2.5 and coordinator 16 ask for."""
+"""The chart `bigfleet` renders what `packaging#coordinator-objects`, `packaging#shard-objects`,
+`packaging#chart-values`, `packaging#network-policy` and `coordinator#chart` ask for."""
 
 import base64
 from typing import Any
@@ -33,7 +34,8 @@ def with_(values: dict[str, Any]) -> dict[str, Any]:
     return merged(SECRET, values)
 
 
-def test_the_coordinator_forms_by_itself_72() -> None:
+@pytest.mark.rule("coordinator#chart")
+def test_the_coordinator_forms_by_itself() -> None:
     rendered = render(CONTROL_PLANE, SECRET)
     service = rendered.one("Service", "bigfleet-coordinator")["spec"]
     assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
@@ -65,8 +67,9 @@ def test_the_coordinator_forms_by_itself_72() -> None:
     }
 
 
+@pytest.mark.rule("coordinator#chart")
 @pytest.mark.parametrize("values", [{}, TLS], ids=["plaintext", "tls"])
-def test_probes_are_http_also_under_tls_72(values: dict[str, Any]) -> None:
+def test_probes_are_http_also_under_tls(values: dict[str, Any]) -> None:
     rendered = render(CONTROL_PLANE, with_(values))
     for name in ("bigfleet-coordinator", "bigfleet-shard"):
         container = rendered.container("StatefulSet", name)
@@ -79,7 +82,8 @@ def test_probes_are_http_also_under_tls_72(values: dict[str, Any]) -> None:
         ) == (10, 5)
 
 
-def test_budgets_keep_a_majority_and_all_shards_but_one_23_72() -> None:
+@pytest.mark.rule("packaging#coordinator-objects", "packaging#shard-objects", "coordinator#chart")
+def test_budgets_keep_a_majority_and_all_shards_but_one() -> None:
     three = render(CONTROL_PLANE, SECRET)
     assert three.one("PodDisruptionBudget", "bigfleet-coordinator")["spec"]["minAvailable"] == 2
     assert three.one("PodDisruptionBudget", "bigfleet-shard")["spec"]["maxUnavailable"] == 1
@@ -98,7 +102,8 @@ def ingress(policy: dict[str, Any]) -> dict[int, Any]:
     return {rule["ports"][0]["port"]: rule.get("from", "anybody") for rule in policy["spec"]["ingress"]}
 
 
-def test_the_raft_port_is_open_to_replicas_only_24_72() -> None:
+@pytest.mark.rule("packaging#network-policy", "coordinator#chart")
+def test_the_raft_port_is_open_to_replicas_only() -> None:
     rendered = render(CONTROL_PLANE, SECRET)
     assert ingress(rendered.one("NetworkPolicy", "bigfleet-coordinator")) == {
         7790: [selector("coordinator"), selector("shard"), selector("dashboard"), {"podSelector": {}}],
@@ -110,7 +115,8 @@ def test_the_raft_port_is_open_to_replicas_only_24_72() -> None:
         assert policy["spec"]["policyTypes"] == ["Ingress"]
 
 
-def test_policies_follow_their_values_24() -> None:
+@pytest.mark.rule("packaging#network-policy")
+def test_policies_follow_their_values() -> None:
     rendered = render(CONTROL_PLANE, PRODUCTION)
     monitoring = PRODUCTION["networkPolicy"]["metricsFrom"]
     assert ingress(rendered.one("NetworkPolicy", "bigfleet-coordinator"))[8790] == monitoring
@@ -137,7 +143,8 @@ def test_policies_follow_their_values_24() -> None:
     assert "NetworkPolicy" not in off.kinds()
 
 
-def test_one_external_service_per_ordinal_25() -> None:
+@pytest.mark.rule("packaging#external-services")
+def test_one_external_service_per_ordinal() -> None:
     rendered = render(CONTROL_PLANE, PRODUCTION)
     for ordinal in range(3):
         service = rendered.one("Service", f"bigfleet-shard-{ordinal}-external")["spec"]
@@ -155,7 +162,8 @@ def test_one_external_service_per_ordinal_25() -> None:
     assert rendered.flags("StatefulSet", "bigfleet-shard")["config"] == "/etc/bigfleet/shard/$(POD_NAME).yaml"
 
 
-def test_changed_files_restart_the_shards_31() -> None:
+@pytest.mark.rule("packaging#config-checksum")
+def test_changed_files_restart_the_shards() -> None:
     def mark(values: dict[str, Any]) -> str:
         pod = render(CONTROL_PLANE, values).one("StatefulSet", "bigfleet-shard")["spec"]["template"]
         return str(pod["metadata"]["annotations"]["checksum/config"])
@@ -164,7 +172,8 @@ def test_changed_files_restart_the_shards_31() -> None:
     assert mark(PRODUCTION) != mark(other)
 
 
-def test_certificates_come_one_per_ordinal_20() -> None:
+@pytest.mark.rule("packaging#shard-certificates")
+def test_certificates_come_one_per_ordinal() -> None:
     pattern = render(
         CONTROL_PLANE,
         with_(
@@ -226,7 +235,8 @@ def test_shards_without_a_coordinator_report_to_nobody() -> None:
     assert split.flags("StatefulSet", "bigfleet-shard")["coordinator-addr"] == "coordinator.elsewhere:7790"
 
 
-def test_the_raft_secret_is_random_kept_or_none_26() -> None:
+@pytest.mark.rule("packaging#raft-secret")
+def test_the_raft_secret_is_random_kept_or_none() -> None:
     made = render(CONTROL_PLANE).one("Secret", "bigfleet-raft")
     assert made["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert len(base64.b64decode(made["data"]["secret"])) >= 32
@@ -294,7 +304,8 @@ def alerts(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {rule["alert"]: rule for group in groups for rule in group["rules"]}
 
 
-def test_the_rendered_rules_are_those_of_deploy_41() -> None:
+@pytest.mark.rule("packaging#copies-equal")
+def test_the_rendered_rules_are_those_of_deploy() -> None:
     source = yaml.safe_load((CHARTS.parent / "deploy/prometheus/rules.yaml").read_text(encoding="utf-8"))
     known = {rule["alert"]: rule for group in source["groups"] for rule in group["rules"]}
     base = {"prometheusRule": {"runbookBaseUrl": "https://wiki.example.org/bigfleet/"}}

@@ -20,6 +20,7 @@ def templates(name: str) -> str:
     )
 
 
+@pytest.mark.rule("packaging#copies-equal")
 def test_every_generated_file_is_what_its_source_says() -> None:
     assert [path.relative_to(ROOT).as_posix() for path in drifted()] == []
 
@@ -70,7 +71,7 @@ def test_a_schema_refuses_what_it_does_not_know_on_every_level() -> None:
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 def test_every_value_is_read_by_a_template_but_those_kept_for_old_files(chart: Any) -> None:
-    """The cheap half of what `test_values` shows by rendering (packaging 18, P6)."""
+    """The cheap half of what `test_values` shows by rendering (`packaging#chart-values`, `packaging#chart-flags`)."""
     words = set(re.findall(r"[A-Za-z]+", templates(chart.name)))
     kept: list[Value] = [row for row in chart.rows if row.kept]
     unread = [row.path for row in chart.rows if not row.kept and row.path.rpartition(".")[2] not in words]

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "image"
 LINES = [
@@ -12,7 +14,8 @@ LINES = [
 ]
 
 
-def test_the_only_step_is_the_recipe_that_ci_runs_33() -> None:
+@pytest.mark.rule("packaging#image-recipe")
+def test_the_only_step_is_the_recipe_that_ci_runs() -> None:
     steps = [line for line in LINES if line.startswith("RUN ")]
     assert len(steps) == 1
     assert '"deploy/image/recipe.py", "--target", "/opt/bigfleet"' in steps[0]

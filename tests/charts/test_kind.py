@@ -50,8 +50,9 @@ def run(script: str, environ: dict[str, str]) -> tuple[int, str, list[str]]:
     return done.returncode, done.stderr, Path(environ["CALLS"]).read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.rule("packaging#compose", "packaging#kind")
 @pytest.mark.integration
-def test_every_chart_call_renders_and_a_second_run_makes_no_cluster_39(laptop: dict[str, str]) -> None:
+def test_every_chart_call_renders_and_a_second_run_makes_no_cluster(laptop: dict[str, str]) -> None:
     helm_binary()
     code, said, calls = run("up.sh", laptop)
     assert code == 0, said

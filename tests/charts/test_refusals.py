@@ -110,12 +110,11 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.rule("packaging#chart-values", "packaging#shard-certificates", "operator#operator-charts")
 @pytest.mark.parametrize(
     ("chart", "values", "words"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_a_value_that_cannot_work_is_refused_in_words_16_20(
-    chart: str, values: dict[str, Any], words: str
-) -> None:
+def test_a_value_that_cannot_work_is_refused_in_words(chart: str, values: dict[str, Any], words: str) -> None:
     said = refusal(chart, values)
     assert words in said
     assert "goroutine" not in said

@@ -43,8 +43,9 @@ def digest_free(rendered: Rendered) -> str:
     return re.sub(r"(?m)^  bigfleet-\w+\.json: \|-\n(?:    .*\n?|\n)*", "  (a board)\n", text)
 
 
+@pytest.mark.rule("packaging#chart-tests")
 @pytest.mark.parametrize("name", MATRIX)
-def test_lints_strictly_and_renders_at_oldest_and_newest_14(name: str) -> None:
+def test_lints_strictly_and_renders_at_oldest_and_newest(name: str) -> None:
     chart, values = MATRIX[name]
     given = json.dumps(merged(NEEDED.get(chart, {}), values))
     linted = helm(
@@ -66,6 +67,7 @@ def test_renders_what_it_rendered_before(name: str, pytestconfig: pytest.Config)
     assert found == golden.read_text(encoding="utf-8")
 
 
+@pytest.mark.rule("operator#operator-charts")
 @pytest.mark.parametrize("chart", [*(chart.name for chart in MADE), CRDS])
 def test_an_older_kubernetes_is_refused_by_name(chart: str) -> None:
     done = template(chart, version="1.30.9")
@@ -73,8 +75,9 @@ def test_an_older_kubernetes_is_refused_by_name(chart: str) -> None:
     assert "kubeVersion: >= 1.31.0-0" in done.stderr
 
 
+@pytest.mark.rule("packaging#chart-version")
 @pytest.mark.parametrize("chart", [CONTROL_PLANE, OPERATOR, POD_CONTROLLER])
-def test_version_appversion_and_image_are_those_of_the_package_13(chart: str) -> None:
+def test_version_appversion_and_image_are_those_of_the_package(chart: str) -> None:
     about: dict[str, Any] = yaml.safe_load((CHARTS / chart / "Chart.yaml").read_text(encoding="utf-8"))
     assert about["version"] == about["appVersion"] == chart_version()
     images = {pod["spec"]["containers"][0]["image"] for _, pod in render(chart).pods()}
@@ -107,7 +110,8 @@ def test_objects_carry_the_labels_that_selectors_and_people_rely_on(name: str) -
             assert selector.items() <= thing["spec"]["template"]["metadata"]["labels"].items()
 
 
-def test_two_releases_share_no_object_21() -> None:
+@pytest.mark.rule("packaging#chart-names")
+def test_two_releases_share_no_object() -> None:
     everything = MATRIX["production"][1]
     here = render(CONTROL_PLANE, everything)
     elsewhere = render(CONTROL_PLANE, everything, namespace="other")
@@ -131,8 +135,9 @@ def test_the_namespace_of_the_original_still_wins() -> None:
     assert flags["join-addr"] == "bigfleet-coordinator.bigfleet-system.svc:7790"
 
 
+@pytest.mark.rule("packaging#pod-security")
 @pytest.mark.parametrize("name", [name for name, (chart, _) in MATRIX.items() if chart != CRDS])
-def test_every_pod_is_confined_19(name: str) -> None:
+def test_every_pod_is_confined(name: str) -> None:
     chart, values = MATRIX[name]
     for pod_name, pod in render(chart, values).pods():
         spec = pod["spec"]

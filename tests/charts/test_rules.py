@@ -61,7 +61,8 @@ def samples() -> dict[str, Metric]:
     return names
 
 
-def test_every_metric_label_and_value_that_is_asked_for_exists_40() -> None:
+@pytest.mark.rule("packaging#boards")
+def test_every_metric_label_and_value_that_is_asked_for_exists() -> None:
     known = samples()
     for where, query in queries():
         bare = re.sub(r'"[^"]*"', '""', query)
@@ -98,7 +99,8 @@ def test_a_board_of_a_dead_metric_would_be_seen() -> None:
     )
 
 
-def test_every_panel_has_a_unit_and_says_why_40() -> None:
+@pytest.mark.rule("packaging#boards")
+def test_every_panel_has_a_unit_and_says_why() -> None:
     for board in BOARDS:
         titles = [panel.title for panel in board.panels]
         assert len(titles) == len(set(titles))
@@ -130,13 +132,15 @@ def test_rules_never_join_across_components() -> None:
         assert len(parts) <= 1 or " or " in rule["expr"], rule["alert"]
 
 
-def test_the_rules_pass_promtool_42() -> None:
+@pytest.mark.rule("packaging#alert-tests")
+def test_the_rules_pass_promtool() -> None:
     checked = promtool("check", "rules", str(RULES))
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "47 rules found" in checked.stdout
 
 
-def test_every_query_of_a_board_parses_40(tmp_path: Path) -> None:
+@pytest.mark.rule("packaging#boards")
+def test_every_query_of_a_board_parses(tmp_path: Path) -> None:
     rules = [{"record": f"q:{number}", "expr": query} for number, (_, query) in enumerate(queries())]
     (tmp_path / "boards.yaml").write_text(yaml.safe_dump({"groups": [{"name": "boards", "rules": rules}]}))
     checked = promtool("check", "rules", str(tmp_path / "boards.yaml"))
@@ -176,7 +180,8 @@ def held(rule: dict[str, Any]) -> int:
     return int(text[:-1]) * {"s": 0, "m": 1, "h": 60}[text[-1]]
 
 
-def test_every_alert_fires_on_its_failure_not_before_its_time_and_not_otherwise_42(tmp_path: Path) -> None:
+@pytest.mark.rule("packaging#alert-tests")
+def test_every_alert_fires_on_its_failure_not_before_its_time_and_not_otherwise(tmp_path: Path) -> None:
     units = []
     for rule in ALERTS:
         name = rule["alert"].removeprefix("BigFleet")
@@ -190,7 +195,8 @@ def test_every_alert_fires_on_its_failure_not_before_its_time_and_not_otherwise_
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_an_ordinary_day_fires_nothing_critical_43(tmp_path: Path) -> None:
+@pytest.mark.rule("packaging#alert-tests")
+def test_an_ordinary_day_fires_nothing_critical(tmp_path: Path) -> None:
     critical = 'count(ALERTS{severity="critical",alertstate="firing"})'
     units = [
         unit(series, {critical: [(minute, False) for minute in range(31)]}) for series in QUIET_DAYS.values()
@@ -210,7 +216,8 @@ def test_a_case_that_does_not_fire_would_be_seen(tmp_path: Path) -> None:
     assert done.returncode != 0
 
 
-def test_every_alert_has_its_runbook_and_every_runbook_its_alert_50() -> None:
+@pytest.mark.rule("packaging#runbooks")
+def test_every_alert_has_its_runbook_and_every_runbook_its_alert() -> None:
     pages = {
         path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "runbooks").glob("[A-Z]*.md")
     }
@@ -233,7 +240,8 @@ def test_every_alert_has_its_runbook_and_every_runbook_its_alert_50() -> None:
         assert page.count("\n") < 50, f"{name}: longer than a screen"
 
 
-def test_every_command_of_a_runbook_exists_48() -> None:
+@pytest.mark.rule("packaging#docs-names")
+def test_every_command_of_a_runbook_exists() -> None:
     from bigfleet.app import bigfleet, bigfleetctl
 
     programs = {"bigfleet": bigfleet.PROGRAM, "bigfleetctl": bigfleetctl.PROGRAM}

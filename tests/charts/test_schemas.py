@@ -1,4 +1,4 @@
-"""Rendered objects fit the schemas of the oldest and the newest Kubernetes, offline (packaging 7 item 15)."""
+"""Rendered objects fit the schemas of the oldest and the newest Kubernetes, offline (`packaging#chart-tests`)."""
 
 import copy
 import os
@@ -28,9 +28,10 @@ def schemas() -> dict[str, KubeSchema]:
     return {version: KubeSchema(file) for version, file in zip((OLDEST, NEWEST), files, strict=True)}
 
 
+@pytest.mark.rule("packaging#chart-tests")
 @pytest.mark.integration
 @pytest.mark.parametrize("name", MATRIX)
-def test_every_object_fits_the_oldest_and_the_newest_schema_15(name: str) -> None:
+def test_every_object_fits_the_oldest_and_the_newest_schema(name: str) -> None:
     chart, values = MATRIX[name]
     for version, schema in schemas().items():
         for thing in render(chart, values, version=version).objects:
@@ -39,6 +40,7 @@ def test_every_object_fits_the_oldest_and_the_newest_schema_15(name: str) -> Non
                 assert schema.problems(thing) == []
 
 
+@pytest.mark.rule("packaging#chart-tests")
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("path", "value", "told"),
@@ -51,7 +53,7 @@ def test_every_object_fits_the_oldest_and_the_newest_schema_15(name: str) -> Non
         (("spec", "template", "spec", "hostnameOverride"), "a", "hostnameOverride: no such field"),
     ],
 )
-def test_a_wrong_field_would_be_seen_15(path: tuple[str, ...], value: Any, told: str) -> None:
+def test_a_wrong_field_would_be_seen(path: tuple[str, ...], value: Any, told: str) -> None:
     thing = copy.deepcopy(render(POD_CONTROLLER).all("Deployment")[0])
     *way, last = path
     at = thing

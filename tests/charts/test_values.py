@@ -107,7 +107,8 @@ def arguments() -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
                 yield tuple(container["command"]), flags
 
 
-def test_every_argument_is_a_flag_and_every_flag_can_be_reached_18_72() -> None:
+@pytest.mark.rule("packaging#chart-values", "packaging#chart-flags", "coordinator#chart")
+def test_every_argument_is_a_flag_and_every_flag_can_be_reached() -> None:
     used: dict[tuple[str, ...], set[str]] = {}
     for command, flags in arguments():
         if command in COMMANDS:
@@ -187,8 +188,9 @@ LOUD: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.rule("packaging#chart-values", "packaging#chart-flags")
 @pytest.mark.parametrize(("chart", "values"), LOUD, ids=[chart for chart, _ in LOUD])
-def test_every_value_is_found_in_the_rendering_18(chart: str, values: dict[str, Any]) -> None:
+def test_every_value_is_found_in_the_rendering(chart: str, values: dict[str, Any]) -> None:
     text = render(chart, values).text
     for number, row in enumerate(ROWS[chart]):
         if row.schema.get("type") == "boolean" or row.kept or row.path in LEAVE:
@@ -239,12 +241,13 @@ SWITCHES = [
 ]
 
 
+@pytest.mark.rule("packaging#chart-values", "packaging#chart-flags")
 @pytest.mark.parametrize(
     ("chart", "path", "value", "beside"),
     [*ALONE, *SWITCHES],
     ids=[f"{case[0]} {case[1]}" for case in (*ALONE, *SWITCHES)],
 )
-def test_a_value_alone_changes_the_rendering_18(
+def test_a_value_alone_changes_the_rendering(
     chart: str, path: str, value: Any, beside: dict[str, Any]
 ) -> None:
     base = merged(SECRET, beside) if chart == CONTROL_PLANE else beside
@@ -255,7 +258,8 @@ def test_a_value_alone_changes_the_rendering_18(
     assert render(chart, merged(base, nested(path, value))).objects != before.objects
 
 
-def test_a_values_file_of_the_original_renders_unchanged_17() -> None:
+@pytest.mark.rule("packaging#chart-values")
+def test_a_values_file_of_the_original_renders_unchanged() -> None:
     """Every key that the original's charts know, as its guides set them."""
     image = {"repository": "registry.example.org/bigfleet", "tag": "v0.1.0", "pullPolicy": "Always"}
     account = {"create": True, "name": "", "annotations": {}}

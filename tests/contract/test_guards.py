@@ -1,6 +1,6 @@
 """The tools that guard the contract do refuse what they are there to refuse, each tried on a copy of the proto files.
 
-Rules: wire contract, section 12, check 2; generated code is refused when it differs from its source.
+Rules: `wire#reserved-numbers`; generated code is refused when it differs from its source.
 """
 
 import json

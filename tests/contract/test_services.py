@@ -2,7 +2,7 @@
 """The generated services over a real socket: every path answers, and a path that the contract does not name does not.
 
 The servicers below are also the proof that strict typing accepts implementations of the generated services.
-Rules: wire contract, sections 1 (method paths) and 12 (check 7).
+Rules: `wire#conventions`, `wire#nine-calls`.
 """
 
 from collections.abc import AsyncIterator

@@ -17,6 +17,7 @@ def number_of(path: Path) -> str:
     return path.name[:4] + ("a" if path.name[5:].startswith("addendum-") else "")
 
 
+@pytest.mark.rule("packaging#adrs")
 def test_every_record_of_the_original_is_continued_and_no_number_is_used_twice() -> None:
     numbers = [number_of(path) for path in PAGES]
     assert sorted(CONTINUED - set(numbers)) == []
@@ -46,6 +47,7 @@ def test_a_record_has_all_its_parts(path: Path) -> None:
         assert body.strip(), f"{section} is empty"
 
 
+@pytest.mark.rule("packaging#adrs")
 def test_the_index_has_one_row_per_page_with_title_status_and_decision_ids() -> None:
     rows = re.findall(
         r"^\| \[(\w+)\]\(([^)]+)\) \| (.+?) \| (.+?) \| (.*?) ?\|$",

@@ -1,4 +1,4 @@
-"""Every chart value and every alert that prose names exists (packaging 7 item 48)."""
+"""Every chart value and every alert that prose names exists (`packaging#docs-names`)."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,7 @@ from tests.docs.named_things import built
 from tests.docs.shell_blocks import ROOT
 
 
+@pytest.mark.rule("packaging#docs-names")
 @pytest.mark.parametrize(
     "page",
     pages_with_values(),
@@ -30,6 +31,7 @@ def test_what_exists_is_no_stranger() -> None:
     assert strangers(text) == []
 
 
+@pytest.mark.rule("packaging#docs-names")
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -1,6 +1,6 @@
 """Every command that a page shows is run by a test, or is listed here with the reason why not; and all of ours are at least read.
 
-Packaging 7 items 46 and 48.
+Rules: `packaging#pages-run`, `packaging#docs-names`.
 """
 
 import re
@@ -94,6 +94,7 @@ def test_there_are_commands_to_look_at() -> None:
     }
 
 
+@pytest.mark.rule("packaging#pages-run")
 def test_every_command_is_run_by_a_test_or_is_listed_with_a_reason() -> None:
     left = [
         f"{shown.page}: {shown.text}"
@@ -128,6 +129,7 @@ def test_a_make_target_that_a_page_names_exists() -> None:
             assert target in targets, f"{name_of(page)}: make {target}"
 
 
+@pytest.mark.rule("packaging#pages-run")
 @pytest.mark.parametrize(("page", "text"), OURS, ids=[f"{page}: {text[:60]}" for page, text in OURS])
 def test_a_command_of_ours_is_one_that_its_program_takes(page: str, text: str) -> None:
     """Read by the program itself, every flag and value of it, up to the point where it would begin to work."""

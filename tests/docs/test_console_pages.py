@@ -30,6 +30,7 @@ def run(line: str) -> str:
     return out.getvalue() + err.getvalue()
 
 
+@pytest.mark.rule("packaging#pages-run")
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_commands_print(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config

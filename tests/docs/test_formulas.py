@@ -16,6 +16,7 @@ def test_every_part_has_its_place_on_the_page() -> None:
     assert re.findall(r"<!-- ([a-z-]+): made by", CONCEPTS) == list(formulas.PARTS)
 
 
+@pytest.mark.rule("packaging#generated-pages")
 def test_a_formula_is_what_the_function_returns() -> None:
     assert formulas.in_words(effective_cost) == (
         "price per hour + interruption probability × interruption penalty"
@@ -35,6 +36,7 @@ def test_a_formula_without_words_and_an_unknown_mark_are_refused() -> None:
         formulas.filled("<!-- no-such-part: made by `make docs` -->\n<!-- end -->")
 
 
+@pytest.mark.rule("packaging#generated-pages")
 def test_a_changed_number_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bigfleet.model.costs.DRAIN_GRACE_BY_GAP", ((900_000, 11), *DRAIN_GRACE_BY_GAP[1:]))
     assert drain_grace_s(1_000_000, 0) == 11

@@ -19,6 +19,7 @@ REFERENCE = ROOT / "docs" / "reference"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@pytest.mark.rule("packaging#generated-pages")
 @pytest.mark.parametrize("name", sorted(pages.GENERATORS))
 def test_a_generated_page_has_not_drifted_from_the_code(name: str) -> None:
     # Compared line by line, so that a failure shows the lines; `make docs` mends it.

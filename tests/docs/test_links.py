@@ -50,6 +50,7 @@ def test_there_are_pages_to_look_at() -> None:
     assert {"README.md", "docs/index.md", "docs/reference/metrics.md", "docs/concepts.md"} <= names
 
 
+@pytest.mark.rule("packaging#strict-site")
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_relative_link_leads_somewhere(path: Path) -> None:
     dead = []

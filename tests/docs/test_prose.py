@@ -1,4 +1,7 @@
-"""What the pages name exists: every metric, every flag, and every page that must be there (packaging 7 items 45 and 48)."""
+"""What the pages name exists: every metric, every flag, and every page that must be there.
+
+Rules: `packaging#strict-site`, `packaging#docs-names`.
+"""
 
 import re
 from pathlib import Path
@@ -13,7 +16,7 @@ from tests.docs.shell_blocks import DOCS, name_of, pages
 
 METRIC = re.compile(r"`(bigfleet_[a-z0-9_]+)")
 MUST_EXIST = (
-    # packaging 5.1; the providers' pages lie at the top, beside the others
+    # `packaging#strict-site`; the providers' pages lie at the top, beside the others
     *(
         "getting-started",
         "install",
@@ -54,6 +57,7 @@ RUNBOOKS = sorted(
 )
 
 
+@pytest.mark.rule("packaging#docs-names")
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_metric_that_a_page_names_is_in_the_catalogue(page: Path) -> None:
     names = {metric.name for metric in CATALOGUE}
@@ -64,16 +68,19 @@ def test_every_metric_that_a_page_names_is_in_the_catalogue(page: Path) -> None:
         assert bare in names or found in names or is_family, found
 
 
+@pytest.mark.rule("packaging#docs-names")
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_flag_that_a_page_names_exists(page: Path) -> None:
     strange = sorted({flag for flag in FLAG.findall(built(page.read_text("utf-8"))) if flag not in KNOWN})
     assert strange == []
 
 
+@pytest.mark.rule("packaging#strict-site")
 def test_every_page_that_must_be_there_is() -> None:
     assert [name for name in MUST_EXIST if not (DOCS / f"{name}.md").is_file()] == []
 
 
+@pytest.mark.rule("packaging#runbooks")
 def test_every_runbook_has_one_form_and_is_in_the_table() -> None:
     index = (DOCS / "runbooks" / "situations.md").read_text("utf-8")
     assert {path.stem for path in RUNBOOKS} == {

@@ -44,6 +44,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.rule("packaging#strict-site")
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     done = build(ROOT, tmp_path / "site")
     assert done.returncode == 0, done.stderr
@@ -54,6 +55,7 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
         assert loaded == [], page
 
 
+@pytest.mark.rule("packaging#strict-site")
 def test_a_planted_fault_fails_the_build(copy: Path) -> None:
     """All in one build, which names each: a build of the whole site is what costs time here."""
     index = copy / "docs" / "index.md"

@@ -1,4 +1,7 @@
-"""Every term of metrics, custom resources and flags is on the concepts page, or is an ordinary word (packaging 5.1)."""
+"""Every term of metrics, custom resources and flags is on the concepts page, or is an ordinary word.
+
+Rules: `packaging#strict-site`.
+"""
 
 import re
 
@@ -45,6 +48,7 @@ def is_explained(word: str) -> bool:
     return bool(roots & PAGE)
 
 
+@pytest.mark.rule("packaging#generated-pages")
 @pytest.mark.parametrize("kind", sorted(words()))
 def test_every_term_is_explained_or_ordinary(kind: str) -> None:
     assert sorted(word for word in words()[kind] - ORDINARY if not is_explained(word)) == []

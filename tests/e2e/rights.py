@@ -1,4 +1,4 @@
-"""Accounts with exactly our roles, or less one verb, and a transport that records what is denied (acceptance 83)."""
+"""Accounts with exactly our roles, or less one verb, and a transport that records what is denied (`operator#roles`)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

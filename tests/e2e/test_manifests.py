@@ -72,6 +72,7 @@ def dry_run(cluster: Cluster, found: list[tuple[str, dict[str, Any]]], folder: P
     cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(folder))
 
 
+@pytest.mark.rule("packaging#docs-objects")
 def test_every_object_of_the_repository_passes_a_strict_dry_run(cluster: Cluster, tmp_path: Path) -> None:
     found = objects(ROOT)
     charted = {where for where, _ in found if where.startswith("charts/bigfleet-crds/")}

@@ -52,7 +52,7 @@ _AMOUNTS, _DEMAND, _POOLS = "bigfleet/engine/amounts", "bigfleet/model/demand", 
 RULES: tuple[Fault, ...] = (
     # Folding
     Fault(
-        "a machine on order for the class makes nothing fold (E6)",
+        "a machine on order for the class makes nothing fold (engine#foldable)",
         _FOLD,
         "        return ordered is not None and bool(fitting[members.kinds[ordered]].any())",
         "        return False",
@@ -74,14 +74,14 @@ RULES: tuple[Fault, ...] = (
     ),
     # Crediting
     Fault(
-        "gangs and ordinary needs of one priority are visited as listed (E16)",
+        "gangs and ordinary needs of one priority are visited as listed (engine#acquisition-order)",
         _FOLD,
         "planned.sort(key=itemgetter(0))",
         "planned.sort(key=lambda item: (item.turn[0], item.turn[2]))",
-        "decision-e16",
+        "gangs_come_before",
     ),
     Fault(
-        "a machine on order without a cluster is credited to a cluster (E7)",
+        "a machine on order without a cluster is credited to a cluster (engine#crediting)",
         _FLEET,
         "            name = self.stamps[int(self.assignment[row])].cluster\n            if name:",
         '            name = self.stamps[int(self.assignment[row])].cluster or "a"\n            if name:',
@@ -153,11 +153,11 @@ RULES: tuple[Fault, ...] = (
     ),
     # Acquisition
     Fault(
-        "idle machines are taken without a look at their penalty (E5)",
+        "idle machines are taken without a look at their penalty (engine#pools)",
         _ACQUIRE,
         "second = self._fleet.reclamation_penalty if state is MachineState.IDLE else None",
         "second = None",
-        "decision-e05",
+        "the_least_valuable_idle",
     ),
     Fault(
         "penalty buckets play no part in precedence",
@@ -167,11 +167,11 @@ RULES: tuple[Fault, ...] = (
         "c-09",
     ),
     Fault(
-        "ordinary needs acquire before gangs of the same precedence (E16)",
+        "ordinary needs acquire before gangs of the same precedence (engine#acquisition-order)",
         _ACQUIRE,
         "self.need.profile.same_key is None, self.place)",
         "self.need.profile.same_key is not None, self.place)",
-        "decision-e16",
+        "gangs_come_before",
     ),
     Fault(
         "the risk of losing a machine has no price",
@@ -188,7 +188,7 @@ RULES: tuple[Fault, ...] = (
         "c-05",
     ),
     Fault(
-        "what Idle yielded does not bind the Speculative step (Q-4)",
+        "what Idle yielded does not bind the Speculative step (engine#gang-picker)",
         _ACQUIRE,
         "            if domain is None and taken:",
         "            if False:",
@@ -210,28 +210,28 @@ RULES: tuple[Fault, ...] = (
     ),
     # Strict spread
     Fault(
-        "what a need holds already does not count for its spread (E8)",
+        "what a need holds already does not count for its spread (engine#spread-picker)",
         _SPREAD,
         "        counts = dict.fromkeys(heads, 0)\n        for code in self._codes[self._fleet.kind[credited]].tolist():",
         "        counts = dict.fromkeys(heads, 0)\n        for code in ():",
-        "decision-e08",
+        "spread_is_one_walk",
     ),
     Fault(
-        "the skew is one too wide (E8)",
+        "the skew is one too wide (engine#spread-picker)",
         _SPREAD,
         "self._evenly if max_skew <= 1 else partial(self._within, max_skew - 1)",
         "partial(self._within, max(1, max_skew))",
         "d-01",
     ),
     Fault(
-        "a group's cheaper Speculative machine comes before an Idle one (E8)",
+        "a group's cheaper Speculative machine comes before an Idle one (engine#spread-picker)",
         _SPREAD,
         "return self._later, self._prices[self._next]",
         "return False, self._prices[self._next]",
-        "decision-e08",
+        "spread_is_one_walk",
     ),
     Fault(
-        "values without machines are forgotten when the least is sought (E8)",
+        "values without machines are forgotten when the least is sought (engine#spread-picker)",
         _SPREAD,
         "            if len(round_) < len(behind):",
         "            if not round_:",
@@ -246,28 +246,28 @@ RULES: tuple[Fault, ...] = (
     ),
     # Phase 2
     Fault(
-        "a need preempts what one of its own rank claims (E3)",
+        "a need preempts what one of its own rank claims (engine#victims)",
         _PHASE2,
         "self._holders.rank[self._rows[places]] >= self._holders.places[mine]",
         "self._holders.rank[self._rows[places]] > self._holders.places[mine]",
         "g-12",
     ),
     Fault(
-        "machines that drain for a need already are not counted (E4)",
+        "machines that drain for a need already are not counted (engine#preemption-in-flight)",
         _PHASE2,
         "        if waiting is None:",
         "        if True:",
-        "decision-e04",
+        "preemption_in_flight",
     ),
     Fault(
-        "drain grace costs nothing (E11)",
+        "drain grace costs nothing (engine#victim-cost)",
         _PHASE2,
         "costs = costs + hours * fleet.kinds.price[self._kind]",
         "pass",
         "g-11",
     ),
     Fault(
-        "the most expensive victim goes first (E11)",
+        "the most expensive victim goes first (engine#victim-cost)",
         _PHASE2,
         "np.lexsort((ranks, self._priority[places], self._costs[places]))",
         "np.lexsort((ranks, self._priority[places], -self._costs[places]))",

@@ -1,4 +1,7 @@
-"""`make check` lints the container file and the shell scripts, and a planted fault of each kind fails it (packaging 7 items 33, 39, 54)."""
+"""`make check` lints the container file and the shell scripts, and a planted fault of each kind fails it.
+
+Rules: `packaging#image-recipe`, `packaging#compose`, `packaging#kind`, `packaging#make-check`.
+"""
 
 import os
 import re
@@ -41,10 +44,12 @@ def _head(path: Path) -> str:
         return file.read(40).decode(errors="replace")
 
 
-def test_the_container_file_is_clean_33() -> None:
+@pytest.mark.rule("packaging#image-recipe")
+def test_the_container_file_is_clean() -> None:
     assert lint(HADOLINT, DOCKERFILE) == (0, "")
 
 
+@pytest.mark.rule("packaging#make-check", "packaging#image-recipe")
 @pytest.mark.parametrize(
     ("before", "after", "rule"),
     [
@@ -55,7 +60,7 @@ def test_the_container_file_is_clean_33() -> None:
         ('ENTRYPOINT ["bigfleet"]', "ENTRYPOINT bigfleet", "DL3025"),
     ],
 )
-def test_a_fault_in_the_container_file_is_told_by_its_rule_54(
+def test_a_fault_in_the_container_file_is_told_by_its_rule(
     tmp_path: Path, before: str, after: str, rule: str
 ) -> None:
     text = DOCKERFILE.read_text(encoding="utf-8")
@@ -66,11 +71,13 @@ def test_a_fault_in_the_container_file_is_told_by_its_rule_54(
     assert rule in said
 
 
-def test_the_scripts_are_clean_39() -> None:
+@pytest.mark.rule("packaging#compose", "packaging#kind")
+def test_the_scripts_are_clean() -> None:
     assert lint(SHELLCHECK, *shell_files()) == (0, "")
 
 
-def test_a_fault_in_a_script_is_told_54(tmp_path: Path) -> None:
+@pytest.mark.rule("packaging#make-check")
+def test_a_fault_in_a_script_is_told(tmp_path: Path) -> None:
     text = (ROOT / "deploy" / "kind" / "down.sh").read_text(encoding="utf-8")
     assert text.count('"$name"') == 1
     (tmp_path / "down.sh").write_text(text.replace('"$name"', "$nam"), encoding="utf-8")
@@ -80,7 +87,8 @@ def test_a_fault_in_a_script_is_told_54(tmp_path: Path) -> None:
     assert "SC2086" in said
 
 
-def test_make_check_runs_both_as_these_tests_do_54() -> None:
+@pytest.mark.rule("packaging#make-check")
+def test_make_check_runs_both_as_these_tests_do() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (prerequisites,) = re.findall(r"^check: (.*) ##", makefile, re.MULTILINE)
     assert {"image-check", "shell-check"} <= set(prerequisites.split())

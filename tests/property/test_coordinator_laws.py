@@ -1,8 +1,12 @@
-"""Laws of the coordinator's state machine on random command sequences (coordinator 2.3; acceptance 1 and 2)."""
+"""Laws of the coordinator's state machine on random command sequences.
+
+Rules: `coordinator#invariants`, `coordinator#apply-is-total`, `coordinator#commands`.
+"""
 
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,7 +76,7 @@ def texts(batches: list[list[Any]], epochs: list[int]) -> list[str]:
 
 
 def invariants(tables: Tables) -> None:
-    """Coordinator 2.3, each as one line."""
+    """`coordinator#invariants`, each as one line."""
     owners = {shard for values in tables.domains.values() for shard in values.values()}
     assert owners <= tables.shards.keys(), "a domain names a shard that does not exist"
     assert set(tables.clusters.values()) <= tables.shards.keys(), (
@@ -102,6 +106,7 @@ def invariants(tables: Tables) -> None:
     assert {pair: set(places) for pair, places in tables.moves_of_domain.items()} == by_domain
 
 
+@pytest.mark.rule("coordinator#invariants", "coordinator#apply-is-total")
 @given(BATCHES, st.booleans(), st.data())
 def test_three_machines_agree_on_every_result_and_table_and_none_raises(
     batches: list[list[Any]], relearn: bool, data: st.DataObject
@@ -127,6 +132,7 @@ def test_three_machines_agree_on_every_result_and_table_and_none_raises(
     assert machines[0].dump() == machines[1].dump() == machines[2].dump()
 
 
+@pytest.mark.rule("coordinator#commands")
 @given(BATCHES)
 def test_a_refused_command_changes_nothing(batches: list[list[Any]]) -> None:
     state_machine = CoordinatorStateMachine()

@@ -78,6 +78,7 @@ def seeded_proposals_suffice(seed: int) -> None:
     proposals_suffice(situation_of(rng.choice), rng.choice)
 
 
+@pytest.mark.rule("dashboard#explain-changes")
 @pytest.mark.parametrize("part", PARTS)
 @given(seed=SEEDS)
 @SHORT
@@ -139,8 +140,9 @@ def preemption_adds_up(cycle: DecidedCycle, explanation: NeedExplanation) -> Non
         assert found.left == 0  # every candidate was preempted
 
 
+@pytest.mark.rule("dashboard#explain-classes")
 @given(SEEDS)
-@settings(max_examples=200)  # as many as the dashboard's item 11 asks for
+@settings(max_examples=200)  # as many as (`dashboard#explain-classes`) asks for
 def test_explanations_add_up_to_the_fleet_and_to_the_decision(seed: int) -> None:
     explanations_add_up(situation_of(Random(seed).choice))
 
@@ -152,6 +154,7 @@ def test_explanations_add_up_at_length(seed: int) -> None:
     explanations_add_up(situation_of(Random(seed).choice))
 
 
+@pytest.mark.rule("dashboard#explain-machine")
 @settings(QUICK, max_examples=20)
 @given(situations())
 def test_every_machine_has_a_sentence_and_every_explanation_is_plain_json(situation: Situation) -> None:

@@ -32,17 +32,17 @@ PARTS = range(4)  # side by side they take a fourth of the time
 SHORT = settings(max_examples=500, deadline=None)
 LONG = settings(max_examples=12_500, deadline=None)
 ANY = (
-    laws.test_l01_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_unit,
-    laws.test_l02_a_gang_gathers_in_one_domain_the_recorded_one,
-    laws.test_l03_what_is_bound_and_not_claimed_is_reclaimed_and_nothing_claimed_is_deleted,
-    laws.test_l04_the_deficit_is_the_total_less_all_claims,
-    laws.test_l05_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain,
+    laws.test_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_unit,
+    laws.test_a_gang_gathers_in_one_domain_the_recorded_one,
+    laws.test_what_is_bound_and_not_claimed_is_reclaimed_and_nothing_claimed_is_deleted,
+    laws.test_the_deficit_is_the_total_less_all_claims,
+    laws.test_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain,
     laws.test_folding_loses_no_need_and_no_amount,
     laws.test_every_action_fits_its_machine_and_carries_the_fields_of_its_kind,
-    laws.test_l06_a_machine_that_matches_nobody_changes_only_its_own_release,  # last, as it asks about another one too
+    laws.test_a_machine_that_matches_nobody_changes_only_its_own_release,  # last, as it asks about another one too
 )
-PLAIN = (laws.test_l08_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches,)
-REPEATED = (laws.test_l09_carried_out_at_once_and_repeated_decisions_fall_silent,)
+PLAIN = (laws.test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches,)
+REPEATED = (laws.test_carried_out_at_once_and_repeated_decisions_fall_silent,)
 
 
 class Remembering:
@@ -75,7 +75,8 @@ def check(seed: int) -> None:
 
 
 def in_any_order_by_any_workers(situation: Situation, decided: Decision, rng: Random) -> None:
-    """K-03: machines may come in any order. Decision E1: so may clusters, by however many workers they are planned."""
+    """K-03: machines may come in any order. `engine#acquisition-order` and `engine#commit-broker`: so may clusters, by
+    however many workers they are planned."""
     inventory = Inventory()
     for machine in rng.sample(situation.machines, len(situation.machines)):
         inventory.insert(machine, None)

@@ -1,5 +1,6 @@
 """49: any interleaving of frames ends in the last state, with at most one write in flight per machine."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,9 +31,10 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.rule("operator#lanes")
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.integers(0, 2**16))
-def test_49_the_last_state_lands_with_one_writer_per_machine(steps: list[object], seed: int) -> None:
+def test_the_last_state_lands_with_one_writer_per_machine(steps: list[object], seed: int) -> None:
     async def scene(world: World) -> None:
         in_flight: dict[str, int] = {}
         at_once: list[str] = []

@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,8 +67,9 @@ def shuffled(value: Any, random: Random) -> Any:
     return value
 
 
+@pytest.mark.rule("operator#equal-bytes")
 @given(st.lists(SPECS, max_size=8), st.randoms(use_true_random=False))
-def test_19_no_order_of_requests_labels_values_or_expressions_shows(
+def test_no_order_of_requests_labels_values_or_expressions_shows(
     specs: list[dict[str, Any]], random: Random
 ) -> None:
     assert rows(specs) == rows(shuffled(specs, random))

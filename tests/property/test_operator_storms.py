@@ -1,6 +1,7 @@
 """Law: after any faults and some quiet minutes there is one UpcomingNode per bound machine, and no stale cordon of ours.
 
-Acceptance 90, and what the fault tables ask for: no pod is evicted twice, no UpcomingNode leaks, every request is reported.
+`operator#convergence`, and what the fault tables ask for: no pod is evicted twice, no UpcomingNode leaks, every request
+is reported.
 """
 
 import random
@@ -213,7 +214,7 @@ class Storm(World):
             case "forget" if forgotten := self.key_of_some(UPCOMING_NODES):
                 machine = forgotten.name.removeprefix("un-")
                 await self.delete(UPCOMING_NODES, forgotten)
-                if machine in self.bound:  # comes back at the next frame (N3)
+                if machine in self.bound:  # comes back at the next frame (`operator#n3`)
                     self.send_state(machine, self.bound[machine])
             case "request":
                 self.number += 1
@@ -294,10 +295,11 @@ class Storm(World):
         return problems
 
 
+@pytest.mark.rule("operator#convergence")
 @pytest.mark.parametrize(
     "seed", [*range(30), *(pytest.param(n, marks=pytest.mark.long) for n in range(30, 600))]
 )
-def test_90_after_quiet_minutes_objects_are_as_the_shard_says_and_no_pod_was_evicted_twice(seed: int) -> None:
+def test_after_quiet_minutes_objects_are_as_the_shard_says_and_no_pod_was_evicted_twice(seed: int) -> None:
     async def scene() -> None:
         storm = Storm(seed)
         await storm.start_shard()

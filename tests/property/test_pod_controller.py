@@ -1,4 +1,7 @@
-"""Law: after any faults and some quiet minutes every live pod has exactly one request with its demand (acceptance 90)."""
+"""Law: after any faults and some quiet minutes every live pod has exactly one request with its demand.
+
+Rules: `operator#convergence`.
+"""
 
 import asyncio
 import json
@@ -158,10 +161,11 @@ class Storm(KubeWorld):
         )
 
 
+@pytest.mark.rule("operator#convergence")
 @pytest.mark.parametrize(
     "seed", [*range(40), *(pytest.param(n, marks=pytest.mark.long) for n in range(40, 1000))]
 )
-def test_after_quiet_minutes_every_live_pod_has_one_right_request_90(seed: int) -> None:
+def test_after_quiet_minutes_every_live_pod_has_one_right_request(seed: int) -> None:
     async def scene() -> None:
         storm = Storm(seed)
         for _ in range(storm.draw.randint(10, 60)):

@@ -1,4 +1,7 @@
-"""Law: the request of any pod is valid by the schema, so that no demand is missing (operator 12.3, 2.4)."""
+"""Law: the request of any pod is valid by the schema, so that no demand is missing.
+
+Rules: `operator#pod-requirements`, `operator#schema-limits`, `operator#reported-condition`.
+"""
 
 from typing import Any
 

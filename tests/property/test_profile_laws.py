@@ -1,4 +1,4 @@
-"""Laws of profiles: the canonical form and its text (decision E13, ADR-0089)."""
+"""Laws of profiles: the canonical form and its text (`engine#fingerprint`, ADR-0089)."""
 
 import re
 

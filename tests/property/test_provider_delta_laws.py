@@ -1,4 +1,4 @@
-"""Deltas and snapshots on random histories (providers 1.7, 4.1; acceptance 16)."""
+"""Deltas and snapshots on random histories (`providers#revision`, `providers#kit`, `providers#change-log`)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -73,11 +73,13 @@ def history(stream: RandomStream, steps: int) -> None:
     assert changed_since(state, state.revision()) == []
 
 
+@pytest.mark.rule("providers#change-log")
 def test_a_delta_is_exactly_what_changed_after_its_cursor_in_sixty_histories() -> None:
     for seed in range(60):
         history(SeededRng(seed).stream("history"), steps=40)
 
 
+@pytest.mark.rule("providers#change-log")
 @pytest.mark.long
 def test_a_delta_is_exactly_what_changed_after_its_cursor_in_a_thousand_histories() -> None:
     for seed in range(1000):

@@ -1,4 +1,4 @@
-"""The fence against a naive model: random tokens over shards and machines (providers 1.6; acceptance 10)."""
+"""The fence against a naive model: random tokens over shards and machines (`providers#fence-mark`)."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -79,6 +79,7 @@ FenceMachine.TestCase.settings = settings(
 TestFence = FenceMachine.TestCase
 
 
+@pytest.mark.rule("providers#fence-mark")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_ten_thousand_random_tokens_agree_with_the_model(seed: int) -> None:
     stream = SeededRng(seed).stream("tokens")

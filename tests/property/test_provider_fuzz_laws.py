@@ -1,4 +1,4 @@
-"""Invalid requests: random bytes, huge fields, odd numbers (acceptance 30)."""
+"""Invalid requests: random bytes, huge fields, odd numbers (`providers#argument-limits`)."""
 
 import pytest
 
@@ -80,6 +80,7 @@ async def bombard(seed: int, count: int) -> None:
         assert len((await provider.client.list()).machines) == 2
 
 
+@pytest.mark.rule("providers#argument-limits")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_odd_requests_are_refused_by_name_and_leave_nothing_behind(seed: int) -> None:
     run_virtual(bombard(seed, 400))

@@ -40,10 +40,11 @@ def of_kind(decision: Decision, kind: ActionKind) -> list[Action]:
     return [action for action in decision.actions if action.kind is kind]
 
 
+@pytest.mark.rule("engine#l-01")
 @engines
 @EXAMPLES
 @given(situation=situations())
-def test_l01_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_unit(
+def test_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_unit(
     engine: Engine, situation: Situation
 ) -> None:
     decision = engine(situation)
@@ -56,10 +57,11 @@ def test_l01_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_
             assert shape.capacity.covers(verdict.need.unit)
 
 
+@pytest.mark.rule("engine#l-02")
 @engines
 @EXAMPLES
 @given(situation=situations())
-def test_l02_a_gang_gathers_in_one_domain_the_recorded_one(engine: Engine, situation: Situation) -> None:
+def test_a_gang_gathers_in_one_domain_the_recorded_one(engine: Engine, situation: Situation) -> None:
     for verdict in engine(situation).verdicts:
         key = verdict.need.profile.same_key
         if key is None:
@@ -70,10 +72,11 @@ def test_l02_a_gang_gathers_in_one_domain_the_recorded_one(engine: Engine, situa
         assert verdict.domain is None or values <= {verdict.domain}
 
 
+@pytest.mark.rule("engine#l-03")
 @engines
 @EXAMPLES
 @given(situation=situations())
-def test_l03_what_is_bound_and_not_claimed_is_reclaimed_and_nothing_claimed_is_deleted(
+def test_what_is_bound_and_not_claimed_is_reclaimed_and_nothing_claimed_is_deleted(
     engine: Engine, situation: Situation
 ) -> None:
     decision = engine(situation)
@@ -92,19 +95,21 @@ def test_l03_what_is_bound_and_not_claimed_is_reclaimed_and_nothing_claimed_is_d
     assert not claimed & {action.machine_id for action in of_kind(decision, ActionKind.DELETE)}
 
 
+@pytest.mark.rule("engine#l-04")
 @engines
 @EXAMPLES
 @given(situation=situations())
-def test_l04_the_deficit_is_the_total_less_all_claims(engine: Engine, situation: Situation) -> None:
+def test_the_deficit_is_the_total_less_all_claims(engine: Engine, situation: Situation) -> None:
     for verdict in engine(situation).verdicts:
         assert verdict.deficit == verdict.need.total - capacity(situation, verdict)
         assert (verdict.reason is Reason.SATISFIED) == verdict.satisfied == (verdict.matching_supply is None)
 
 
+@pytest.mark.rule("engine#l-05")
 @engines
 @EXAMPLES
 @given(situation=situations())
-def test_l05_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain(
+def test_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain(
     engine: Engine, situation: Situation
 ) -> None:
     decision = engine(situation)
@@ -118,7 +123,7 @@ def test_l05_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domai
         assert need.profile.priority > victim.assigned.priority
         assert victim.shape.capacity.covers(need.unit)
         assert need.profile.same_key is None or victim.shape.label(need.profile.same_key) == verdict.domain
-        holder = holders.get(victim.id)  # decision E3
+        holder = holders.get(victim.id)  # `engine#victims`
         assert holder is None or holder.profile.precedence < need.profile.precedence
 
 
@@ -133,10 +138,11 @@ STRANGER = Machine(
 )
 
 
+@pytest.mark.rule("engine#l-06")
 @engines
 @EXAMPLES
 @given(situation=situations())
-def test_l06_a_machine_that_matches_nobody_changes_only_its_own_release(
+def test_a_machine_that_matches_nobody_changes_only_its_own_release(
     engine: Engine, situation: Situation
 ) -> None:
     # Nor as part of a folded gang, whose profile has lost its Same.
@@ -167,9 +173,10 @@ DOMAINS = st.lists(
 )
 
 
+@pytest.mark.rule("engine#l-07")
 @settings(max_examples=300, deadline=None)
 @given(DOMAINS.flatmap(lambda met: st.tuples(st.just(met), st.permutations(met))), VECTORS, st.integers(1, 4))
-def test_l07_the_domain_does_not_depend_on_the_order_in_which_domains_are_met(
+def test_the_domain_does_not_depend_on_the_order_in_which_domains_are_met(
     orders: tuple[list[Domain], list[Domain]], member: Resources, count: int
 ) -> None:
     wanted = member.scaled(count)
@@ -186,10 +193,11 @@ def machines_needed(total: Resources, size: Resources) -> int | None:
     return max((-(-amount // size.amount(name)) for name, amount in total.items()), default=0)
 
 
+@pytest.mark.rule("engine#l-08")
 @engines
 @EXAMPLES
 @given(situation=situations(Kind(gangs=False, spreads=False, sizes=SIZES[2:3])))
-def test_l08_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches(
+def test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches(
     engine: Engine, situation: Situation
 ) -> None:
     size = Resources.parse(SIZES[2])
@@ -227,15 +235,15 @@ def with_sufficient_supply(engine: Engine, situation: Situation) -> Situation:
         situation = replace(situation, needs=tuple(situation.needs[place] for place in kept))
 
 
+@pytest.mark.rule("engine#l-09")
 @engines
 @EXAMPLES
 @given(situation=situations(Kind(max_machines=20, max_needs=4, parked=False)))
-def test_l09_carried_out_at_once_and_repeated_decisions_fall_silent(
-    engine: Engine, situation: Situation
-) -> None:
+def test_carried_out_at_once_and_repeated_decisions_fall_silent(engine: Engine, situation: Situation) -> None:
     situation = with_sufficient_supply(engine, situation)
-    # A need may claim machines that do not help it (C-16). If it also takes the one bought for its neighbour, another is bought
-    # in every cycle until none is left, and then there is silence. Nothing but such purchases may come late.
+    # A need may claim machines that do not help it (`engine#c-16`). If it also takes the one bought for its neighbour,
+    # another is bought in every cycle until none is left, and then there is silence. Nothing but such purchases may come
+    # late.
     slots = sum(machine.state is MachineState.SPECULATIVE for machine in situation.machines)
     silent_by = SILENT_BY + slots
     for cycle in range(silent_by):
@@ -248,10 +256,11 @@ def test_l09_carried_out_at_once_and_repeated_decisions_fall_silent(
     pytest.fail(f"still acting after {silent_by} cycles: {engine(situation).actions}")
 
 
+@pytest.mark.rule("engine#k-02")
 @engines
 @EXAMPLES
 @given(situation=situations(Kind(distinct_priorities=True)), data=st.data())
-def test_k02_needs_of_different_priorities_may_come_in_any_order(
+def test_needs_of_different_priorities_may_come_in_any_order(
     engine: Engine, situation: Situation, data: st.DataObject
 ) -> None:
     order = data.draw(st.permutations(range(len(situation.needs))))
@@ -272,12 +281,11 @@ def by_given_need(decision: Decision, order: range | list[int]) -> dict[int, Ver
     }
 
 
+@pytest.mark.rule("engine#k-03")
 @engines
 @EXAMPLES
 @given(situation=situations(), data=st.data())
-def test_k03_machines_may_come_in_any_order(
-    engine: Engine, situation: Situation, data: st.DataObject
-) -> None:
+def test_machines_may_come_in_any_order(engine: Engine, situation: Situation, data: st.DataObject) -> None:
     machines = data.draw(st.permutations(situation.machines))
     assert engine(replace(situation, machines=tuple(machines))) == engine(situation)
 
@@ -322,7 +330,7 @@ STATE_OF = {
 
 
 def expected_action(kind: ActionKind, machine: Machine, need: Need | None, given_action: Action) -> Action:
-    """The table of 10.1, row by row."""
+    """The table of `engine#actions` and `engine#action-order`."""
     if kind is ActionKind.DELETE:
         return Action(kind, machine.id, grace_s=0)
     if kind is ActionKind.RECLAIM:

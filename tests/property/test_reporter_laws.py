@@ -75,6 +75,7 @@ def written(situation: Situation, decision: Decision) -> bytes:
     return write_decision(situation, decision)
 
 
+@pytest.mark.rule("dashboard#engine-explains")
 @QUICK
 @given(situations())
 def test_a_decision_is_the_same_to_the_byte_with_and_without_a_reporter(situation: Situation) -> None:
@@ -83,6 +84,7 @@ def test_a_decision_is_the_same_to_the_byte_with_and_without_a_reporter(situatio
     assert written(situation, decide_situation(situation, Heard())) == alone
 
 
+@pytest.mark.rule("dashboard#engine-explains")
 @pytest.mark.parametrize("path", sorted(SCRIPTS.glob("*.txt")), ids=lambda path: path.stem)
 def test_every_script_of_the_oracle_is_answered_alike_while_somebody_listens(path: Path) -> None:
     script = path.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """Laws that every message of the contract keeps, whatever it holds.
 
-Rules: wire contract, sections 1 (unknown fields are ignored) and 12 (checks 5, 8 and 9 on random values).
+Rules: `wire#conventions`, `wire#presence`, `wire#additions`.
 """
 
 from collections.abc import Callable

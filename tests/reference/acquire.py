@@ -1,7 +1,8 @@
 """Acquisition in Phase 1: fills what the pre-pass left from Idle, then Speculative machines.
 
 Must never: displace a claim, or take a machine outside of a gang's recorded domain.
-Rules: decision-engine 7.8 to 7.11; decisions E1 (one sorted pass), E8 (spread), E16 (gangs before ordinary needs).
+Rules: `engine#acquisition-order`, `engine#ordinary-picker`, `engine#gang-picker`, `engine#spread-picker`,
+`engine#commit-broker`, `engine#prepass-order`.
 Read literally: the deficit of the fallback's choice is what is missing at that step, and the price that ranks its
 domains is the price per hour also where the pool is ordered by effective cost.
 """
@@ -18,7 +19,10 @@ from tests.reference.supply import idle_pool, speculative_pool
 
 
 def acquire(board: Board) -> None:
-    """Serve needs one after the other by precedence, gangs before ordinary ones, then list order (7.8, E16)."""
+    """Serve needs one after the other by precedence, gangs before ordinary ones, then list order.
+
+    Rules: `engine#acquisition-order`, `engine#prepass-order`.
+    """
     for row in sorted(board.rows, key=in_precedence):
         if board.deficit(row).is_zero:
             continue
@@ -39,13 +43,13 @@ def in_precedence(row: Row) -> tuple[int, int, int, bool, int]:
 
 
 def strict_spread(row: Row) -> Spread | None:
-    """The one spread that is enforced: the first strict one in canonical order (7.11)."""
+    """The one spread that is enforced: the first strict one in canonical order (`engine#spread-picker`)."""
     strict = WhenUnsatisfiable.DO_NOT_SCHEDULE
     return next((item for item in row.need.profile.spreads if item.when_unsatisfiable is strict), None)
 
 
 def fill(board: Board, row: Row, pool: Iterable[Machine]) -> list[Machine]:
-    """Take unclaimed machines in pool order until the need is covered; return what was taken (7.9)."""
+    """Take unclaimed machines in pool order until the need is covered; return what was taken (`engine#ordinary-picker`)."""
     taken: list[Machine] = []
     remaining = board.deficit(row)
     for machine in pool:
@@ -59,7 +63,7 @@ def fill(board: Board, row: Row, pool: Iterable[Machine]) -> list[Machine]:
 
 
 def fill_gang(board: Board, row: Row) -> None:
-    """Fill a gang inside one domain: the recorded one, else the fallback's (7.10)."""
+    """Fill a gang inside one domain: the recorded one, else the fallback's (`engine#gang-picker`)."""
     if row.parked:
         return
     domain = row.domain
@@ -70,11 +74,12 @@ def fill_gang(board: Board, row: Row) -> None:
         here = fallback(eligible, row, board.deficit(row)) if domain is None else domain
         taken = fill(board, row, (machine for machine in eligible if value_of(machine, row.need) == here))
         if taken:
-            domain = here  # the Speculative step stays where the Idle one found something (Q-4)
+            # the Speculative step stays where the Idle one found something (`engine#gang-picker`)
+            domain = here
 
 
 def fallback(eligible: Iterable[Machine], row: Row, deficit: Resources) -> str | None:
-    """The value a gang without a recorded domain takes from; None when nothing is eligible (7.10)."""
+    """The value a gang without a recorded domain takes from; None when nothing is eligible (`engine#gang-picker`)."""
     by_value: dict[str, list[Machine]] = {}
     for machine in eligible:
         by_value.setdefault(value_of(machine, row.need), []).append(machine)

@@ -2,7 +2,7 @@
 
 Why: pre-pass and acquisition write the same claims; results, Phase 2 and Phase 3 read them.
 Must never: let a machine be claimed twice.
-Rules: decision-engine 7.1, 7.12.
+Rules: `engine#prepass-order`, `engine#phase-1-results`.
 """
 
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Board:
         return sorted(mine, key=lambda machine: machine.id)
 
     def deficit(self, row: Row) -> Resources:
-        """The need's total less the whole capacity of every machine it has (7.12)."""
+        """The need's total less the whole capacity of every machine it has (`engine#phase-1-results`)."""
         remaining = row.need.total
         for machine in self.claims_of(row):
             remaining -= machine.shape.capacity

@@ -1,6 +1,6 @@
 """The one domain in which a gang gathers: a total order over domains, compared exactly.
 
-Rules: decision-engine 7.4, rank by rank; 10.3 for the summary of candidates.
+Rules: `engine#domain-order`, `engine#verdicts`.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def choose(domains: Iterable[Domain], wanted: Resources) -> Domain | None:
 
 
 def summary(domains: Iterable[Domain], wanted: Resources) -> tuple[DomainCoverage, ...]:
-    """The best domains by their worst dimension, as the verdict shows them (10.3)."""
+    """The best domains by their worst dimension, as the verdict shows them (`engine#verdicts`)."""
     found = [
         DomainCoverage(domain.value, per_mille(domain.total, wanted), domain.total.covers(wanted))
         for domain in domains

@@ -2,7 +2,7 @@
 
 Why: the explanations of production count in columns; whatever they say must be what a plain count of records says.
 Must never: be made faster at the price of a line that the rules do not say.
-Rules: dashboard 6.1; decision-engine section 8.
+Rules: `dashboard#explain-classes`, `engine#phase-2`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

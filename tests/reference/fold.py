@@ -1,6 +1,6 @@
 """Normalising demand: a gang that fits on one machine needs no domain, so gangs of one kind fold into one need.
 
-Rules: decision-engine 6; decision E6 (a machine on order for the folded class keeps the class folded).
+Rules: `engine#folding`, `engine#foldable`.
 Read literally: a class is identified by the exact value of the total. The total key of the rule, in thousandths rounded up,
 only sorts; totals that differ by less than a thousandth are put in order by their exact amounts.
 """
@@ -24,7 +24,7 @@ class NormalNeed:
 
 
 def normalise(machines: Iterable[Machine], needs: Sequence[Need]) -> list[NormalNeed]:
-    """Needs that pass through in their order, then one need per fold class in class order (6)."""
+    """Needs that pass through in their order, then one need per fold class in class order (`engine#folding`)."""
     machines = list(machines)
     passed: list[NormalNeed] = []
     classes: dict[tuple[str, str, Resources], list[int]] = {}
@@ -39,7 +39,7 @@ def normalise(machines: Iterable[Machine], needs: Sequence[Need]) -> list[Normal
 
 
 def is_foldable(need: Need, machines: Iterable[Machine]) -> bool:
-    """Whether the need is a gang and one machine that it can count on holds all of it (6, E6)."""
+    """Whether the need is a gang and one machine that it can count on holds all of it (`engine#folding`, `engine#foldable`)."""
     if need.profile.same_key is None:
         return False
     return any(
@@ -51,7 +51,10 @@ def is_foldable(need: Need, machines: Iterable[Machine]) -> bool:
 
 
 def counts_for_folding(machine: Machine, need: Need) -> bool:
-    """Bound to the cluster; free and of a pinned type; or on order for the cluster's folded class (6, E6)."""
+    """Bound to the cluster; free and of a pinned type; or on order for the cluster's folded class.
+
+    Rules: `engine#folding`, `engine#foldable`.
+    """
     if machine.state in BOUND_STATES:
         return machine.cluster == need.cluster
     if machine.state in (MachineState.IDLE, MachineState.SPECULATIVE):
@@ -63,7 +66,7 @@ def counts_for_folding(machine: Machine, need: Need) -> bool:
 
 
 def folded(needs: Sequence[Need], members: Sequence[int]) -> NormalNeed:
-    """One need for all members of a class, which are equal in cluster, stripped profile and total (6)."""
+    """One need for all members of a class, which are equal in cluster, stripped profile and total (`engine#folding`)."""
     first = needs[members[0]]
     arrivals = [needs[place].arrival_ns for place in members if needs[place].arrival_ns]
     need = replace(
@@ -78,5 +81,5 @@ def folded(needs: Sequence[Need], members: Sequence[int]) -> NormalNeed:
 
 
 def total_key(total: Resources) -> str:
-    """The text classes are sorted by: name=thousandths, each ended by a semicolon, names ascending (6)."""
+    """The text classes are sorted by: name=thousandths, each ended by a semicolon, names ascending (`engine#folding`)."""
     return "".join(f"{name}={-(-amount // 10**6)};" for name, amount in sorted(total.items()))

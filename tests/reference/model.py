@@ -3,8 +3,12 @@
 Why: the engine that runs in production earns its speed with columns, classes and memory of former cycles; whatever it
 answers must be what this answers, actions in order included.
 Must never: be made faster at the price of a line that the rules do not say.
-Rules: decision-engine 5 (the cycle) and 10.1 (order of actions), decisions E1 to E18. The other modules beside this one
-name theirs.
+Rules: `engine#cycle-order`, `engine#actions`, `engine#action-order`, `engine#acquisition-order`,
+`engine#commit-broker`, `engine#effective-cost`, `engine#gang-picker`, `engine#victims`, `engine#preemption-in-flight`,
+`engine#pools`, `engine#foldable`, `engine#crediting`, `engine#stamps`, `engine#spread-picker`, `engine#parking-ledger`,
+`engine#incremental-equals-full`, `engine#victim-cost`, `engine#snapshot-form`, `engine#fingerprint`,
+`engine#quantities`, `engine#snapshot-decision`, `engine#snapshot-parked`, `engine#prepass-order`,
+`engine#machine-invariants`, `engine#examples`. The other modules beside this one name theirs.
 """
 
 from bigfleet.model.action import Action, ActionKind
@@ -22,7 +26,7 @@ from tests.reference.verdicts import verdict
 
 
 def decide(situation: Situation) -> Decision:
-    """Decide one cycle (5)."""
+    """Decide one cycle (`engine#cycle-order`)."""
     normal = normalise(situation.machines, situation.needs)
     rows = tuple(row_of(place, entry, situation) for place, entry in enumerate(normal))
     board = Board(situation.machines, rows)
@@ -40,14 +44,17 @@ def decide(situation: Situation) -> Decision:
 
 
 def row_of(place: int, entry: NormalNeed, situation: Situation) -> Row:
-    """A need as Phase 1 meets it; only a gang can be parked, so entries that name no gang are ignored (11.2, E15)."""
+    """A need as Phase 1 meets it; only a gang can be parked, so entries that name no gang are ignored.
+
+    Rules: `engine#parking-ledger`, `engine#snapshot-decision`, `engine#snapshot-parked`.
+    """
     need = entry.need
     named = GangRef(need.cluster, need.group, need.profile.fingerprint) in situation.parked
     return Row(place, need, entry.folded_from, parked=named and need.profile.same_key is not None)
 
 
 def acquisitions(board: Board, row: Row) -> list[Action]:
-    """One need's Bootstraps, then its Provisions, ids ascending in each (10.1)."""
+    """One need's Bootstraps, then its Provisions, ids ascending in each (`engine#actions`, `engine#action-order`)."""
     claims = board.claims_of(row)
     kinds = ((ActionKind.BOOTSTRAP, MachineState.IDLE), (ActionKind.PROVISION, MachineState.SPECULATIVE))
     return [

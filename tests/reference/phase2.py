@@ -1,10 +1,10 @@
 """Phase 2: needs that Phase 1 left short take machines from work of strictly lower priority.
 
 Must never: move a machine now; a victim drains, and a later Phase 1 takes it when it is Idle.
-Rules: decision-engine 8; decisions E3 (claims of equal or higher precedence are safe), E4 (preemption in flight counts),
-E11 (victim order).
-Read literally: E16 says nothing about Phase 2, so ties in priority stay in list order there, gang or not; Draining
-machines are counted, as victims are taken, until the need is covered.
+Rules: `engine#phase-2`, `engine#victims`, `engine#preemption-in-flight`, `engine#victim-cost`.
+Read literally: `engine#prepass-order` and `engine#acquisition-order` says nothing about Phase 2, so ties in
+priority stay in list order there, gang or not; Draining machines are counted, as victims are taken, until the need
+is covered.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Preemption:
 
 
 def preempt(board: Board) -> Preemption:
-    """Help short needs by priority, then list order (8)."""
+    """Help short needs by priority, then list order (`engine#phase-2`)."""
     result = Preemption()
     short = [row for row in board.rows if not board.deficit(row).is_zero]
     for row in sorted(short, key=lambda row: (-row.need.profile.priority, row.place)):
@@ -41,7 +41,10 @@ def preempt(board: Board) -> Preemption:
 
 
 def help_one(board: Board, row: Row, result: Preemption) -> None:
-    """Count what drains for the need already, then take victims, then note what is left (8, E4)."""
+    """Count what drains for the need already, then take victims, then note what is left.
+
+    Rules: `engine#phase-2`, `engine#preemption-in-flight`.
+    """
     remaining = board.deficit(row)
     for machine in in_flight(board, row):
         if not remaining.is_zero and machine.id not in result.used:
@@ -60,14 +63,17 @@ def help_one(board: Board, row: Row, result: Preemption) -> None:
 
 
 def in_flight(board: Board, row: Row) -> list[Machine]:
-    """Draining machines that were preempted for this need, by id (E4)."""
+    """Draining machines that were preempted for this need, by id (`engine#preemption-in-flight`)."""
     reference = NeedRef(*row.need.key)
     draining = in_state(board.machines, MachineState.DRAINING)
     return [machine for machine in draining if machine.draining_for == reference and would_help(machine, row)]
 
 
 def candidates(board: Board, row: Row) -> list[Machine]:
-    """Configured machines of any cluster that may be taken, cheapest to take first (8, E3, E11)."""
+    """Configured machines of any cluster that may be taken, cheapest to take first.
+
+    Rules: `engine#phase-2`, `engine#victims`, `engine#victim-cost`.
+    """
     victims = [
         machine
         for machine in in_state(board.machines, MachineState.CONFIGURED)
@@ -79,20 +85,20 @@ def candidates(board: Board, row: Row) -> list[Machine]:
 
 
 def would_help(machine: Machine, row: Row) -> bool:
-    """The filters of type, match, unit and, for gangs, domain (8)."""
+    """The filters of type, match, unit and, for gangs, domain (`engine#phase-2`)."""
     key = row.need.profile.same_key
     in_domain = key is None or machine.shape.label(key) == row.domain
     return in_domain and can_be_got_for(machine, row.need)
 
 
 def is_protected(board: Board, machine: Machine, row: Row) -> bool:
-    """Whether a need of equal or higher precedence than the preemptor claimed the machine in this cycle (E3)."""
+    """Whether a need of equal or higher precedence than the preemptor claimed the machine in this cycle (`engine#victims`)."""
     place = board.claimed_for.get(machine.id)
     return place is not None and board.rows[place].need.profile.precedence >= row.need.profile.precedence
 
 
 def preempted(machine: Machine, row: Row) -> Action:
-    """The action on one victim (10.1)."""
+    """The action on one victim (`engine#actions`, `engine#action-order`)."""
     priority = row.need.profile.priority
     return Action(
         ActionKind.PREEMPT,

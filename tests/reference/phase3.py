@@ -1,7 +1,7 @@
 """Phase 3: bound machines that no need claimed go back, and idle bought ones are given up.
 
 Must never: do sums on demand; it looks at the claims only.
-Rules: decision-engine 9.
+Rules: `engine#phase-3`.
 """
 
 from collections.abc import Set
@@ -14,7 +14,7 @@ from tests.reference.supply import bound_to, in_state
 
 
 def reclaims(situation: Situation, claimed: Set[str]) -> list[Action]:
-    """Unclaimed Configured machines of clusters that have reported: by cluster, then keep order (9.1)."""
+    """Unclaimed Configured machines of clusters that have reported: by cluster, then keep order (`engine#reclaim`)."""
     configured = in_state(situation.machines, MachineState.CONFIGURED)
     return [
         Action(ActionKind.RECLAIM, machine.id, cluster=cluster, grace_s=RECLAIM_GRACE_S, preemptor_priority=0)
@@ -26,7 +26,7 @@ def reclaims(situation: Situation, claimed: Set[str]) -> list[Action]:
 
 
 def releases(situation: Situation, claimed: Set[str]) -> list[Action]:
-    """Unclaimed Idle machines whose hold has passed, by id; the report gate plays no part (9.2)."""
+    """Unclaimed Idle machines whose hold has passed, by id; the report gate plays no part (`engine#release`)."""
     return [
         Action(ActionKind.DELETE, machine.id, grace_s=0)
         for machine in in_state(situation.machines, MachineState.IDLE)
@@ -35,6 +35,6 @@ def releases(situation: Situation, claimed: Set[str]) -> list[Action]:
 
 
 def is_overdue(machine: Machine, situation: Situation) -> bool:
-    """Whether a releasable machine with an idle stamp has idled for its hold; a hold of 0 means never (9.2)."""
+    """Whether a releasable machine with an idle stamp has idled for its hold; a hold of 0 means never (`engine#release`)."""
     hold = situation.holds.of(machine.shape.capacity_type)
     return hold > 0 and machine.idle_since is not None and situation.now - machine.idle_since >= hold

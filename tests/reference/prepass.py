@@ -1,7 +1,8 @@
 """The pre-pass of Phase 1: credits what is there or on order, and chooses every gang's domain.
 
 Why: the only place where existing supply is attributed; Phase 3 reclaims exactly what it leaves unclaimed.
-Rules: decision-engine 7.2 to 7.7; decisions E7 (Creating counts for the cluster it was ordered for) and E16 (gangs first).
+Rules: `engine#crediting`, `engine#gang-supply`, `engine#domain-order`, `engine#gang-crediting`, `engine#consumption`,
+`engine#parked-gangs`, `engine#stamps`, `engine#prepass-order`, `engine#acquisition-order`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,8 +16,12 @@ from tests.reference.supply import bound_to, can_be_got_for, in_state, suits
 
 
 def prepass(board: Board) -> None:
-    """Visit needs by priority, gangs before ordinary ones, then list order; the buckets play no part (7.2, E16)."""
-    consumed: set[str] = set()  # virtual marks: seen by gangs of this pass only, then forgotten (7.6)
+    """Visit needs by priority, gangs before ordinary ones, then list order; the buckets play no part.
+
+    Rules: `engine#crediting`, `engine#prepass-order`, `engine#acquisition-order`.
+    """
+    # virtual marks: seen by gangs of this pass only, then forgotten (`engine#consumption`)
+    consumed: set[str] = set()
     order = sorted(board.rows, key=lambda row: (-row.need.profile.priority, not row.is_gang, row.place))
     for row in order:
         if row.is_gang:
@@ -26,7 +31,7 @@ def prepass(board: Board) -> None:
 
 
 def credit(board: Board, row: Row, members: Iterable[Machine]) -> None:
-    """Claim members in their order until the total is covered, each at its whole capacity (7.2)."""
+    """Claim members in their order until the total is covered, each at its whole capacity (`engine#crediting`)."""
     remaining = row.need.total
     for machine in members:
         if remaining.is_zero:
@@ -36,10 +41,11 @@ def credit(board: Board, row: Row, members: Iterable[Machine]) -> None:
 
 
 def on_hand(board: Board, need: Need) -> list[Machine]:
-    """Unclaimed machines that count for a need without an action, in the order they are credited in (7.2, 7.3).
+    """Unclaimed machines that count for a need without an action, in the order they are credited in.
 
     Configured, then Configuring, both in keep order, whatever their stamps; then Creating ones by id, which count
     only for the cluster and profile they were ordered for, and for a gang only if ordered for that very gang.
+    Rules: `engine#crediting`, `engine#gang-supply`.
     """
     found = [
         *bound_to(board.machines, need.cluster, MachineState.CONFIGURED),
@@ -54,7 +60,7 @@ def on_hand(board: Board, need: Need) -> list[Machine]:
 
 
 def is_ordered(machine: Machine, need: Need) -> bool:
-    """Whether a Creating machine was ordered for this need (7.2, 7.3, E7)."""
+    """Whether a Creating machine was ordered for this need (`engine#crediting`, `engine#gang-supply`, `engine#stamps`)."""
     stamp = machine.assigned
     if not stamp.cluster or stamp.cluster != need.cluster:
         return False
@@ -64,12 +70,12 @@ def is_ordered(machine: Machine, need: Need) -> bool:
 
 
 def is_own(machine: Machine, need: Need) -> bool:
-    """Whether the stamp names exactly this gang: fingerprint and group (7.3)."""
+    """Whether the stamp names exactly this gang: fingerprint and group (`engine#gang-supply`)."""
     return machine.assigned.fingerprint == need.profile.fingerprint and machine.assigned.group == need.group
 
 
 def credit_gang(board: Board, row: Row, consumed: set[str]) -> None:
-    """Choose the gang's domain, credit what it has there, mark what it will get there (7.3)."""
+    """Choose the gang's domain, credit what it has there, mark what it will get there (`engine#gang-supply`)."""
     need = row.need
     creditable = on_hand(board, need)
     acquirable: list[Machine] = []
@@ -83,7 +89,7 @@ def credit_gang(board: Board, row: Row, consumed: set[str]) -> None:
     row.structurally_satisfiable = chosen.total.covers(need.total)
     row.candidates = summary(domains, need.total)
     members = [machine for machine in creditable if value_of(machine, need) == chosen.value]
-    # Incumbents first; the order of collection is kept inside both parts (7.5).
+    # Incumbents first; the order of collection is kept inside both parts (`engine#gang-crediting`).
     credit(board, row, sorted(members, key=lambda machine: not is_own(machine, need)))
     if not row.parked:
         there = (machine for machine in acquirable if value_of(machine, need) == chosen.value)
@@ -91,7 +97,7 @@ def credit_gang(board: Board, row: Row, consumed: set[str]) -> None:
 
 
 def free_members(board: Board, need: Need) -> Iterator[Machine]:
-    """Idle, then Speculative machines in the order they are marked in, not that of acquisition (7.6, Q-14)."""
+    """Idle, then Speculative machines in the order they are marked in, not that of acquisition (`engine#consumption`)."""
     for state in (MachineState.IDLE, MachineState.SPECULATIVE):
         pool = [
             machine
@@ -106,7 +112,7 @@ def free_members(board: Board, need: Need) -> Iterator[Machine]:
 
 
 def gather(need: Need, creditable: Iterable[Machine], acquirable: Iterable[Machine]) -> list[Domain]:
-    """Put every member into the domain of its value (7.3)."""
+    """Put every member into the domain of its value (`engine#gang-supply`)."""
     domains: dict[str, Domain] = {}
 
     def joined(machine: Machine) -> Domain:
@@ -127,7 +133,7 @@ def gather(need: Need, creditable: Iterable[Machine], acquirable: Iterable[Machi
 
 
 def value_of(machine: Machine, need: Need) -> str:
-    """The machine's value for the gang's Same key; whatever matches a gang has one (3)."""
+    """The machine's value for the gang's Same key; whatever matches a gang has one (`engine#matching`)."""
     value = machine.shape.label(need.profile.same_key or "")
     if value is None:
         raise AssertionError(f"{machine.id} matches a gang and has no value for {need.profile.same_key}")
@@ -135,7 +141,7 @@ def value_of(machine: Machine, need: Need) -> str:
 
 
 def consumption(members: Iterable[Machine], remaining: Resources) -> Iterator[str]:
-    """Ids of the members that cover the remainder, the one that crosses zero included (7.6)."""
+    """Ids of the members that cover the remainder, the one that crosses zero included (`engine#consumption`)."""
     for machine in members:
         if remaining.is_zero:
             return

@@ -1,6 +1,6 @@
 """Strict spread: one walk over Idle and Speculative machines that keeps the groups even.
 
-Rules: decision E8, which replaces the two calls of decision-engine 7.11.
+Rules: `engine#spread-picker`, which replaces the two calls of `engine#spread-picker`.
 Read literally: a machine credited to the need that has no value for the topology key is in no group.
 """
 
@@ -11,7 +11,7 @@ from tests.reference.supply import idle_pool, speculative_pool
 
 
 def fill_evenly(board: Board, row: Row, spread: Spread) -> None:
-    """Take machine after machine from the groups that may grow, until covered or none may (E8)."""
+    """Take machine after machine from the groups that may grow, until covered or none may (`engine#spread-picker`)."""
     left: dict[str, list[Machine]] = {}
     count: dict[str, int] = {}
     for machine in board.claims_of(row):
@@ -36,5 +36,5 @@ def fill_evenly(board: Board, row: Row, spread: Spread) -> None:
 
 
 def next_order(machine: Machine, value: str) -> tuple[bool, float, str]:
-    """Whose turn it is among allowed groups: Idle before Speculative, price per hour, value (E8)."""
+    """Whose turn it is among allowed groups: Idle before Speculative, price per hour, value (`engine#spread-picker`)."""
     return (machine.state is MachineState.SPECULATIVE, machine.shape.price_per_hour, value)

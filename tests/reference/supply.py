@@ -2,7 +2,7 @@
 
 Why: the phases differ in what they do with a machine, hardly in which machines they look at; the filters and the orders
 of the rules are here once, each with its number.
-Rules: decision-engine 2.12, 3, 7.8; decision E5.
+Rules: `engine#inventory`, `engine#matching`, `engine#acquisition-order`, `engine#pools`.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from bigfleet.model.profile import Profile
 
 
 def in_state(machines: Iterable[Machine], state: MachineState) -> list[Machine]:
-    """Machines in a state by id (2.12)."""
+    """Machines in a state by id (`engine#inventory`)."""
     return sorted((machine for machine in machines if machine.state is state), key=lambda machine: machine.id)
 
 
 def bound_to(machines: Iterable[Machine], cluster: str, state: MachineState) -> list[Machine]:
-    """A cluster's machines in a state in keep order (2.12): price, dearest to lose first, id."""
+    """A cluster's machines in a state in keep order (`engine#inventory`): price, dearest to lose first, id."""
 
     def keep_order(machine: Machine) -> tuple[float, float, str]:
         return (machine.shape.price_per_hour, -machine.assigned.reclamation_penalty, machine.id)
@@ -32,22 +32,28 @@ def bound_to(machines: Iterable[Machine], cluster: str, state: MachineState) -> 
 
 
 def is_of_pinned_type(machine: Machine, profile: Profile) -> bool:
-    """Whether the instance-type field is one the profile is limited to, if it is limited at all (3, Q-6)."""
+    """Whether the instance-type field is one the profile is limited to, if it is limited at all.
+
+    Rules: `engine#matching`, `engine#pinned-types`.
+    """
     return not profile.pinned_types or machine.shape.instance_type in profile.pinned_types
 
 
 def suits(machine: Machine, need: Need) -> bool:
-    """Whether a machine matches the need's profile and covers its unit; asked of bound machines (7.2)."""
+    """Whether a machine matches the need's profile and covers its unit; asked of bound machines (`engine#crediting`)."""
     return matches(machine.shape, need.profile) and machine.shape.capacity.covers(need.unit)
 
 
 def can_be_got_for(machine: Machine, need: Need) -> bool:
-    """The same for machines that would have to be got, which pinned types restrict (3, 7.8)."""
+    """The same for machines that would have to be got, which pinned types restrict.
+
+    Rules: `engine#matching`, `engine#acquisition-order`.
+    """
     return is_of_pinned_type(machine, need.profile) and suits(machine, need)
 
 
 def idle_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
-    """Idle machines a need could take, in the order of decision E5: price, least worth elsewhere, id."""
+    """Idle machines a need could take, in the order of `engine#pools`: price, least worth elsewhere, id."""
 
     def idle_order(machine: Machine) -> tuple[float, float, str]:
         return (machine.shape.price_per_hour, machine.assigned.reclamation_penalty, machine.id)
@@ -57,7 +63,7 @@ def idle_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
 
 
 def speculative_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
-    """Speculative machines a need could buy, by effective cost for its profile, then id (7.8)."""
+    """Speculative machines a need could buy, by effective cost for its profile, then id (`engine#acquisition-order`)."""
     penalty = upper_bound(need.profile.interruption_bucket)
 
     def speculative_order(machine: Machine) -> tuple[float, str]:

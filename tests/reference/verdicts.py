@@ -1,7 +1,7 @@
 """Verdicts: for every need how it fared and the first reason that applies.
 
 Must never: influence an action.
-Rules: decision-engine 7.12, 10.3; decision E4 (only victims of this cycle exhaust preemption).
+Rules: `engine#phase-1-results`, `engine#verdicts`, `engine#preemption-in-flight`.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from tests.reference.supply import can_be_got_for, in_state
 
 
 def verdict(board: Board, row: Row, unresolved: Iterable[Unresolved]) -> Verdict:
-    """How one need fared (10.3)."""
+    """How one need fared (`engine#verdicts`)."""
     claims = board.claims_of(row)
     deficit = board.deficit(row)
     supply = None if deficit.is_zero else matching_supply(board, row)
-    # Joined by place and not by key, which folded classes of different size share (Q-13).
+    # Joined by place and not by key, which folded classes of different size share (`engine#verdicts`).
     had_victims = any(entry.need == row.place and entry.victims for entry in unresolved)
     return Verdict(
         row.need,
@@ -41,7 +41,7 @@ def ids(machines: Iterable[Machine]) -> tuple[str, ...]:
 
 
 def reason(row: Row, supply: MatchingSupply | None, has_claims: bool, had_victims: bool) -> Reason:
-    """The first reason that applies (10.3); without a supply count the need is satisfied."""
+    """The first reason that applies (`engine#verdicts`); without a supply count the need is satisfied."""
     if supply is None:
         return Reason.SATISFIED
     if row.is_gang and (not row.structurally_satisfiable or row.parked or row.domain is None):
@@ -52,7 +52,7 @@ def reason(row: Row, supply: MatchingSupply | None, has_claims: bool, had_victim
 
 
 def matching_supply(board: Board, row: Row) -> MatchingSupply:
-    """Machines of any cluster, claimed or not, that match, of pinned types, each count capped (10.3)."""
+    """Machines of any cluster, claimed or not, that match, of pinned types, each count capped (`engine#verdicts`)."""
 
     def count(state: MachineState) -> int:
         found = [machine for machine in in_state(board.machines, state) if can_be_got_for(machine, row.need)]

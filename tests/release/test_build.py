@@ -1,4 +1,4 @@
-"""The files of a release: complete, the same bytes twice, and able to run (packaging 7 items 34, 55)."""
+"""The files of a release: complete, the same bytes twice, and able to run (`packaging#clean-install`, `packaging#release`)."""
 
 import hashlib
 import json
@@ -76,6 +76,7 @@ def test_the_checksums_are_checked_as_the_page_says(made: Path, tmp_path: Path) 
     subprocess.run(["bash", "-euc", block], cwd=tmp_path, check=True)
 
 
+@pytest.mark.rule("packaging#release")
 def test_the_same_sources_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
     before = os.umask(0o077)  # another user, another directory, another hour
     try:
@@ -87,6 +88,7 @@ def test_the_same_sources_give_the_same_bytes(made: Path, tmp_path: Path) -> Non
         assert (again / path.name).read_bytes() == path.read_bytes(), path.name
 
 
+@pytest.mark.rule("dashboard#assets", "packaging#clean-install")
 def test_the_wheel_runs_without_the_checkout(made: Path, tmp_path: Path) -> None:
     (wheel,) = made.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

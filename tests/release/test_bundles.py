@@ -37,6 +37,7 @@ def files_of(archive: tuple[str, bytes]) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.rule("packaging#release")
 def test_the_kept_manifests_are_what_helm_makes_of_the_packed_charts() -> None:
     for name, text in rendered(ROOT, helm_binary()).items():
         kept = (ROOT / FOLDER / name).read_text(encoding="utf-8")
@@ -85,6 +86,7 @@ def test_what_was_measured_goes_along() -> None:
     assert json.loads(files["bench.json"])["commit"]
 
 
+@pytest.mark.rule("packaging#release")
 def test_the_values_file_pins_the_image_for_every_chart() -> None:
     told = yaml.safe_load(values_file("registry.example.org:5000/team/bigfleet", DIGEST, "1.2.3"))
     assert told == {

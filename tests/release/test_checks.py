@@ -1,4 +1,4 @@
-"""What stops a release (packaging 7 item 58), and what the notes of one are."""
+"""What stops a release (`packaging#release-check`), and what the notes of one are."""
 
 from pathlib import Path
 from shutil import copy, copytree
@@ -31,6 +31,7 @@ def test_this_tree_could_be_released_now(tree: Path) -> None:
     assert problems(tree, tag=f"v{version_of(tree)}") == []
 
 
+@pytest.mark.rule("packaging#release-check")
 def test_every_problem_is_one_line_that_names_its_place(tree: Path) -> None:
     (tree / "bigfleet" / "version.py").write_text('__version__ = "3.1.0"\n')
     found = problems(tree, tag="v3.0.0", licence=lambda name: "" if name == "protobuf" else "MIT")

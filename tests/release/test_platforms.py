@@ -1,4 +1,7 @@
-"""Packages without a wheel for one of the image's platforms are named, by the real pip on a folder that plays the index (packaging 7 item 36)."""
+"""Packages without a wheel for one of the image's platforms are named, by the real pip on a folder that plays the index.
+
+Rules: `packaging#image-platforms`.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -41,8 +44,9 @@ def tags(text: str) -> frozenset[Tag]:
     return frozenset(parse_tag(text))
 
 
+@pytest.mark.rule("packaging#image-platforms")
 @pytest.mark.integration
-def test_what_has_no_wheel_for_the_other_machine_is_named_36(tmp_path: Path, make_wheel: WheelMaker) -> None:
+def test_what_has_no_wheel_for_the_other_machine_is_named(tmp_path: Path, make_wheel: WheelMaker) -> None:
     index = ("--no-index", "--find-links", str(tmp_path))
     both = make_wheel("both", "cp311-cp311-manylinux_2_17_aarch64")
     stable = make_wheel("stable", "cp39-abi3-manylinux_2_28_aarch64")
@@ -54,8 +58,9 @@ def test_what_has_no_wheel_for_the_other_machine_is_named_36(tmp_path: Path, mak
     ]
 
 
+@pytest.mark.rule("packaging#image-platforms")
 @pytest.mark.integration
-def test_only_what_was_installed_here_without_telling_is_asked_36(
+def test_only_what_was_installed_here_without_telling_is_asked(
     tmp_path: Path, make_wheel: WheelMaker
 ) -> None:
     index = ("--no-index", "--find-links", str(tmp_path))
@@ -67,12 +72,14 @@ def test_only_what_was_installed_here_without_telling_is_asked_36(
     assert missing(text, here, index) == ["native 1.0: no wheel for Linux on aarch64"]
 
 
+@pytest.mark.rule("packaging#image-platforms")
 @pytest.mark.integration
-def test_a_pip_that_cannot_answer_is_no_answer_36(tmp_path: Path, make_wheel: WheelMaker) -> None:
+def test_a_pip_that_cannot_answer_is_no_answer(tmp_path: Path, make_wheel: WheelMaker) -> None:
     with pytest.raises(ReleaseError, match="pip: "):
         ask(wanted(lock(one="0" * 64), "aarch64"), "aarch64", ("--no-such-option",))
 
 
+@pytest.mark.rule("packaging#image-platforms")
 @pytest.mark.parametrize(
     ("tag", "machines"),
     [
@@ -85,11 +92,12 @@ def test_a_pip_that_cannot_answer_is_no_answer_36(tmp_path: Path, make_wheel: Wh
         ("cp311-cp311-musllinux_1_2_x86_64", set()),
     ],
 )
-def test_what_an_installed_wheel_shows_36(tag: str, machines: set[str]) -> None:
+def test_what_an_installed_wheel_shows(tag: str, machines: set[str]) -> None:
     assert {machine for machine in ("x86_64", "aarch64") if fits(tags(tag), machine)} == machines
 
 
-def test_the_packages_are_those_of_the_image_36() -> None:
+@pytest.mark.rule("packaging#image-platforms")
+def test_the_packages_are_those_of_the_image() -> None:
     for machine in ("x86_64", "aarch64"):
         found = wanted(LOCK, machine)
         names = [package.name for package in found]
@@ -97,7 +105,8 @@ def test_the_packages_are_those_of_the_image_36() -> None:
         assert {"grpcio", "numpy", "pysyncobj", "cffi"} <= set(names)
 
 
-def test_tags_are_read_from_what_is_installed_36(tmp_path: Path) -> None:
+@pytest.mark.rule("packaging#image-platforms")
+def test_tags_are_read_from_what_is_installed(tmp_path: Path) -> None:
     (tmp_path / "Some_Thing-1.2.dist-info").mkdir()
     (tmp_path / "Some_Thing-1.2.dist-info" / "WHEEL").write_text("Tag: py2-none-any\nTag: py3-none-any\n")
     for name, files in (("old_pure", "../old_pure/a.py\nPKG-INFO\n"), ("old_native", "../b.py\n../c.so\n")):

@@ -1,4 +1,4 @@
-"""The bill of materials lists every package of the lock file with version, licence and hashes (packaging 7 item 56)."""
+"""The bill of materials lists every package of the lock file with version, licence and hashes (`packaging#sbom`)."""
 
 import json
 import re
@@ -20,6 +20,7 @@ def document() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.rule("packaging#sbom")
 def test_every_package_of_the_lock_is_listed_with_version_licence_and_hashes() -> None:
     pinned = re.findall(r"^([a-z0-9-]+)==(\S+)", LOCK, re.MULTILINE)
     components = document()["components"]

@@ -21,6 +21,7 @@ def told() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.rule("packaging#sbom")
 def test_both_forms_list_the_same_packages_with_the_same_licences() -> None:
     other = json.loads(bill(LOCK, version="1.2.3", epoch_s=0))
     theirs = {

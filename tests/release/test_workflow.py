@@ -36,6 +36,7 @@ def test_it_runs_on_tags_of_versions_only() -> None:
     assert WORKFLOW[True] == {"push": {"tags": ["v[0-9]+.[0-9]+.[0-9]+"]}}  # YAML reads `on` as true
 
 
+@pytest.mark.rule("packaging#release")
 def test_no_job_has_a_right_that_is_not_listed_here() -> None:
     assert WORKFLOW["permissions"] == {}
     assert {job: row["permissions"] for job, row in JOBS.items()} == RIGHTS
@@ -118,6 +119,7 @@ def test_the_tag_that_is_pushed_is_the_default_of_the_charts() -> None:
         assert re.search(rf"^ARG {argument}=", dockerfile, re.MULTILINE), argument
 
 
+@pytest.mark.rule("packaging#release")
 def test_the_digest_is_the_registrys_and_is_what_gets_signed_attested_and_written_down() -> None:
     assert runs("image").count("imagetools inspect") == 2
     assert 'test "$digest" = "$BUILT"' in runs("image")

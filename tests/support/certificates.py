@@ -2,7 +2,7 @@
 
 Why: tests of mutual TLS need certificates that `bigfleet.transport.dev_ca` rightly will not make.
 Must never: be used outside tests; files are replaced at will.
-Rules: wire 8, decision S11.
+Rules: `wire#identity`, `shard#tls`.
 """
 
 import os

@@ -3,7 +3,7 @@
 Why: an assignment answers differently depending on who holds the domain, so it is a compare-and-set, and a listing is a read of all
 domains at once: enough to see lost writes, doubled writes and stale reads.
 Must never: take a call of unknown outcome for one that did not happen.
-Rules: coordinator 2.2, 2.4, 4.3; checklist 23.
+Rules: `coordinator#commands`, `coordinator#write-outcomes`, `coordinator#calls`, `coordinator#linearizable-reads`.
 """
 
 from collections.abc import Sequence

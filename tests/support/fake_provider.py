@@ -2,7 +2,7 @@
 
 Why: tests of shards, of the fake and of its faults all begin with "some machines, a provider, a client".
 Must never: wait for anything real.
-Rules: providers 5 (the same class in process, on the virtual clock).
+Rules: `providers#fake`.
 
     async with VirtualFake((pool(count=3), spot())) as world:
         await world.client.create("m-0")

@@ -2,7 +2,7 @@
 
 Why: stale reads and lost writes look harmless one by one; only the order of all calls of all clients shows them.
 Must never: know what the calls mean; a model says which answers a state allows.
-Rules: coordinator 19 item 23.
+Rules: `coordinator#linearizable-reads`.
 
 The search is the usual one: take any call that began before every call still open has ended, apply it to the model, go on; remember
 which (calls done, state) were tried. A call of unknown outcome may take effect at any time after it began, or never.

@@ -4,7 +4,7 @@ Why: laws such as "encoding loses nothing" have to hold for every message of the
 so the values come from the descriptors and not from a list kept by hand.
 Must never: leave out a field, an enum number or a member of a oneof that the wire allows; NaN alone is left out, as it
 is not equal to itself.
-Rules: wire contract, sections 10 and 12.
+Rules: `wire#additions`, `wire#growth`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 Why: the shard's client must be tried against leaders that are late, deposed, refusing or gone, which no real one is on
 demand.
 Must never: answer any other call; nothing of a shard makes one.
-Rules: coordinator 4.3 and 5.
+Rules: `coordinator#calls`, `coordinator#instructions`.
 
     coordinator = ScriptedCoordinator(clock)
     coordinator.answers(ReportAnswer(term=7, acknowledged=True, instructions=(...)))

@@ -3,7 +3,7 @@
 Why: an operator is tested against every behaviour a shard may have: polite, old, silent, deaf, impatient; the real one has only
 the good ones.
 Must never: decide anything.
-Rules: wire 4, operator 3.2, 15.6 item 10.
+Rules: `wire#session`, `operator#session`, `testing#api-faults`.
 """
 
 import asyncio

@@ -228,7 +228,8 @@ def _need(
 def _shape(pick: Pick, kind: Kind) -> Shape:
     plain = len(kind.sizes) == 1
     instance_type = pick(TYPES)
-    told_by_label = not instance_type and pick((False, True))  # credited, but not to be got
+    # credited, but not to be got (`engine#pinned-types`)
+    told_by_label = not instance_type and pick((False, True))
     return Shape(
         instance_type=instance_type,
         labels=FrozenMap({INSTANCE_TYPE_KEY: "a3"}) if told_by_label else NO_TEXTS,

@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet all-in-one`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: shard 22.3, packaging 1.6, decision S9.
+Rules: `shard#all-in-one`, `packaging#all-in-one`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """What `bigfleet all-in-one` prints: the addresses, what happens, and what to try next.
 
 Must never: print more than a person can follow; machines that join or leave within a second share a line.
-Rules: packaging 1.6 (four lines within 3 s).
+Rules: `packaging#all-in-one`.
 """
 
 from collections import Counter

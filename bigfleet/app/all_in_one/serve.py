@@ -3,7 +3,7 @@
 Why: a first look at BigFleet should need one command and no installation. All parts are the production ones, connected
 over real sockets on loopback.
 Must never: listen on other interfaces unless a flag says so, or leave a temporary directory behind.
-Rules: packaging 1.6, shard 22.3, decision S9.
+Rules: `packaging#all-in-one`, `shard#all-in-one`.
 """
 
 import asyncio

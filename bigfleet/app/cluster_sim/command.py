@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet cluster-sim`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: packaging 1.10.
+Rules: `packaging#other-commands`.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """A simulated cluster as a process: reads its file and keeps a session until a signal comes.
 
 Must never: dial before the file has been validated.
-Rules: packaging 1.3 and 1.10.
+Rules: `packaging#exit-codes`, `packaging#other-commands`.
 """
 
 import asyncio

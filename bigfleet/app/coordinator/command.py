@@ -1,7 +1,8 @@
 """Flags and defaults of `bigfleet coordinator`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: coordinator 9.1 and 14, packaging 1.2, 1.3 and 1.5.
+Rules: `coordinator#fixed-membership`, `coordinator#flags`, `packaging#settings-sources`, `packaging#exit-codes`,
+`packaging#coordinator-flags`.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 Must never: serve before the data directory has been checked, end with 0 when a part ended by itself, or continue after a
 failed write, since memory would be ahead of the disk.
-Rules: coordinator 11 and 16, packaging 1.3 and 1.11.
+Rules: `coordinator#process`, `coordinator#chart`, `packaging#exit-codes`, `packaging#http`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: a page of a large fleet takes tens of milliseconds, which inside the shard would delay its cycles.
 Must never: end or delay the process that started it, or outlive it (the kernel ends it even after SIGKILL).
-Rules: dashboard 2, 9; ADR-0145.
+Rules: `dashboard#process`, `dashboard#budgets`; ADR-0145.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet dashboard`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: dashboard 2, 11.
+Rules: `dashboard#process`, `dashboard#security`.
 """
 
 from ipaddress import IPv4Network, IPv6Network, ip_network

@@ -1,7 +1,7 @@
 """The dashboard as a process.
 
 Must never: end because a source is unavailable; only bad flags and a part that ended by itself end it.
-Rules: dashboard 2, 11; packaging 1.3.
+Rules: `dashboard#process`, `dashboard#security`, `packaging#exit-codes`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The program `bigfleet-fake-provider`, which has one command.
 
 Must never: import the command here; `--version` has to be quick.
-Rules: packaging 1.1 and 1.2, providers 5.
+Rules: `packaging#programs`, `packaging#settings-sources`, `providers#fake`.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet-fake-provider`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: providers 5.1, packaging 1.2 and 1.3.
+Rules: `providers#fake-flags`, `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 from typing import Annotated, Final, Literal

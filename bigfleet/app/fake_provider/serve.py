@@ -1,7 +1,7 @@
 """The fake provider as a process: options, machines and listeners from its flags.
 
 Must never: serve before flags, inventory and state have been validated.
-Rules: providers 5.1, packaging 1.2 and 1.3.
+Rules: `providers#fake-flags`, `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The program `bigfleet-fault-provider`, which has one command.
 
 Must never: import the command here; `--version` has to be quick.
-Rules: packaging 1.1 and 1.2, providers 6.
+Rules: `packaging#programs`, `packaging#settings-sources`, `providers#fault-convention`.
 """
 
 from functools import partial

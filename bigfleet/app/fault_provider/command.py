@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet-fault-provider`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: providers 6, packaging 1.2 and 1.3.
+Rules: `providers#fault-convention`, `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 from typing import Annotated, Final

@@ -1,7 +1,7 @@
 """The fault provider as a process.
 
 Must never: serve before its state has been validated.
-Rules: providers 6, packaging 1.2 and 1.3.
+Rules: `providers#fault-convention`, `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The program `bigfleet-hook-provider`, which has one command.
 
 Must never: import the command here; `--version` has to be quick.
-Rules: packaging 1.1 and 1.2, providers 7.
+Rules: `packaging#programs`, `packaging#settings-sources`, `providers#hook`.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet-hook-provider`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: providers 7, packaging 1.2 and 1.3.
+Rules: `providers#hook`, `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 Why: `bigfleet.provider.hook` does not know Kubernetes, and with a kubeconfig no ready hook should be necessary.
 Must never: write to a cluster, or list all of its nodes more often than every `LIST_EVERY_S`.
-Rules: providers 7.3 (`ready`), ADR-0056.
+Rules: `providers#hook-readiness`; ADR-0056.
 """
 
 import re

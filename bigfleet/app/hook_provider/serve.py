@@ -1,7 +1,7 @@
 """The hook provider as a process: wiring, signals, shutdown.
 
 Must never: serve before inventory and state have been validated, or end with 0 when a part ended by itself.
-Rules: providers 7, packaging 1.2 and 1.3.
+Rules: `providers#hook`, `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The program `bigfleet-operator`, which has one command.
 
 Must never: import the command here; `--version` has to be quick.
-Rules: packaging 1.1 and 1.2, operator 3 and 9.
+Rules: `packaging#programs`, `packaging#settings-sources`, `operator#process`.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet-operator`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: operator 3.1 and 9, packaging 1.2.
+Rules: `operator#start-order`, `operator#process`, `packaging#settings-sources`.
 """
 
 from typing import Annotated, Final

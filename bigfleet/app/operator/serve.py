@@ -2,7 +2,7 @@
 
 Must never: touch a cluster before flags, certificates and template have been validated; work without the lease under
 --leader-elect; end with 0 when a part ended by itself; log a rendered blob.
-Rules: operator 1 rule 8, 3.1 and 9; packaging 1.3 and 1.11.
+Rules: `operator#single-replica`, `operator#start-order`, `operator#process`, `packaging#exit-codes`, `packaging#http`.
 """
 
 import asyncio

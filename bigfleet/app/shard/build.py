@@ -2,7 +2,7 @@
 
 Why: `bigfleet shard`, all-in-one and tests over real sockets start the same shard.
 Must never: listen before everything else that can fail at start has succeeded.
-Rules: shard 3; decisions S14, S24.
+Rules: `shard#start-and-stop`, `shard#large-listings`, `shard#in-process-fake`.
 """
 
 from collections.abc import AsyncIterator

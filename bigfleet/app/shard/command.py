@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet shard`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: shard 22.1, packaging 1.2 to 1.4.
+Rules: `shard#flags`, `packaging#settings-sources`, `packaging#exit-codes`, `packaging#shard-flags`.
 """
 
 import re

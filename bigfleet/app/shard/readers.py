@@ -2,7 +2,8 @@
 
 Why: the shard knows none of them; they are connected here, from flags.
 Must never: give a reader more of the shard than its views, its term, and calls that change nothing.
-Rules: shard 1 (static stability), 17 and 19; dashboard 8; decisions S15 and S18.
+Rules: `shard#static-stability`, `shard#coordinator-client`, `shard#inspection`, `dashboard#insight-service`,
+`shard#part-ends`.
 """
 
 from collections.abc import Coroutine

@@ -1,7 +1,8 @@
 """The shard as a process: logs, data directory, probes, signals, shutdown.
 
 Must never: end with 0 when a part ended by itself, or take longer to end than its grace.
-Rules: shard 3 and 20; packaging 1.3 and 1.11; decisions S18, S20, S21.
+Rules: `shard#start-and-stop`, `shard#readiness`, `packaging#exit-codes`, `packaging#http`, `shard#part-ends`,
+`shard#stopping`.
 """
 
 import asyncio
@@ -115,7 +116,7 @@ async def run_shard(
 
 
 def _parts(settings: ShardSettings, running: RunningShard, seams: Seams, metrics: Metrics) -> dict[str, Part]:
-    """Return the parts to run; a part that ends by itself ends the process with 1 (decision S18)."""
+    """Return the parts to run; a part that ends by itself ends the process with 1 (`shard#part-ends`)."""
     lag = metrics.histogram("bigfleet_event_loop_lag_seconds")
     parts: dict[str, Part] = {
         "shard": running.shard.run(),
@@ -131,7 +132,7 @@ def _parts(settings: ShardSettings, running: RunningShard, seams: Seams, metrics
 
 
 async def _follow_readiness(running: RunningShard, seams: Seams) -> None:
-    """Set the gRPC health of the session service from the readiness of the shard (decision S23)."""
+    """Set the gRPC health of the session service from the readiness of the shard (`shard#grpc-health`)."""
     while True:
         running.server.health.set_serving(SHARD.name, not running.shard.not_ready())
         await seams.clock.sleep(_HEALTH_EVERY_S)

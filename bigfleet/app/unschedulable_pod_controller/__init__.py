@@ -2,7 +2,7 @@
 
 The name is historical (ADR-0039): the program keeps a request for every pod, scheduled or not; charts and scripts use it.
 Must never: import the command here; `--version` has to be quick.
-Rules: packaging 1.1 and 1.2, operator 12.
+Rules: `packaging#programs`, `packaging#settings-sources`, `operator#pod-controller`.
 """
 
 from functools import partial

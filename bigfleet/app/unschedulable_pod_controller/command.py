@@ -1,7 +1,7 @@
 """Flags and defaults of `bigfleet-unschedulable-pod-controller`.
 
 Must never: import the server code before the command runs, since `--help` has to be quick.
-Rules: operator 9, packaging 1.2 and 1.8.
+Rules: `operator#process`, `packaging#settings-sources`, `packaging#pod-controller-flags`.
 """
 
 from pydantic import Field

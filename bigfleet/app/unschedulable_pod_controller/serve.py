@@ -2,7 +2,8 @@
 
 Must never: touch a cluster before flags, defaults and kubeconfig have been validated; work without the lease under
 --leader-elect; end with 0 when a part ended by itself.
-Rules: operator 1 rule 8, 9 and 12; packaging 1.3, 1.8 and 1.11.
+Rules: `operator#single-replica`, `operator#process`, `operator#pod-controller`, `packaging#exit-codes`,
+`packaging#pod-controller-flags`, `packaging#http`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: every verb finds the leader, waits for an election and reports errors in the same way.
 Must never: print more than one line for a failure, or report an unknown outcome as a failure without saying so.
-Rules: coordinator 4.1 and 15.
+Rules: `coordinator#serving`, `coordinator#bigfleetctl`.
 """
 
 import asyncio

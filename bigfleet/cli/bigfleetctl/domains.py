@@ -1,6 +1,6 @@
 """`bigfleetctl list-domain-assignments`, `assign-domain` and `unassign-domain`: which shard owns which domain.
 
-Rules: coordinator 15, packaging 1.9.
+Rules: `coordinator#bigfleetctl`, `packaging#bigfleetctl`.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,7 +1,7 @@
 """Output of `bigfleetctl`: tables with times and ages for people, wire names and numbers for programs.
 
 Must never: print two JSON objects, or an age for a missing time.
-Rules: coordinator 15, packaging 1.9.
+Rules: `coordinator#bigfleetctl`, `packaging#bigfleetctl`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """`bigfleetctl reports`: the last report of each shard.
 
 Must never: present an empty list as no demand: a new leader has no reports until shards send them again.
-Rules: coordinator 15.
+Rules: `coordinator#bigfleetctl`.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -2,7 +2,7 @@
 
 Why: with several fleets, an admin names one of them instead of typing addresses and certificate paths.
 Must never: let a context override a flag, a variable or a config file, or mix TLS files from the context and the flags.
-Rules: packaging 1.2 and 1.9, coordinator 15.
+Rules: `packaging#settings-sources`, `packaging#bigfleetctl`, `coordinator#bigfleetctl`.
 
     contexts:
       prod:

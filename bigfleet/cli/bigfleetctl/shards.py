@@ -1,7 +1,7 @@
 """`bigfleetctl list-shards` and `remove-shard`: the registry of shards.
 
-Must never: remove a live shard without a confirming flag (coordinator 8.4).
-Rules: coordinator 15, packaging 1.9.
+Must never: remove a live shard without a confirming flag (`coordinator#ghosts`).
+Rules: `coordinator#bigfleetctl`, `packaging#bigfleetctl`.
 """
 
 from typing import TYPE_CHECKING, Final

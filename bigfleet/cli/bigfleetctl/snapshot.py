@@ -3,7 +3,7 @@
 Why: the runbook for lost disks uses these four, so each must refuse whatever would cause more damage.
 Must never: leave an incomplete archive under the given name, write into a directory that a process uses, or restore an
 archive with a wrong checksum.
-Rules: coordinator 10 and 15.
+Rules: `coordinator#snapshots`, `coordinator#bigfleetctl`.
 """
 
 from collections.abc import Iterator

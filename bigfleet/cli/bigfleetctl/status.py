@@ -2,7 +2,7 @@
 
 Why: it must work when nothing else does, so it asks every replica about itself, which needs no leader.
 Must never: fail because one replica is unreachable, or end with 0 without a leader.
-Rules: coordinator 15, packaging 1.9.
+Rules: `coordinator#bigfleetctl`, `packaging#bigfleetctl`.
 """
 
 import asyncio

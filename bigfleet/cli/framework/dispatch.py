@@ -3,7 +3,7 @@
 Why: every program fails in the same way, with one line and one exit code, never with a traceback.
 Must never: import pydantic, grpc, numpy or cryptography before the command is known; hide a defect; print more than one
 line for a failure without `--log-level debug`.
-Rules: packaging 1.2 and 1.3.
+Rules: `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 from collections.abc import Sequence

@@ -6,7 +6,7 @@
     └── UnreadableValueError   a text is not a value of its kind; the caller names the field
 
 Must never: contain a secret in its text, since the text is printed.
-Rules: packaging 1.3.
+Rules: `packaging#exit-codes`.
 """
 
 from bigfleet.cli.framework.exit_codes import ExitCode

@@ -2,7 +2,7 @@
 
 Why: scripts and supervisors branch on them, so they are part of the contract.
 Must never: give a number a second meaning.
-Rules: packaging 1.3.
+Rules: `packaging#exit-codes`.
 """
 
 from enum import IntEnum

@@ -1,7 +1,7 @@
 """Help pages: what the command does, each flag with its default and variable, examples.
 
 Must never: import pydantic, which the page of a group does not need; the caller passes the options in.
-Rules: packaging 1.2, rule 6.
+Rules: `packaging#help`.
 """
 
 from collections.abc import Iterable, Sequence

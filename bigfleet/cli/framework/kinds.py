@@ -2,7 +2,7 @@
 
 Why: help pages, error lines, `--print-config` and the reference must agree about a value.
 Must never: accept in a file what a flag refuses.
-Rules: packaging 1.2, rules 1, 2 and 7.
+Rules: `packaging#go-values`, `packaging#addresses`, `packaging#secrets-are-files`, `packaging#help`.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 Why: with several sources, the order must be fixed and the effective source visible.
 Must never: accept an unknown key, show a masked value, or read anything but the environment and the given file.
-Rules: packaging 1.2, rules 3 to 5.
+Rules: `packaging#settings-sources`, `packaging#kept-variables`, `packaging#common-flags`.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

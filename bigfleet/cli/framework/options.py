@@ -2,7 +2,7 @@
 
 Why: parser, help, completion, `--print-config` and the reference must agree.
 Must never: need an instance, read a value, or know a particular command.
-Rules: packaging 1.2, rule 3.
+Rules: `packaging#settings-sources`.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Why: all listings use the same form, so that a script for one can read the others.
 Must never: colour JSON, YAML, or anything that is not a terminal; print a local time.
-Rules: packaging 1.9; coordinator 15 (columns two spaces apart, RFC 3339 in UTC, an em dash for zero).
+Rules: `packaging#bigfleetctl`, `coordinator#bigfleetctl`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: scripts written for the original pass `-flag`, `--flag`, `--flag=value` and `--bool=false`.
 Must never: interpret a value; the settings class does.
-Rules: packaging 1.2, rules 1 and 6.
+Rules: `packaging#go-values`, `packaging#help`.
 """
 
 from collections.abc import Sequence

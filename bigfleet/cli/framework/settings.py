@@ -3,7 +3,7 @@
 Why: charts, scripts and people set the same value in three ways.
 Must never: read the environment or a file (a settings object in a test has its defaults and the arguments of the test), or
 hold a secret: secrets are files, and a field with the name of a secret is refused when its class is created.
-Rules: packaging 1.2.
+Rules: `packaging#settings-sources`.
 
     class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
         dry_run: bool = Field(default=False, description="decide and report, touch nothing")

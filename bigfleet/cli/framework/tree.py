@@ -2,7 +2,7 @@
 
 Why: to add a command is to add one row, and a command is imported only when it runs.
 Must never: import a command, pydantic, or anything else that slows down `--version` and `--help`.
-Rules: packaging 1.2, rules 6 and 7.
+Rules: `packaging#help`, `packaging#secrets-are-files`.
 """
 
 from collections.abc import Sequence

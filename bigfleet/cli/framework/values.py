@@ -2,7 +2,7 @@
 
 Why: charts pass Go-style values (`1h30m`, `:7780`, `--x=true`), and all sources must read them in the same way.
 Must never: import pydantic or anything slow, or guess a unit.
-Rules: packaging 1.2, rules 1 and 2.
+Rules: `packaging#go-values`, `packaging#addresses`.
 """
 
 import re

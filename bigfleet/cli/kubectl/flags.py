@@ -2,7 +2,7 @@
 
 Why: a plugin finds its cluster and names its flags as kubectl does.
 Must never: write to a cluster, or need more than the user's own rights.
-Rules: decision O5; operator 3.1 step 5 (kubeconfig as kubectl finds it).
+Rules: `operator#plugin-why`, `operator#start-order`.
 """
 
 from collections.abc import Awaitable, Callable

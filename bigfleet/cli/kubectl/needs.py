@@ -2,7 +2,7 @@
 
 Why: ten thousand requests are a few dozen needs, which is what a shard decides on and a person can read.
 Must never: say whether a need is met; only the shard knows, see `why`.
-Rules: operator 4.3 (what is one row), 13.
+Rules: `operator#aggregation`, `operator#kubectl-plugin`.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Why: whether a person has to act follows only from all of them together.
 Must never: call anything, or promise a node; the scheduler binds and the shard decides.
-Rules: operator 2.1, 12.2, 13 (on-call), decision O5, ADR-0167.
+Rules: `operator#capacity-request`, `operator#request-life`, `operator#kubectl-plugin`, `operator#plugin-why`; ADR-0167.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """`kubectl bigfleet upcoming`: the machines that join or leave this cluster.
 
 Must never: call anything but the API server.
-Rules: operator 2.2, 13.
+Rules: `operator#upcoming-node`, `operator#kubectl-plugin`.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Why: only the shard knows whether a need is covered, and what is missing.
 Must never: show a need with other requirements or another priority than the request.
-Rules: decision O5, ADR-0061; wire 5 (ShardRead).
+Rules: `operator#plugin-why`, `wire#coordinator`; ADR-0061.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Why: the answer is spread over the pod, its request, events and upcoming nodes, and only the shard knows the verdict.
 Must never: call a shard without --shard: that needs a certificate, and a shard knows the demand of other clusters.
-Rules: decision O5, operator 13, ADR-0061.
+Rules: `operator#plugin-why`, `operator#kubectl-plugin`; ADR-0061.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any

@@ -2,7 +2,7 @@
 
 Why: a change of the engine, the interpreter or the machine must show its effect on every figure.
 Must never: print figures of a run with wrong decisions; such a run ends with exit code 1 and one line.
-Rules: engine performance 7.
+Rules: `engine#bars`.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 Why: mutual TLS must work on a laptop without a company PKI; production uses its own CA.
 Must never: overwrite a file, or print a key.
-Rules: packaging 1.10.
+Rules: `packaging#other-commands`.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Why: the scripts are static, since calling the program at each key press would be too slow.
 Must never: offer what the program refuses.
-Rules: packaging 1.9.
+Rules: `packaging#bigfleetctl`.
 
 All three scripts find the command from the words before the cursor, without flags and their values, then offer commands,
 flags, or the values of the flag before the cursor.

@@ -2,7 +2,7 @@
 
 Why: the author of a provider, in any language, must know before a shard relies on it.
 Must never: change a machine without permission.
-Rules: providers 2.3 and 3; exit 0 only for CERTIFIED, 1 otherwise, 2 when the run could not be done.
+Rules: `providers#verdict`, `providers#conformance`; exit 0 only for CERTIFIED, 1 otherwise, 2 when the run could not be done.
 """
 
 from contextlib import ExitStack

@@ -2,7 +2,7 @@
 
 Why: a decision can be repeated, inspected and compared without a fleet.
 Must never: print anything on standard output for a document that is refused.
-Rules: snapshot sections 1 to 3.
+Rules: `engine#snapshot-form`, `engine#snapshot-strict`, `engine#snapshot-decision`, `engine#snapshot-batch`.
 """
 
 from collections.abc import Iterator

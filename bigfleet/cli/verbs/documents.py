@@ -1,7 +1,7 @@
 """Reads the documents and edits that arguments name.
 
 Must never: interpret what it reads.
-Rules: snapshot section 1.
+Rules: `engine#snapshot-form`, `engine#snapshot-strict`.
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """`bigfleet explain`: explains the decision on a need or a machine, and what would change it.
 
 Must never: print anything on standard output for a refused document, or print a change that was not tried.
-Rules: dashboard section 6.
+Rules: `dashboard#explain`.
 """
 
 import json

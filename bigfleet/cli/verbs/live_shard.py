@@ -1,7 +1,7 @@
 """Reading from a running shard: flags, connection, and error texts that say what to do next.
 
 Must never: change anything, or present a part of an answer as the whole.
-Rules: wire 7 and 8, packaging 1.3, 1.9 and 1.10.
+Rules: `wire#codes`, `wire#identity`, `packaging#exit-codes`, `packaging#bigfleetctl`, `packaging#other-commands`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

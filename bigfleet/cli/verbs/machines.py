@@ -1,7 +1,7 @@
 """`bigfleet machines`: lists machines of a running shard; the shard filters, sorts and limits.
 
 Must never: fetch what is not shown, since the fleet may be large.
-Rules: dashboard 4.2 and 8.
+Rules: `dashboard#own-routes`, `dashboard#insight-service`.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -2,7 +2,8 @@
 
 Why: shows which needs are short, since when, and why, without a dashboard.
 Must never: show "no cycle yet" as "no demand".
-Rules: wire 6, shard 19. Works with shards of the original too: they list all needs, and the filter is applied here.
+Rules: `wire#inspection`, `shard#inspection`. Works with shards of the original too: they list all needs, and the filter
+is applied here.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: an author should begin with a provider that passes conformance, and see at each step whether it still does.
 Must never: write into a directory that is not empty, or leave half a project after an error.
-Rules: providers 4.3.
+Rules: `providers#new-provider`.
 """
 
 import posixpath

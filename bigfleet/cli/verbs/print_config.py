@@ -2,7 +2,7 @@
 
 Why: with four sources, a user must be able to see which value is in effect and where it comes from.
 Must never: show a masked value, or the user and password of a URL.
-Rules: packaging 1.2, rule 5.
+Rules: `packaging#common-flags`.
 
 The output is YAML and works as a `--config` file, masked values aside.
 """

@@ -2,7 +2,7 @@
 
 Why: no call of the contract leads out of Failed; a person has to inspect the machine and confirm its state.
 Must never: call a provider over the network; the socket is a file that only its owner can open.
-Rules: providers 4.1 (human repair).
+Rules: `providers#repair`.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 Why: a decision of a live fleet can be saved, repeated, explained and edited.
 Must never: print an incomplete document.
-Rules: snapshot section 4.
+Rules: `engine#snapshot-live`.
 """
 
 from pydantic import Field

@@ -1,7 +1,7 @@
 """`bigfleet status` and `bigfleet watch`: the status of a running shard, once or after every cycle.
 
 Must never: call the shard more often than it completes cycles.
-Rules: dashboard 1 and 8; packaging 1.10.
+Rules: `dashboard#first-screen`, `dashboard#insight-service`, `packaging#other-commands`.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -3,7 +3,7 @@
 Why: shows the effect of more machines, other prices, another priority or a lost zone without changing a fleet.
 Must never: print anything on standard output for a refused document or edit, or compute in the shard: the shard sends its
 snapshot, and the engine runs here.
-Rules: dashboard section 7.
+Rules: `dashboard#what-if`.
 """
 
 from collections.abc import Iterator, Sequence

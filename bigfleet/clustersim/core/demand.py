@@ -2,7 +2,7 @@
 
 Why: demos, compose files and load runs need demand that changes, and the same demand in each run.
 Must never: depend on anything but the file and the time since the start.
-Rules: packaging 1.10 (rows, schedule, seed). The need of a row is written as in a snapshot document, without cluster,
+Rules: `packaging#cluster-sim`. The need of a row is written as in a snapshot document, without cluster,
 total and arrival: its total is its unit times the units that the schedule asks for.
 """
 

@@ -2,7 +2,7 @@
 
 Why: one replica writes what every other replica, of this version or the next, has to read.
 Must never: change the bytes of a batch; journals of older versions are read again at every start.
-Rules: coordinator 2.2, decision C12.
+Rules: `coordinator#commands`, `coordinator#command-levels`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The list of replicated commands: how each is written, read, and applied to the tables.
 
-Must never: add a kind without a level (decision C12), or read a field that no proposer writes.
-Rules: coordinator 2.2 and 12.7. Times are stamped by the proposer.
+Must never: add a kind without a level (`coordinator#command-levels`), or read a field that no proposer writes.
+Rules: `coordinator#commands`, `coordinator#ledger`, `coordinator#move-steps`. Times are stamped by the proposer.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,9 +2,10 @@
 
 Why: level-triggered, so a lost answer, a failover or a restarted shard heals at the next report.
 Must never: repeat an instruction while it is queued or right after it was refused; send domain instructions while the
-coordinator re-learns (10.4), or to shards that share a provider: their rules (8.3) come with partition mode.
-Rules: coordinator 5.1 and 8.3. What a shard acked under this leader and its own epoch counts as held; a new term begins with an
-empty set on both sides (ADR-0140).
+coordinator re-learns (`coordinator#restore`, `coordinator#relearn`), or to shards that share a provider: their rules
+(`coordinator#domain-delivery`) come with partition mode.
+Rules: `coordinator#instruction-queue`, `coordinator#domain-delivery`. What a shard acked under this leader and its own
+epoch counts as held; a new term begins with an empty set on both sides (ADR-0140).
 """
 
 from collections.abc import Mapping

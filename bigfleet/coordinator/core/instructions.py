@@ -2,7 +2,7 @@
 
 Must never: stamp another term than the one this process won, send again what was acknowledged with any outcome, or grow
 beyond its bound.
-Rules: coordinator 5.1 and 5.3.
+Rules: `coordinator#instruction-queue`, `coordinator#won-term`.
 """
 
 from collections.abc import Callable

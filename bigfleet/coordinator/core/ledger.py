@@ -1,9 +1,11 @@
-"""The ledger of machines that move between shards: seven commands, each one step of coordinator 12.7.
+"""The ledger of machines that move between shards: seven commands, each one step of `coordinator#ledger` and
+`coordinator#move-steps`.
 
-Why: committed steps order a move, never a clock (decision C6), so that no failover, late instruction or repeated command gives
-a machine two owners. No code proposes these steps yet; the rebalancer comes in a later version.
+Why: committed steps order a move, never a clock (`coordinator#ledger`), so that no failover, late instruction or
+repeated command gives a machine two owners. No code proposes these steps yet; the rebalancer comes in a later version.
 Must never: delete a row in any step but `forget`; change some machines of a command and refuse others.
-Rules: coordinator 2.2, 10.4, 12.7, 12.9.
+Rules: `coordinator#commands`, `coordinator#restore`, `coordinator#relearn`, `coordinator#ledger`,
+`coordinator#move-steps`, `coordinator#partition-mode`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -147,7 +149,7 @@ def learn(
     seq: int,
     at_ns: int,
 ) -> CommandOutcome:
-    """Record a move that shards remember and a restored snapshot lacks (10.4).
+    """Record a move that shards remember and a restored snapshot lacks (`coordinator#restore`, `coordinator#relearn`).
 
     Without machines it only keeps later numbers above one that a shard has seen.
     """
@@ -172,9 +174,10 @@ def learn(
 
 
 def settle_destroyed(tables: Tables, shard: str) -> None:
-    """Send home what a destroyed shard held, and treat as released what it had not released (12.9).
+    """Send home what a destroyed shard held, and treat as released what it had not released.
 
     Rows it held without another home are deleted: no other shard can own those machines.
+    Rules: `coordinator#ledger`, `coordinator#partition-mode`.
     """
     places = [(provider, machine_id) for provider, rows in tables.moves.items() for machine_id in rows]
     for provider, machine_id in places:

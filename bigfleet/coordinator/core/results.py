@@ -1,6 +1,7 @@
-"""Results of commands. A refusal is a value: an exception in the replicated apply stops every replica for good (coordinator 17.3).
+"""Results of commands. A refusal is a value: an exception in the replicated apply stops every replica for good
+(`coordinator#apply-is-total`, `coordinator#group-commit`).
 
-Rules: coordinator 2.2.
+Rules: `coordinator#commands`.
 """
 
 from dataclasses import dataclass

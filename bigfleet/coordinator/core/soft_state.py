@@ -2,7 +2,7 @@
 
 Why: every shard reports again within one interval.
 Must never: outlive a term, keep a shortfall that the newest report no longer has, or let an older report replace a newer one.
-Rules: coordinator 3 and 8.2.
+Rules: `coordinator#soft-state`, `coordinator#provider-conflict`.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """The state machine: applies batches to the tables, on every replica in the same order.
 
-Must never: raise from `apply`: one raising command would stop all replicas for good (coordinator 17.3). Must never apply
-anything after a level that this version does not know (decision C12).
-Rules: coordinator 2.2, 2.3, 10.2.
+Must never: raise from `apply`: one raising command would stop all replicas for good (`coordinator#apply-is-total`,
+`coordinator#group-commit`). Must never apply anything after a level that this version does not know
+(`coordinator#command-levels`).
+Rules: `coordinator#commands`, `coordinator#invariants`, `coordinator#fresh-snapshot`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The tables as JSON and back, for dumps of the log.
 
 Must never: load rows that break an invariant: loading uses the mutators of commands, and one refusal refuses the whole
-(coordinator 2.3, 7). Writing must be fast, because it blocks the log.
+(`coordinator#invariants`, `coordinator#cluster-binding`). Writing must be fast, because it blocks the log.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,8 @@
 Why: three replicas apply the same commands and must end with the same rows. So each change is one method that checks, then
 changes, and depends on nothing but the tables and its arguments.
 Must never: raise on bad input, change anything before all checks passed, overwrite an address.
-Rules: coordinator 2.1 to 2.3. Moves between shards are in `bigfleet.coordinator.core.ledger`.
+Rules: `coordinator#tables`, `coordinator#commands`, `coordinator#invariants`. Moves between shards are in
+`bigfleet.coordinator.core.ledger`.
 
 Rows are tuples and texts, so that copying 100,000 of them takes a millisecond.
 """
@@ -17,7 +18,7 @@ FIRST_LEVEL: Final = 1
 
 
 class MoveState(StrEnum):
-    """The phase of a move in the ledger (coordinator 12.7)."""
+    """The phase of a move in the ledger (`coordinator#ledger`, `coordinator#move-steps`)."""
 
     RELEASING = "releasing"
     ADOPTING = "adopting"
@@ -82,7 +83,7 @@ class Tables:
         return DONE
 
     def raise_level(self, level: int) -> CommandOutcome:
-        """Allow commands of a higher level; a lower one changes nothing (decision C12)."""
+        """Allow commands of a higher level; a lower one changes nothing (`coordinator#command-levels`)."""
         self.level = max(self.level, level)
         return DONE
 
@@ -109,7 +110,7 @@ class Tables:
         return DONE
 
     def bind_cluster(self, cluster: str, shard: str) -> CommandOutcome:
-        """Record which shard a cluster dials; no code proposes it yet (coordinator 7)."""
+        """Record which shard a cluster dials; no code proposes it yet (`coordinator#cluster-binding`)."""
         if shard not in self.shards:
             return CommandRefused(RefusalCode.SHARD_NOT_FOUND, f"shard {shard} is not registered")
         owner = self.clusters.setdefault(cluster, shard)
@@ -144,7 +145,7 @@ class Tables:
         return DONE
 
     def relearn_done(self) -> CommandOutcome:
-        """End the re-learning after a restore (coordinator 10.4)."""
+        """End the re-learning after a restore (`coordinator#restore`, `coordinator#relearn`)."""
         self.relearn = False
         return DONE
 

@@ -1,4 +1,6 @@
 """The replicated log on pysyncobj, guarded; see README.md beside this file.
 
-Rules: coordinator 9, 11, 17; decisions C2, C3, C7, C8, C10, C11, C12.
+Rules: `coordinator#membership`, `coordinator#process`, `coordinator#raft-library`, `coordinator#pinned-library`,
+`coordinator#first-bootstrap`, `coordinator#contract-test`, `coordinator#raft-tls`, `coordinator#torn-tail`,
+`coordinator#raft-secret`, `coordinator#command-levels`.
 """

@@ -2,7 +2,8 @@
 
 Why: every entry costs a sync on two replicas; one command each gave 338 commits a second, batches gave 2,243.
 Must never: report that a command did not happen when it may have, nor let a reader share a batch that left before it asked.
-Rules: coordinator 2.2, 2.4, 4.1, 17.3 (two batches in flight), 17.5 (barrier, outcomes).
+Rules: `coordinator#commands`, `coordinator#write-outcomes`, `coordinator#serving`, `coordinator#apply-is-total`,
+`coordinator#group-commit`, `coordinator#leadership`.
 """
 
 import asyncio

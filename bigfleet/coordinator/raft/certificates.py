@@ -3,7 +3,7 @@
 Why: the standard library reads certificates from files only, and a rotation must not need a restart.
 Must never: leave a key on the disk, accept less than TLS 1.3, or trust a certificate for its CA alone: the peer must be a
 replica, which carries the admin role.
-Rules: coordinator 4.2 and 17.7, wire 8, decisions C8 and S11.
+Rules: `coordinator#identity-gates`, `coordinator#raft-port`, `wire#identity`, `coordinator#raft-tls`, `shard#tls`.
 """
 
 import os

@@ -1,7 +1,8 @@
 """The data directory of one replica: its files, its lock, and every operation that writes them.
 
 Must never: be used without its lock, wipe what it cannot read, or write the identity before the rest is durable.
-Rules: coordinator 9.2 to 9.5, 10.4, 17.2.
+Rules: `coordinator#identity-file`, `coordinator#startup-decision`, `coordinator#learner`, `coordinator#expand`,
+`coordinator#restore`, `coordinator#relearn`, `coordinator#durability`.
 """
 
 import posixpath
@@ -17,7 +18,8 @@ from bigfleet.coordinator.raft.metadata import VOTE_SPENT, RaftMetadata, write_m
 from bigfleet.coordinator.raft.preflight import DirectoryContents, examine
 from bigfleet.coordinator.raft.records import LogEntry
 
-# No election of the snapshot's cluster can have come this far, so shards treat the restored term as newer (10.4).
+# No election of the snapshot's cluster can have come this far, so shards treat the restored term as newer
+# (`coordinator#restore`, `coordinator#relearn`).
 RESTORED_TERM_JUMP = 1_048_576
 NO_OP = b"\x01"  # an entry that changes nothing
 
@@ -70,7 +72,7 @@ class ReplicaDirectory:
         except DiskError as error:
             if error.cause is DiskCause.LOCKED:
                 raise DirectoryInUseError(f"{path}: another process uses this directory") from error
-            # Nothing was written yet: an ordinary failure to start (packaging 7 item 7).
+            # Nothing was written yet: an ordinary failure to start (`packaging#exit-codes`).
             raise FatalLogError(str(error)) from error
 
     def __enter__(self) -> Self:

@@ -2,7 +2,8 @@
 
 Why: the library's dump is a pickle without checksum or sync; with a lost or damaged one its replica led with empty tables.
 Must never: unpickle, fork, or accept a bad dump: one received from a leader ends the process before the library acknowledges it.
-Rules: coordinator 17.2, 17.3 and 17.9; ADR-0150. SHA-256 in hex, a newline, then canonical JSON.
+Rules: `coordinator#durability`, `coordinator#apply-is-total`, `coordinator#group-commit`, `coordinator#raft-library`;
+ADR-0150. SHA-256 in hex, a newline, then canonical JSON.
 """
 
 import base64

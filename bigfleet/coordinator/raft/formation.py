@@ -3,7 +3,7 @@
 Why: forming, joining and growing can lose or double a quorum. Each step is durable before the next begins, so that a crash in
 between leaves one quorum.
 Must never: let a replica vote that has not applied an entry which the serving leader committed after it asked to join.
-Rules: coordinator 9.3 to 9.5; decision C3.
+Rules: `coordinator#startup-decision`, `coordinator#learner`, `coordinator#expand`, `coordinator#first-bootstrap`.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Formation:
         if identity.mode is ReplicaMode.SOLO and self._setting.replicas > 1:
             await self._expand(identity)
 
-    # Start (9.3).
+    # Start (`coordinator#startup-decision`).
 
     async def _started(self) -> ReplicaIdentity:
         while True:
@@ -123,7 +123,7 @@ class Formation:
         answers = await asyncio.gather(*(self._calls.probe(peer.grpc_address) for peer in others))
         return {peer.node_id: answer for peer, answer in zip(others, answers, strict=True)}
 
-    # Learner (9.4).
+    # Learner (`coordinator#learner`).
 
     async def _learn(self, identity: ReplicaIdentity) -> ReplicaIdentity:
         """Learn until this replica may vote, then restart it as a voter."""
@@ -172,7 +172,7 @@ class Formation:
             if answer.accepted:
                 return
 
-    # Expand (9.5).
+    # Expand (`coordinator#expand`).
 
     async def _expand(self, identity: ReplicaIdentity) -> None:
         """Make the sole voter one of all; as the whole old quorum it may decide alone."""

@@ -2,7 +2,8 @@
 
 Why: the library's own transport sends unsynced state, carries out utility messages such as "add a node", and takes forwarded
 commands.
-Rules: coordinator 17.7 and 17.9, decision C7: these methods are hooks that are not public, held by the contract test.
+Rules: `coordinator#raft-port`, `coordinator#raft-library`, `coordinator#contract-test`: these methods are hooks that
+are not public, held by the contract test.
 """
 
 from typing import Any

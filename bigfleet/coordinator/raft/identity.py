@@ -2,7 +2,8 @@
 
 Why: without it a replica on a copied, rolled back or emptied directory could vote twice or form a second cluster.
 Must never: be written before the log is durable: it is the last step of forming, promoting and restoring.
-Rules: coordinator 9.2 to 9.5 and 10.4. A learner's directory names its cluster too.
+Rules: `coordinator#identity-file`, `coordinator#startup-decision`, `coordinator#learner`, `coordinator#expand`,
+`coordinator#restore`, `coordinator#relearn`. A learner's directory names its cluster too.
 """
 
 import enum

@@ -3,7 +3,7 @@
 Why: the library's journal never syncs, has no checksums, and truncates acknowledged entries on a resend.
 Must never: let a message leave that depends on unsynced bytes, or go on after a failed write or sync: from then on every call
 raises.
-Rules: coordinator 17.2 and 17.9, decisions C7 and C10.
+Rules: `coordinator#durability`, `coordinator#raft-library`, `coordinator#contract-test`, `coordinator#torn-tail`.
 
 The whole log is in memory until it is trimmed. After a sync a witness follows the last record, and the next record overwrites it;
 so even the newest synced entry is not mistaken for a torn tail.

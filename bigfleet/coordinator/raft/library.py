@@ -3,7 +3,8 @@
 Why: only this module and `guarded_transport` depend on the library's internals, which limits an upgrade to them.
 Must never: let a command raise (one such command stopped all three replicas for good), have a second replicated method (ids come
 from sorted names), or keep tables on the Raft object.
-Rules: coordinator 17.3, 17.4 and 17.9; decisions C7 and C12.
+Rules: `coordinator#apply-is-total`, `coordinator#group-commit`, `coordinator#raft-settings`,
+`coordinator#raft-library`, `coordinator#contract-test`, `coordinator#command-levels`.
 """
 
 import json
@@ -29,7 +30,7 @@ _building = threading.Lock()
 
 
 class UnknownLevelError(FatalLogError):
-    """The log holds a batch of a newer version, which must not be skipped (C12)."""
+    """The log holds a batch of a newer version, which must not be skipped (`coordinator#command-levels`)."""
 
     exit_code = 71
 

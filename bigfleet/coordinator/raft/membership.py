@@ -2,7 +2,7 @@
 
 Why: the library identifies a voter by its address text, and its dynamic membership is unsafe.
 Must never: resolve a name.
-Rules: coordinator 9.1 and 14.
+Rules: `coordinator#fixed-membership`, `coordinator#flags`.
 """
 
 import re

@@ -4,7 +4,8 @@ Why: the library sends before it syncs, answers without a term, commits its own 
 out forwarded commands. Each of these was measured to lose or invent data.
 Must never: pass a message of another cluster, send before the journal is synced, or accept a snapshot that would undo what this
 replica has acknowledged.
-Rules: coordinator 17.2, 17.5, 17.7 and 17.9 (transport); ADR-0150 and ADR-0151.
+Rules: `coordinator#durability`, `coordinator#leadership`, `coordinator#raft-port`, `coordinator#raft-library`;
+ADR-0150, ADR-0151.
 
 Our keys begin with `bf_`: the cluster in every message; the sender's term in append answers; the offset of a snapshot chunk and
 the last entry of its snapshot; and a learner's id, applied index and target index.

@@ -2,7 +2,7 @@
 
 Why: a replica that forgets its vote can vote twice in one term, which gives two leaders.
 Must never: fall back to a default if it is unreadable, as the library did.
-Rules: coordinator 17.2 and 17.9. JSON {"b": {...}, "h": SHA-256 of "b" in canonical JSON}.
+Rules: `coordinator#durability`, `coordinator#raft-library`. JSON {"b": {...}, "h": SHA-256 of "b" in canonical JSON}.
 """
 
 import json

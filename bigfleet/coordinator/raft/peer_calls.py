@@ -2,7 +2,7 @@
 
 Why: without a Raft link or a leader, the trailing metadata of any answer is all that a replica knows of its peers.
 Must never: keep a connection, because a peer may have moved.
-Rules: coordinator 9.3 (probe), 9.4 (join loop), 4.1 (metadata).
+Rules: `coordinator#startup-decision`, `coordinator#learner`, `coordinator#serving`.
 """
 
 from typing import Any, Protocol

@@ -2,8 +2,8 @@
 
 Why: the library trusts any length prefix and keeps a silent connection for ever.
 Must never: interpret the content, or buffer more than the receiver takes.
-Rules: coordinator 17.7. Until the library has answered once, which takes the secret, a connection has five seconds and may only
-send small frames.
+Rules: `coordinator#raft-port`. Until the library has answered once, which takes the secret, a connection has five
+seconds and may only send small frames.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: with a damaged file the library leads with part of its tables or none, and after a crash between dump and trim it drops
 acknowledged entries.
 Must never: change a byte, or guess; every refusal is exit 71 and names the file.
-Rules: coordinator 17.2 (preflight 1 to 7), decision C10.
+Rules: `coordinator#durability`, `coordinator#torn-tail`.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """The `ReplicatedLog` of one process, on top of a replica that runs on its own thread.
 
 Must never: report that it serves before soft state was dropped, or after leadership was lost.
-Rules: coordinator 2.4, 4.1, 9, 10.2, 11, 17.
+Rules: `coordinator#write-outcomes`, `coordinator#serving`, `coordinator#membership`, `coordinator#fresh-snapshot`,
+`coordinator#process`, `coordinator#raft-library`.
 """
 
 import asyncio
@@ -56,7 +57,7 @@ class RaftSettings:
     bootstrap: bool = False
     bootstrap_without_peers: bool = False
     secret: bytes = b""
-    """The shared password; required beyond one replica (C11)."""
+    """The shared password; required beyond one replica (`coordinator#raft-secret`)."""
 
 
 class RaftLog:

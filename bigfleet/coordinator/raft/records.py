@@ -3,8 +3,9 @@
 Why: after a power cut the unsynced end of a journal may be torn or full of holes, which is no damage; anywhere before it is.
 Each record stores how much of the file was synced when it was written, which separates the two.
 Must never: touch a disk, or drop bytes that a later record marks as synced.
-Rules: coordinator 17.2 and 17.9, decision C10. A record is length and CRC-32 (u32 each), then the payload: index, term, synced
-length (u64 each), command; little-endian. Index 0 is a witness: no entry, it only records what is synced.
+Rules: `coordinator#durability`, `coordinator#raft-library`, `coordinator#torn-tail`. A record is length and CRC-32 (u32
+each), then the payload: index, term, synced length (u64 each), command; little-endian. Index 0 is a witness: no entry,
+it only records what is synced.
 """
 
 import struct
@@ -16,7 +17,7 @@ MAGIC = b"BFJ1"
 HEAD = struct.Struct("<II")
 FIELDS = struct.Struct("<QQQ")
 WITNESS_BYTES = HEAD.size + FIELDS.size
-# Entries are at most 256 KiB of pickled JSON (2.2); anything longer was never written.
+# Entries are at most 256 KiB of pickled JSON (`coordinator#commands`); anything longer was never written.
 MAX_COMMAND_BYTES = 1 << 20
 
 

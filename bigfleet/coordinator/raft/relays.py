@@ -4,7 +4,8 @@ Why: the library speaks plain TCP, resolves names on its own thread and accepts 
 only, and this module owns the real port, with TLS if the flags ask for it.
 Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader; or forward a byte before the peer has
 shown a replica's certificate.
-Rules: coordinator 9.1, 17.4 (only one side dials; names are resolved for each dial), 17.7; decisions C8 and C11.
+Rules: `coordinator#fixed-membership`, `coordinator#raft-settings`, `coordinator#raft-port`, `coordinator#raft-tls`,
+`coordinator#raft-secret`.
 """
 
 import asyncio

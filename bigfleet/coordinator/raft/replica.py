@@ -2,7 +2,7 @@
 
 Why: the library is not thread-safe, and a leader may serve only once the epoch of the term it won is committed.
 Must never: wait for the asyncio loop; it reports through callbacks that only pass on.
-Rules: coordinator 4.1 (serving), 11, 17.5 and 17.9 (epoch).
+Rules: `coordinator#serving`, `coordinator#process`, `coordinator#leadership`, `coordinator#raft-library`.
 """
 
 import enum

@@ -2,7 +2,7 @@
 
 Why: the library cannot change the role of a node, so every change of role is a new Raft object on the same directory.
 Must never: run two of them on one directory, or keep the tables of the one before: entries would be applied twice.
-Rules: coordinator 9.4, 9.5 and 11.
+Rules: `coordinator#learner`, `coordinator#expand`, `coordinator#process`.
 """
 
 from collections.abc import Callable

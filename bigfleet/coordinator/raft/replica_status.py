@@ -2,7 +2,7 @@
 
 Why: answers, readiness, `status` and the hint of a refusal read the same facts, which must be those of one moment.
 Must never: report serving after the replica has lost leadership, even if the loop does not know yet.
-Rules: coordinator 4.1 (metadata, serving), 9.6 (ready).
+Rules: `coordinator#serving`, `coordinator#ready`.
 """
 
 from bigfleet.coordinator.log import LogStatus, Membership, PeerStatus, RaftState, StateMachine

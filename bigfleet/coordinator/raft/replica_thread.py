@@ -2,7 +2,8 @@
 
 Why: no two threads touch the library, and one place turns an error into the end of the process or a log line.
 Must never: tick after a FatalLogError; memory would be ahead of the disk.
-Rules: coordinator 11 and 17.2. Deviation from 11: the thread is ours, not the library's, see the README.
+Rules: `coordinator#process`, `coordinator#durability`. Deviation from 11: the thread is ours, not the library's, see
+the README.
 """
 
 import asyncio

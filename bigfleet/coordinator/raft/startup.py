@@ -3,7 +3,7 @@
 Why: most lost clusters go back to a wrong start: a wiped voter that votes, an ordinal 0 that forms a second cluster, a volume
 rolled back to the time when its owner was the only voter.
 Must never: call a peer or read a disk; the caller passes everything in.
-Rules: coordinator 9.3, row by row; decision C3.
+Rules: `coordinator#startup-decision`, `coordinator#first-bootstrap`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: if an ack is lost, the coordinator sends the instruction again and must get the same ack, machine ids included.
 Must never: drop an ack that no report has delivered.
-Rules: coordinator 5.2, decision S15 (the last 10,000 ids).
+Rules: `coordinator#shard-client`, `shard#coordinator-client`.
 """
 
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from bigfleet.model.instruction import Ack
 
 REMEMBERED: Final = 10_000
 DUPLICATE: Final = "duplicate-redelivery"
-"""The reason of a repeated ack; contract (wire 5.2)."""
+"""The reason of a repeated ack; contract (`wire#reports`)."""
 
 
 class AckMemory:

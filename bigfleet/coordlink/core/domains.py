@@ -1,8 +1,8 @@
 """The domains that the coordinator assigned to this shard.
 
 Why: a shard that shares its provider will own these; an empty set means "everything". Nothing decides by this set yet, since
-no shard shares its provider (decision C4).
-Rules: shard 2 and 17, coordinator 8.1.
+no shard shares its provider (`coordinator#one-shard-per-provider`, `coordinator#no-accepted-no-ops`).
+Rules: `shard#memory`, `shard#coordinator-client`, `coordinator#what-a-domain-is`.
 """
 
 from bigfleet.model.instruction import Domain

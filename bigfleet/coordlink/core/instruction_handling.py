@@ -2,9 +2,10 @@
 
 Why: an instruction may come twice, late, or from a replaced leader. Each id is carried out once, and none below the highest term
 seen.
-Must never: accept what it does not carry out. Instructions that move machines between shards need a shared provider; this shard
-refuses them with that reason (decision C4).
-Rules: coordinator 5.2, shard 17, wire 5.2; a new term empties the set of domains (ADR-0140).
+Must never: accept what it does not carry out. Instructions that move machines between shards need a shared provider;
+this shard refuses them with that reason (`coordinator#one-shard-per-provider`, `coordinator#no-accepted-no-ops`).
+Rules: `coordinator#shard-client`, `shard#coordinator-client`, `wire#reports`; a new term empties the set of domains
+(ADR-0140).
 """
 
 from collections.abc import Callable

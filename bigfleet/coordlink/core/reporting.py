@@ -1,7 +1,7 @@
 """Builds the report of a shard from its views: counts and shortfalls, never machines.
 
 Must never: read anything but a view, or report 0 for what was not counted: before the first cycle there is no summary.
-Rules: shard 14 and 17, wire 5.2 and 10, coordinator 6.
+Rules: `shard#shortfalls`, `shard#coordinator-client`, `wire#reports`, `wire#additions`, `coordinator#self-registration`.
 """
 
 from collections.abc import Iterable

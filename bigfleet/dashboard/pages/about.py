@@ -1,6 +1,6 @@
 """What this dashboard is wired to, which versions it sees, and what happened.
 
-Rules: dashboard 5 (About).
+Rules: `dashboard#page-contents`.
 """
 
 from collections.abc import Mapping, Sequence

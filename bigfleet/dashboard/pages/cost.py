@@ -1,6 +1,6 @@
 """What the fleet costs, and which work sits on machines that may vanish.
 
-Rules: dashboard 5 (Cost); the gauge of demand counts rows, and is called so.
+Rules: `dashboard#page-contents`; the gauge of demand counts rows, and is called so.
 """
 
 from collections.abc import Mapping, Sequence

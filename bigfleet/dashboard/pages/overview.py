@@ -1,6 +1,6 @@
 """The first screen: is anything wrong, who is short, what is being done, what do we have, is it fast, what changed.
 
-Rules: dashboard 1, in this order; no scrolling at 1280 by 720.
+Rules: `dashboard#first-screen`; no scrolling at 1280 by 720.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """From an address to a page: gathers what the page shows, and renders it.
 
 Must never: fail because one source is silent; the page says so in the place of what is missing.
-Rules: dashboard 3 (a missing source darkens only its own views), 4, 5.
+Rules: `dashboard#sources`, `dashboard#api`, `dashboard#page-contents`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A profile in words: what its needs ask of a machine, and what they are worth.
 
 Must never: leave out a part that tells two profiles apart; the fingerprint has the same parts.
-Rules: dashboard 5 (grouped by profile), 10 (plain English).
+Rules: `dashboard#page-contents`, `dashboard#look`.
 """
 
 from collections.abc import Mapping

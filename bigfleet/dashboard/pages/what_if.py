@@ -1,6 +1,7 @@
 """What if: edits on a snapshot, tried on the production engine in a process of its own.
 
-Rules: dashboard 7; the result is drawn by a small script from the answer of `/x/whatif`, as it exists only when asked for.
+Rules: `dashboard#what-if`; the result is drawn by a small script from the answer of `/x/whatif`, as it exists only when
+asked for.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 Why: a what-if runs the production engine on a real situation, and the edits must be as plain, as strict and as
 easy to keep as the situation itself.
 Must never: apply half a file in silence. An edit that cannot be read, or selects nothing, is refused with its path.
-Rules: dashboard section 7.
+Rules: `dashboard#what-if`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

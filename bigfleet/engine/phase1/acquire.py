@@ -1,8 +1,10 @@
 """Acquisition: what existing machines leave open is filled from Idle, then from Speculative.
 
 Why: the second half of Phase 1; each claim made here becomes a Bootstrap or a Provision.
-Must never: depend on anything but precedence, gangs first among equals, and list order (decisions E1, E16).
-Rules: decision-engine 7.8 to 7.11; Idle order by decision E5, spread by E8.
+Must never: depend on anything but precedence, gangs first among equals, and list order (`engine#acquisition-order`,
+`engine#commit-broker`, `engine#prepass-order`).
+Rules: `engine#acquisition-order`, `engine#ordinary-picker`, `engine#gang-picker`, `engine#spread-picker`; Idle order by
+`engine#pools`, spread by `engine#spread-picker`.
 """
 
 from collections.abc import Sequence
@@ -127,7 +129,7 @@ class _Pass:
             here = values.codes == values.code(chosen)
             taken = self._take(number, item, self._stream(item.need, state, (key, chosen), here), mode)
             if domain is None and taken:
-                domain = chosen  # what Idle yielded binds the Speculative step (Q-4)
+                domain = chosen  # what Idle yielded binds the Speculative step (`engine#gang-picker`)
 
     def _fallback_domain(self, item: OpenNeed, state: MachineState, key: str) -> str | None:
         """Where a gang without a domain looks: a value that covers it, cheapest first machine; else the fullest."""

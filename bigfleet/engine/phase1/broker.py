@@ -2,7 +2,7 @@
 
 Why: a machine has at most one claimant in a cycle, whatever the order of proposals.
 Must never: take a machine from a claimant of equal or higher precedence.
-Rules: decision-engine 7.13, decision E1, ADR-0062.
+Rules: `engine#commit-broker`, `engine#acquisition-order`; ADR-0062.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,10 @@
 
 Why: existing machines serve their own cluster only, so clusters are independent of each other but for gangs that count
 on machines everybody may acquire. A run stops before each of those until it is that gang's turn among all clusters.
-Must never: credit a Creating machine that was not ordered for this need (E7), or change once it is finished.
-Rules: decision-engine 7.2 to 7.7; visiting order by decision E16.
+Must never: credit a Creating machine that was not ordered for this need (`engine#crediting`, `engine#stamps`), or
+change once it is finished.
+Rules: `engine#crediting`, `engine#gang-supply`, `engine#domain-order`, `engine#gang-crediting`, `engine#consumption`,
+`engine#parked-gangs`; visiting order by `engine#prepass-order` and `engine#acquisition-order`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -152,7 +154,7 @@ class ClusterRun:
     def _served_by_its_own(self, plan: PlannedNeed, key: str) -> NeedOutcome | None:
         """The outcome of a gang whose own machines cover it and are in one domain; nearly every gang at rest.
 
-        No other domain then comes before that one, whatever could be acquired there (7.4).
+        No other domain then comes before that one, whatever could be acquired there (`engine#domain-order`).
         """
         need, members = plan.need, self.members
         stamps = self.stamps.own(need.profile.fingerprint, need.group)
@@ -217,8 +219,8 @@ class _Gang:
     def decided_alone(self) -> NeedOutcome | None:
         """The outcome if the cluster's own machines settle it, whatever else could be acquired.
 
-        They do if there is just one domain in which they cover the gang: no other then comes before it (7.4). And
-        parked gangs look no further.
+        They do if there is just one domain in which they cover the gang: no other then comes before it
+        (`engine#domain-order`). And parked gangs look no further.
         """
         if self._plan.parked:
             supply = self.creditable()
@@ -260,7 +262,8 @@ class _Gang:
 
     def _credited(self, domain: int, structural: bool, *, waited: bool) -> NeedOutcome:
         here = self._codes == domain
-        ordered = np.concatenate([self._members[here & self._own], self._members[here & ~self._own]])  # 7.5
+        # `engine#gang-crediting`
+        ordered = np.concatenate([self._members[here & self._own], self._members[here & ~self._own]])
         taken, missing = self._run.take(ordered, self._plan.wanted)
         return NeedOutcome(taken, missing, self._values.values[domain], structural, waited)
 

@@ -3,7 +3,7 @@
 Why: machines of a gang must share one value of the Same key, so one value has to be chosen, and the choice must not
 depend on the order in which domains are met.
 Must never: decide a tie by floating-point sums. Floats only sort out who is clearly behind.
-Rules: decision-engine 7.3, 7.4 and 10.3.
+Rules: `engine#gang-supply`, `engine#domain-order`, `engine#verdicts`.
 """
 
 from collections.abc import Sequence

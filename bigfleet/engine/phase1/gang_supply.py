@@ -1,9 +1,9 @@
 """What gangs may count on: acquirable machines by domain, less those that a gang before them will take.
 
 Why: a gang that is short fills up from its domain later. So that gangs visited afterwards do not count on the same
-machines, it marks them (7.6); marks are only for the pre-pass.
+machines, it marks them (`engine#consumption`); marks are only for the pre-pass.
 Must never: see ordinary needs, which neither make marks nor see them.
-Rules: decision-engine 7.3 and 7.6.
+Rules: `engine#gang-supply`, `engine#consumption`.
 """
 
 from bisect import bisect_left

@@ -2,7 +2,8 @@
 
 Why: it is the only place where existing supply is attributed; Phase 3 reclaims exactly what it leaves unclaimed.
 Must never: let a gang look at shared supply before every gang that is visited earlier has.
-Rules: decision-engine 7.1, decision E1: runs may go side by side, and the answer does not depend on how many do.
+Rules: `engine#prepass-order`, `engine#acquisition-order`, `engine#commit-broker`: runs may go side by side, and the
+answer does not depend on how many do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,6 +1,7 @@
 """Strict spread: machines are taken so that the values of one topology key fill up evenly.
 
-Rules: decision E8: one walk over both states, counts begin at what the need already holds, exhausted values count too.
+Rules: `engine#spread-picker`: one walk over both states, counts begin at what the need already holds, exhausted values
+count too.
 
 Zones are few and each has many machines, so machines are put in order only as far as needs take them. Host names are as
 many as machines: then one order of all heads is kept for all needs, and a need touches a few of them.

@@ -1,7 +1,7 @@
 """AvailableCapacity: what is idle, or could be bought, for a profile that the cluster asks for.
 
 Why: a planner sees a hint with its price without access to the shard. It is a hint and reserves nothing.
-Rules: wire 9.2, operator 2.3.
+Rules: `wire#crd-available-capacity`, `operator#available-capacity`.
 """
 
 from typing import Final

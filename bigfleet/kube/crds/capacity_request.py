@@ -1,8 +1,10 @@
 """CapacityRequest: the demand of one pod.
 
 Why: people write this kind, so its schema refuses at once what would otherwise be left out of the roll-up.
-Must never: refuse a request that the original's operator would have reported, except for the limits of operator 2.4.
-Rules: wire 9.1, operator 2.1 and 2.4, ADR-0024, ADR-0027, ADR-0039.
+Must never: refuse a request that the original's operator would have reported, except for the limits of
+`operator#schema-limits` and `operator#reported-condition`.
+Rules: `wire#crd-capacity-request`, `operator#capacity-request`, `operator#schema-limits`,
+`operator#reported-condition`; ADR-0024, ADR-0027, ADR-0039.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """The definition of one kind, and the CustomResourceDefinition made from it.
 
 Must never: hold more than one version; `v1alpha1` grows by fields only (ADR-0084).
-Rules: wire 9, operator 2.
+Rules: `wire#custom-resources`, `operator#custom-resources`.
 """
 
 from dataclasses import dataclass

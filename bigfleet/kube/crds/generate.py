@@ -1,7 +1,7 @@
 """`python -m bigfleet.kube.crds.generate` writes the chart and the field tables; `--check` only names what differs.
 
 Must never: touch a file that it does not generate, except stale templates inside the chart.
-Rules: packaging 2.8 and 6.1.
+Rules: `packaging#crds`, `packaging#make-targets`.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Renders the files made from the definitions: the chart `bigfleet-crds` and the field tables in the docs.
 
 Must never: put a definition where `helm uninstall` would delete it, and with it every object of its kind.
-Rules: packaging 2.1 and 2.8, ADR-0084, ADR-0010.
+Rules: `packaging#chart-values`, `packaging#crds`; ADR-0084, ADR-0010.
 """
 
 import json

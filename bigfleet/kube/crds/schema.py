@@ -1,7 +1,8 @@
 """Builders of structural OpenAPI schemas, and the shapes that our kinds share.
 
-Must never: accept less than the original, except for the limits and rules of operator 2.4; stored objects must stay readable.
-Rules: wire 9 (the original's shapes), operator 2.4 (what ours add).
+Must never: accept less than the original, except for the limits and rules of `operator#schema-limits` and
+`operator#reported-condition`; stored objects must stay readable.
+Rules: `wire#custom-resources`, `operator#schema-limits`, `operator#reported-condition`.
 """
 
 from collections.abc import Mapping, Sequence

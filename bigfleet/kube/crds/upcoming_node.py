@@ -2,7 +2,7 @@
 
 Why: people and dashboards of the cluster see what is coming without access to the shard.
 Must never: be read by a shard.
-Rules: wire 9.3, operator 2.2.
+Rules: `wire#crd-upcoming-node`, `operator#upcoming-node`.
 """
 
 from typing import Final

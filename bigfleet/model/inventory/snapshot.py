@@ -2,7 +2,7 @@
 
 Why: all phases of a cycle must see the same machines, and nothing they see may change under them.
 Must never: keep a Python object per machine; a record is made on request.
-Rules: decision-engine 2.12 (the order of ids).
+Rules: `engine#inventory`.
 """
 
 from collections.abc import Iterator, Mapping

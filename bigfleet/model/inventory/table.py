@@ -3,7 +3,7 @@
 Why: 500,000 machines must fit into memory and be walked by arithmetic, so no Python object per machine is kept;
 records are views made on demand (ADR-0093).
 Must never: hold a record that breaks an invariant, let an ordinary write skip an edge, or change a snapshot.
-Rules: decision-engine 2.12; adopt and undo are decision S19.
+Rules: `engine#inventory`; adopt and undo are `shard#inventory-writes`.
 """
 
 import math
@@ -234,9 +234,10 @@ class Inventory:
         self._replace(row, machine, now)
 
     def adopt(self, machine: Machine, now: float, source_hash: int = 0) -> None:
-        """Replace a known record by what the provider insists on, whatever the edge (decisions S1, S2).
+        """Replace a known record by what the provider insists on, whatever the edge.
 
         `source_hash` is that of the provider's record if this is exactly what it says.
+        Rules: `shard#reported-failure`, `shard#disputed-states`.
         """
         row = self._row(machine.id)
         self._replace(row, machine, now)
@@ -264,7 +265,7 @@ class Inventory:
         self._settle(self.wide.take_turned())
 
     def undo(self, machine: Machine, now: float) -> None:
-        """Put a known record back as it was before a call that was never sent (decision S19)."""
+        """Put a known record back as it was before a call that was never sent (`shard#inventory-writes`)."""
         self._replace(self._row(machine.id), machine, now)
 
     def remove(self, machine_id: str) -> None:

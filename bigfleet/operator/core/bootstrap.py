@@ -2,7 +2,7 @@
 
 Why: a blob holds join credentials of this cluster, so only the operator makes it.
 Must never: raise for one request, make a call, or put what it rendered into a log or an error.
-Rules: operator 5, ADR-0011.
+Rules: `operator#bootstrap`; ADR-0011.
 """
 
 from dataclasses import dataclass

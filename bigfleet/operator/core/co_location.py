@@ -2,7 +2,7 @@
 
 Why: the shard compares groups for equality, so equal terms must give equal texts in every operator at every time.
 Must never: join namespaces that did not ask for it, or keep a selector text of unlimited size.
-Rules: operator 4.5, ADR-0024, ADR-0125. After the scope the text is the original's.
+Rules: `operator#gang-rows`; ADR-0024, ADR-0125. After the scope the text is the original's.
 """
 
 import hashlib

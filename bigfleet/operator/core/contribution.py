@@ -3,7 +3,8 @@
 Why: it is computed once, when the request is seen, so that a roll-up over 100,000 requests only counts. Equal rows and equal
 amounts are one object each, so counting is by identity.
 Must never: raise, whatever a request holds, or keep a row that no request has any more.
-Rules: operator 4.2 to 4.7, wire 2.6, ADR-0027.
+Rules: `operator#contribution`, `operator#aggregation`, `operator#spread-kept`, `operator#gang-rows`,
+`operator#penalty-buckets`, `operator#left-out-requests`, `wire#fingerprint`; ADR-0027.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

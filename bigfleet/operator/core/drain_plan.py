@@ -1,7 +1,7 @@
 """The rounds of one node's drain: which pods to evict, and when the drain is over.
 
 Must never: evict a pod again that is leaving, count a DaemonSet or mirror pod, or call a node drained while a pod is on it.
-Rules: operator 7.4, ADR-0009.
+Rules: `operator#drain-rounds`; ADR-0009.
 """
 
 from collections.abc import Mapping, Sequence

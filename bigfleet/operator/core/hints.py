@@ -1,7 +1,7 @@
 """The spec of the AvailableCapacity for a hint.
 
 Must never: write a price with an exponent or a confidence that the schema does not know.
-Rules: operator 2.3, wire 9.2.
+Rules: `operator#available-capacity`, `wire#crd-available-capacity`.
 """
 
 import math

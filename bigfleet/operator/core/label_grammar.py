@@ -1,7 +1,7 @@
 """The syntax of Kubernetes label keys, label values and object names.
 
 Why: a requirement whose key no node can have never matches, and a separator inside a key would corrupt the fingerprint.
-Rules: operator 4.7.
+Rules: `operator#left-out-requests`.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Names, labels and annotations of the objects that the operator writes.
 
 Must never: change; people and later versions find the objects by them.
-Rules: operator 2.2, 6.3 rule 15, 7.1 to 7.3, decision O1, ADR-0095.
+Rules: `operator#upcoming-node`, `operator#hint-writes`, `operator#node-identity`, `operator#reclaim-order`,
+`operator#stable-names`; ADR-0095.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 Why: a shard knows machines and providers, a cluster knows Nodes. A wrong guess evicts the wrong pods.
 Must never: choose between two Nodes.
-Rules: operator 7.2, decision S12, ADR-0016, ADR-0074.
+Rules: `operator#node-identity`, `shard#reclaim-instruction`; ADR-0016, ADR-0074.
 """
 
 from dataclasses import dataclass

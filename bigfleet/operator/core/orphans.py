@@ -1,7 +1,7 @@
 """Which UpcomingNodes are orphans: their machine has left.
 
 Must never: select many at once because of one session, what a person has to look at, or a machine whose drain is running.
-Rules: operator 6.5 and 7.1, decision S8, ADR-0074.
+Rules: `operator#sweep-with-marker`, `operator#hint-writes`, `shard#resync`; ADR-0074.
 """
 
 from collections.abc import Callable, Collection, Iterable

@@ -2,7 +2,7 @@
 
 Why: one bad request must not spoil the roll-up, and its owner must read on the object itself what to change.
 Must never: quote more of a stranger's text than a person reads.
-Rules: operator 2.4 and 4.7.
+Rules: `operator#schema-limits`, `operator#reported-condition`, `operator#left-out-requests`.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,8 @@
 
 Why: the owner of a request sees on the object whether it is part of the demand, at the cost of one write.
 Must never: set an Acknowledged request back to Pending, or write what is stored already.
-Rules: operator 2.1, 2.4, 4.7 and 4.8; the condition travels in the same patch as the phase.
+Rules: `operator#capacity-request`, `operator#schema-limits`, `operator#reported-condition`,
+`operator#left-out-requests`, `operator#acknowledgement`; the condition travels in the same patch as the phase.
 """
 
 from collections.abc import Mapping

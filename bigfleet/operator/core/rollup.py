@@ -2,7 +2,8 @@
 
 Why: with shared rows and amounts a roll-up counts pairs and multiplies once per pair, whatever the number of pods.
 Must never: send part of the demand, or let the order of requests show in the bytes.
-Rules: operator 4.1 to 4.3 and 4.7, wire 2.2, ADR-0027, ADR-0039 (always the total, never the unmet part).
+Rules: `operator#rollup-cadence`, `operator#contribution`, `operator#aggregation`, `operator#left-out-requests`,
+`wire#need-identity`; ADR-0027, ADR-0039.
 """
 
 from collections.abc import Iterator

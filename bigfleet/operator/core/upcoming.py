@@ -3,7 +3,7 @@
 Why: the shard sends a node state once and never reads the object, so each one must lead to the right object from any stored
 state: none, an older phase, or the result of a drain.
 Must never: infer from the stored phase what the node state says itself, or clear a field because the node state leaves it empty.
-Rules: operator 6.1 to 6.4, ADR-0016, ADR-0057.
+Rules: `operator#phases`, `operator#leaving`, `operator#upcoming-writes`, `operator#phase-writers`; ADR-0016, ADR-0057.
 """
 
 from dataclasses import dataclass

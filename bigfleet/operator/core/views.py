@@ -1,7 +1,7 @@
 """What the caches keep of UpcomingNodes, AvailableCapacities and Nodes.
 
 Must never: raise, whatever an object holds; other writers exist.
-Rules: operator 15.6 items 1 and 2.
+Rules: `operator#reflector`, `operator#store`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: cordon and deadline are one patch, so that a crash loses neither.
 Must never: remove a cordon that another actor set, or leave a deadline on a Node whose drain is over.
-Rules: operator 7.3 steps 2 and 5, 7.6; ADR-0165, ADR-0166.
+Rules: `operator#reclaim-order`, `operator#serving-ends-reclaim`; ADR-0165, ADR-0166.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 Why: a drain belongs to its node and deadline, not to the session that ordered it. It outlives the session and, through the
 annotations of the Node, the process.
 Must never: delete a pod, evict past the deadline, run twice for a node, or end without updating the UpcomingNode.
-Rules: operator 7.4 and 7.5, ADR-0009.
+Rules: `operator#drain-rounds`, `operator#drain-resumed`; ADR-0009.
 """
 
 import asyncio

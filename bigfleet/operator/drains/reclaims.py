@@ -2,7 +2,7 @@
 
 Why: the shard learns within seconds that no new pod gets onto the node; the drain may take ten minutes.
 Must never: count or drain a node that is not cordoned, or wait for a drain.
-Rules: operator 7.2 and 7.3, ADR-0009, ADR-0074.
+Rules: `operator#node-identity`, `operator#reclaim-order`; ADR-0009, ADR-0074.
 """
 
 from collections.abc import Callable

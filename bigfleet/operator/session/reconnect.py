@@ -2,7 +2,7 @@
 
 Why: the shard may be away for hours, and a fleet of operators must not overload it when it returns.
 Must never: end because a peer refused us: a certificate may be repaired in place.
-Rules: operator 3.3; decision S11 for the rest of TLS.
+Rules: `operator#reconnect-delays`, `shard#tls`.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 The receiver, the sender, the roll-up loop and the liveness check share the stream; the first of them to fail ends the session.
 Must never: wait in the receiver for anything but the stream, or end because of an unknown frame, a handler that failed, or a
 roll-up without an ack, which would be rejected again.
-Rules: operator 3.2, 3.4 and 3.5; ADR-0074.
+Rules: `operator#session`, `operator#outbox`, `operator#frame-dispatch`; ADR-0074.
 """
 
 import asyncio

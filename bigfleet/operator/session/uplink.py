@@ -2,7 +2,7 @@
 
 Why: a newer roll-up replaces an older one, while each answer is needed. So they are queued by different rules.
 Must never: be sent by two tasks, outlive its session, or let answers starve roll-ups.
-Rules: operator 3.4.
+Rules: `operator#outbox`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Notices that the Node of a machine has appeared, before or after its UpcomingNode.
 
 Must never: write by itself; what it finds goes into the queue of the machine.
-Rules: operator 7.2 (filled when an UpcomingNode or a Node appears or changes).
+Rules: `operator#node-identity`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: the shard sends a state once, so a write that fails must be repeated here.
 Must never: drop a node state on a temporary error, write what is stored already, or leave our cordon on a machine that serves.
-Rules: operator 6, 7.6; ADR-0016, ADR-0054 (the duration from frame to write), ADR-0057, ADR-0165.
+Rules: `operator#upcoming-lifecycle`, `operator#serving-ends-reclaim`; ADR-0016, ADR-0054, ADR-0057, ADR-0165.
 """
 
 from typing import Final

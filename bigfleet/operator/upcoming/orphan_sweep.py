@@ -2,7 +2,7 @@
 
 Why: a shard resends the machines that are bound and never names those that left, so their objects would stay for ever.
 Must never: delete without the end marker what a person may have to look at, or many objects because of one session.
-Rules: operator 6.5, decision S8, ADR-0074, ADR-0166.
+Rules: `operator#sweep-with-marker`, `shard#resync`; ADR-0074, ADR-0166.
 """
 
 import asyncio

@@ -2,7 +2,8 @@
 
 Why: every writer of the object (node states, reclaims, drains, node references) shares these rules and counters.
 Must never: send a full update or a patch that changes nothing, or read a cache that is older than its own last write.
-Rules: operator 6.3 rules 1 to 8, 11 and 13; 8 (`upcoming_node_writes_total`); ADR-0166.
+Rules: `operator#un-create`, `operator#un-spec`, `operator#un-merge-patch`, `operator#un-noop`,
+`operator#un-start-time`, `operator#un-provider-id`, `operator#own-writes-seen`; ADR-0166.
 """
 
 from collections.abc import Awaitable, Callable

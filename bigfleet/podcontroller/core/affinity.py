@@ -2,7 +2,7 @@
 
 Why: users write ordinary Kubernetes fields and nothing of ours (ADR-0024).
 Must never: read preferred affinity, anti-affinity, or anything about owners.
-Rules: operator 12.3 (co-location, topology spread), 4.5 (scope).
+Rules: `operator#pod-requirements`, `operator#gang-rows`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The interruption and reclamation penalties of a pod: from its annotations, else from its priority class.
 
 Must never: derive one penalty from the other or from the priority, or write an amount that our schema refuses.
-Rules: operator 12.3 (penalties), 2.4 (no negative penalty), ADR-0105.
+Rules: `operator#pod-requirements`, `operator#schema-limits`, `operator#reported-condition`; ADR-0105.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: with other arithmetic the pod may not fit on the node that it gets.
 Must never: read a limit, or round: sums are exact.
-Rules: operator 12.3 (resources), ADR-0027.
+Rules: `operator#pod-requirements`; ADR-0027.
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 Why: the plan follows from the current state alone, so a restart at any moment needs no memory.
 Must never: plan two requests for one pod, or a change that changes nothing.
-Rules: operator 12.2, ADR-0039.
+Rules: `operator#request-life`; ADR-0039.
 """
 
 import json

@@ -3,7 +3,7 @@
 Why: a request with an unknown operator would be left out of the demand, and the machine of a running pod would look like surplus.
 A weaker condition keeps the demand.
 Must never: demand more than the pod does, or write what our schema refuses.
-Rules: operator 12.3 (requirements), 2.4 (limits).
+Rules: `operator#pod-requirements`, `operator#schema-limits`, `operator#reported-condition`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Translates a pod into the spec of its CapacityRequest.
 
 Must never: raise, or include tolerations, claims, host ports or volumes: a request has no field for them.
-Rules: operator 12.2 (names, owner) and 12.3, ADR-0024, ADR-0027, ADR-0039.
+Rules: `operator#request-life`, `operator#pod-requirements`; ADR-0024, ADR-0027, ADR-0039.
 """
 
 from collections.abc import Mapping

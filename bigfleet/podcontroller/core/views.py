@@ -2,7 +2,7 @@
 
 Why: 100,000 whole pods are gigabytes. The demand of a pod is kept as one text, which the pods of one workload share.
 Must never: raise, whatever an object holds; keep a document.
-Rules: operator 12.2, 12.4, 15.6 item 1 (projections).
+Rules: `operator#request-life`, `operator#one-request-per-pod`, `operator#reflector`.
 """
 
 import enum

@@ -6,5 +6,6 @@ Why: a shard trusts what a provider says; what the trust rests on must be checka
 
 with `run` of `bigfleet.provider.conformance.run` and `system_settings` of `bigfleet.provider.conformance.system`.
 Must never: know a provider but by its six calls; nothing here imports the kit for authors.
-Rules: providers 2 and 3, wire 3 and 7, decisions P1 to P4.
+Rules: `providers#conformance`, `wire#provider`, `wire#codes`, `providers#empty-token`, `providers#idempotency-key`,
+`providers#states`, `providers#argument-limits`.
 """

@@ -1,7 +1,7 @@
 """A behaviour: an id that never changes, one sentence, steps for people, and the code that checks it.
 
 Why: `--list`, `--show`, reports and the verdict all read the same object that runs, so none of them can lie.
-Must never: reuse or renumber an id; ids are frozen (providers 2.1).
+Must never: reuse or renumber an id; ids are frozen (`providers#observation`).
 
 The sentence is the first line of the function's docstring, the steps are the rest of it.
 """

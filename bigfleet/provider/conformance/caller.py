@@ -2,7 +2,7 @@
 
 Why: behaviours compare codes, so a refusal has to be a value, and every call has to be in the story of the behaviour.
 Must never: retry, or interpret an answer.
-Rules: wire 3.
+Rules: `wire#provider`.
 """
 
 from collections.abc import Mapping, Sequence

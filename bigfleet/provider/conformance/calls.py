@@ -2,7 +2,7 @@
 
 Why: a failed behaviour is worth as much as its report; the author of the provider needs the exact calls.
 Must never: keep a bootstrap blob or the values of a metadata map; only lengths and counts are kept.
-Rules: providers 3 and checklist items 4 and 5.
+Rules: `providers#conformance`, `providers#failure-report`, `providers#conformance-determinism`.
 """
 
 from collections.abc import Iterator

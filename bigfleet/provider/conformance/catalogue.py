@@ -1,7 +1,7 @@
 """The table of all behaviours, in the order in which they run and are listed.
 
 Must never: hold an id twice; a test compares it with the 27 + 93 + 12 of the contract.
-Rules: providers 2.2 and 2.5.
+Rules: `providers#families`, `providers#family-extra`.
 """
 
 from collections.abc import Iterator

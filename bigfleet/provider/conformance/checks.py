@@ -1,7 +1,7 @@
 """What behaviours demand of an answer; whatever is not met raises `ViolationError` with what was found and what was due.
 
 Must never: accept a missing answer as a refusal: a call that ran into its deadline was not refused.
-Rules: providers 1.8 and 2.1.
+Rules: `providers#status-codes`, `providers#observation`.
 """
 
 from collections.abc import Mapping, Sequence

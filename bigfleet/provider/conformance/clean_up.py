@@ -2,7 +2,7 @@
 
 Why: a kit that empties the pool of the provider it tests can be run once; this one can be run every night.
 Must never: fail a behaviour, or touch a machine that the kit did not take.
-Rules: providers 2.4, trap 3.
+Rules: `providers#trap-clean-up`.
 """
 
 from bigfleet.provider.conformance.caller import Caller

@@ -2,7 +2,7 @@
 
 Why: a behaviour should read like its row of the table; taking, walking, polling and giving back are the same for all.
 Must never: sleep without looking for a fact, or hand out the same machine to two behaviours at once.
-Rules: providers 2.1.
+Rules: `providers#observation`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

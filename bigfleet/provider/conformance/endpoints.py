@@ -1,7 +1,7 @@
 """Which endpoint a behaviour runs on: the target, the one that follows the fault convention, or a process of the kit.
 
 Must never: run a fault behaviour on the target, or kill a process that the kit did not start.
-Rules: providers 2.3 and 3.
+Rules: `providers#verdict`, `providers#conformance`.
 """
 
 from collections.abc import AsyncIterator

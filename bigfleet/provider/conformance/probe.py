@@ -1,7 +1,7 @@
 """Finds out on one throw-away machine what a provider offers beyond the least.
 
 Must never: count as a test; what it cannot find out it leaves unknown.
-Rules: providers 2.1 (capability probe).
+Rules: `providers#capability-probe`.
 """
 
 from bigfleet.aio.net import Code

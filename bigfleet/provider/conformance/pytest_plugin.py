@@ -5,7 +5,7 @@ Why: authors of providers want the behaviours in the suite they have, with its s
     pytest -p bigfleet.provider.conformance.pytest_plugin --bigfleet-target 127.0.0.1:9000 -k B3
 
 Must never: add tests where `--bigfleet-target` was not given.
-Rules: providers 3.
+Rules: `providers#conformance`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A report as text, JSON, JUnit XML, badge and page.
 
 Must never: load anything from elsewhere into the page, or trust a text that came from the provider.
-Rules: providers 3 (output), checklist item 4.
+Rules: `providers#failure-report`.
 """
 
 import json

@@ -1,7 +1,8 @@
 """What a run found: a result per behaviour, the verdict, and what else its reader should know.
 
 Must never: call a provider certified of which a required behaviour was not tested.
-Rules: providers 2.3, 2.4 (traps 4 to 6) and 3.
+Rules: `providers#verdict`, `providers#trap-background-work`, `providers#trap-lenient-arguments`,
+`providers#trap-no-slots`, `providers#conformance`.
 """
 
 import shlex

@@ -2,7 +2,7 @@
 
 Why: the one entry for command line, pytest plugin and our own tests.
 Must never: change anything before it was allowed to, run two behaviours at once, or let the end of one reach the next.
-Rules: providers 2.3 and 3.
+Rules: `providers#verdict`, `providers#conformance`.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 Why: the numbers of the contract stand in one place with the contract's values, and the kit's own self-check can shorten
 them without touching a behaviour.
 Must never: make a clock, a socket or a process; all of them come in through the fields.
-Rules: providers 2.1, 2.3 and 3.
+Rules: `providers#observation`, `providers#verdict`, `providers#conformance`.
 """
 
 from collections.abc import Callable

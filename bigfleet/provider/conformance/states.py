@@ -1,7 +1,7 @@
 """Machine states by the one-letter names that the behaviours use, and their words for reports.
 
 Must never: refuse a number it does not know; a report about a provider that sends one must still be printed.
-Rules: providers 1.2 and 2.1.
+Rules: `providers#states`, `providers#observation`.
 """
 
 from typing import Final, TypeAlias

@@ -2,7 +2,7 @@
 
 Why: authors of providers should have one function to call.
 Must never: run a command through a shell, or signal a process that it did not start itself.
-Rules: providers 3 (`--start`).
+Rules: `providers#ask-first`.
 """
 
 import asyncio

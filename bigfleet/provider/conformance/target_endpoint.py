@@ -3,7 +3,8 @@
 Why: machines are taken in a fixed order and given back after each behaviour; who was used how often, and who could not be
 given back, outlives a behaviour.
 Must never: take a machine that the pattern does not allow, or leave the choice to the provider's list order.
-Rules: providers 2.4 (traps 1, 3 and 6) and 3 (determinism).
+Rules: `providers#trap-distinct-slots`, `providers#trap-clean-up`, `providers#trap-no-slots`,
+`providers#conformance-determinism`.
 """
 
 from collections import Counter

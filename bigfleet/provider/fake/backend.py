@@ -1,7 +1,7 @@
 """The backend of the fake: steps take as long, and fail as often, as the injected faults say.
 
 Must never: decide about states, tokens or operation ids, or keep a blob.
-Rules: providers 5.1, 5.3; ADR-0056 (readiness).
+Rules: `providers#fake-flags`, `providers#fault-injection`; ADR-0056.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Reads a workload catalogue from a file.
 
 Must never: fill in a weight or a size that the file does not give.
-Rules: providers 5.1, scaletest 3.1 (the columns of its table).
+Rules: `providers#fake-flags`, `testing#realistic-catalogue`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """The verbs of the control: name, description, fields, and the call of `FakeProvider` for a JSON body.
 
 HTTP, page and scripts share this table. Must never: accept a field that a verb does not have.
-Rules: providers 5.2; the matrix of 5.3 is reached through these.
+Rules: `providers#fake-control`; the matrix of `providers#fault-injection` is reached through these.
 """
 
 from base64 import b64encode

@@ -2,7 +2,7 @@
 
 Why: a test in another language, a script or a person must be able to do to the fake what a test in process does.
 Must never: listen beyond loopback, or answer a page of another origin (a browser on this host could be led here).
-Rules: providers 5.2; packaging 1.2 (addresses), 1.11 (header timeout).
+Rules: `providers#fake-control`, `packaging#addresses`, `packaging#http`.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Why: two runs with one seed are equal exactly when these lines are.
 Must never: hold a bootstrap blob, grow without bound, or contain what two equal runs would not share, such as an address.
-Rules: providers 5.2 (`/calls`, `/log`), acceptance 23.
+Rules: `providers#fake-control`, `providers#fake-determinism`.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Flags set them at start, verbs change them later.
 Must never: touch a record, or let one setting change the random numbers of another: each has its own stream.
-Rules: providers 5.1, 5.2 and 5.3.
+Rules: `providers#fake-flags`, `providers#fake-control`, `providers#fault-injection`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Machines of a fake from a file of pools.
 
 Must never: hold a record per machine; shapes are shared, machines are generated one at a time.
-Rules: providers 5.1 (`--inventory`): an unknown key is refused with its path.
+Rules: `providers#fake-flags`: an unknown key is refused with its path.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

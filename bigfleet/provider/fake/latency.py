@@ -1,7 +1,7 @@
 """Latency distributions: fixed, uniform or log-normal.
 
 Must never: draw a negative time, or draw at all for a fixed one: a default must not change a random stream.
-Rules: providers 5.1 (`2s`, `uniform:1s-5s`, `lognormal:30s,p99=4m`).
+Rules: `providers#fake-flags`.
 """
 
 import math

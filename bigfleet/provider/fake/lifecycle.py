@@ -2,7 +2,7 @@
 
 Why: a restart is one of the faults, so the kit is replaced while service, faults and event log stay.
 Must never: leave a listener or a task behind.
-Rules: providers 5 (same class in process and behind gRPC), 5.2 (`/restart`).
+Rules: `providers#fake-one-class`, `providers#fake-control`.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class FakeLifecycle:
         """Seams that are not given are those of a real process.
 
         With `node_joined` a machine is Configuring until it returns True; with `node_empty` a drain lasts until it returns
-        True or the grace ends (decision O4).
+        True or the grace ends (`testing#drain-until-empty`).
         """
         self.options = options or FakeOptions()
         self.clock = clock or SystemClock()

@@ -1,7 +1,7 @@
 """Fails Configured machines at a random rate, as spot markets and hardware defects do.
 
 Must never: fail a machine that is not Configured, or scan the fleet on a tick without a loss.
-Rules: providers 5.1 (`--loss-per-hour`, `--use-declared-loss`); scaletest 4.2 (Poisson, mean rate times Configured).
+Rules: `providers#fake-flags`, `testing#seeded-machines`.
 """
 
 from collections.abc import Awaitable, Callable

@@ -2,7 +2,7 @@
 
 Why: in tests with real clusters the test's own kubelet and evictions decide both; callables or verbs report them.
 Must never: end a wait for a join (the configure timeout does), keep a blob after its node has joined, or log a blob.
-Rules: decision O4 (a drain lasts until the node is empty or the grace ends); ADR-0056; ADR-0100 (joins).
+Rules: `testing#drain-until-empty`; ADR-0056, ADR-0100.
 """
 
 import asyncio

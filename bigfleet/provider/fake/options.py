@@ -1,5 +1,5 @@
 """The options of a fake provider.
-Rules: providers 5.1.
+Rules: `providers#fake-flags`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The fake provider with its verbs, which tests, scripts and the HTTP control share.
 
 Must never: return from a verb before it has taken effect.
-Rules: providers 5.2; each row of 5.3 is reachable from here.
+Rules: `providers#fake-control`; each row of `providers#fault-injection` is reachable from here.
 
     async with FakeProvider(FakeOptions(seed=7), lambda: slots_of(pools), clock=clock, ids=ids, net=net) as fake:
         server = await fake.listen(":9000")
@@ -135,7 +135,7 @@ class FakeProvider(FakeLifecycle):
         return self.nodes.joined(machine_id)
 
     def emptied(self, machine_id: str) -> None:
-        """Report that the node of a draining machine is empty (decision O4)."""
+        """Report that the node of a draining machine is empty (`testing#drain-until-empty`)."""
         self._known("emptied", machine_id)
         self.nodes.emptied(machine_id)
 

@@ -1,7 +1,7 @@
 """Runs verbs at given times from a file, so that a flag can cause every fault that the control can.
 
 Must never: continue after a step that failed.
-Rules: providers 5.3 (each row by flag and by control).
+Rules: `providers#fault-injection`.
 
     - {at: 10m, do: fail, zone: zone-a, capacity_type: Spot}
     - {at: 12m, do: price, selector: {instance_type: m6i.large}, price: 9.5}

@@ -1,7 +1,8 @@
 """Machines of a fake from a workload catalogue, the same fleet that benchmarks generate.
 
 Must never: use another source of randomness than the seed, or another generator than `bigfleet.workload.fleet`.
-Rules: providers 5.1, scaletest 4.2 to 4.5.
+Rules: `providers#fake-flags`, `testing#seeded-machines`, `testing#machine-allocation`, `testing#effective-machines`,
+`testing#sizing-oracle`.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Selects the machines of a verb, for example all spot machines of zone-a.
 
 Must never: decode more records than it must; columns are compared first.
-Rules: providers 5.2.
+Rules: `providers#fake-control`.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The service of the fake: records calls, delays, refuses and falsifies them around the kit's honest service.
 
 Must never: record a blob, or keep a full listing after it was sent.
-Rules: providers 5.2 to 5.4; cursors 5.1.
+Rules: `providers#fake-control`, `providers#fault-injection`, `providers#lies`, `providers#fake-flags`.
 """
 
 import asyncio

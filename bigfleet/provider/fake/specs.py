@@ -1,7 +1,7 @@
 """Parses the texts of the fake's flags and verbs, such as `create=lognormal:30s,p99=4m` and `m6i.large@zone-a=5m-10m`.
 
 Must never: accept an unknown kind, code or lie.
-Rules: providers 5.1.
+Rules: `providers#fake-flags`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """The state of a fake over restarts, kept or forgotten.
 
 Must never: delete anything but the files of its own journal.
-Rules: providers 5.1 (`--state`), 5.2 (`/restart`, `/reset`).
+Rules: `providers#fake-flags`, `providers#fake-control`.
 """
 
 from os import fspath

@@ -1,1 +1,1 @@
-"""The fault provider: fails on command, for the fault profile of the conformance kit. Rules: providers 6."""
+"""The fault provider: fails on command, for the fault profile of the conformance kit. Rules: `providers#fault-convention`."""

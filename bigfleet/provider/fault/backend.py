@@ -2,7 +2,7 @@
 
 Why: a provider in any language that offers these triggers can be certified for the fault profile.
 Must never: fail without a trigger, or let a trigger affect another machine.
-Rules: providers 6 (a convention of the original).
+Rules: `providers#fault-convention`.
 """
 
 import asyncio

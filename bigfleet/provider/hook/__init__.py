@@ -2,5 +2,5 @@
 
 It is built on `bigfleet.provider.kit`, as any author's provider is.
 Must never: run a command through a shell, or show a hook more than its machine, its blob and its environment.
-Rules: providers 7.
+Rules: `providers#hook`.
 """

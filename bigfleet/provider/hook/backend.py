@@ -1,7 +1,7 @@
 """The backend of the hook provider: each step of the kit calls one hook.
 
 Must never: decide how often to retry; exit codes and the kit's timeouts do.
-Rules: providers 7.2 and 7.3, ADR-0056 (readiness).
+Rules: `providers#hook-modes`, `providers#hook-protocol`; ADR-0056.
 """
 
 from collections.abc import AsyncIterator, Callable

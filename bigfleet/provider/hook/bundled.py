@@ -1,5 +1,5 @@
 """The bundled hook sets, by name; a test compares them with the files in the package.
-Rules: providers 7.4.
+Rules: `providers#hook-sets`.
 """
 
 import posixpath

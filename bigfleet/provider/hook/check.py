@@ -1,7 +1,7 @@
 """Runs every hook once as a dry run and reports the results.
 
 Must never: run a hook without BF_DRY_RUN=1, or touch the state of a running provider.
-Rules: providers 7.3 (`--check`).
+Rules: `providers#hook-check`.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Runs hooks: one per machine at a time, a limited number at once, each with its blob in a temporary file.
 
 Must never: let a blob outlive its hook or reach a log; put more into a hook's environment than the protocol names.
-Rules: providers 7.3.
+Rules: `providers#hook-protocol`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: rack or serial number of a host may be known only once it exists. The kit keeps the sizes that a host reports, this
 module its labels.
-Rules: providers 7.3 (`labels` in the output).
+Rules: `providers#hook-protocol`.
 """
 
 import json

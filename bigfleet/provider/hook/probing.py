@@ -1,7 +1,7 @@
 """Runs the probe hook for every Idle or Configured machine, and fails one after three failures in a row.
 
 Must never: probe a machine that an operation works on, or fail one for a single failed probe.
-Rules: providers 7.3 (`probe`), 1.2 (a stable machine may fail unasked), decision S1.
+Rules: `providers#hook-probe`, `providers#unasked-failure`, `shard#reported-failure`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: hooks may hang, leave children, ignore signals or write without end, and none of that may affect the provider.
 Must never: return before the command has exited, let it inherit a descriptor or the environment, or signal another process.
-Rules: providers 7.3.
+Rules: `providers#hook-protocol`.
 """
 
 import asyncio

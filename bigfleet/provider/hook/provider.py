@@ -1,7 +1,7 @@
 """The hook provider: the kit on its backend, and the loops that watch files and probe machines.
 
 Must never: end a loop because a file, a hook or the disk failed; only a defect does, and then the program ends.
-Rules: providers 7.
+Rules: `providers#hook`.
 """
 
 import asyncio

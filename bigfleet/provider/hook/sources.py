@@ -1,7 +1,7 @@
 """Reads the inventory from files and directories, and keeps the old one if the new one is invalid.
 
 Must never: take over a part of an invalid inventory.
-Rules: providers 7.1.
+Rules: `providers#hook-inventory`.
 """
 
 import hashlib

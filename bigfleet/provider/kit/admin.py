@@ -2,7 +2,7 @@
 
 Why: repair must not be reachable over the network, nor by callers of the provider; only its owner can open the socket file.
 Must never: listen on anything but a local path, admit other users, or do anything but repair.
-Rules: providers 4.1 (human repair), 10.27.
+Rules: `providers#repair`.
 """
 
 import asyncio

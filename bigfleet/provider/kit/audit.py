@@ -1,7 +1,7 @@
 """The audit of repairs: who repaired which Failed machine, when, and with what result.
 
 Must never: let a repair take effect that could not be recorded first.
-Rules: providers 4.1 (human repair), 10.27.
+Rules: `providers#repair`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The backend protocol that the author of a provider implements, and the values that the kit passes to it.
 
 Must never: show an author a fencing token or a message of the wire.
-Rules: providers 4.2.
+Rules: `providers#backend`.
 """
 
 from collections.abc import AsyncIterator

@@ -3,7 +3,7 @@
 Why: protobuf allows the fields of a message in any order and in several pieces. A record is its own fields followed by the
 bytes of a shared shape, and a listing is a sequence of such records.
 Must never: return bytes that are not a plain message of the contract.
-Rules: wire 3.6, 3.7; providers 4.1 (big fleets).
+Rules: `wire#machine-record`, `wire#listing`, `providers#encoded-records`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Encodes changes for journal and snapshot, and decodes them.
 
 Must never: write a bootstrap blob. Framing and checksums are the store's; what passes them is well-formed.
-Rules: providers 4.1 (durable state), 5.5 (a snapshot names each shape once).
+Rules: `providers#durable-state`, `providers#fake-scale`.
 """
 
 import struct

@@ -4,7 +4,7 @@ Why: after a crash the tail of a journal may be torn, which is no damage; a bad 
 part of the tail only if no later frame and no later file says that it was synced.
 Must never: accept a frame of another file or offset: salt and offset are part of the checksum, so that text which a caller
 stores in a record cannot pass as a frame.
-Rules: providers 4.1 (durable state), 10.11.
+Rules: `providers#durable-state`.
 """
 
 import struct

@@ -2,7 +2,7 @@
 
 Must never: report an entry before it is synced, write after a failed sync (it is unknown what reached the disk), delete a
 journal before the snapshot that replaces it is durable, or share its directory with another process.
-Rules: providers 4.1 (durable state), 10.11, 10.12.
+Rules: `providers#durable-state`, `providers#persist-before-ack`.
 
 Entries that arrive during a sync share the next one. `bigfleet.provider.kit.state_directory` knows the files.
 """

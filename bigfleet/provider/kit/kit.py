@@ -1,7 +1,7 @@
 """The provider kit: turns a backend into a provider.
 
 Must never: serve before its state is read and its inventory validated, or continue once its store cannot be written.
-Rules: providers 4.
+Rules: `providers#kit`.
 """
 
 import asyncio

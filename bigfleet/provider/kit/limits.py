@@ -1,6 +1,6 @@
 """The limits and timeouts of one provider, with their defaults.
 
-Rules: providers 4.1.
+Rules: `providers#kit`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Metrics of a provider, and one log line per transition.
 
 Must never: log a blob or a token, or label a series with a machine's id.
-Rules: providers 4.1 (observability); decision P1 (calls without a token are counted).
+Rules: `providers#kit-observability`, `providers#empty-token`.
 """
 
 from collections.abc import Sequence

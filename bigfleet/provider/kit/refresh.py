@@ -2,7 +2,7 @@
 
 Why: one bad answer of a backend must not cost a machine, and a refresh that finds no difference must change nothing.
 Must never: change state, host, binding, type or zone of a machine, or remove one that is bound or transitional.
-Rules: providers 4.1 (refresh, validation), 1.7 (tombstones).
+Rules: `providers#refresh`, `providers#validation`, `providers#tombstones`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

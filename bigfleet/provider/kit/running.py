@@ -1,7 +1,7 @@
 """A running provider: its state writer, service, workers and background loops.
 
 Must never: end a loop because of a transient error; a defect ends it, is logged, and the provider continues without it.
-Rules: providers 4.1 (refresh, tombstones, restart, snapshots), 4.2 (Watches).
+Rules: `providers#refresh`, `providers#restart`, `providers#backend`.
 """
 
 import asyncio

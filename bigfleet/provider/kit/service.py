@@ -1,7 +1,8 @@
 """The service of the six calls: maps requests to core calls, and decisions to replies or status codes.
 
 Must never: log or echo a bootstrap blob, decode a record to list it, or answer what is not durable.
-Rules: providers 1.3, 1.4, 1.8, 1.10, 1.11; wire 3 and 8.
+Rules: `providers#check-order`, `providers#reads`, `providers#status-codes`, `providers#listing-size`,
+`providers#transport`, `wire#provider`, `wire#identity`.
 """
 
 import asyncio
@@ -182,7 +183,7 @@ class ProviderService:
 
 
 class ShardOnlyService(ProviderService):
-    """The same for callers whose certificate names the shard of their token; plaintext connections skip it (wire 8)."""
+    """The same for callers whose certificate names the shard of their token; plaintext connections skip it (`wire#identity`)."""
 
     create = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.create)
     configure = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.configure)

@@ -1,7 +1,7 @@
 """The files of a provider's state: finds them at start, repairs what a crash left, and begins new ones.
 
 Must never: rely on a name or a byte that a power cut could still remove; what is found is synced before it is used.
-Rules: providers 4.1 (durable state), 10.11.
+Rules: `providers#durable-state`.
 
 Files: `snapshot` and `journal.<generation>`. A snapshot of generation g is followed by the journals from g on; a crash may
 leave older ones.

@@ -1,5 +1,5 @@
 """Reads a provider's state from its store at start, and writes snapshots.
-Rules: providers 1.7 (after a restart), 4.1 (durable state, restart).
+Rules: `providers#unreadable-cursor`, `providers#durable-state`, `providers#restart`.
 """
 
 from bigfleet.aio.clock import Clock

@@ -3,7 +3,7 @@
 Why: checks and state change of a call form one critical section per machine, and no reader may see a change that a crash
 could undo. Different machines do not wait for each other, and share the disk's syncs.
 Must never: depend on the caller. The entry of a cancelled call is written and applied all the same, as it may be on disk.
-Rules: providers 1.3 (critical section, persist before the answer).
+Rules: `providers#critical-section`, `providers#persist-before-ack`.
 """
 
 import asyncio

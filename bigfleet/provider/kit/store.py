@@ -1,7 +1,7 @@
 """The store of a provider's state: the interface that the kit needs, and a store that keeps nothing.
 
 Must never: report an entry as durable before it is, or entries in another order than they were given.
-Rules: providers 4.1 (durable state).
+Rules: `providers#durable-state`.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: a call is answered at once and its operation follows. Author code may raise, hang, or return late or wrong results; each
 case must end in a stable state with a one-line reason.
 Must never: wait for author code beyond its timeout, keep a blob after the operation, or use a late result.
-Rules: providers 4.1, 1.4 (late results), 1.8 (stock-outs); ADR-0056 (readiness).
+Rules: `providers#kit`, `providers#late-results`, `providers#stockout`; ADR-0056.
 """
 
 import asyncio

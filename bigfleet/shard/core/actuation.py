@@ -2,7 +2,7 @@
 
 Why: the decision not to act is made in one place, so that readiness, log and metric give the same reason.
 Must never: resume by itself after being fenced; a person decides which process is the right one.
-Rules: shard 24, decisions S5 and S13; ADR-0072, ADR-0077.
+Rules: `shard#pause-and-dry-run`, `shard#fenced`, `shard#audit-log`; ADR-0072, ADR-0077.
 """
 
 from enum import StrEnum

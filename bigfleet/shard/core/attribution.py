@@ -2,7 +2,7 @@
 
 Why: a fleet that reclaims machines while needs are short may have a defect; these lines name the machine and the gang.
 Must never: change anything.
-Rules: shard 4.3.
+Rules: `shard#attribution-probe`.
 """
 
 from collections.abc import Iterator, Sequence

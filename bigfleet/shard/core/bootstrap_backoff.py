@@ -2,7 +2,7 @@
 
 Why: one bad template would otherwise take machine after machine out of the free pool, or buy new ones that cannot join.
 Must never: hold a cluster's other profiles, or a profile whose blob was merely late.
-Rules: decisions S4 and S29; ADR-0071.
+Rules: `shard#blob-back-off`; ADR-0071.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ class BootstrapBackoffs:
 def admitted_actions(
     decision: Decision, snapshot: InventorySnapshot, backoffs: BootstrapBackoffs, now: float
 ) -> tuple[Sequence[Action], list[Unmet]]:
-    """The actions without acquisitions under back-off, and the demand that stays unmet without them (decision S4)."""
+    """The actions without acquisitions under back-off, and the demand that stays unmet without them (`shard#blob-back-off`)."""
     if not len(backoffs):
         return decision.actions, []
     kept: list[Action] = []

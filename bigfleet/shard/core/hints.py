@@ -2,7 +2,7 @@
 
 Why: operators show hints to people; a hint promises and reserves nothing.
 Must never: repeat a cluster's last hint, or send hints more often than the interval allows.
-Rules: shard 18. A change inside the interval is not queued; a later cycle looks again.
+Rules: `shard#hints`. A change inside the interval is not queued; a later cycle looks again.
 """
 
 from bisect import bisect_left

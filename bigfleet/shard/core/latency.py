@@ -1,7 +1,7 @@
 """Since when each cluster asks for each profile: the start of the provisioning latency.
 
 Must never: measure the uptime: an entry is used once, and the next roll-up starts a new one.
-Rules: shard 21.3.
+Rules: `shard#provisioning-latency`.
 """
 
 from collections.abc import Iterable

@@ -3,8 +3,10 @@
 Why: provision, bootstrap, drain and delete each take several steps, any of which can fail, hang or never begin, against
 providers that finish inside the call or long after it. Every such path is a value, so that tests can cut it at any point.
 Must never: wait, read the time, or touch a machine other than the action's.
-Rules: shard 8.1 to 8.5; timeouts leave the transitional state (S3), calls never sent are undone (S19), blob errors roll
-back (S4), a Creating machine is stamped for its cluster (E7), a preempted one for its need (E4).
+Rules: `shard#provision`, `shard#bootstrap`, `shard#drain`, `shard#delete`, `shard#sync-and-async`; timeouts leave the
+transitional state (`shard#unanswered-calls`), calls never sent are undone (`shard#inventory-writes`), blob errors roll
+back (`shard#blob-back-off`), a Creating machine is stamped for its cluster (`engine#crediting`, `engine#stamps`), a
+preempted one for its need (`engine#preemption-in-flight`).
 """
 
 from collections.abc import Callable, Mapping

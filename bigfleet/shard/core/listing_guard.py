@@ -3,7 +3,7 @@
 Why: a provider with a half-filled cache answers a short but successful listing. Removing the machines
 reopens their demand, and they are bought again while they still run.
 Must never: delay anything but removals: the records of the listing are applied at once.
-Rules: decision S7; ADR-0073. The numbers are constants, not configuration.
+Rules: `shard#listing-guard`; ADR-0073. The numbers are constants, not configuration.
 """
 
 CONFIRMED_AT = 3

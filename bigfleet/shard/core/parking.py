@@ -2,7 +2,7 @@
 
 Why: such a gang would try in every cycle, and take machines that other needs could use.
 Must never: age a gang that made progress, or park one that was tried in fewer than eight cycles.
-Rules: shard 13; ADR-0042 addendum; decision E9. The numbers are constants.
+Rules: `shard#parking`, `engine#parking-ledger`; ADR-0042 addendum. The numbers are constants.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """An action that is queued or carried out, and its outcome.
 
 Why: an action refers to its need by a place in one cycle's list; a worker that starts later needs the need itself.
-Rules: shard 8 and 8.6; the texts of outcomes are metric labels and audit values.
+Rules: `shard#executing`, `shard#outcomes`; the texts of outcomes are metric labels and audit values.
 """
 
 from dataclasses import dataclass

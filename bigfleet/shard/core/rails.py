@@ -2,7 +2,7 @@
 
 Why: an engine defect, a wiped cache or a forged roll-up could otherwise release a whole fleet within minutes.
 Must never: reorder or add an action, or cap anything but Reclaims and the total.
-Rules: shard 11.3 and 4.2; ADR-0046.
+Rules: `shard#reclaim-cap`, `shard#cycle-order`; ADR-0046.
 """
 
 from collections.abc import Callable, Sequence

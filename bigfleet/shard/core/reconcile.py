@@ -3,7 +3,7 @@
 Why: the provider owns the machines, but a listing lags behind our own calls, and a state change that no transition
 explains is more often a stale record than the truth.
 Must never: merge fields of an unchanged state, or let an assignment outlive its binding.
-Rules: shard 5.1 and 5.2; decisions S1, S2, S26; ADR-0059, ADR-0069.
+Rules: `shard#applying-a-record`, `shard#disputed-states`, `shard#reported-failure`; ADR-0059, ADR-0069.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ class Disputes:
 
     @property
     def machine_ids(self) -> tuple[str, ...]:
-        """The disputed machines by id; incremental mode gets them again (S26)."""
+        """The disputed machines by id; incremental mode gets them again (`shard#disputed-states`)."""
         return tuple(sorted(self._seen))
 
     def reported(self, reported: Machine) -> int:

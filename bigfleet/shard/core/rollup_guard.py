@@ -2,7 +2,7 @@
 
 Why: a roll-up replaces all demand of its cluster, so an empty cache would read as "release everything".
 Must never: change a roll-up, compare clusters, or hold the first one after a restart.
-Rules: shard 11.1. Why these numbers: ADR-0046.
+Rules: `shard#rollup-guard`. Why these numbers: ADR-0046.
 """
 
 from dataclasses import dataclass

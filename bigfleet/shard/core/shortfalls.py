@@ -2,7 +2,7 @@
 
 Why: the coordinator, alerts and people act on demand that stays unmet, not on what a single cycle missed.
 Must never: age a fingerprint twice in a cycle, or remember one that was met.
-Rules: shard 14 and 21.1.
+Rules: `shard#shortfalls`, `shard#metrics`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -4,7 +4,7 @@ Why: readers must never change, delay or see half of a cycle. The cycle loop pub
 cycle; a reader may keep it for as long as it likes.
 Must never: hold anything that a later cycle changes, or a Python object per machine. Verdicts and machine records are
 made on access; a reader that walks all of them does so in slices or off the event loop.
-Rules: shard 19 and 2, dashboard 8, coordinator 5.2.
+Rules: `shard#inspection`, `shard#memory`, `dashboard#insight-service`, `coordinator#shard-client`.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class AgedShortfall:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapBackoff:
-    """The back-off of a profile of a cluster whose bootstrap blob failed (decision S4)."""
+    """The back-off of a profile of a cluster whose bootstrap blob failed (`shard#blob-back-off`)."""
 
     error: str
     until_s: float
@@ -66,7 +66,7 @@ class CycleView:
     computed_at_ns: int
     """Nanoseconds since 1970."""
     now: float
-    """The `now` of the decision in seconds since 1970 (decision S22)."""
+    """The `now` of the decision in seconds since 1970 (`shard#steady-time`)."""
     snapshot: InventorySnapshot
     demand: Demand
     decision: Decision
@@ -97,7 +97,7 @@ class ShardStatus:
     epoch: int
     advertise_address: str
     provider_address: str
-    """Empty when the provider is the fake inside this process (decision S24)."""
+    """Empty when the provider is the fake inside this process (`shard#in-process-fake`)."""
     started_at_ns: int
     cycle: int
     """Cycles begun since the start."""

@@ -2,7 +2,7 @@
 
 Why: readers want trends and timelines, which no single view holds.
 Must never: delay a cycle. It polls the last view and works in a thread; a cycle that it misses is missing only in the logs.
-Rules: dashboard 8.
+Rules: `dashboard#insight-service`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from bigfleet.shard.core.read.transition_log import TransitionLog
 from bigfleet.shard.core.views import CycleView, ShardViews
 
 POLL_S: Final = 0.25
-"""How often to poll for a new view; cycles are at least a second apart (decision S25)."""
+"""How often to poll for a new view; cycles are at least a second apart (`shard#wake-ups`)."""
 
 
 class CycleFollower:

@@ -5,7 +5,7 @@ only a reporter sees, such as the supply of each domain for a gang, comes from a
 (ADR-0120).
 Must never: run on the event loop, run more than two at once, or let more than a few wait. On a large fleet it skips what
 needs further runs of the engine, and the answer says so.
-Rules: dashboard 6 and 8.
+Rules: `dashboard#explain`, `dashboard#insight-service`.
 """
 
 import asyncio

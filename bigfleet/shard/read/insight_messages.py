@@ -2,7 +2,7 @@
 
 Why: it is here and not in `bigfleet.wire` because only the shard knows views and ledgers.
 Must never: wait, or look at anything that a later cycle changes.
-Rules: dashboard 8.
+Rules: `dashboard#insight-service`.
 """
 
 from collections.abc import Mapping, Sequence

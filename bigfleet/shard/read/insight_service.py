@@ -1,7 +1,7 @@
 """The insight service: everything that the command line and the dashboard show of a shard.
 
 Must never: delay a cycle or a session, or influence a decision. Long work runs in a worker thread, a slice at a time.
-Rules: dashboard 8, decision O7, wire 8.
+Rules: `dashboard#insight-service`, `dashboard#insight-package`, `wire#identity`.
 """
 
 import asyncio

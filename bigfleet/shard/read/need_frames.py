@@ -2,7 +2,7 @@
 
 Why: `InspectNeeds` and `ListNeeds` send the same bytes per row: field 2 of both responses is the need.
 Must never: work on the event loop, hold the interpreter for long, or encode a row that was not requested.
-Rules: wire 6, shard 19, dashboard 8 and 9.
+Rules: `wire#inspection`, `shard#inspection`, `dashboard#insight-service`, `dashboard#budgets`.
 """
 
 import asyncio

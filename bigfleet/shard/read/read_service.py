@@ -1,7 +1,7 @@
 """The service `ShardRead`: the needs of the last cycle and the verdict on each.
 
 Must never: delay a cycle or a session. Rows are encoded in a worker thread, a slice at a time, and once per cycle.
-Rules: wire 6 and 8, shard 19, ADR-0061.
+Rules: `wire#inspection`, `wire#identity`, `shard#inspection`; ADR-0061.
 """
 
 from collections.abc import AsyncIterator

@@ -2,7 +2,7 @@
 
 Why: every action is audited exactly once, with its outcome, which is what readers want to see.
 Must never: keep a record from the audit file.
-Rules: dashboard 8, shard 23.
+Rules: `dashboard#insight-service`, `shard#audit-log`.
 """
 
 from collections.abc import Callable

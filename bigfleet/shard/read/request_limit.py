@@ -2,7 +2,7 @@
 
 Why: some requests cost a shard seconds of CPU time; many at once must not add up to minutes.
 Must never: let a request wait in an unbounded queue.
-Rules: dashboard 8.
+Rules: `dashboard#insight-service`.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: no part of the shard may wait for an operator to read. Frames go into the outbox; a blob request waits under a
 deadline, and fails at once when the session ends.
 Must never: block a caller, answer one request twice, or outlive its stream.
-Rules: shard 10.4 to 10.7; decision S10.
+Rules: `shard#bootstrap-request`, `shard#reclaim-instruction`, `shard#outbox`, `shard#session-closing`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: a roll-up replaces everything its cluster asked for, so it is applied whole or not at all.
 Must never: let one cluster's bad roll-up touch another's demand, or wake a cycle for demand that did not change.
-Rules: shard 10.3 and 11; decision S25; ADR-0036, ADR-0046.
+Rules: `shard#rollup-ingest`, `shard#rails`, `shard#wake-ups`; ADR-0036, ADR-0046.
 """
 
 from collections import Counter

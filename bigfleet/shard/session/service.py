@@ -3,7 +3,8 @@
 Why: a large roll-up takes long to read, and a bootstrap blob must never wait behind one. So roll-ups have a lane of their
 own; every other frame is handled as it arrives.
 Must never: let a frame of one session reach another cluster, or end the process because of what a peer sent.
-Rules: shard 10.1 to 10.3 and 10.7; wire 4, 7 and 8.
+Rules: `shard#session-opening`, `shard#two-lanes`, `shard#rollup-ingest`, `shard#session-closing`, `wire#session`,
+`wire#codes`, `wire#identity`.
 """
 
 import asyncio

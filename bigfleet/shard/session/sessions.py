@@ -1,7 +1,7 @@
 """The sessions of all connected operators, at most one per cluster.
 
 Must never: send a machine's state to a cluster that neither has the machine nor just had it.
-Rules: shard 9, 10.1 and 10.7; decisions S8 and S10.
+Rules: `shard#node-state`, `shard#session-opening`, `shard#session-closing`, `shard#resync`, `shard#outbox`.
 """
 
 from collections.abc import Callable, Iterable

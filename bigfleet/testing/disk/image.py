@@ -3,7 +3,7 @@
 Why: the image outlives the `MemoryDisk` of each process.
 Must never: use randomness other than the caller's, or be safer than a real disk: a name is durable only after the sync of
 its directory, a byte only after the sync of its file.
-Rules: simulator 3.3.
+Rules: `testing#memory-disk`.
 """
 
 import posixpath

@@ -2,7 +2,8 @@
 
 Why: durability bugs are in the difference between the two; here it is a list of changes that a power cut keeps or loses.
 Must never: know paths, faults or processes.
-Rules: simulator 3.3. A change of a file's bytes and a change of a name are separate, and each is durable by its own sync.
+Rules: `testing#memory-disk`. A change of a file's bytes and a change of a name are separate, and each is durable by its
+own sync.
 """
 
 import enum

@@ -2,8 +2,9 @@
 
 Why: power cuts, full disks and kills between any two operations must be tested, and a real disk cannot do that.
 Must never: behave better than `bigfleet.aio.system_disk`; one test suite runs on both.
-Rules: simulator 3.3 and 3.4. Every operation is numbered and calls a hook first, so that a test can kill the process
-there; after that no code of the process can use the disk, not even in `finally` blocks.
+Rules: `testing#memory-disk`, `testing#simulated-process`. Every operation is numbered and calls a hook first, so
+that a test can kill the process there; after that no code of the process can use the disk, not even in `finally`
+blocks.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 Why: a call behaves as on gRPC: messages as bytes, in order, within the reader's window; limits and a deadline on both
 sides; one status with trailing metadata; cancellation when either side ends.
 Must never: pass an object of one side to the other; only bytes, metadata and numbers cross.
-Rules: simulator 2.3.
+Rules: `testing#message-fidelity`.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: a connection behaves like TCP under HTTP/2: frames arrive in order and exactly once, or the connection is lost. A fault
 can delay, hold, refuse or reset; it cannot lose a single frame.
 Must never: reorder frames of one connection, or depend on the order of a set.
-Rules: simulator 3.2.
+Rules: `testing#memory-network`.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ Why: production code dials and serves on it unchanged, in one thread, with fault
 message is encoded and decoded; limits, deadlines, status codes, trailing metadata, order and back-pressure behave as on
 gRPC (one test suite runs on both).
 Must never: touch a socket, a thread or a clock other than the running loop's, or use randomness outside a link policy.
-Rules: simulator 2.2, 2.3, 3.2.
+Rules: `testing#constructor-seams`, `testing#message-fidelity`, `testing#memory-network`.
 
 Not modelled: the limit of concurrent streams per connection, reflection, and certificates. A host's identity is given when
 the host is made, and the whole network is either secured or plaintext.

@@ -1,4 +1,7 @@
-"""Plain objects of deploy/, and the installation for those without Helm, are ones that a real API server takes (packaging 4)."""
+"""Plain objects of deploy/, and the installation for those without Helm, are ones that a real API server takes.
+
+Rules: `packaging#deploy`.
+"""
 
 import json
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Every object of every rendering is one that a real API server takes, to the last field (packaging 15).
+"""Every object of every rendering is one that a real API server takes, to the last field (`packaging#chart-tests`).
 
 The newest minor that the test control plane has, and the oldest that it can emulate, are asked. Pods are also judged by the
-level `restricted` of Pod Security (packaging 19).
+level `restricted` of Pod Security (`packaging#pod-security`).
 """
 
 import json
@@ -63,7 +63,8 @@ def every_rendering(cluster: Cluster, namespace: str) -> list[str]:
     ]
 
 
-def test_a_real_api_server_takes_every_rendering_15_19(charted: Cluster, new_name: Callable[[], str]) -> None:
+@pytest.mark.rule("packaging#chart-tests", "packaging#pod-security")
+def test_a_real_api_server_takes_every_rendering(charted: Cluster, new_name: Callable[[], str]) -> None:
     namespace = confined(charted, new_name())
     assert every_rendering(charted, namespace) == []
     charted.admin.delete(f"/api/v1/namespaces/{namespace}")
@@ -85,8 +86,9 @@ def test_a_misspelt_field_and_a_loose_pod_would_be_seen(
     charted.admin.delete(f"/api/v1/namespaces/{namespace}")
 
 
+@pytest.mark.rule("packaging#chart-tests")
 @pytest.mark.long
-def test_the_oldest_minor_takes_every_rendering_too_15(
+def test_the_oldest_minor_takes_every_rendering_too(
     make_cluster: Callable[[ClusterOptions], Cluster],
     foreign_kinds: list[dict[str, Any]],
     new_name: Callable[[], str],

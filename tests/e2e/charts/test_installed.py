@@ -185,7 +185,16 @@ def left(site: Site) -> list[str]:
     return sorted({f"{thing['kind']} {thing['metadata']['name']}" for thing in listed} - own)
 
 
-def test_installed_run_upgraded_and_removed_26_27_29_88(site: Site) -> None:
+@pytest.mark.rule(
+    "packaging#raft-secret",
+    "packaging#crds",
+    "packaging#roles",
+    "operator#operator-charts",
+    "packaging#compose",
+    "packaging#kind",
+    "packaging#doctor",
+)
+def test_installed_run_upgraded_and_removed(site: Site) -> None:
     cluster = site.cluster
     cluster.make_namespace(NAMESPACE)
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -1,4 +1,7 @@
-"""What Helm tells whoever installs the control plane: addresses, and what is not yet as it should be (packaging 32)."""
+"""What Helm tells whoever installs the control plane: addresses, and what is not yet as it should be.
+
+Rules: `packaging#chart-notes`.
+"""
 
 import json
 from typing import Any
@@ -38,12 +41,14 @@ NOTES = {
 }
 
 
+@pytest.mark.rule("packaging#chart-notes")
 @pytest.mark.parametrize("what", NOTES)
-def test_the_notes_warn_of_32(charted: Cluster, what: str) -> None:
+def test_the_notes_warn(charted: Cluster, what: str) -> None:
     values, words = NOTES[what]
     assert words in notes(charted, values)
 
 
+@pytest.mark.rule("packaging#chart-notes")
 def test_the_notes_of_a_good_install_warn_of_nothing(charted: Cluster) -> None:
     said = notes(
         charted, merged(PRODUCTION, {"shard": {"tls": {"csi": {"enabled": True, "issuerName": "ca"}}}})

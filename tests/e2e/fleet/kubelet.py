@@ -1,7 +1,8 @@
 """Plays the machines of the fake provider: nodes join because a machine was configured, and leave once they are empty.
 
-Why: that a foreign fake kubelet calls a node Ready proves nothing about us (decision O3), and a drain that the provider ends by
-itself exercises no eviction (decision O4). What joins here bears another name than its machine, as on most clouds.
+Why: that a foreign fake kubelet calls a node Ready proves nothing about us (`testing#node-join`), and a drain that the
+provider ends by itself exercises no eviction (`testing#drain-until-empty`). What joins here bears another name than its
+machine, as on most clouds.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Section 14's stories with everything real but the machines: API servers, scheduler, controllers, shard, operators."""
+"""The end-to-end stories (`operator#end-to-end`) with everything real but the machines: API servers, scheduler,
+controllers, shard, operators."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"
 
 
-async def test_e1_e2_e18_e23_pending_pods_become_running_and_scaling_down_gives_machines_back_through_a_budget(
+@pytest.mark.rule("operator#e1", "operator#e2", "operator#e18", "operator#e23", "operator#roles")
+async def test_pending_pods_become_running_and_scaling_down_gives_machines_back_through_a_budget(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     async with fleet(clean_clusters[:1], tmp_path) as one:
@@ -90,7 +92,8 @@ async def test_e1_e2_e18_e23_pending_pods_become_running_and_scaling_down_gives_
         assert one.refused() == []
 
 
-async def test_e9_a_gang_gathers_in_the_one_zone_that_holds_it(
+@pytest.mark.rule("operator#e9")
+async def test_a_gang_gathers_in_the_one_zone_that_holds_it(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     async with fleet(clean_clusters[:1], tmp_path) as one:
@@ -106,7 +109,8 @@ async def test_e9_a_gang_gathers_in_the_one_zone_that_holds_it(
         assert one.refused() == []
 
 
-async def test_e4_e5_a_cluster_of_higher_priority_takes_the_machines_of_another(
+@pytest.mark.rule("operator#e4", "operator#e5")
+async def test_a_cluster_of_higher_priority_takes_the_machines_of_another(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     async with fleet(clean_clusters, tmp_path) as one:
@@ -128,7 +132,8 @@ async def test_e4_e5_a_cluster_of_higher_priority_takes_the_machines_of_another(
         assert one.refused() == []
 
 
-async def test_e8_inside_mutual_tls_the_right_certificate_works_and_anothers_does_not(
+@pytest.mark.rule("operator#e8")
+async def test_inside_mutual_tls_the_right_certificate_works_and_anothers_does_not(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path / "pki", datetime.now(UTC))
@@ -145,7 +150,8 @@ async def test_e8_inside_mutual_tls_the_right_certificate_works_and_anothers_doe
         assert stranger.code is None
 
 
-async def test_e21_an_operator_killed_in_mid_drain_is_followed_by_one_that_finishes_it(
+@pytest.mark.rule("operator#e21")
+async def test_an_operator_killed_in_mid_drain_is_followed_by_one_that_finishes_it(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     async with fleet(clean_clusters[:1], tmp_path) as one:
@@ -189,8 +195,9 @@ async def test_e21_an_operator_killed_in_mid_drain_is_followed_by_one_that_finis
         await one.until("nothing is left", lambda: not one.upcoming() and not one.nodes())
 
 
+@pytest.mark.rule("operator#e6")
 @pytest.mark.long
-async def test_e6_twelve_machines_reach_ready_by_reconcile_and_surplus_drains_without_a_failure(
+async def test_twelve_machines_reach_ready_by_reconcile_and_surplus_drains_without_a_failure(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     async with fleet(clean_clusters[:1], tmp_path) as one:
@@ -206,7 +213,8 @@ async def test_e6_twelve_machines_reach_ready_by_reconcile_and_surplus_drains_wi
         assert one.machines(state="Failed") == []
 
 
-async def test_e3_with_shard_and_operator_killed_in_turn_nothing_is_lost(
+@pytest.mark.rule("operator#e3")
+async def test_with_shard_and_operator_killed_in_turn_nothing_is_lost(
     clean_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     async with fleet(clean_clusters[:1], tmp_path) as one:
@@ -236,8 +244,9 @@ def three_clusters(clean_clusters: list[Cluster], testbed_binary: Path) -> Itera
         third.stop()
 
 
+@pytest.mark.rule("operator#e3", "operator#e4")
 @pytest.mark.long
-async def test_e3_e4_three_clusters_outlive_their_shard_unchanged_and_nothing_crosses(
+async def test_three_clusters_outlive_their_shard_unchanged_and_nothing_crosses(
     three_clusters: list[Cluster], tmp_path: Path
 ) -> None:
     ids = ("prod-1", "prod-2", "prod-3")

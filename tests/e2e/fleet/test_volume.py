@@ -15,7 +15,8 @@ PODS = 1000
 PATIENCE_S = 1800.0
 
 
-async def test_e11_a_thousand_pods_become_a_thousand_machines(
+@pytest.mark.rule("operator#e11")
+async def test_a_thousand_pods_become_a_thousand_machines(
     clean_clusters: list[Cluster], tmp_path: Path, evidence: Callable[[str, Mapping[str, object]], None]
 ) -> None:
     async with fleet(clean_clusters[:1], tmp_path) as one:

@@ -30,6 +30,7 @@ def keeps_notes(cluster: Cluster) -> bool:
     return answer.ok and "note" in answer.body["spec"]
 
 
+@pytest.mark.rule("packaging#crds", "packaging#upgrade")
 @pytest.mark.long
 def test_objects_survive_the_next_definitions_and_the_way_back(
     make_cluster: Callable[[ClusterOptions], Cluster], tmp_path: Path

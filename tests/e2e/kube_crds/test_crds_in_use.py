@@ -119,6 +119,7 @@ def is_stored(cluster: Cluster, path: str, document: dict[str, Any]) -> bool:
     return cluster.admin.call("POST", path, document).status in (201, 409)
 
 
+@pytest.mark.rule("packaging#crds")
 def test_objects_from_before_our_rules_stay_readable_and_patchable_elsewhere(
     make_cluster: Callable[[ClusterOptions], Cluster],
 ) -> None:  # ADR-0084, on the oldest server that the testbed can be

@@ -169,7 +169,8 @@ async def test_a_port_without_a_server_is_unreachable() -> None:
     await transport.close()
 
 
-async def test_a_rotated_token_costs_no_failed_call(tmp_path: Path) -> None:  # C7, C8
+@pytest.mark.rule("operator#c7", "operator#c8")
+async def test_a_rotated_token_costs_no_failed_call(tmp_path: Path) -> None:  # `operator#c7`, `operator#c8`
     token = tmp_path / "token"
     token.write_text("first\n")
     async with wire(token_file=str(token)) as w:
@@ -253,6 +254,7 @@ async def test_a_post_is_never_sent_twice() -> None:
         assert len(w.front.requests) == 1
 
 
+@pytest.mark.rule("operator#c9")
 async def test_closing_leaves_nothing_open() -> None:  # C9: warnings are errors
     async with wire() as w:
         version = str(w.api.objects.version)

@@ -1,9 +1,11 @@
-"""Closing a watch on a silent server leaves no connection open (operator 16.4, C9)."""
+"""Closing a watch on a silent server leaves no connection open (`operator#client-failures`, `operator#c9`)."""
 
 import asyncio
 import gc
 import warnings
 from collections.abc import Callable
+
+import pytest
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.kube.client import KubeClient, Selection
@@ -13,7 +15,8 @@ from bigfleet.kube.resources import CAPACITY_REQUESTS
 from tests.support.control_plane.cluster import Cluster
 
 
-def test_a_watch_of_a_silent_server_is_left_at_once_c9(
+@pytest.mark.rule("operator#c9")
+def test_a_watch_of_a_silent_server_is_left_at_once(
     bare: Cluster, admin_link: Callable[[], HttpTransport]
 ) -> None:
     async def leave() -> None:

@@ -72,6 +72,7 @@ async def test_a_killed_api_server_is_ridden_out_and_a_list_in_between_is_gone(
         assert lowest >= 10  # no dip while the server was away
 
 
+@pytest.mark.rule("operator#c4")
 async def test_a_version_that_the_server_no_longer_knows_leads_to_a_new_list(
     watch: Watch, bare: Cluster, admin_link: Callable[[], HttpTransport]
 ) -> None:
@@ -97,6 +98,7 @@ async def test_a_version_that_the_server_no_longer_knows_leads_to_a_new_list(
     await upstream.close()
 
 
+@pytest.mark.rule("operator#c6")
 async def test_a_stopped_server_is_noticed_by_its_silence(watch: Watch, bare: Cluster) -> None:
     async with watch(silence_s=1.0) as w:
         await w.create(f"cr-{n}" for n in range(20))
@@ -194,6 +196,7 @@ def every_fault() -> list[HttpFault]:
     ]
 
 
+@pytest.mark.rule("operator#c1", "operator#c2")
 async def test_a_bad_proxy_before_the_real_server_is_survived(
     watch: Watch, admin_link: Callable[[], HttpTransport]
 ) -> None:
@@ -222,6 +225,7 @@ async def test_a_bad_proxy_before_the_real_server_is_survived(
     await upstream.close()
 
 
+@pytest.mark.rule("operator#c7", "operator#c8")
 async def test_an_expired_token_is_replaced_and_the_watch_resumed(
     watch: Watch, admin_link: Callable[[], HttpTransport], tmp_path: Path
 ) -> None:

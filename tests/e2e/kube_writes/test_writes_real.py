@@ -57,6 +57,7 @@ async def until(what: str, condition: Callable[[], Awaitable[object]], seconds: 
 # ---- lease
 
 
+@pytest.mark.rule("operator#u6")
 async def test_two_candidates_take_turns_and_the_cut_off_one_stops_first(
     cluster: Cluster, namespace: str
 ) -> None:

@@ -21,7 +21,8 @@ async def bound(world: Bench, machine: str, node: str, *pods: str, **options: ob
         await world.running(node, *pods)
 
 
-async def test_57_60_63_cordon_ack_and_then_the_drain_by_eviction_alone(world: Bench) -> None:
+@pytest.mark.rule("operator#reclaim-order", "operator#drain-rounds")
+async def test_cordon_ack_and_then_the_drain_by_eviction_alone(world: Bench) -> None:
     world.start()
     await world.connected()
     await bound(world, "m-1", "m-1", "a", "b")
@@ -40,8 +41,9 @@ async def test_57_60_63_cordon_ack_and_then_the_drain_by_eviction_alone(world: B
     await world.until("gone", lambda: world.phase("m-1") == "gone")
 
 
+@pytest.mark.rule("operator#node-identity", "operator#e20")
 @pytest.mark.parametrize("how", ["label", "provider id"])
-async def test_59_and_e20_a_node_named_differently_is_drained(world: Bench, how: str) -> None:
+async def test_a_node_named_differently_is_drained(world: Bench, how: str) -> None:
     world.start()
     await world.connected()
     if how == "label":
@@ -54,7 +56,8 @@ async def test_59_and_e20_a_node_named_differently_is_drained(world: Bench, how:
     assert world.pods_on("ip-1") == set()
 
 
-async def test_61_a_budget_answers_429_until_it_is_relaxed(world: Bench) -> None:
+@pytest.mark.rule("operator#evict-budget", "operator#drain-end", "operator#e12")
+async def test_a_budget_answers_429_until_it_is_relaxed(world: Bench) -> None:
     world.start()
     await world.connected()
     await bound(world, "m-1", "m-1")
@@ -71,7 +74,14 @@ async def test_61_a_budget_answers_429_until_it_is_relaxed(world: Bench) -> None
     await world.until("drained", lambda: world.phase("m-1") == "Drained")
 
 
-async def test_61_64_70_time_up_is_failed_with_the_pods_names_and_the_node_stays_cordoned(
+@pytest.mark.rule(
+    "operator#evict-budget",
+    "operator#drain-end",
+    "operator#grace",
+    "operator#evict-several-budgets",
+    "operator#e12",
+)
+async def test_time_up_is_failed_with_the_pods_names_and_the_node_stays_cordoned(
     world: Bench,
 ) -> None:
     world.start()
@@ -98,7 +108,8 @@ async def test_61_64_70_time_up_is_failed_with_the_pods_names_and_the_node_stays
     await world.until("an event", lambda: "DrainFailed" in world.cluster.kubectl("get", "events", "-A"))
 
 
-async def test_62_daemonset_pods_stay_and_do_not_hold_up_success(world: Bench) -> None:
+@pytest.mark.rule("operator#drain-rounds")
+async def test_daemonset_pods_stay_and_do_not_hold_up_success(world: Bench) -> None:
     world.start()
     await world.connected()
     labels = {"agents": world.namespace}
@@ -126,7 +137,8 @@ async def test_62_daemonset_pods_stay_and_do_not_hold_up_success(world: Bench) -
     world.cluster.admin.delete(f"/apis/apps/v1/namespaces/{world.namespace}/daemonsets/agent")
 
 
-async def test_69_and_e22_a_machine_that_comes_back_is_uncordoned_but_not_from_a_persons_cordon(
+@pytest.mark.rule("operator#serving-ends-reclaim", "operator#e22")
+async def test_a_machine_that_comes_back_is_uncordoned_but_not_from_a_persons_cordon(
     world: Bench,
 ) -> None:
     world.start()
@@ -147,10 +159,11 @@ async def test_69_and_e22_a_machine_that_comes_back_is_uncordoned_but_not_from_a
 CUTS = ("cordoned", "draining", "one evicted", "both evicted", "drained", "deadline off")
 
 
+@pytest.mark.rule("operator#drain-resumed", "operator#d8")
 @pytest.mark.parametrize(
     "cuts", [CUTS[::2], pytest.param(CUTS[1::2], marks=pytest.mark.long)], ids=["some", "others"]
 )
-async def test_67_killed_right_after_any_write_of_a_drain_the_next_process_finishes_and_evicts_no_pod_twice(
+async def test_killed_right_after_any_write_of_a_drain_the_next_process_finishes_and_evicts_no_pod_twice(
     world: Bench, cuts: Sequence[str]
 ) -> None:
     async with front(world) as (server, config):
@@ -196,7 +209,8 @@ def accepted(world: Bench) -> list[str]:
     ]
 
 
-async def test_d6_a_deadline_that_passed_while_no_operator_ran_fails_at_start(world: Bench) -> None:
+@pytest.mark.rule("operator#d6")
+async def test_a_deadline_that_passed_while_no_operator_ran_fails_at_start(world: Bench) -> None:
     operator = world.start()
     await world.connected()
     await bound(world, "m-1", "m-1", "a")

@@ -33,8 +33,9 @@ PHASES = {"Configuring": "Registered", "Configured": "Ready", "Idle": "gone"}
 CUTS = [(1, "leaves"), (2, "stays"), (3, "leaves"), (3, "stays"), (4, "leaves"), (4, "stays"), (5, "leaves")]
 
 
+@pytest.mark.rule("operator#n5")
 @pytest.mark.parametrize("cuts", [CUTS[:2], pytest.param(CUTS[2:], marks=LONG)], ids=["some", "others"])
-async def test_n5_killed_right_after_any_write_of_an_upcoming_node_none_is_lost_and_none_leaks(
+async def test_killed_right_after_any_write_of_an_upcoming_node_none_is_lost_and_none_leaks(
     world: Bench, cuts: list[tuple[int, str]]
 ) -> None:
     # Create, status, spec, status, delete: the nth is carried out, and the operator is dead before it hears of it.
@@ -76,7 +77,8 @@ async def test_an_api_server_that_restarts_is_ridden_out(world: Bench) -> None:
     assert operator.http("/readyz")[0] == 200
 
 
-async def test_c4_n1_conflict_storms_and_expired_watches_lose_nothing(world: Bench) -> None:
+@pytest.mark.rule("operator#c4", "operator#n1")
+async def test_conflict_storms_and_expired_watches_lose_nothing(world: Bench) -> None:
     async with front(world) as (server, config):
         world.add_request("good")
         world.start(kubeconfig=config)
@@ -101,8 +103,9 @@ async def test_c4_n1_conflict_storms_and_expired_watches_lose_nothing(world: Ben
         assert seen == {1}
 
 
+@pytest.mark.rule("operator#u3")
 @LONG
-async def test_u3_busy_and_broken_answers_slow_it_down_and_lose_nothing(world: Bench) -> None:
+async def test_busy_and_broken_answers_slow_it_down_and_lose_nothing(world: Bench) -> None:
     async with front(world) as (server, config):
         operator = world.start(kubeconfig=config)
         await world.connected()
@@ -117,7 +120,8 @@ async def test_u3_busy_and_broken_answers_slow_it_down_and_lose_nothing(world: B
         assert operator.http("/healthz")[0] == 200
 
 
-async def test_e3_with_the_shard_gone_nothing_changes_and_then_a_rollup_comes_at_once(world: Bench) -> None:
+@pytest.mark.rule("operator#e3")
+async def test_with_the_shard_gone_nothing_changes_and_then_a_rollup_comes_at_once(world: Bench) -> None:
     world.add_request("good")
     operator = world.start()
     await world.connected()
@@ -142,6 +146,7 @@ async def test_e3_with_the_shard_gone_nothing_changes_and_then_a_rollup_comes_at
     assert world.acks() == []
 
 
+@pytest.mark.rule("operator#d4")
 @LONG
 async def test_a_drain_goes_on_while_shard_and_api_server_come_and_go(world: Bench) -> None:
     world.start()
@@ -163,7 +168,8 @@ async def test_a_drain_goes_on_while_shard_and_api_server_come_and_go(world: Ben
     await world.until("drained", lambda: world.phase("m-1") == "Drained", 120)
 
 
-async def test_90_after_a_mix_of_faults_there_is_one_object_per_bound_machine_and_no_cordon_too_many(
+@pytest.mark.rule("operator#convergence")
+async def test_after_a_mix_of_faults_there_is_one_object_per_bound_machine_and_no_cordon_too_many(
     world: Bench,
 ) -> None:
     world.start()

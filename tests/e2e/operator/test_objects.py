@@ -13,7 +13,8 @@ from tests.support.scripted_shard import blob_request, hint, node_state, reclaim
 pytestmark = pytest.mark.asyncio
 
 
-async def test_29_a_request_is_acknowledged_once_it_was_sent_with_one_patch_ever(world: Bench) -> None:
+@pytest.mark.rule("operator#acknowledgement")
+async def test_a_request_is_acknowledged_once_it_was_sent_with_one_patch_ever(world: Bench) -> None:
     world.add_request("good")
     world.start()
     await world.connected()
@@ -104,7 +105,8 @@ def store_before_our_rules(world: Bench) -> None:
         )
 
 
-async def test_27_and_s7_whatever_an_attacker_writes_is_refused_or_marked_and_all_others_are_sent(
+@pytest.mark.rule("operator#left-out-requests", "operator#s7")
+async def test_whatever_an_attacker_writes_is_refused_or_marked_and_all_others_are_sent(
     world: Bench,
 ) -> None:
     await asyncio.to_thread(store_before_our_rules, world)
@@ -154,7 +156,8 @@ async def test_27_and_s7_whatever_an_attacker_writes_is_refused_or_marked_and_al
     assert operator.http("/readyz")[0] == 200
 
 
-async def test_e9_and_25_gangs_are_rows_of_their_own_by_namespace_selector_and_key(world: Bench) -> None:
+@pytest.mark.rule("operator#e9", "operator#gang-rows")
+async def test_gangs_are_rows_of_their_own_by_namespace_selector_and_key(world: Bench) -> None:
     other = world.cluster.make_namespace(f"{world.namespace[:40]}-two")
     elsewhere = f"{GROUP}/namespaces/{other}/capacityrequests"
 
@@ -189,7 +192,8 @@ async def test_e9_and_25_gangs_are_rows_of_their_own_by_namespace_selector_and_k
         world.cluster.admin.delete(f"/api/v1/namespaces/{other}")
 
 
-async def test_58_and_e20_an_entry_that_is_no_node_is_counted_recorded_and_not_started(world: Bench) -> None:
+@pytest.mark.rule("operator#reclaim-unresolved", "operator#e20")
+async def test_an_entry_that_is_no_node_is_counted_recorded_and_not_started(world: Bench) -> None:
     world.start()
     await world.connected()
     world.shard.send(node_state("m-1", "Configured", provider_id="i-1"))
@@ -200,7 +204,8 @@ async def test_58_and_e20_an_entry_that_is_no_node_is_counted_recorded_and_not_s
     await world.until("an event", lambda: "ReclaimUnresolved" in world.cluster.kubectl("get", "events", "-A"))
 
 
-async def test_17_with_the_definition_missing_no_rollup_is_sent_and_then_it_is_without_a_restart(
+@pytest.mark.rule("operator#no-rollup-before-sync")
+async def test_with_the_definition_missing_no_rollup_is_sent_and_then_it_is_without_a_restart(
     world: Bench,
 ) -> None:
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -218,7 +223,10 @@ async def test_17_with_the_definition_missing_no_rollup_is_sent_and_then_it_is_w
     await world.until("ready", lambda: operator.http("/readyz")[0] == 200)
 
 
-async def test_41_42_44_and_54_objects_take_their_shape_from_frames(world: Bench) -> None:
+@pytest.mark.rule(
+    "operator#phases", "operator#un-spec", "operator#un-merge-patch", "operator#available-capacity"
+)
+async def test_objects_take_their_shape_from_frames(world: Bench) -> None:
     world.start("--orphan-sweep=false")
     await world.connected()
     for state, phase in (
@@ -251,8 +259,9 @@ async def test_41_42_44_and_54_objects_take_their_shape_from_frames(world: Bench
     await world.until("gone", lambda: world.phase("m-1") == "gone")
 
 
+@pytest.mark.rule("operator#node-identity")
 @pytest.mark.parametrize("how", ["label", "provider id"])
-async def test_53_the_node_is_noted_when_it_joins(world: Bench, how: str) -> None:
+async def test_the_node_is_noted_when_it_joins(world: Bench, how: str) -> None:
     world.start()
     await world.connected()
     world.shard.send(node_state("m-1", "Configured", provider_id="i-1"))
@@ -274,7 +283,8 @@ async def test_53_the_node_is_noted_when_it_joins(world: Bench, how: str) -> Non
     assert "ip-10-0-0-1" in world.cluster.kubectl("get", "upn")
 
 
-async def test_51_and_e7_after_an_absence_objects_equal_the_bound_machines_and_nothing_else_is_written(
+@pytest.mark.rule("operator#sweep-with-marker", "operator#e7")
+async def test_after_an_absence_objects_equal_the_bound_machines_and_nothing_else_is_written(
     world: Bench,
 ) -> None:
     operator = world.start()
@@ -293,7 +303,8 @@ async def test_51_and_e7_after_an_absence_objects_equal_the_bound_machines_and_n
     assert after == writes
 
 
-async def test_39_and_e18_a_template_reaches_the_shard_unchanged_and_no_log(world: Bench) -> None:
+@pytest.mark.rule("operator#bootstrap-answer", "operator#e18")
+async def test_a_template_reaches_the_shard_unchanged_and_no_log(world: Bench) -> None:
     template = world.directory / "join.tmpl"
     template.write_text("#cloud-config\ntoken: hush-hush\nnode: {{.MachineID}} of {{.ClusterID}}\n")
     operator = world.start(f"--bootstrap-template-file={template}", "--log-level=debug", "--bootstrap-ttl=90")
@@ -308,7 +319,8 @@ async def test_39_and_e18_a_template_reaches_the_shard_unchanged_and_no_log(worl
     assert "hush-hush" not in operator.log.read_text()
 
 
-async def test_83_with_a_lease_it_works_under_the_role_of_its_own_namespace(world: Bench) -> None:
+@pytest.mark.rule("operator#roles")
+async def test_with_a_lease_it_works_under_the_role_of_its_own_namespace(world: Bench) -> None:
     world.start("--leader-elect")
     await world.connected()
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases/bigfleet-operator"
@@ -316,7 +328,8 @@ async def test_83_with_a_lease_it_works_under_the_role_of_its_own_namespace(worl
     world.cluster.admin.delete(leases)
 
 
-async def test_89_objects_that_the_original_left_are_taken_over_without_a_rewrite(world: Bench) -> None:
+@pytest.mark.rule("operator#take-over", "operator#e24")
+async def test_objects_that_the_original_left_are_taken_over_without_a_rewrite(world: Bench) -> None:
     body = {
         "apiVersion": "bigfleet.lucy.sh/v1alpha1",
         "kind": "UpcomingNode",

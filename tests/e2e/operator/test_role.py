@@ -1,4 +1,4 @@
-"""Every verb of the role is needed: without any one of them the operator is denied something (acceptance 83).
+"""Every verb of the role is needed: without any one of them the operator is denied something (`operator#roles`).
 
 An administrator impersonates an account that has the role without one verb.
 """
@@ -57,8 +57,9 @@ async def everything(world: Bench, transport: Denied) -> None:
         await asyncio.sleep(0.4)
 
 
+@pytest.mark.rule("operator#roles", "packaging#roles")
 @pytest.mark.parametrize("right", RIGHTS, ids=[f"{name} {verb}" for name, verb in RIGHTS])
-async def test_83_without_one_verb_something_is_denied(world: Bench, right: tuple[str, str]) -> None:
+async def test_without_one_verb_something_is_denied(world: Bench, right: tuple[str, str]) -> None:
     resource, verb = right
     name = f"operator-{resource.replace('/', '-')}-{verb}"
     bind(world.cluster, replace(less(CLUSTER_WIDE, resource, verb), name=name), name, frozenset())

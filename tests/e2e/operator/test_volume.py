@@ -26,7 +26,8 @@ MACHINES, BLOBS = 1000, 100
 MIB = 2**20
 
 
-async def test_e11_fifteen_hundred_requests_are_acknowledged(world: Bench, evidence: Evidence) -> None:
+@pytest.mark.rule("operator#e11")
+async def test_fifteen_hundred_requests_are_acknowledged(world: Bench, evidence: Evidence) -> None:
     for number in range(REQUESTS):
         world.add_request(f"r{number:04d}", priority=number % 7)
     world.start("--ack-concurrency=64")
@@ -39,7 +40,8 @@ async def test_e11_fifteen_hundred_requests_are_acknowledged(world: Bench, evide
     evidence("operator-volume.jsonl", {"case": "E11", "requests": REQUESTS, "acknowledged_s": took_s})
 
 
-async def test_e10_ten_thousand_requests_of_ten_profiles_are_ten_rows_and_equal_bytes(world: Bench) -> None:
+@pytest.mark.rule("operator#e10")
+async def test_ten_thousand_requests_of_ten_profiles_are_ten_rows_and_equal_bytes(world: Bench) -> None:
     def add(number: int) -> None:
         profile, size = number % PROFILES, number // PROFILES % 4 + 1
         resources = {"cpu": f"{size}00m", "memory": f"{size}Gi"}
@@ -106,7 +108,8 @@ async def burst(world: Bench, evidence: Evidence, way: str) -> None:
     evidence("operator-volume.jsonl", figures)
 
 
-async def test_e19_a_thousand_machines_through_three_states_have_one_write_at_a_time_each(
+@pytest.mark.rule("operator#e19")
+async def test_a_thousand_machines_through_three_states_have_one_write_at_a_time_each(
     world: Bench, evidence: Evidence
 ) -> None:
     async with front(world) as (server, config):
@@ -117,14 +120,16 @@ async def test_e19_a_thousand_machines_through_three_states_have_one_write_at_a_
         assert watch.at_once == set()
 
 
-async def test_e19_a_thousand_machines_through_three_states_and_blobs_do_not_wait(
+@pytest.mark.rule("operator#e19")
+async def test_a_thousand_machines_through_three_states_and_blobs_do_not_wait(
     world: Bench, evidence: Evidence
 ) -> None:
     world.start()
     await burst(world, evidence, "direct")
 
 
-async def test_7_a_rollup_of_200_mib_passes_the_limits() -> None:
+@pytest.mark.rule("operator#message-limit")
+async def test_a_rollup_of_200_mib_passes_the_limits() -> None:
     shard = ScriptedShard()
     net = GrpcNet()
     server = await net.serve("127.0.0.1:0", [shard.bound()])

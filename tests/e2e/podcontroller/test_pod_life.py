@@ -1,6 +1,9 @@
 """One request per pod on a real control plane, with real owners, garbage collection, resize and gates.
 
-operator 12 and 14 (E13 to E17, E24, E25); acceptance 71 to 76, 80, 81, 89.
+Rules: `operator#pod-controller`, `operator#e13`, `operator#e14`, `operator#e15`, `operator#e16`, `operator#e17`,
+`operator#e24`, `operator#e25`, `operator#one-request-per-pod`, `operator#life-finished`, `operator#life-deleted`,
+`operator#life-update`, `operator#life-gated`, `operator#life-by-hand`, `operator#pod-affinity`, `operator#life-stamp`,
+`operator#take-over`.
 """
 
 import asyncio
@@ -35,7 +38,8 @@ def workload(kind: str, app: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": group, "kind": kind, "metadata": {"name": app}, "spec": {**selector, **spec}}
 
 
-async def test_deployments_statefulsets_daemonsets_and_jobs_have_one_request_per_pod_71_e14(
+@pytest.mark.rule("operator#one-request-per-pod", "operator#e14")
+async def test_deployments_statefulsets_daemonsets_and_jobs_have_one_request_per_pod(
     controller: Run, shop: Shop, audited: Cluster, until: Until, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
@@ -88,7 +92,8 @@ async def test_deployments_statefulsets_daemonsets_and_jobs_have_one_request_per
         assert len(shop.pods()) == 7
 
 
-async def test_a_statefulset_pod_of_the_same_name_gets_a_request_of_its_own_u2(
+@pytest.mark.rule("operator#u2")
+async def test_a_statefulset_pod_of_the_same_name_gets_a_request_of_its_own(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     apps = f"/apis/apps/v1/namespaces/{shop.name}/statefulsets"
@@ -102,8 +107,9 @@ async def test_a_statefulset_pod_of_the_same_name_gets_a_request_of_its_own_u2(
         await until("one request each", shop.one_each)
 
 
+@pytest.mark.rule("operator#life-finished", "operator#life-deleted", "operator#e13")
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_finished_pod_loses_its_request_while_it_remains_73_e13(
+async def test_a_finished_pod_loses_its_request_while_it_remains(
     controller: Run, shop: Shop, audited: Cluster, until: Until, phase: str
 ) -> None:
     audited.admin.post(shop.pods_path, pod("p", nodeSelector={"no": "node"}))
@@ -119,7 +125,8 @@ async def test_a_finished_pod_loses_its_request_while_it_remains_73_e13(
         assert len(shop.pods()) == 2
 
 
-async def test_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the_start_u1(
+@pytest.mark.rule("operator#u1")
+async def test_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the_start(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     for name in ("p", "q"):
@@ -131,7 +138,8 @@ async def test_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_
         await until("the finished one has none", lambda: len(shop.requests()) == 1 and shop.one_each())
 
 
-async def test_storms_of_429_500_and_lost_answers_lose_nothing_and_double_nothing_u3(
+@pytest.mark.rule("operator#u3")
+async def test_storms_of_429_500_and_lost_answers_lose_nothing_and_double_nothing(
     controller: Run, shop: Shop, audited: Cluster, until: Until, transport_to: Callable[..., Any]
 ) -> None:
     transport = FaultyTransport(transport_to(), SystemClock())
@@ -157,7 +165,8 @@ async def test_storms_of_429_500_and_lost_answers_lose_nothing_and_double_nothin
     assert [storm.hits for storm in storms[:2]] == [40, 10]
 
 
-async def test_a_resized_pod_is_followed_and_stays_acknowledged_74_e25(
+@pytest.mark.rule("operator#life-update", "operator#e25")
+async def test_a_resized_pod_is_followed_and_stays_acknowledged(
     controller: Run, shop: Shop, audited: Cluster, until: Until, new_name: Callable[[], str]
 ) -> None:
     name = new_name()
@@ -186,7 +195,8 @@ async def test_a_resized_pod_is_followed_and_stays_acknowledged_74_e25(
         assert shop.request_of("p")["status"]["phase"] == "Acknowledged"
 
 
-async def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed_75_e25(
+@pytest.mark.rule("operator#life-gated", "operator#e25")
+async def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     gates = [{"name": "example.com/a"}, {"name": "example.com/b"}]
@@ -201,7 +211,8 @@ async def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed_75_e25
         await until("the gated one has its request", lambda: len(shop.requests()) == 2)
 
 
-async def test_a_request_deleted_by_hand_is_created_again_and_requests_of_others_are_left_alone_76(
+@pytest.mark.rule("operator#life-by-hand")
+async def test_a_request_deleted_by_hand_is_created_again_and_requests_of_others_are_left_alone(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     audited.admin.post(shop.pods_path, pod("p", nodeSelector={"no": "node"}))
@@ -225,7 +236,8 @@ async def test_a_request_deleted_by_hand_is_created_again_and_requests_of_others
         assert audited.admin.get(f"{shop.crs_path}/by-hand") == before
 
 
-async def test_twenty_restarts_and_two_replicas_never_make_a_second_request_72(
+@pytest.mark.rule("operator#one-request-per-pod")
+async def test_twenty_restarts_and_two_replicas_never_make_a_second_request(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     def never_two() -> bool:
@@ -268,7 +280,8 @@ class AckFirst(FaultyTransport):
         return answer
 
 
-async def test_a_late_stamp_never_undoes_acknowledged_81(
+@pytest.mark.rule("operator#life-stamp")
+async def test_a_late_stamp_never_undoes_acknowledged(
     controller: Run, shop: Shop, audited: Cluster, until: Until, transport_to: Callable[..., Any]
 ) -> None:
     def acknowledge(path: str) -> None:
@@ -285,7 +298,16 @@ async def test_a_late_stamp_never_undoes_acknowledged_81(
         assert shop.request_of("p")["status"]["phase"] == "Acknowledged"
 
 
-async def test_every_word_of_a_pod_reaches_a_request_that_the_server_takes_77_to_80_e15_to_e17(
+@pytest.mark.rule(
+    "operator#pod-requirements",
+    "operator#pod-amounts",
+    "operator#pod-penalties",
+    "operator#pod-affinity",
+    "operator#e15",
+    "operator#e16",
+    "operator#e17",
+)
+async def test_every_word_of_a_pod_reaches_a_request_that_the_server_takes(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     gold = {
@@ -353,7 +375,8 @@ async def test_every_word_of_a_pod_reaches_a_request_that_the_server_takes_77_to
         )
 
 
-async def test_requests_left_by_the_original_are_adopted_without_a_second_one_89_e24(
+@pytest.mark.rule("operator#take-over", "operator#e24")
+async def test_requests_left_by_the_original_are_adopted_without_a_second_one(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     made = audited.admin.post(shop.pods_path, pod("p", nodeSelector={"no": "node"}))
@@ -384,8 +407,9 @@ async def test_requests_left_by_the_original_are_adopted_without_a_second_one_89
         assert len(shop.requests()) == 2
 
 
+@pytest.mark.rule("operator#u4")
 @pytest.mark.long  # the namespace controller takes its time
-async def test_a_namespace_that_ends_makes_no_noise_u4(
+async def test_a_namespace_that_ends_makes_no_noise(
     controller: Run, shop: Shop, audited: Cluster, until: Until
 ) -> None:
     audited.admin.post(shop.pods_path, {**pod("p", nodeSelector={"no": "node"})})

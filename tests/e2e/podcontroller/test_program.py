@@ -1,4 +1,8 @@
-"""The pod controller and the kubectl plugin as programs, under exactly their rights (acceptance 83 to 87; E23)."""
+"""The pod controller and the kubectl plugin as programs, under exactly their rights.
+
+Rules: `operator#roles`, `operator#operator-metrics`, `operator#probes`, `operator#start-order`, `operator#shutdown`,
+`operator#e23`.
+"""
 
 import json
 import os
@@ -65,7 +69,8 @@ def used(audited: Cluster) -> set[tuple[str, str, str]]:
     }
 
 
-def test_it_uses_every_verb_of_its_role_and_is_denied_nothing_83_e23(
+@pytest.mark.rule("operator#roles", "operator#e23")
+def test_it_uses_every_verb_of_its_role_and_is_denied_nothing(
     start: Start, shop: Shop, audited: Cluster
 ) -> None:
     taken = audited.admin.post(shop.pods_path, pod("taken", **WAITS))["metadata"]["uid"]
@@ -104,9 +109,8 @@ def test_it_uses_every_verb_of_its_role_and_is_denied_nothing_83_e23(
     assert program.end() == 0
 
 
-def test_sigterm_ends_it_with_0_and_nothing_is_left_open_87(
-    start: Start, shop: Shop, audited: Cluster
-) -> None:
+@pytest.mark.rule("operator#shutdown")
+def test_sigterm_ends_it_with_0_and_nothing_is_left_open(start: Start, shop: Shop, audited: Cluster) -> None:
     for number in range(20):
         audited.admin.post(shop.pods_path, pod(f"p{number}", **WAITS))
     program = start()
@@ -115,8 +119,9 @@ def test_sigterm_ends_it_with_0_and_nothing_is_left_open_87(
     assert complaints(program) == []
 
 
+@pytest.mark.rule("operator#shutdown")
 @pytest.mark.parametrize("moment", ["before it was ready", "while it worked"])
-def test_sigterm_ends_it_with_0_while_the_api_server_is_silent_87(
+def test_sigterm_ends_it_with_0_while_the_api_server_is_silent(
     start: Start, shop: Shop, audited: Cluster, moment: str
 ) -> None:
     program = start("--qps=5", "--burst=1", "--shutdown-grace=500ms")
@@ -155,7 +160,8 @@ def test_killed_at_any_moment_it_converges_to_one_request_each(
     audited.wait("one each", shop.one_each)
 
 
-def test_probes_and_metrics_say_how_it_is_84_85(start: Start, shop: Shop, audited: Cluster) -> None:
+@pytest.mark.rule("operator#operator-metrics", "operator#probes")
+def test_probes_and_metrics_say_how_it_is(start: Start, shop: Shop, audited: Cluster) -> None:
     audited.api_server.pause()
     try:
         program = start()
@@ -182,7 +188,8 @@ def test_probes_and_metrics_say_how_it_is_84_85(start: Start, shop: Shop, audite
     assert 'bigfleet_build_info{commit="unknown",component="pod-controller"' in page
 
 
-def test_a_taken_port_ends_it_and_0_opens_none_86(start: Start, shop: Shop, audited: Cluster) -> None:
+@pytest.mark.rule("operator#start-order")
+def test_a_taken_port_ends_it_and_0_opens_none(start: Start, shop: Shop, audited: Cluster) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,4 +1,4 @@
-"""Every verb of the role is needed: without any one of them the pod controller is denied something (acceptance 83).
+"""Every verb of the role is needed: without any one of them the pod controller is denied something (`operator#roles`).
 
 An administrator impersonates an account that has the role without one verb.
 """
@@ -36,8 +36,9 @@ Shop = Any
 RIGHTS = rights(POD_CONTROLLER)
 
 
+@pytest.mark.rule("operator#roles", "packaging#roles")
 @pytest.mark.parametrize("right", RIGHTS, ids=[f"{name} {verb}" for name, verb in RIGHTS])
-async def test_without_one_verb_something_is_denied_83(
+async def test_without_one_verb_something_is_denied(
     controller: Callable[..., Any], shop: Shop, audited: Cluster, until: Until, right: tuple[str, str]
 ) -> None:
     resource, verb = right

@@ -1,4 +1,7 @@
-"""`bigfleet all-in-one` as a process: what a newcomer sees (packaging 1.6, decision S9; dashboard checklist item 1)."""
+"""`bigfleet all-in-one` as a process: what a newcomer sees.
+
+Rules: `packaging#all-in-one`, `shard#all-in-one`, `dashboard#first-look`.
+"""
 
 import http.client
 import json
@@ -68,6 +71,7 @@ def works(program: RunningProgram) -> bool:
     return bool(states.get("Configured", 0))
 
 
+@pytest.mark.rule("dashboard#first-look")
 def test_a_newcomer_sees_a_fleet_that_lives_and_outlives_a_kill(tmp_path: Path) -> None:
     """One fleet from its first line to its last: what is printed, served and answered, a kill -9, a second start."""
     data = f"--data-dir={tmp_path / 'fleet'}"
@@ -136,6 +140,7 @@ def test_a_bad_scenario_is_one_line_and_exit_2(tmp_path: Path, scenario: str, wo
         assert program.text().count("\n") == 1
 
 
+@pytest.mark.rule("packaging#exit-codes")
 def test_a_taken_port_is_one_line_and_exit_1(tmp_path: Path) -> None:
     with all_in_one(tmp_path / "first") as first:
         (port,) = first.wait("it listens", lambda: re.findall(r"(?m)^shard +127.0.0.1:(\d+)", first.text()))

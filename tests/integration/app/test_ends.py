@@ -1,6 +1,7 @@
 """How every program ends: with 1 when any part of it ends by itself, with 0 when it is message to, with one line when it cannot start.
 
-Packaging 7 items 7 and 8, decision S18. The programs run in this process, so that a part of each can be ended from outside.
+Rules: `packaging#exit-codes`, `packaging#component-ends`, `shard#part-ends`. The programs run in this process, so that
+a part of each can be ended from outside.
 """
 
 import asyncio
@@ -190,9 +191,10 @@ async def fails() -> None:
     raise RuntimeError("planted")
 
 
+@pytest.mark.rule("packaging#component-ends")
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("ending", [returns, fails])
-def test_whichever_part_ends_the_process_ends_with_1_8(
+def test_whichever_part_ends_the_process_ends_with_1(
     program: str,
     ending: Callable[[], Any],
     tmp_path: Path,
@@ -211,10 +213,11 @@ def test_whichever_part_ends_the_process_ends_with_1_8(
         meddler.victim += 1
 
 
+@pytest.mark.rule("packaging#component-ends")
 @pytest.mark.parametrize(
     "program", [name for name in PROGRAMS if name != "all-in-one"]
 )  # Ctrl-C: test_all_in_one
-def test_a_signal_ends_it_with_0_8(
+def test_a_signal_ends_it_with_0(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     meddle(monkeypatch, None)
@@ -242,8 +245,9 @@ def message(main: Main, argv: list[str], capsys: pytest.CaptureFixture[str]) -> 
     return code, line
 
 
+@pytest.mark.rule("packaging#exit-codes")
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_taken_port_is_one_line_and_exit_1_7(
+def test_a_taken_port_is_one_line_and_exit_1(
     program: str, tmp_path: Path, taken: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, argv = commands(tmp_path)[program]
@@ -253,6 +257,7 @@ def test_a_taken_port_is_one_line_and_exit_1_7(
         assert (code, taken in line) == (1, True), f"{argv[at - 1]}: {line}"
 
 
+@pytest.mark.rule("packaging#exit-codes")
 @pytest.mark.parametrize(
     ("program", "flag"),
     [
@@ -262,7 +267,7 @@ def test_a_taken_port_is_one_line_and_exit_1_7(
         ("hook provider", "--state"),
     ],
 )
-def test_an_unwritable_data_directory_is_one_line_and_exit_1_7(
+def test_an_unwritable_data_directory_is_one_line_and_exit_1(
     program: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, argv = commands(tmp_path)[program]
@@ -270,8 +275,9 @@ def test_an_unwritable_data_directory_is_one_line_and_exit_1_7(
     assert (code, "/proc/nowhere" in line) == (1, True), line
 
 
+@pytest.mark.rule("packaging#exit-codes")
 @pytest.mark.parametrize("program", sorted(set(PROGRAMS) - {"all-in-one", "pod controller"}))
-def test_half_a_tls_set_is_one_line_and_exit_2_7(
+def test_half_a_tls_set_is_one_line_and_exit_2(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, argv = commands(tmp_path)[program]
@@ -279,6 +285,7 @@ def test_half_a_tls_set_is_one_line_and_exit_2_7(
     assert (code, "without --tls-key, --tls-ca" in line) == (2, True), line
 
 
+@pytest.mark.rule("packaging#exit-codes")
 @pytest.mark.parametrize(
     ("program", "flag"),
     [
@@ -290,7 +297,7 @@ def test_half_a_tls_set_is_one_line_and_exit_2_7(
         ("hook provider", "--inventory"),
     ],
 )
-def test_a_missing_flag_is_one_line_and_exit_2_7(
+def test_a_missing_flag_is_one_line_and_exit_2(
     program: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main, argv = commands(tmp_path)[program]

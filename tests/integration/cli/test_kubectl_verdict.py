@@ -1,4 +1,7 @@
-"""`kubectl bigfleet why --shard` over a real connection: the verdict, and what is said when there is none (decision O5)."""
+"""`kubectl bigfleet why --shard` over a real connection: the verdict, and what is said when there is none.
+
+Rules: `operator#plugin-why`.
+"""
 
 import io
 from collections.abc import AsyncIterator

@@ -37,6 +37,7 @@ def call(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.rule("packaging#help")
 @pytest.mark.parametrize("program", ["bigfleet", "bigfleetctl", "kubectl_bigfleet"])
 @pytest.mark.parametrize("argv", [["--version"], ["--help"], ["-h"], ["nonsense"]], ids=lambda argv: argv[0])
 def test_version_and_help_import_nothing_slow(program: str, argv: list[str]) -> None:

@@ -1,4 +1,7 @@
-"""`bigfleetctl` against three real coordinators (coordinator 15, packaging 1.9; acceptance 36, 66, 67, 68)."""
+"""`bigfleetctl` against three real coordinators.
+
+Rules: `coordinator#bigfleetctl`, `packaging#bigfleetctl`, `coordinator#archive`, `coordinator#status-verb`.
+"""
 
 import asyncio
 import json
@@ -25,6 +28,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield here
 
 
+@pytest.mark.rule("coordinator#bigfleetctl", "packaging#bigfleetctl", "packaging#output")
 def test_every_verb_prints_its_line_or_columns_and_takes_global_flags_anywhere(three: Running) -> None:
     assigned = three.ctl("assign-domain", "--key", "rack", "--value", "r1", "--shard", "s-1")
     assert (assigned.code, assigned.out) == (0, "assigned rack=r1 → s-1\n")
@@ -94,6 +98,7 @@ def test_every_verb_prints_its_line_or_columns_and_takes_global_flags_anywhere(t
     assert three.ctl("reports", "--shard", "nobody").out == "no reports yet; the leader may be rebuilding\n"
 
 
+@pytest.mark.rule("coordinator#status-verb")
 def test_status_names_leader_term_replicas_lag_and_shards_on_one_screen(three: Running) -> None:
     shown = three.ctl("status")
     assert shown.code == 0
@@ -113,6 +118,7 @@ def test_status_names_leader_term_replicas_lag_and_shards_on_one_screen(three: R
     assert one["epoch"] == one["term"] > 0
 
 
+@pytest.mark.rule("coordinator#bigfleetctl", "packaging#exit-codes")
 def test_a_live_shard_is_removed_only_when_told_twice(three: Running) -> None:
     three.report("doomed")
     three.ctl("assign-domain", "--key", "rack", "--value", "r9", "--shard", "doomed")
@@ -130,6 +136,7 @@ def test_a_live_shard_is_removed_only_when_told_twice(three: Running) -> None:
     }
 
 
+@pytest.mark.rule("coordinator#archive", "coordinator#bigfleetctl", "packaging#exit-codes")
 def test_exit_codes_tell_what_happened_and_errors_are_one_line(three: Running, tmp_path: Path) -> None:
     archive = tmp_path / "a.tar"
     saved = three.ctl("snapshot", "save", archive)
@@ -165,6 +172,7 @@ def test_exit_codes_tell_what_happened_and_errors_are_one_line(three: Running, t
     assert bigfleetctl("list-shards", "--coordinator", lone).code == 0
 
 
+@pytest.mark.rule("coordinator#archive", "coordinator#restore", "packaging#bigfleetctl")
 def test_inspect_and_restore_bring_back_every_row(three: Running, tmp_path: Path) -> None:
     archive = tmp_path / "b.tar"
     assert three.ctl("snapshot", "save", archive).code == 0
@@ -222,6 +230,7 @@ def test_a_context_names_address_and_files_and_flags_win_over_it(three: Running,
     assert missing.code == 2
 
 
+@pytest.mark.rule("coordinator#status-verb", "coordinator#probes", "packaging#exit-codes")
 def test_without_a_majority_status_says_what_it_found_and_ends_with_3(tmp_path: Path) -> None:
     with running(tmp_path) as here:
         leader = here.wait(here.cluster.leader())

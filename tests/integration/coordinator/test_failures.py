@@ -1,7 +1,8 @@
-"""Failure scenarios of coordinator 18 with three real processes; one cluster is hurt and healed from row to row.
+"""Failure scenarios with three real processes (`coordinator#failures`); every test breaks and heals one shared cluster.
 
-The same rows run under virtual time in tests/unit/coordinator/raft/test_failures.py, where every moment can be had; here it is
-shown that processes, sockets and signals behave as that world does. Rows 1, 2 and 6 to 8 under load: test_fault_rounds.py.
+The same scenarios run under virtual time in tests/unit/coordinator/raft/test_failures.py, where every moment can be
+had; here it is shown that processes, sockets and signals behave as that world does. Kills, cuts and pauses under load:
+`tests/integration/coordinator/test_fault_rounds.py`.
 """
 
 import asyncio
@@ -149,15 +150,17 @@ async def asked_behind_a_cut(cluster: ProcessCluster, name: str, times: int) -> 
 REFUSED = {Code.UNAVAILABLE, Code.FAILED_PRECONDITION, Code.DEADLINE_EXCEEDED}
 
 
-def test_row_5_a_leader_cut_from_both_acknowledges_nothing_and_adopts_the_rest_when_healed(
+@pytest.mark.rule("coordinator#leader-cut-off")
+def test_a_leader_cut_from_both_acknowledges_nothing_and_adopts_the_rest_when_healed(
     world: World,
 ) -> None:
     ends = world.run(lambda cluster: asked_behind_a_cut(cluster, "row-5", 8))
     assert set(ends) <= REFUSED
 
 
+@pytest.mark.rule("coordinator#leader-cut-off")
 @pytest.mark.long
-def test_row_5_fifty_cuts_and_never_an_ok_from_behind_one(world: World, evidence: Keep) -> None:
+def test_fifty_cuts_and_never_an_ok_from_behind_one(world: World, evidence: Keep) -> None:
     ends: Counter[str] = Counter()
     for number in range(50):
         name = f"row-5-{number}"
@@ -176,7 +179,8 @@ def test_row_5_fifty_cuts_and_never_an_ok_from_behind_one(world: World, evidence
     assert set(ends) <= {code.name for code in REFUSED}
 
 
-def test_row_6_with_one_link_cut_on_an_idle_cluster_the_old_leader_answers_nothing_stale(
+@pytest.mark.rule("coordinator#link-cut-idle")
+def test_with_one_link_cut_on_an_idle_cluster_the_old_leader_answers_nothing_stale(
     world: World,
 ) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
@@ -221,13 +225,15 @@ async def paused(cluster: ProcessCluster, seconds: float) -> Code:
     return ended
 
 
+@pytest.mark.rule("coordinator#leader-paused")
 @pytest.mark.parametrize("seconds", [0.2, 4.0], ids=lambda seconds: f"{seconds:g} s")
-def test_row_8_a_leader_paused_and_resumed_serves_nothing_stale(world: World, seconds: float) -> None:
+def test_a_leader_paused_and_resumed_serves_nothing_stale(world: World, seconds: float) -> None:
     world.run(lambda cluster: paused(cluster, seconds))
 
 
+@pytest.mark.rule("coordinator#leader-paused")
 @pytest.mark.long
-def test_row_8_and_item_22_a_leader_paused_for_40_s_serves_nothing_stale_and_its_late_write_is_refused(
+def test_a_leader_paused_for_40_s_serves_nothing_stale_and_its_late_write_is_refused(
     world: World, evidence: Keep
 ) -> None:
     ended = world.run(lambda cluster: paused(cluster, 40.0))
@@ -241,7 +247,8 @@ def test_row_8_and_item_22_a_leader_paused_for_40_s_serves_nothing_stale_and_its
     )
 
 
-def test_row_9_a_follower_paused_for_six_seconds_causes_at_most_one_election(world: World) -> None:
+@pytest.mark.rule("coordinator#follower-paused")
+def test_a_follower_paused_for_six_seconds_causes_at_most_one_election(world: World) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         leader = await cluster.leader()
         before = await cluster.facts(leader)
@@ -258,7 +265,8 @@ def test_row_9_a_follower_paused_for_six_seconds_causes_at_most_one_election(wor
     world.run(scenario)
 
 
-def test_row_10_with_two_followers_gone_reads_and_writes_are_refused(world: World) -> None:
+@pytest.mark.rule("coordinator#quorum-lost")
+def test_with_two_followers_gone_reads_and_writes_are_refused(world: World) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         leader = await cluster.leader()
         await cluster.kill(*others(cluster, leader))
@@ -269,7 +277,8 @@ def test_row_10_with_two_followers_gone_reads_and_writes_are_refused(world: Worl
     world.run(scenario)
 
 
-def test_row_11_and_item_13_a_damaged_journal_is_exit_71_and_the_others_serve_on(world: World) -> None:
+@pytest.mark.rule("coordinator#damaged-files", "coordinator#preflight")
+def test_a_damaged_journal_is_exit_71_and_the_others_serve_on(world: World) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         leader = await cluster.leader()
         for number in range(5):
@@ -292,7 +301,8 @@ def test_row_11_and_item_13_a_damaged_journal_is_exit_71_and_the_others_serve_on
     world.run(scenario)
 
 
-def test_row_12_and_item_16_a_full_disk_is_exit_74_and_the_entry_is_not_acknowledged(world: World) -> None:
+@pytest.mark.rule("coordinator#disk-error", "coordinator#fatal-errors")
+def test_a_full_disk_is_exit_74_and_the_entry_is_not_acknowledged(world: World) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         leader = await cluster.leader()
         process = cluster.members[leader].process
@@ -310,8 +320,9 @@ def test_row_12_and_item_16_a_full_disk_is_exit_74_and_the_entry_is_not_acknowle
     world.run(scenario)
 
 
+@pytest.mark.rule("coordinator#replica-wiped", "coordinator#ordinal-0-wiped")
 @pytest.mark.parametrize("ordinal", [0, 1])
-def test_rows_13_and_14_a_wiped_replica_comes_back_into_the_old_cluster(world: World, ordinal: int) -> None:
+def test_a_wiped_replica_comes_back_into_the_old_cluster(world: World, ordinal: int) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         before = await cluster.facts(await cluster.leader())
         assert await assign(cluster, await cluster.leader(), f"row-13-{ordinal}") is Code.OK
@@ -329,7 +340,10 @@ def test_rows_13_and_14_a_wiped_replica_comes_back_into_the_old_cluster(world: W
     world.run(scenario)
 
 
-def test_row_18_and_item_34_a_second_process_on_one_directory_ends_at_once(world: World) -> None:
+@pytest.mark.rule(
+    "coordinator#directory-used-twice", "coordinator#directory-lock", "coordinator#identity-file"
+)
+def test_a_second_process_on_one_directory_ends_at_once(world: World) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         leader = await cluster.leader()
         holder = cluster.members[leader]
@@ -366,19 +380,22 @@ async def reported(cluster: ProcessCluster, ordinal: int) -> dict[str, int]:
         await channel.close()
 
 
-def test_rows_24_26_and_28_soft_state_is_replaced_purged_and_gone_with_its_leader(world: World) -> None:
+@pytest.mark.rule(
+    "coordinator#failover-with-instructions", "coordinator#empty-shortfalls", "coordinator#live-shard-removed"
+)
+def test_soft_state_is_replaced_purged_and_gone_with_its_leader(world: World) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         leader = await cluster.leader()
         await report(cluster, leader, cycle=1, shortfalls=[pb.Shortfall(priority=1)])
         assert (await reported(cluster, leader))["reporting"] == 1
-        await report(cluster, leader, cycle=2)  # row 26: an empty list clears
+        await report(cluster, leader, cycle=2)  # an empty list clears
         assert (await reported(cluster, leader))["reporting"] == 0
         request = pb.AssignDomainRequest(topology_key="row", topology_value="row-24", shard_id="reporting")
         channel = cluster.net.dial(cluster.members[leader].grpc_address)
         await channel.unary(ASSIGN_DOMAIN, request, timeout_s=10.0)
         first = await report(cluster, leader, cycle=3)
         assert [item.assign_domain.topology_value for item in first.instructions] == ["row-24"]
-        await cluster.kill(leader)  # row 24: with the instruction pending
+        await cluster.kill(leader)  # with the instruction pending
         fresh = await cluster.leader(among=others(cluster, leader))
         assert await reported(cluster, fresh) == {}
         again = await report(cluster, fresh, cycle=4)
@@ -388,7 +405,7 @@ def test_rows_24_26_and_28_soft_state_is_replaced_purged_and_gone_with_its_leade
         await channel.close()
         channel = cluster.net.dial(cluster.members[fresh].grpc_address)
         await channel.unary(REMOVE_SHARD, pb.RemoveShardRequest(shard_id="reporting"), timeout_s=10.0)
-        assert await reported(cluster, fresh) == {}  # row 28: purged, and registered again by its next report
+        assert await reported(cluster, fresh) == {}  # purged, and registered again by its next report
         assert not (await report(cluster, fresh, cycle=5)).instructions
         assert "reporting" in await reported(cluster, fresh)
         await channel.close()
@@ -396,7 +413,8 @@ def test_rows_24_26_and_28_soft_state_is_replaced_purged_and_gone_with_its_leade
     world.run(scenario)
 
 
-def test_row_20_a_caller_that_times_out_is_told_that_the_outcome_is_unknown_and_may_repeat(
+@pytest.mark.rule("coordinator#caller-timeout")
+def test_a_caller_that_times_out_is_told_that_the_outcome_is_unknown_and_may_repeat(
     world: World,
 ) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
@@ -412,7 +430,8 @@ def test_row_20_a_caller_that_times_out_is_told_that_the_outcome_is_unknown_and_
     world.run(scenario)
 
 
-def test_row_33_and_item_27_a_rolling_restart_hands_the_leadership_over_and_exits_0(world: World) -> None:
+@pytest.mark.rule("coordinator#leader-terminated", "coordinator#shutdown")
+def test_a_rolling_restart_hands_the_leadership_over_and_exits_0(world: World) -> None:
     async def scenario(cluster: ProcessCluster) -> None:
         leader = await cluster.leader()
         cluster.signal(leader, signal.SIGTERM)

@@ -1,7 +1,9 @@
 """Kills, pauses and cuts of three real processes under load from separate client processes.
 
-Rows 1, 2 and 5 to 8 of coordinator 18; checklist 9, 19 and 23. Here a part of the rounds; all of them run by `make test-long`, with
-their output kept under docs/evidence (decision C13).
+Rules: `coordinator#leader-killed`, `coordinator#replicas-killed`, `coordinator#leader-cut-off`,
+`coordinator#link-cut-idle`, `coordinator#link-cut-writing`, `coordinator#leader-paused`,
+`coordinator#linearizable-reads`. Here a part of the rounds; all of them run by `make test-long`, with their output kept
+under docs/evidence (`coordinator#throughput`).
 """
 
 import asyncio
@@ -68,17 +70,17 @@ async def durability(directory: Path, rounds: int, seed: int, pace: float = 1.0)
     return report
 
 
-def test_row_2_and_item_9_kills_of_one_two_and_all_lose_nothing(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#replicas-killed")
+def test_kills_of_one_two_and_all_lose_nothing(tmp_path: Path) -> None:
     report = asyncio.run(durability(tmp_path, 20, seed=1, pace=0.3))
     assert report.rounds == 20
     assert report.acked > 0
 
 
+@pytest.mark.rule("coordinator#replicas-killed")
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 110))
-def test_row_2_and_item_9_two_hundred_rounds_in_ten_clusters(
-    tmp_path: Path, evidence: Keep, seed: int
-) -> None:
+def test_two_hundred_rounds_in_ten_clusters(tmp_path: Path, evidence: Keep, seed: int) -> None:
     report = asyncio.run(durability(tmp_path, 20, seed))
     evidence(
         EVIDENCE,
@@ -106,12 +108,14 @@ async def failovers(directory: Path, kills: int) -> FaultReport:
     return report
 
 
-def test_row_1_the_next_leader_goes_on_and_nothing_is_lost(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#leader-killed")
+def test_the_next_leader_goes_on_and_nothing_is_lost(tmp_path: Path) -> None:
     assert asyncio.run(failovers(tmp_path, 2)).kills == 2
 
 
+@pytest.mark.rule("coordinator#leader-killed")
 @pytest.mark.long
-def test_row_1_and_item_19_fifty_leader_kills(tmp_path: Path, evidence: Keep) -> None:
+def test_fifty_leader_kills(tmp_path: Path, evidence: Keep) -> None:
     report = asyncio.run(failovers(tmp_path, 50))
     times = sorted(report.failovers_s)
     evidence(
@@ -147,15 +151,17 @@ async def history(directory: Path, calls: int, seed: int) -> tuple[int, Counter[
     return len(recorded), faults, bad
 
 
-def test_item_23_a_history_with_kills_pauses_and_cuts_is_linearizable(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#linearizable-reads", "coordinator#link-cut-writing")
+def test_a_history_with_kills_pauses_and_cuts_is_linearizable(tmp_path: Path) -> None:
     count, faults, bad = asyncio.run(history(tmp_path, 1000, seed=11))
     assert count >= 1000
     assert faults
     assert bad == []
 
 
+@pytest.mark.rule("coordinator#linearizable-reads")
 @pytest.mark.long
-def test_item_23_a_history_of_ten_thousand_calls_is_linearizable(tmp_path: Path, evidence: Keep) -> None:
+def test_a_history_of_ten_thousand_calls_is_linearizable(tmp_path: Path, evidence: Keep) -> None:
     count, faults, bad = asyncio.run(history(tmp_path, 10_000, seed=12))
     evidence(
         EVIDENCE,

@@ -1,6 +1,9 @@
 """Forming, joining and growing: three logs over real sockets and files, asking each other directly.
 
-Checklist 28 to 34 and rows 13 to 18 and 34 of coordinator 18.
+Rules: `coordinator#replica-wiped`, `coordinator#ordinal-0-wiped`, `coordinator#pod-missing-at-install`,
+`coordinator#crash-while-expanding`, `coordinator#pod-ip-changed`, `coordinator#directory-used-twice`,
+`coordinator#volume-rolled-back`, `coordinator#startup-decision`, `coordinator#first-bootstrap`, `coordinator#expand`,
+`coordinator#fixed-membership`, `coordinator#directory-lock`, `coordinator#identity-file`.
 """
 
 import asyncio
@@ -63,7 +66,8 @@ def clusters(cluster: LocalCluster) -> set[str]:
     return {node.log.status().cluster_id for node in cluster.nodes.values()}
 
 
-def test_item_28_three_empty_replicas_with_identical_flags_form_one_cluster(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#startup-decision")
+def test_three_empty_replicas_with_identical_flags_form_one_cluster(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         leader = await formed(cluster)
         assert len(clusters(cluster)) == 1
@@ -80,7 +84,8 @@ def test_item_28_three_empty_replicas_with_identical_flags_form_one_cluster(tmp_
     run(tmp_path, scenario)
 
 
-def test_item_29_and_row_15_with_one_peer_missing_ordinal_0_waits_and_names_it(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#first-bootstrap", "coordinator#pod-missing-at-install")
+def test_with_one_peer_missing_ordinal_0_waits_and_names_it(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         zero = await cluster.start(0)
         await cluster.start(1)
@@ -92,7 +97,8 @@ def test_item_29_and_row_15_with_one_peer_missing_ordinal_0_waits_and_names_it(t
     run(tmp_path, scenario)
 
 
-def test_item_29_bootstrap_without_peers_lets_ordinal_0_begin_alone(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#first-bootstrap")
+def test_bootstrap_without_peers_lets_ordinal_0_begin_alone(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         zero = await cluster.start(0, without_peers=True)
         await until(lambda: zero.log.status().serving is not None)
@@ -104,10 +110,9 @@ def test_item_29_bootstrap_without_peers_lets_ordinal_0_begin_alone(tmp_path: Pa
     run(tmp_path, scenario)
 
 
+@pytest.mark.rule("coordinator#replica-wiped", "coordinator#ordinal-0-wiped")
 @pytest.mark.parametrize("ordinal", [0, 2])
-def test_rows_13_and_14_and_item_30_a_wiped_replica_learns_and_votes_again(
-    tmp_path: Path, ordinal: int
-) -> None:
+def test_a_wiped_replica_learns_and_votes_again(tmp_path: Path, ordinal: int) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         leader = await formed(cluster)
         await leader.log.propose(put("a", 1))
@@ -124,7 +129,8 @@ def test_rows_13_and_14_and_item_30_a_wiped_replica_learns_and_votes_again(
     run(tmp_path, scenario)
 
 
-def test_row_34_and_item_31_a_directory_rolled_back_to_its_solo_days_exits_71(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#volume-rolled-back", "coordinator#startup-decision")
+def test_a_directory_rolled_back_to_its_solo_days_exits_71(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         zero = await cluster.start(0, without_peers=True)
         await until(lambda: zero.log.status().serving is not None)
@@ -145,10 +151,9 @@ def test_row_34_and_item_31_a_directory_rolled_back_to_its_solo_days_exits_71(tm
     run(tmp_path, scenario)
 
 
+@pytest.mark.rule("coordinator#crash-while-expanding", "coordinator#expand")
 @pytest.mark.parametrize("step", ["minted", "frozen", "matched", "full", "rebuilt"])
-def test_row_16_and_item_32_a_kill_after_each_step_of_expand_leaves_one_quorum(
-    tmp_path: Path, step: str
-) -> None:
+def test_a_kill_after_each_step_of_expand_leaves_one_quorum(tmp_path: Path, step: str) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         died = asyncio.Event()
 
@@ -171,7 +176,10 @@ def test_row_16_and_item_32_a_kill_after_each_step_of_expand_leaves_one_quorum(
     run(tmp_path, scenario)
 
 
-def test_row_18_and_item_34_two_processes_on_one_directory_and_a_directory_of_another(tmp_path: Path) -> None:
+@pytest.mark.rule(
+    "coordinator#directory-used-twice", "coordinator#directory-lock", "coordinator#identity-file"
+)
+def test_two_processes_on_one_directory_and_a_directory_of_another(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         await cluster.start(0, without_peers=True)
         with pytest.raises(DirectoryInUseError):
@@ -201,7 +209,8 @@ def test_one_replica_forms_by_itself_and_keeps_its_tables(tmp_path: Path) -> Non
     run(tmp_path, scenario, replicas=1)
 
 
-def test_row_33_and_item_27_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#leader-terminated", "coordinator#shutdown")
+def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         leader = await formed(cluster)
         await leader.log.propose(put("a", 1))
@@ -211,7 +220,8 @@ def test_row_33_and_item_27_a_leader_that_is_told_to_stop_hands_over(tmp_path: P
     run(tmp_path, scenario)
 
 
-def test_row_11_a_replica_with_a_damaged_file_refuses_and_the_others_go_on(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#damaged-files")
+def test_a_replica_with_a_damaged_file_refuses_and_the_others_go_on(tmp_path: Path) -> None:
     async def scenario(cluster: LocalCluster) -> None:
         leader = await formed(cluster)
         for number in range(20):

@@ -1,4 +1,8 @@
-"""`bigfleet coordinator` as a process: probes, series, signals (coordinator 11, 13, 16; acceptance 27, 38, 69, 70)."""
+"""`bigfleet coordinator` as a process: probes, series, signals.
+
+Rules: `coordinator#process`, `coordinator#series`, `coordinator#chart`, `coordinator#shutdown`, `coordinator#export`,
+`coordinator#probes`.
+"""
 
 import asyncio
 import re
@@ -24,6 +28,7 @@ async def until(fact: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.rule("coordinator#series", "coordinator#two-shards-one-provider")
 def test_all_series_exist_and_at_most_one_replica_serves_at_every_scrape(tmp_path: Path) -> None:
     exports = tmp_path / "exports"
     flags = ["--snapshot-export-dir", str(exports), "--snapshot-export-interval", "1s"]
@@ -78,6 +83,7 @@ async def _handed_over(here: Running, leader: int, served: list[float]) -> None:
     assert await here.cluster.exit_code(leader) == 0
 
 
+@pytest.mark.rule("coordinator#export")
 def test_a_single_replica_is_ready_keeps_its_word_over_a_stop_and_ends_with_0(tmp_path: Path) -> None:
     with running(tmp_path, replicas=1) as here:
         assert here.http(0, "/healthz") == (200, "ok\n")
@@ -92,6 +98,7 @@ def test_a_single_replica_is_ready_keeps_its_word_over_a_stop_and_ends_with_0(tm
         assert "snapshot_exported" not in here.cluster.members[0].log_text()  # no directory, no exports
 
 
+@pytest.mark.rule("coordinator#first-bootstrap", "coordinator#pod-missing-at-install")
 def test_a_lone_replica_of_three_lives_is_not_ready_and_names_who_is_missing(tmp_path: Path) -> None:
     with asyncio.Runner() as runner:
         cluster = ProcessCluster(tmp_path, proxied=False)

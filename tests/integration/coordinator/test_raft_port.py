@@ -1,6 +1,8 @@
 """The Raft port: strangers are closed and counted, nothing they send is executed; replicas find each other by certificate and secret.
 
-Rows 17, 21, 22 and 35 of coordinator 18; checklist 33 and 71; decisions C8 and C11.
+Rules: `coordinator#pod-ip-changed`, `coordinator#wrong-secret`, `coordinator#stranger-on-raft-port`,
+`coordinator#certificate-rotated`, `coordinator#fixed-membership`, `coordinator#raft-gate`, `coordinator#raft-tls`,
+`coordinator#raft-secret`.
 """
 
 import asyncio
@@ -123,7 +125,8 @@ def port_of(cluster: LocalCluster, ordinal: int) -> int:
     return int(cluster.members[ordinal].raft_address.rpartition(":")[2])
 
 
-def test_row_22_without_tls_strangers_are_closed_and_counted_and_nothing_is_executed(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#stranger-on-raft-port", "coordinator#raft-gate")
+def test_without_tls_strangers_are_closed_and_counted_and_nothing_is_executed(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path)
     marker = tmp_path / "executed"
 
@@ -152,7 +155,8 @@ def context(files: TlsFiles | None) -> ssl.SSLContext:
     return made
 
 
-def test_row_22_and_item_71_with_tls_only_replicas_get_through(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#stranger-on-raft-port", "coordinator#raft-gate")
+def test_with_tls_only_replicas_get_through(tmp_path: Path) -> None:
     ours, foreign = authority(tmp_path / "ours"), authority(tmp_path / "foreign")
     files = [ours.issue(ADMIN, f"replica-{n}") for n in range(3)]
     cluster = LocalCluster(tmp_path, tls=lambda n: RaftTls(TlsStore(files[n], print)))
@@ -183,7 +187,8 @@ def test_row_22_and_item_71_with_tls_only_replicas_get_through(tmp_path: Path) -
     run(cluster, scenario)
 
 
-def test_row_35_a_rotated_certificate_is_used_for_new_links_and_half_a_pair_harms_nobody(
+@pytest.mark.rule("coordinator#certificate-rotated")
+def test_a_rotated_certificate_is_used_for_new_links_and_half_a_pair_harms_nobody(
     tmp_path: Path,
 ) -> None:
     ours = authority(tmp_path / "ours")
@@ -225,7 +230,8 @@ async def leaf_of(port: int, caller: TlsFiles) -> bytes:
     return found
 
 
-def test_row_21_a_replica_with_another_secret_never_gets_in(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#wrong-secret")
+def test_a_replica_with_another_secret_never_gets_in(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path, secrets={2: b"another secret of thirty-two bytes!"})
 
     async def scenario() -> None:
@@ -242,7 +248,8 @@ def test_row_21_a_replica_with_another_secret_never_gets_in(tmp_path: Path) -> N
     run(cluster, scenario)
 
 
-def test_row_17_and_item_33_a_moved_peer_is_found_again_without_a_membership_write(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#pod-ip-changed", "coordinator#fixed-membership")
+def test_a_moved_peer_is_found_again_without_a_membership_write(tmp_path: Path) -> None:
     ports: dict[int, int] = {}
 
     async def resolve(host: str, port: int) -> tuple[str, int]:

@@ -1,4 +1,7 @@
-"""Gates under real mutual TLS, every role against every call, and the tool's certificates (coordinator 4.2; acceptance 44, 67; failure row 29)."""
+"""Gates under real mutual TLS, every role against every call, and the tool's certificates.
+
+Rules: `coordinator#identity-gates`, `coordinator#bigfleetctl`, `coordinator#wrong-identity`.
+"""
 
 import json
 from collections.abc import Iterator
@@ -92,6 +95,12 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield Secured(here, files)
 
 
+@pytest.mark.rule(
+    "coordinator#identity-gates",
+    "coordinator#wrong-identity",
+    "packaging#process-metrics",
+    "dashboard#original-calls",
+)
 def test_the_table_of_gates_holds_for_every_role_against_every_call(secured: Secured) -> None:
     admins = {"admin", "foreign uri"}  # URIs of other schemes are ignored
     for method, request in EMPTY.items():
@@ -129,6 +138,7 @@ def test_the_snapshot_is_for_admins(secured: Secured) -> None:
     assert {code for code in found.values() if code is not Code.OK} == {Code.PERMISSION_DENIED}
 
 
+@pytest.mark.rule("coordinator#bigfleetctl", "packaging#exit-codes")
 def test_the_tool_shows_its_certificate_and_a_wrong_one_is_exit_6(secured: Secured, tmp_path: Path) -> None:
     at = ("--coordinator", secured.running.addresses)
     assert bigfleetctl(*at, *secured.flags("readonly"), "list-shards").code == 0
@@ -160,11 +170,12 @@ def test_the_tool_shows_its_certificate_and_a_wrong_one_is_exit_6(secured: Secur
     assert (missing.code, missing.err.count("\n")) == (2, 1)
 
 
+@pytest.mark.rule("dashboard#upstream-identity")
 @pytest.mark.parametrize(("holder", "reads"), [("readonly", True), ("shard s-1", False)])
 def test_a_dashboard_reads_with_a_readonly_certificate_and_tells_a_refusal_as_such(
     secured: Secured, holder: str, reads: bool
 ) -> None:
-    """Dashboard checklist item 25: a coordinator that refuses is not one that is away."""
+    """`dashboard#upstream-identity`: a coordinator that refuses is not one that is away."""
 
     async def look() -> tuple[str, int, str, str]:
         net = GrpcNet(TlsStore(secured.files[holder], lambda _problem: None))

@@ -1,6 +1,7 @@
 """The runbooks of the coordinator, their commands as typed, on three real replicas.
 
-Coordinator 10.4, 10.5; acceptance 40, 41, 42; failure rows 10 and 25; packaging 7 item 52.
+Rules: `coordinator#restore`, `coordinator#relearn`, `coordinator#disaster-cases`, `coordinator#restored-term`,
+`coordinator#relearn-ownership`, `coordinator#quorum-lost`, `coordinator#old-snapshot-restored`, `packaging#pages-run`.
 """
 
 from pathlib import Path
@@ -41,6 +42,14 @@ def cluster_id(here: Running) -> str:
     return str(here.ctl("status", "-o", "json").json["cluster_id"])
 
 
+@pytest.mark.rule(
+    "coordinator#restore",
+    "coordinator#restored-term",
+    "coordinator#relearn-ownership",
+    "coordinator#disaster-cases",
+    "coordinator#old-snapshot-restored",
+    "packaging#runbooks",
+)
 def test_every_row_of_the_runbook_works_as_typed(tmp_path: Path) -> None:
     page = Page("restore")
     flags = ["--snapshot-export-dir", str(tmp_path / "exports"), "--snapshot-export-interval", "500ms"]
@@ -100,6 +109,7 @@ def _await_export(here: Running, before_ns: int) -> None:
                 break
 
 
+@pytest.mark.rule("packaging#runbooks")
 def test_a_lost_quorum_comes_back_by_itself_once_two_replicas_do(tmp_path: Path) -> None:
     page = Page("lost-quorum")
     with running(tmp_path) as here:

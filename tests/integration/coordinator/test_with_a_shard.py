@@ -1,6 +1,9 @@
-"""A real shard before three real replicas (coordinator 5, 6; acceptance 26, 45, 52, 53; failure rows 24, 27).
+"""A real shard before three real replicas.
 
 The shard starts before any coordinator, gets domains, is redirected from a follower to the leader, and follows a failover.
+Rules: `coordinator#instructions`, `coordinator#self-registration`, `coordinator#term-mark`,
+`coordinator#address-learned-once`, `coordinator#domain-delivery`, `coordinator#what-a-domain-is`,
+`coordinator#failover-with-instructions`, `coordinator#coordinator-absent`.
 """
 
 import signal
@@ -21,6 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 ACCEPTED = 'bigfleet_shard_coordinator_instructions_total{kind="%s",outcome="accepted"}'
 
 
+@pytest.mark.rule("coordinator#coordinator-absent")
 async def test_a_shard_registers_is_told_and_follows_the_leader(tmp_path: Path) -> None:
     async with ProcessCluster(tmp_path, proxied=False) as cluster:
         asked = cluster.members[1]
@@ -37,7 +41,7 @@ async def test_a_shard_registers_is_told_and_follows_the_leader(tmp_path: Path) 
                 failed = await running.metric('bigfleet_shard_coordinator_reports_total{outcome="failed"}')
                 return failed >= 2 and (await running.get("/readyz"))[0] == 200
 
-            await until(alone)  # it lives without a coordinator (row 27)
+            await until(alone)  # it lives without a coordinator
             cluster.start_all()
             await cluster.formed()
             addresses = [member.grpc_address for member in cluster.members]

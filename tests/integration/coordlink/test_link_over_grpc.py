@@ -1,6 +1,7 @@
 """The coordinator client over real sockets: plaintext, mutual TLS, and a coordinator that goes and comes back.
 
-Rules: shard 17 and 26, wire 8, coordinator 4.2 and 5.2.
+Rules: `shard#coordinator-client`, `shard#failures`, `wire#identity`, `coordinator#identity-gates`,
+`coordinator#shard-client`.
 """
 
 import asyncio
@@ -105,8 +106,9 @@ async def test_report_obey_and_ack_over_the_wire(tmp_path: Path, secured: bool) 
     assert (tmp_path / "coordinator-term").read_text() == "9\n"
 
 
+@pytest.mark.rule("shard#coordinator-identity-refused")
 async def test_the_certificate_of_another_shard_is_refused_and_the_link_goes_on(tmp_path: Path) -> None:
-    """Shard 26, Coordinator: identity refused."""
+    """Identity refused."""
     authority = Authority(tmp_path / "pki", datetime.now(UTC))
     coordinator = GatedCoordinator(SystemClock())
     server = await GrpcNet(tls(authority.issue(ADMIN))).serve("127.0.0.1:0", [coordinator.bound()])
@@ -119,7 +121,7 @@ async def test_the_certificate_of_another_shard_is_refused_and_the_link_goes_on(
 
 
 async def test_a_coordinator_that_comes_back_on_its_port_is_found_again(tmp_path: Path) -> None:
-    """Shard 26, Coordinator: down, failing over."""
+    """Down, failing over."""
     coordinator = ScriptedCoordinator(SystemClock())
     server = await GrpcNet().serve("127.0.0.1:0", [coordinator.bound()])
     port = server.port

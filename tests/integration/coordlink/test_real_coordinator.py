@@ -1,4 +1,7 @@
-"""A shard's client and three real coordinators: registration, an instruction, a killed leader (ADR-0006; coordinator 6)."""
+"""A shard's client and three real coordinators: registration, an instruction, a killed leader.
+
+Rules: `coordinator#self-registration`; ADR-0006.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,6 +38,7 @@ async def until(fact: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.rule("shard#coordinator-down")
 async def test_the_client_registers_its_shard_obeys_and_follows_the_leader_across_a_kill(
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,7 @@
-"""What-if over HTTP: horizon, base that is kept, explanations in the changed world, bad questions (dashboard 7; item 16)."""
+"""What-if over HTTP: horizon, base that is kept, explanations in the changed world, bad questions.
+
+Rules: `dashboard#what-if`, `dashboard#what-if-difference`.
+"""
 
 import asyncio
 import json
@@ -33,7 +36,8 @@ def run(story: Callable[[World, Ask], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-def test_item_16_no_edit_no_difference_machines_satisfy_and_a_lost_zone_breaks() -> None:
+@pytest.mark.rule("dashboard#what-if-difference")
+def test_no_edit_no_difference_machines_satisfy_and_a_lost_zone_breaks() -> None:
     async def story(_world: World, ask: Ask) -> None:
         assert [(status, told["same"]) for status, told in [await ask()]] == [(200, True)]
         _, told = await ask(edits=MORE)
@@ -115,7 +119,8 @@ def test_a_bad_question_is_told_what_is_wrong_with_it() -> None:
     run(story)
 
 
-def test_item_16_a_shard_does_no_more_for_a_question_than_hand_out_its_snapshot(
+@pytest.mark.rule("dashboard#what-if-difference")
+def test_a_shard_does_no_more_for_a_question_than_hand_out_its_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So its cycles cannot be felt to differ: the engine runs in a process that the dashboard starts for it."""

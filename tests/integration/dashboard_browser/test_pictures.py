@@ -1,4 +1,5 @@
-"""Every page in both themes looks as it did, coarsely (dashboard 13). `pytest --rewrite` takes the new looks; explain them.
+"""Every page in both themes looks as it did, coarsely (`dashboard#browser-tests`). `pytest --rewrite` takes the new
+looks; explain them.
 
 What is compared is where things stand and how dark they are, in one font: see `coarse`.
 """

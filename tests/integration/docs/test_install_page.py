@@ -1,6 +1,7 @@
 """The pages' Helm commands and values files are given to the real Helm, and the certificates of the install page are made.
 
-A command that would install is rendered instead, with the same words: everything but the cluster takes part. Packaging 7 item 46.
+A command that would install is rendered instead, with the same words: everything but the cluster takes part.
+`packaging#pages-run`.
 """
 
 import re
@@ -53,6 +54,7 @@ def test_every_chart_is_installed_by_some_page() -> None:
     }
 
 
+@pytest.mark.rule("packaging#pages-run")
 @pytest.mark.parametrize(("shown", "values"), [row[1:] for row in SHOWN], ids=[row[0] for row in SHOWN])
 def test_a_helm_command_renders_with_its_values(shown: Shown, values: str, tmp_path: Path) -> None:
     words = [word for word in shown.words[1:] if word not in {*TO_CLUSTERS, *WITHOUT_MEANING}]

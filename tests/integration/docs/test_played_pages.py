@@ -1,4 +1,4 @@
-"""The `bash` blocks of the pages are typed into one shell, in their order, against real processes (packaging 7 items 46 and 52).
+"""The `bash` blocks of the pages are typed into one shell, in their order, against real processes (`packaging#pages-run`).
 
 Nothing is changed but the ports, as other processes may hold those of the pages.
 """
@@ -101,6 +101,7 @@ def _end(session: int) -> None:
         return
 
 
+@pytest.mark.rule("packaging#pages-run")
 @pytest.mark.long  # CI does the same from a fresh clone: .ci/first-fleet
 def test_a_newcomer_has_a_fleet_by_the_first_page_alone(tmp_path: Path) -> None:
     start, ask, *rest = blocks(DOCS / "getting-started.md", "bash")
@@ -114,6 +115,7 @@ def test_a_newcomer_has_a_fleet_by_the_first_page_alone(tmp_path: Path) -> None:
     assert left <= {"said.txt", "snapshot.json"}, "the page says how to undo it"
 
 
+@pytest.mark.rule("packaging#pages-run")
 def test_the_restore_drill_and_the_steps_before_an_upgrade(tmp_path: Path) -> None:
     alone = [*blocks(DOCS / "coordinator.md", "bash"), "kill $!\nwait $!\nrm coordinator.log"]
     start, backup, *rest = blocks(DOCS / "operations.md", "bash")

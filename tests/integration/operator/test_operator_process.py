@@ -86,7 +86,8 @@ async def ended(program: RunningProgram) -> int:
     return await asyncio.to_thread(program.ended)
 
 
-async def test_84_85_87_metrics_probes_and_a_quiet_end(around: Surroundings) -> None:
+@pytest.mark.rule("operator#operator-metrics", "operator#probes", "operator#shutdown")
+async def test_metrics_probes_and_a_quiet_end(around: Surroundings) -> None:
     program = around.run()
     await around.until("ready", lambda: program.http("/readyz")[0] == 200)
     assert program.http("/healthz")[0] == 200
@@ -104,7 +105,8 @@ async def test_84_85_87_metrics_probes_and_a_quiet_end(around: Surroundings) -> 
     assert "Traceback" not in program.text()
 
 
-async def test_86_a_taken_metrics_port_ends_the_process_and_0_opens_none(around: Surroundings) -> None:
+@pytest.mark.rule("operator#start-order")
+async def test_a_taken_metrics_port_ends_the_process_and_0_opens_none(around: Surroundings) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -150,7 +152,8 @@ async def secured(around: Surroundings) -> AsyncIterator[Authority]:
     await server.stop(0)
 
 
-async def test_15_and_e8_the_right_certificate_works(around: Surroundings, secured: Authority) -> None:
+@pytest.mark.rule("operator#refused-identity", "operator#e8", "packaging#certs", "packaging#process-metrics")
+async def test_the_right_certificate_works(around: Surroundings, secured: Authority) -> None:
     program = around.run(*tls_flags(secured.issue(Identity.cluster("prod-1"))))
     await around.until("ready", lambda: program.http("/readyz")[0] == 200)
     assert around.shard.current.hellos[0].cluster_id == "prod-1"
@@ -158,7 +161,8 @@ async def test_15_and_e8_the_right_certificate_works(around: Surroundings, secur
     assert missing_series(page, "operator", "cluster") == []
 
 
-async def test_15_and_e8_another_clusters_certificate_is_refused_and_the_process_lives_until_it_is_repaired(
+@pytest.mark.rule("operator#refused-identity", "operator#e8")
+async def test_another_clusters_certificate_is_refused_and_the_process_lives_until_it_is_repaired(
     around: Surroundings, secured: Authority
 ) -> None:
     files = secured.issue(Identity.cluster("other"))
@@ -174,7 +178,8 @@ async def test_15_and_e8_another_clusters_certificate_is_refused_and_the_process
     assert around.shard.sessions == []
 
 
-async def test_16_a_rotated_certificate_is_presented_at_the_next_dial_and_a_bad_pair_is_not(
+@pytest.mark.rule("operator#certificate-rotation")
+async def test_a_rotated_certificate_is_presented_at_the_next_dial_and_a_bad_pair_is_not(
     around: Surroundings, secured: Authority
 ) -> None:
     files = secured.issue(Identity.cluster("prod-1"))

@@ -1,4 +1,7 @@
-"""The examples are what the pages say they are: they run, and they keep the contract (acceptance 6; providers 4.2, 7)."""
+"""The examples are what the pages say they are: they run, and they keep the contract.
+
+Rules: `providers#black-box`, `providers#backend`, `providers#hook`.
+"""
 
 import asyncio
 import os
@@ -115,6 +118,7 @@ def go_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return binary
 
 
+@pytest.mark.rule("providers#black-box")
 def test_a_provider_in_go_made_from_the_contract_alone_passes_the_baseline(
     go_binary: Path, tmp_path: Path
 ) -> None:
@@ -129,6 +133,7 @@ def test_a_provider_in_go_made_from_the_contract_alone_passes_the_baseline(
     assert sum(result.status is BehaviourStatus.PASSED for result in report.results) >= 40
 
 
+@pytest.mark.rule("providers#black-box")
 @pytest.mark.long
 def test_a_provider_in_go_made_from_the_contract_alone_is_certified(go_binary: Path, tmp_path: Path) -> None:
     command = f"{go_binary} --addr 127.0.0.1:{{port}}"
@@ -163,6 +168,7 @@ BLOCK = re.compile(r"```(sh|console|yaml)\n(.*?)```", re.DOTALL)
 PROGRAMS = ("bigfleet", "bigfleet-hook-provider")
 
 
+@pytest.mark.rule("packaging#pages-run")
 @pytest.mark.parametrize("name", ["hook-provider.md", "provider-author-guide.md"])
 def test_the_commands_of_a_page_run_as_written_and_print_what_it_shows(name: str, tmp_path: Path) -> None:
     """A block that begins with a comment or an interpreter is a file; `sh` is run, `console` is run and compared."""

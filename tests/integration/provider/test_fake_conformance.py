@@ -1,7 +1,8 @@
-"""The conformance kit certifies the fake and the fault provider over real sockets (acceptance 2 and 3).
+"""The conformance kit certifies the fake and the fault provider over real sockets.
 
 The ordinary run shortens the kit's waiting windows; `make test-long` keeps the contract's own, and adds the profiles that
 start processes.
+Rules: `providers#certified`, `providers#self-check`.
 """
 
 import sys
@@ -90,6 +91,7 @@ def assert_certified(report: ConformanceReport) -> None:
     assert report.ids(BehaviourStatus.FAILED) == ()
 
 
+@pytest.mark.rule("providers#certified")
 @pytest.mark.asyncio
 async def test_the_fake_is_certified_for_core_cloud_and_spot() -> None:
     async with served() as (target, fake):
@@ -110,6 +112,7 @@ async def test_the_synchronous_fake_is_certified_too() -> None:
     assert len(report.ids(BehaviourStatus.PASSED)) > 25
 
 
+@pytest.mark.rule("providers#self-check")
 @pytest.mark.asyncio
 async def test_the_fake_is_certified_inside_mutual_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca", datetime.now(UTC))
@@ -125,6 +128,7 @@ async def test_the_fake_is_certified_inside_mutual_tls(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.rule("providers#certified")
 @pytest.mark.asyncio
 async def test_the_fault_provider_is_certified_for_fault() -> None:
     options = FaultOptions(transition_timeout_s=FAULT_TIMEOUT_S)
@@ -195,6 +199,7 @@ def fault_launcher(directory: Path) -> CommandLauncher:
     return launcher(directory, "bigfleet-fault-provider", *flags)
 
 
+@pytest.mark.rule("providers#certified")
 @pytest.mark.long
 @pytest.mark.asyncio
 async def test_the_programs_are_certified_for_durable(tmp_path: Path) -> None:
@@ -210,6 +215,7 @@ async def test_the_programs_are_certified_for_durable(tmp_path: Path) -> None:
     assert len(report.ids(BehaviourStatus.PASSED)) >= 9
 
 
+@pytest.mark.rule("providers#certified")
 @pytest.mark.long
 @pytest.mark.asyncio
 async def test_the_program_is_certified_for_scale(tmp_path: Path) -> None:
@@ -231,6 +237,7 @@ async def test_the_program_is_certified_for_scale(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.rule("providers#self-check")
 @pytest.mark.long
 @pytest.mark.asyncio
 @pytest.mark.parametrize("secured", [pytest.param(False, id="plaintext"), pytest.param(True, id="mTLS")])

@@ -1,4 +1,4 @@
-"""The control over HTTP and its page, against the program (providers 5.2; acceptance 22)."""
+"""The control over HTTP and its page, against the program (`providers#fake-control`, `providers#fault-injection`)."""
 
 import json
 from base64 import b64decode

@@ -1,4 +1,7 @@
-"""Invalid requests against the program: it keeps running, answers with a named error, and does not grow (acceptance 30)."""
+"""Invalid requests against the program: it keeps running, answers with a named error, and does not grow.
+
+Rules: `providers#argument-limits`.
+"""
 
 import asyncio
 import re
@@ -64,10 +67,12 @@ async def rounds(pools: str, seed: int, warm_up: int, count: int) -> tuple[float
         return before_mb, after_mb
 
 
+@pytest.mark.rule("providers#argument-limits")
 async def test_odd_requests_over_a_socket_are_refused_by_name_and_the_program_lives(pools: str) -> None:
     await rounds(pools, 1, 320, 1280)
 
 
+@pytest.mark.rule("providers#argument-limits")
 @pytest.mark.long
 async def test_fifty_thousand_odd_requests_do_not_make_the_program_grow(pools: str) -> None:
     # The warm-up fills most of what is bounded: the record of calls, allocator and gRPC buffers. What may still grow is the

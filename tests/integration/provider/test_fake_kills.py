@@ -1,4 +1,5 @@
-"""Kill -9 at random points under load: nothing that was acknowledged is lost (ADR-0058; acceptance 11 as a process)."""
+"""Kill -9 at random points under load: nothing that was acknowledged is lost (ADR-0058; `providers#durable-state` as a
+process)."""
 
 import asyncio
 import json
@@ -194,6 +195,7 @@ async def test_no_acknowledged_transition_is_lost_by_a_kill_under_load(pools: st
     assert toll.interrupted, "no kill hit an operation that ran"
 
 
+@pytest.mark.rule("providers#durable-state")
 @pytest.mark.long
 @pytest.mark.asyncio
 async def test_fifty_kills_under_load_lose_nothing(pools: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Many machines in one fake (providers 5.5, acceptance 21); times are measured and printed, never asserted."""
+"""Many machines in one fake (`providers#fake-scale`); times are measured and printed, never asserted."""
 
 import asyncio
 import json
@@ -63,6 +63,7 @@ async def test_twenty_thousand_machines_are_listed_changed_and_shown_in_deltas()
         assert sorted(machine.id for machine in delta.machines) == sorted(lost)
 
 
+@pytest.mark.rule("providers#fake-scale")
 @pytest.mark.asyncio
 async def test_a_listing_that_does_not_fit_is_refused_with_both_numbers() -> None:
     limit = 1 << 20
@@ -102,6 +103,7 @@ def test_the_benchmark_of_the_program_lists_all_of_it_and_deltas_hold_what_chang
     assert figures["under_usual_limit"] == "fits"
 
 
+@pytest.mark.rule("providers#async-work", "providers#fake-scale")
 @pytest.mark.long
 def test_a_million_machines_in_one_process() -> None:
     figures = measured(1_000_000)

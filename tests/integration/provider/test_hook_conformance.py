@@ -1,4 +1,4 @@
-"""The conformance kit certifies the hook provider, with hooks as real processes over a real socket (acceptance 2).
+"""The conformance kit certifies the hook provider, with hooks as real processes over a real socket (`providers#certified`).
 
 Of the power-managed mode the ordinary run has a part, as each of some thousand hooks is a process; the verdicts are long.
 """
@@ -119,6 +119,7 @@ def certify(
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("providers#certified")
 @pytest.mark.parametrize(
     "secured", [pytest.param(False, marks=pytest.mark.long, id="plaintext"), pytest.param(True, id="mTLS")]
 )
@@ -135,6 +136,7 @@ def test_the_power_managed_mode_keeps_life_cycle_fence_and_listings(tmp_path: Pa
     )
 
 
+@pytest.mark.rule("providers#certified")
 @pytest.mark.long
 @pytest.mark.parametrize("secured", [pytest.param(False, id="plaintext"), pytest.param(True, id="mTLS")])
 def test_the_power_managed_mode_is_certified_for_core_and_cloud(tmp_path: Path, secured: bool) -> None:

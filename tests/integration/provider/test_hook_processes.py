@@ -1,4 +1,7 @@
-"""Hooks as real processes: arguments, environment, ends, signals, and nothing left behind (acceptance 24; providers 7.3)."""
+"""Hooks as real processes: arguments, environment, ends, signals, and nothing left behind.
+
+Rules: `providers#hook-exit-codes`, `providers#hook-protocol`.
+"""
 
 import asyncio
 import contextlib
@@ -143,6 +146,7 @@ def test_a_child_left_behind_with_the_output_open_does_not_keep_the_hook_from_en
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("providers#hook-exit-codes")
 def test_a_hook_ignoring_sigterm_is_killed_with_its_children_and_no_zombie_remains(scripts: Scripts) -> None:
     async def scenario() -> None:
         folder = scripts.folder

@@ -1,4 +1,4 @@
-"""The bundled hook sets, each run for real; ssh and ipmitool are stand-ins on the path (providers 7.4)."""
+"""The bundled hook sets, each run for real; ssh and ipmitool are stand-ins on the path (`providers#hook-sets`)."""
 
 import asyncio
 import os
@@ -139,6 +139,7 @@ class Laptop:
                 await CLOCK.sleep(0.02)
 
 
+@pytest.mark.rule("providers#hook-sets")
 def test_the_process_set_walks_a_machine_from_slot_to_ready_and_back(tmp_path: Path) -> None:
     home = tmp_path / "machines" / "p_1"
 

@@ -1,4 +1,4 @@
-"""What `bigfleet new-provider` writes passes conformance core untouched (acceptance 29)."""
+"""What `bigfleet new-provider` writes passes conformance core untouched (`providers#new-provider`)."""
 
 import asyncio
 import json
@@ -66,12 +66,14 @@ async def certify(written: Backend) -> ConformanceReport:
         await kit.stop(0)
 
 
+@pytest.mark.rule("providers#certified", "providers#new-provider")
 def test_the_written_backend_is_certified_for_core_and_cloud_as_it_is(project: Path) -> None:
     report = asyncio.run(certify(backend(project)))
     assert [result.message for result in report.results if result.status == "failed"] == []
     assert report.verdict is RunVerdict.CERTIFIED, report.reasons
 
 
+@pytest.mark.rule("providers#new-provider")
 @pytest.mark.long
 def test_the_written_tests_pass_as_they_are(project: Path) -> None:
     ended = subprocess.run(
@@ -86,6 +88,7 @@ def test_the_written_tests_pass_as_they_are(project: Path) -> None:
     assert "2 passed" in ended.stdout
 
 
+@pytest.mark.rule("providers#repair")
 def test_the_written_program_serves_answers_probes_takes_repairs_and_ends_with_0(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,7 @@
 """The first commands of every alert's page are given to a running fleet, and answer.
 
-Each page names three. What asks Kubernetes or Helm needs a cluster; every other one is played here, with the words in capitals
-replaced by what the fleet has. Packaging 7 items 48 and 50.
+Each page names three. What asks Kubernetes or Helm needs a cluster; every other one is played here, with the words in
+capitals replaced by what the fleet has. `packaging#docs-names` and `packaging#runbooks`.
 """
 
 import os
@@ -99,6 +99,7 @@ def test_the_pages_have_commands_and_only_one_is_left_to_another_test() -> None:
     assert ELSEWHERE.keys() <= set(COMMANDS)
 
 
+@pytest.mark.rule("packaging#runbooks")
 def test_every_first_command_of_an_alerts_page_is_answered_by_a_running_fleet(
     fleet: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

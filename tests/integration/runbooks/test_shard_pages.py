@@ -88,6 +88,7 @@ async def decided(shard: AwaitedProgram, cycles: int = 2) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.rule("packaging#runbooks")
 async def test_fenced_shard(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "fenced-shard")
     async with stage.provider():
@@ -119,6 +120,7 @@ async def test_fenced_shard(tmp_path: Path) -> None:
     assert stage.page.left_out == set()
 
 
+@pytest.mark.rule("packaging#runbooks")
 async def test_quarantined_roll_up(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "quarantined-roll-up")
     async with stage.provider(), stage.shard() as shard, stage.cluster() as peer:
@@ -139,6 +141,7 @@ async def test_quarantined_roll_up(tmp_path: Path) -> None:
     assert stage.page.left_out == set()
 
 
+@pytest.mark.rule("packaging#runbooks")
 async def test_stuck_drain(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "stuck-drain")
     async with (
@@ -169,6 +172,7 @@ async def _empty(provider: AwaitedProgram, machine: str) -> None:
     assert status == 200, text
 
 
+@pytest.mark.rule("packaging#runbooks")
 async def test_provider_outage(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "provider-outage")
     async with stage.provider() as provider, stage.shard() as shard, stage.cluster() as peer:

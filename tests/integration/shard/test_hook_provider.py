@@ -1,4 +1,4 @@
-"""A shard over the hook provider with its `process` set: demand to Ready to drain on one machine (providers item 26)."""
+"""A shard over the hook provider with its `process` set: demand to Ready to drain on one machine (`providers#hook-sets`)."""
 
 import os
 import signal
@@ -39,10 +39,9 @@ def machines(tmp_path: Path) -> Iterator[Path]:
             os.killpg(int((home / "group").read_text()), signal.SIGTERM)
 
 
+@pytest.mark.rule("providers#hook-sets")
 @pytest.mark.asyncio
-async def test_item_26_the_process_set_serves_demand_to_ready_to_drain(
-    tmp_path: Path, machines: Path
-) -> None:
+async def test_the_process_set_serves_demand_to_ready_to_drain(tmp_path: Path, machines: Path) -> None:
     inventory, joined = tmp_path / "inventory.yaml", tmp_path / "joined"
     inventory.write_text(INVENTORY.format(dir=machines))
 

@@ -1,6 +1,7 @@
 """A real shard process with a real provider process, read over real sockets by the command line and by the services.
 
-Shard 28, item 17 (inspection) and 15 (coordinator); snapshot section 4; dashboard 8; wire 8.
+`shard#inspection`, `shard#metadata` and `shard#restart` (coordinator); `engine#snapshot-live`,
+`dashboard#insight-service` and `wire#identity`.
 """
 
 import asyncio
@@ -205,7 +206,7 @@ async def test_demand_becomes_machines_and_every_reader_tells_the_same_story(tmp
 
 
 async def test_a_live_document_decides_to_the_very_actions_of_its_cycle(tmp_path: Path) -> None:
-    """Snapshot section 4. In dry run nothing is done, so that every cycle decides something."""
+    """Rules: `engine#snapshot-live`. In dry run nothing is done, so that every cycle decides something."""
     async with fleet(tmp_path, "--dry-run") as shard:
         channel = GrpcNet().dial(shard.address)
         async with SessionPeer(GrpcNet().dial(shard.address), "prod", SystemClock()) as operator:
@@ -236,7 +237,7 @@ async def test_a_live_document_decides_to_the_very_actions_of_its_cycle(tmp_path
 
 
 async def test_under_mutual_tls_readers_are_let_in_and_others_told_what_they_lack(tmp_path: Path) -> None:
-    """Wire 8; shard 28, item 17: role gate."""
+    """`wire#identity` and `shard#inspection`: role gate."""
     authority = Authority(tmp_path / "pki", datetime.now(UTC))
     async with fleet(tmp_path, *flags_of(authority.issue(Identity.shard("shard-0")))) as shard:
         address = f"localhost:{shard.ports['port']}"
@@ -252,8 +253,10 @@ async def test_under_mutual_tls_readers_are_let_in_and_others_told_what_they_lac
         assert "pass --tls-cert, --tls-key and --tls-ca" in err
 
 
+@pytest.mark.rule("shard#coordinator-down")
 async def test_the_process_reports_obeys_and_keeps_its_term_over_a_restart_under_tls(tmp_path: Path) -> None:
-    """Shard 28, item 15 and 19; decision S15: with the coordinator absent at first, and gone in between."""
+    """`shard#terms`, `shard#instructions`, `shard#inspection` and `shard#coordinator-client`: with the coordinator
+    absent at first, and gone in between."""
     authority = Authority(tmp_path / "pki", datetime.now(UTC))
     coordinator = ScriptedCoordinator(SystemClock())
     order = Instruction(41, 1, "i-1", AssignDomain(Domain("rack", "r1")))

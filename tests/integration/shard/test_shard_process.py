@@ -65,6 +65,7 @@ def operator(
     return SessionPeer(net.dial(target), cluster, SystemClock(), answer=answer)
 
 
+@pytest.mark.rule("shard#restart", "shard#killed")
 @pytest.mark.asyncio
 @pytest.mark.parametrize("sync", [True, False], ids=["synchronous", "asynchronous"])
 async def test_demand_becomes_a_machine_and_survives_kill_minus_nine(tmp_path: Path, sync: bool) -> None:
@@ -85,6 +86,7 @@ async def test_demand_becomes_a_machine_and_survives_kill_minus_nine(tmp_path: P
             assert await again.end() == 0
 
 
+@pytest.mark.rule("packaging#component-ends", "shard#sigterm")
 @pytest.mark.asyncio
 async def test_sigterm_rolls_back_a_blob_wait_and_exits_zero_within_its_grace(tmp_path: Path) -> None:
     async with provider(tmp_path) as fake:
@@ -97,6 +99,7 @@ async def test_sigterm_rolls_back_a_blob_wait_and_exits_zero_within_its_grace(tm
         assert shard.lines("stopping")
 
 
+@pytest.mark.rule("shard#provider-unreachable-at-start")
 @pytest.mark.asyncio
 async def test_probes_tell_readiness_and_its_reasons_and_metrics(tmp_path: Path) -> None:
     with closing(socket.socket()) as taken:
@@ -116,13 +119,14 @@ async def test_probes_tell_readiness_and_its_reasons_and_metrics(tmp_path: Path)
             channel = GrpcNet().dial(f"127.0.0.1:{shard.ports['port']}")
             asked = health_pb2.HealthCheckRequest(service="bigfleet.v1alpha1.Shard")
             answer = (await channel.unary(CHECK, asked, timeout_s=10)).message
-            assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING  # decision S23
+            assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING  # `shard#grpc-health`
             await channel.close()
             assert shard.lines("actuation_paused")
 
 
+@pytest.mark.rule("shard#in-process-fake")
 @pytest.mark.asyncio
-async def test_the_fake_inside_serves_and_says_that_nothing_is_real_s24(tmp_path: Path) -> None:
+async def test_the_fake_inside_serves_and_says_that_nothing_is_real(tmp_path: Path) -> None:
     flags = ("shard", *FREE, "--data-dir", str(tmp_path / "data"), "--seed-machines", "20")
     async with running("bigfleet", *flags, "--cycle-interval", "500ms") as shard, operator(shard) as peer:
         assert shard.lines("in_process_fake")
@@ -133,6 +137,7 @@ async def test_the_fake_inside_serves_and_says_that_nothing_is_real_s24(tmp_path
         assert "no machine is real" in body
 
 
+@pytest.mark.rule("shard#rollup-large")
 @pytest.mark.asyncio
 async def test_a_roll_up_far_larger_than_four_mebibytes_is_taken(tmp_path: Path) -> None:
     flags = ("shard", *FREE, "--data-dir", str(tmp_path / "data"))
@@ -147,6 +152,7 @@ async def test_a_roll_up_far_larger_than_four_mebibytes_is_taken(tmp_path: Path)
         await peer.until(lambda: "rollup" in peer.echoes())
 
 
+@pytest.mark.rule("shard#provider-unreachable-later")
 @pytest.mark.asyncio
 async def test_a_call_to_a_provider_that_is_away_is_undone_over_real_sockets(tmp_path: Path) -> None:
     async with (
@@ -181,8 +187,11 @@ def store(files: TlsFiles) -> TlsStore:
     return TlsStore(files, lambda _problem: None)
 
 
+@pytest.mark.rule(
+    "shard#tls", "packaging#process-metrics", "shard#wrong-certificate", "shard#rotation-half-done"
+)
 @pytest.mark.asyncio
-async def test_item_20_identity_is_exact_and_a_mismatched_pair_keeps_serving(tmp_path: Path) -> None:
+async def test_identity_is_exact_and_a_mismatched_pair_keeps_serving(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki", datetime.now(UTC))
     ours = authority.issue(Identity.shard("shard-0"))
     flags = ("shard", *FREE, "--data-dir", str(tmp_path / "data"), *tls_flags(ours))
@@ -215,6 +224,7 @@ async def test_item_20_identity_is_exact_and_a_mismatched_pair_keeps_serving(tmp
 # Refusals to start: one clear line, the proper code, nothing half-written
 
 
+@pytest.mark.rule("shard#epoch-corrupt", "shard#port-taken")
 @pytest.mark.asyncio
 async def test_what_cannot_be_had_at_start_is_one_line_and_exit_one(tmp_path: Path) -> None:
     data = tmp_path / "data"
@@ -248,6 +258,7 @@ async def test_what_cannot_be_had_at_start_is_one_line_and_exit_one(tmp_path: Pa
         assert (code, "is another shard running on it" in text) == (1, True)
 
 
+@pytest.mark.rule("shard#second-signal")
 @pytest.mark.asyncio
 async def test_a_second_signal_forfeits_the_grace(tmp_path: Path) -> None:
     async with provider(tmp_path, "--latency", "configure-call=30s") as fake:

@@ -1,4 +1,4 @@
-"""Identity, gates and rotation over real sockets (wire 8, decision S11, shard 25)."""
+"""Identity, gates and rotation over real sockets (`wire#identity`, `shard#tls`)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
@@ -205,6 +205,7 @@ async def test_an_id_that_is_missing_is_an_invalid_argument_before_identity_is_l
     assert await session(channel, "") is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.rule("shard#tls")
 @pytest.mark.parametrize(
     "uris",
     [
@@ -253,6 +254,7 @@ async def test_a_plaintext_client_does_not_connect_to_a_secured_server(fleet: Fl
     assert await listing(fleet.dial(await fleet.serve(), None)) is Code.UNAVAILABLE
 
 
+@pytest.mark.rule("coordinator#identity-gates")
 async def test_plaintext_skips_every_gate(fleet: Fleet) -> None:
     channel = fleet.dial(await fleet.serve(fleet.net(None)), None)
     passed = [
@@ -320,6 +322,7 @@ async def test_a_rotated_server_certificate_is_shown_to_new_connections_and_drop
         assert await code(stream.receive()) is Code.OK
 
 
+@pytest.mark.rule("shard#certificate-expired")
 async def test_with_an_expired_certificate_nobody_connects_and_running_streams_live_on(fleet: Fleet) -> None:
     server = await fleet.serve()
     client = fleet.authority.issue(Identity.cluster("a"), "client")

@@ -1,4 +1,4 @@
-"""What the gRPC library lets pass below TLS 1.3, found with the standard library's TLS at the other end (decision S11).
+"""What the gRPC library lets pass below TLS 1.3, found with the standard library's TLS at the other end (`shard#tls`).
 
 A process that imports `bigfleet.transport` before gRPC speaks TLS 1.3 only. The other order, which a test suite cannot
 exclude, leaves the library's own floor. As the floor is set once per process, each case runs in a process of its own.

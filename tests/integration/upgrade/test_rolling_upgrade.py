@@ -1,4 +1,7 @@
-"""A fleet goes from version N to N+1 part by part, and works at every moment of it (packaging 7 item 57; decision C12)."""
+"""A fleet goes from version N to N+1 part by part, and works at every moment of it.
+
+Rules: `packaging#upgrade`, `coordinator#command-levels`.
+"""
 
 import signal
 from itertools import permutations
@@ -56,6 +59,7 @@ async def is_complete(here: Fleet, old: Build, new: Build) -> None:
     await here.works()
 
 
+@pytest.mark.rule("packaging#upgrade")
 async def test_a_fleet_is_upgraded_part_by_part_with_a_step_back_on_the_way(
     tmp_path: Path, old: Build, new: Build
 ) -> None:
@@ -84,6 +88,7 @@ async def test_a_fleet_is_upgraded_part_by_part_with_a_step_back_on_the_way(
         await is_complete(here, old, new)
 
 
+@pytest.mark.rule("packaging#upgrade")
 @pytest.mark.long
 @pytest.mark.parametrize("order", list(permutations(("coordinators", "shard", "operator"))), ids="-".join)
 async def test_any_order_will_do(tmp_path: Path, old: Build, new: Build, order: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 """Power cuts, kills and full logs under virtual time: nothing acknowledged is lost, replicas agree, no repair is needed.
 
-Laws: coordinator 18 rows 2, 3 and 4; checklist 9, 10, 11, 18. The disk loses, tears and reorders whatever was not synced, bytes and
-names alike; the library's own dump files are on it too.
+Laws: `coordinator#replicas-killed`, `coordinator#power-cut` and `coordinator#killed-around-trim`. The disk loses, tears
+and reorders whatever was not synced, bytes and names alike; the library's own dump files are on it too.
 """
 
 import itertools
@@ -107,22 +107,25 @@ class Rounds:
         )
 
 
+@pytest.mark.rule("coordinator#power-cut")
 @pytest.mark.parametrize("seed", range(2))
-def test_items_10_and_11_a_tenth_of_the_power_cuts_lose_nothing_acknowledged(seed: int) -> None:
+def test_a_tenth_of_the_power_cuts_lose_nothing_acknowledged(seed: int) -> None:
     rounds = Rounds(seed)
     rounds.run(ROUNDS // 2, power=True)
     assert rounds.acked
 
 
-def test_item_9_kills_at_any_call_to_the_disk_lose_nothing_acknowledged() -> None:
+@pytest.mark.rule("coordinator#replicas-killed")
+def test_kills_at_any_call_to_the_disk_lose_nothing_acknowledged() -> None:
     rounds = Rounds(1000)
     rounds.run(ROUNDS, power=False)
     assert rounds.acked
 
 
+@pytest.mark.rule("coordinator#power-cut")
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20, 23))
-def test_items_10_and_11_a_hundred_and_fifty_power_cuts_lose_nothing_acknowledged(
+def test_a_hundred_and_fifty_power_cuts_lose_nothing_acknowledged(
     evidence: Callable[[str, Mapping[str, object]], None], seed: int
 ) -> None:
     rounds = Rounds(seed)
@@ -144,6 +147,7 @@ def _never(_journal: GuardedJournal) -> None:
     """Sync nothing."""
 
 
+@pytest.mark.rule("coordinator#power-cut")
 def test_the_rounds_notice_a_journal_that_does_not_sync() -> None:
     def hurt() -> None:
         for seed in range(4):

@@ -3,7 +3,7 @@
 Why: "no other behaviour fails" can only be held by a table; a row that grows without a reason is a behaviour that judges
 what is not its business.
 Must never: be changed without knowing why the set of a violation changed.
-Rules: providers 3 (self-check).
+Rules: `providers#self-check`.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Why: the self-check asks of every violation who notices it; that needs a target, a launcher, a fault endpoint and a
 substrate made of the same model.
 Must never: relax a check; it only shortens the long waits.
-Rules: providers 3 (self-check).
+Rules: `providers#self-check`.
 """
 
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
 """The table of planted violations.
 
 Must never: hold a name twice.
-Rules: providers 3 (self-check), 5.4 and checklist item 3.
+Rules: `providers#self-check`, `providers#lies`.
 """
 
 from collections.abc import Iterator

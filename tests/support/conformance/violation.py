@@ -1,7 +1,7 @@
 """What a planted violation is: a name, the behaviour that must notice it, and a model that commits it.
 
 Must never: break more than its sentence says, as far as the contract's rules can be broken one by one.
-Rules: providers 3 (self-check) and 5.4.
+Rules: `providers#self-check`, `providers#lies`.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 Why: the first build costs about 14 CPU minutes, so it happens once per content, in one place, with one recipe; any other
 set of flags would compile everything again.
 Must never: compile because a test was started, leave half a binary under the final name, or touch `go.mod` and `go.sum`.
-Rules: the key is the content of the three files, the recipe, and the version and architecture of Go.
+The key is the content of the three files, the recipe, and the version and architecture of Go.
 
 Two variables: TESTBED_BINARY names a binary built elsewhere; XDG_CACHE_HOME moves the cache.
 """

@@ -3,7 +3,7 @@
 Why: flags are where a test control plane goes wrong, so they are kept together, can be read at a glance, and be tested
 without starting anything.
 Must never: name an absolute path: the working directory of every component is the cluster's own.
-Rules: etcd listens on two Unix sockets in that directory, so that a cluster takes one TCP port in all.
+How: etcd listens on two Unix sockets in that directory, so that a cluster takes one TCP port in all.
 """
 
 import json

@@ -3,7 +3,7 @@
 Why: charts are rendered and installed by the real Helm, against an API server that knows what the charts make; both come from
 the Go module proxy, pinned by `go.sum`, so that nothing is installed by hand.
 Must never: download because a test was started, or take a module whose checksum is not written down.
-Rules: the key is the content of `go.mod` and `go.sum`, and the version and architecture of Go.
+The key is the content of `go.mod` and `go.sum`, and the version and architecture of Go.
 
 HELM_BINARY names a Helm of the user's own; without Go, or before `make testbed`, the `helm` of the path is used.
 """

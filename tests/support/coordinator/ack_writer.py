@@ -2,7 +2,7 @@
 
 Why: exactly the acknowledged writes must survive, so the client must outlive the servers it writes to.
 Must never: write a line before the answer, or assign one name twice.
-Rules: coordinator 18 rows 1 and 2.
+Rules: `coordinator#leader-killed`, `coordinator#replicas-killed`.
 
 A line is the domain's value, and the start and end of the call in nanoseconds of the host's monotonic clock.
 """

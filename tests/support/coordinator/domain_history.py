@@ -2,7 +2,7 @@
 
 Why: clients are processes that may be killed, so each call is one line of a file.
 Must never: count a call as failed that may have happened; only FAILED_PRECONDITION and refusals rule that out.
-Rules: coordinator 2.2, 2.4, 4.3; checklist 23.
+Rules: `coordinator#commands`, `coordinator#write-outcomes`, `coordinator#calls`, `coordinator#linearizable-reads`.
 """
 
 import json

@@ -2,7 +2,9 @@
 
 Why: the ordinary suite runs a tenth of the rounds, `make test-long` all of them.
 Must never: pass over a lost acknowledged write or two replicas that differ.
-Rules: coordinator 18 rows 1, 2, 5 to 8; checklist 9, 19, 23; decision C13.
+Rules: `coordinator#leader-killed`, `coordinator#replicas-killed`, `coordinator#leader-cut-off`,
+`coordinator#link-cut-idle`, `coordinator#link-cut-writing`, `coordinator#leader-paused`,
+`coordinator#linearizable-reads`, `coordinator#throughput`.
 """
 
 import asyncio

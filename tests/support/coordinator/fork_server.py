@@ -3,7 +3,7 @@
 Why: importing takes about a second of CPU time per process, which dominated the rounds of kills. A forked child is an ordinary
 process with its own memory, files and sockets.
 Must never: create a thread, a gRPC object or an event loop before the fork.
-Rules: coordinator 18; Linux only, as it waits for children that are not its own.
+Rules: `coordinator#failures`; Linux only, as it waits for children that are not its own.
 """
 
 import atexit

@@ -2,7 +2,7 @@
 
 Why: clients must not share a process with the servers that are killed, nor with each other.
 Must never: repeat a call of unknown outcome under the same line; a repetition is another call.
-Rules: coordinator 19 item 23: through gRPC, from separate processes.
+Rules: `coordinator#linearizable-reads`: through gRPC, from separate processes.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ Why: a partition between two replicas of three is the case that leases and plain
 by which process owns the other end of the connection.
 Must never: carry a connection whose caller it does not know, since it could not cut it; or be used outside tests, as it reads
 the process table.
-Rules: coordinator 18 rows 5 to 7.
+Rules: `coordinator#leader-cut-off`, `coordinator#link-cut-idle`, `coordinator#link-cut-writing`.
 
 A cut is in force when `block` returns: what has been read from either side but not handed on yet is held back too. What is
 counted in `passed` was handed on.

@@ -1,7 +1,7 @@
 """Three logs in one process over real sockets and files; their gRPC calls are direct function calls.
 
 Why: tests formation and the Raft port without the program around them.
-Rules: coordinator 9, 17.7, 18.
+Rules: `coordinator#membership`, `coordinator#raft-port`, `coordinator#failures`.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 Why: handlers and soft state are tested without Raft.
 Must never: be more lenient than the real log: commands are JSON text, a result comes one turn of the loop later, and a log that
 does not serve refuses.
-Rules: coordinator 2.2, 3, 4.1.
+Rules: `coordinator#commands`, `coordinator#soft-state`, `coordinator#serving`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: what must survive a kill -9 is shown by killing; everything here is real but the hosts.
 Must never: leave a process behind, or end one that it did not start.
-Rules: coordinator 18.
+Rules: `coordinator#failures`.
 """
 
 import asyncio

@@ -3,7 +3,10 @@
 Why: a round of crashes takes milliseconds and can be repeated from its seed, so tests run thousands of them.
 Must never: be more lenient than processes: messages are pickled, a dead replica loses its memory, and the disk decides about
 unsynced data.
-Rules: coordinator 18 (rows 1 to 10, 13, 36); simulator 2.2.
+Rules: `coordinator#leader-killed`, `coordinator#replicas-killed`, `coordinator#power-cut`,
+`coordinator#killed-around-trim`, `coordinator#leader-cut-off`, `coordinator#link-cut-idle`,
+`coordinator#link-cut-writing`, `coordinator#leader-paused`, `coordinator#follower-paused`, `coordinator#quorum-lost`,
+`coordinator#replica-wiped`, `coordinator#resend-from-behind`, `testing#constructor-seams`.
 """
 
 import pickle

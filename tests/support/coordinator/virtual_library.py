@@ -2,7 +2,7 @@
 
 Why: thousands of power cuts and elections take no real time, and a failure can be repeated from its seed.
 Must never: change the library's decisions; only its clock, randomness and files are replaced.
-Rules: simulator 2.2 and 3.3; coordinator 18 row 3 (injected file layer, dump and directory entries included).
+Rules: `testing#constructor-seams`, `testing#memory-disk`, `coordinator#power-cut`.
 """
 
 import io

@@ -1,7 +1,8 @@
 """Reads the `machine` and `need` lines of engine scripts.
 
 Why: a row of the oracle names what differs from a few standard machines and profiles; so does a line here.
-Rules: decision-engine 16.0 gives the standard machines GPU8 and CPU4 and the profiles G and C; R6 is that of 16.5.
+Rules: `engine#examples`, `engine#examples-folding`. They define the standard machines GPU8 and CPU4, the profiles G and
+C, and R6.
 
     machine i1..i4 Idle                         four GPU8 machines
     machine v1 Configured @batch P400 $6        bound to batch, stamped with priority 400, $6 an hour

@@ -1,7 +1,7 @@
 """The world of engine scripts: machines, demand, time, and an engine that decides cycles on them.
 
 Why: every engine, the naive one and the fast one, answers the same scripts.
-Rules: decision-engine 5, 11.1, 11.2.
+Rules: `engine#cycle-order`, `engine#report-gate`, `engine#parking-ledger`.
 
     machine …, need …          see `tests.support.engine.words`
     lose ID                    the machine is gone             needs none      all demand is gone

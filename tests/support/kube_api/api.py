@@ -4,7 +4,7 @@ Why: the operator and the pod controller run against it in virtual time, with fa
 transport as in a cluster.
 Must never: be more lenient than the real one where our code could depend on it. It leaves out rules in the expression language,
 admission, strategic merge and server-side apply; the end-to-end tests cover those.
-Rules: simulator 2.1, operator 15 and 16.
+Rules: `testing#memory-api-server`, `operator#kubernetes-client`, `operator#failures`.
 """
 
 import base64

@@ -2,7 +2,7 @@
 
 They work in front of the in-memory API server and of a real one.
 Must never: change a call that no fault matches.
-Rules: simulator 3.6, operator 16.
+Rules: `testing#api-faults`, `operator#failures`.
 """
 
 from collections.abc import AsyncIterator, Callable

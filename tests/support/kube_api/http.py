@@ -3,7 +3,8 @@
 Why: half of the client library's traps are below the level of calls: bodies that are no JSON, connections cut in mid-line or
 gone silent, tokens that expire. They show over a socket only.
 Must never: listen beyond loopback.
-Rules: operator 15.6 item 10 (the fault proxy), 16.4 (C1 to C9).
+Rules: `testing#api-faults`, `operator#c1`, `operator#c2`, `operator#c3`, `operator#c4`, `operator#c5`, `operator#c6`,
+`operator#c7`, `operator#c8`, `operator#c9`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Why: lists, watches, conflicts and compaction all follow from one counter and one history, as they do in the real one.
 Must never: hand out a document that is also stored; what a caller changes must not change the cluster.
-Rules: simulator 2.1 (resourceVersion, watch, conflict, 410).
+Rules: `testing#memory-api-server`.
 """
 
 import asyncio

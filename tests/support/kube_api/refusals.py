@@ -1,7 +1,7 @@
 """The error responses of the in-memory API server, and the two checks that cause most of them.
 
 Must never: differ from the real server where our code reads a refusal: reasons, causes, codes.
-Rules: operator 7.4 and 15.4.
+Rules: `operator#drain-rounds`, `operator#kube-errors`.
 """
 
 from collections.abc import Iterable

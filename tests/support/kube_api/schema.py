@@ -3,7 +3,7 @@
 Why: a test that writes a field that the real server would prune or refuse must find out here, not in a cluster.
 Must never: be taken for the whole of validation: rules in the expression language are the real server's alone, and the
 table of good and bad objects in the end-to-end tests goes there.
-Rules: wire 9, operator 2.4.
+Rules: `wire#custom-resources`, `operator#schema-limits`, `operator#reported-condition`.
 """
 
 import re

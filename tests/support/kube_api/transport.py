@@ -2,7 +2,7 @@
 
 Why: a watch lives for minutes between other calls; in virtual time it costs a timer.
 Must never: lose an event between two lines: each turn reads the history from the last version shown.
-Rules: operator 15.6 item 1; bookmarks come every minute as in the real server.
+Rules: `operator#reflector`; bookmarks come every minute as in the real server.
 """
 
 import json

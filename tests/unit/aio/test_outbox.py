@@ -1,4 +1,4 @@
-"""The coalescing outbox (shard 10.6, decision S10, ADR-0075)."""
+"""The coalescing outbox (`shard#outbox`, ADR-0075)."""
 
 import asyncio
 

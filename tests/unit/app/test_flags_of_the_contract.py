@@ -1,4 +1,7 @@
-"""The flags of every program, read from its parser: which there are, their defaults, and three ways to give each (packaging 7 items 1 to 5)."""
+"""The flags of every program, read from its parser: which there are, their defaults, and three ways to give each.
+
+Rules: `packaging#shard-flags`, `packaging#settings-sources`, `packaging#go-values`, `packaging#addresses`.
+"""
 
 import importlib
 import tomllib
@@ -39,7 +42,7 @@ SERVING: Final = {
 TLS: Final = dict.fromkeys(("tls-cert", "tls-key", "tls-ca"), "")
 COMMON: Final = {"log-level": "info", "config": "", "print-config": "false", "reflection": "false"}
 CONTRACT: Final[dict[str, dict[str, str]]] = {
-    # Addresses without a host are written here as they are bound when no flag is given (packaging 1.2, rule 2).
+    # Addresses without a host are written here as they are bound when no flag is given (`packaging#addresses`).
     "bigfleet shard": {
         **TLS, **COMMON, "shutdown-grace": "10s",
         "listen": "127.0.0.1:7780", "metrics-addr": "127.0.0.1:8780", "id": "shard-0", "data-dir": "data",
@@ -94,8 +97,9 @@ def entry_of(name: str) -> CommandEntry:
     return found
 
 
+@pytest.mark.rule("packaging#shard-flags")
 @pytest.mark.parametrize("name", CONTRACT)
-def test_every_flag_of_the_contract_exists_with_its_default_1(name: str) -> None:
+def test_every_flag_of_the_contract_exists_with_its_default(name: str) -> None:
     found = {option.flag: option.default for option in entry_of(name).options}
     assert {flag: found.get(flag) for flag in CONTRACT[name]} == CONTRACT[name]
     assert not NOT_YET.get(name, set()) & set(found)  # then they belong into the table above
@@ -152,8 +156,9 @@ def given(entry: CommandEntry, option: Option, how: str, folder: Path) -> tuple[
     return getattr(loaded.settings, option.field), loaded.sources[option.field]
 
 
+@pytest.mark.rule("packaging#settings-sources")
 @pytest.mark.parametrize(("program", "entry"), SERVING.values(), ids=SERVING)
-def test_every_flag_of_a_serving_program_has_three_ways_and_one_meaning_2(
+def test_every_flag_of_a_serving_program_has_three_ways_and_one_meaning(
     program: str, entry: CommandEntry, tmp_path: Path
 ) -> None:
     tried = 0
@@ -170,8 +175,9 @@ def test_every_flag_of_a_serving_program_has_three_ways_and_one_meaning_2(
     assert tried == len(entry.options) - 2  # not --config and --print-config
 
 
+@pytest.mark.rule("packaging#settings-sources")
 @pytest.mark.parametrize(("program", "entry"), ALL.values(), ids=ALL)
-def test_an_unknown_key_and_an_unknown_variable_are_named_3(
+def test_an_unknown_key_and_an_unknown_variable_are_named(
     program: str, entry: CommandEntry, tmp_path: Path
 ) -> None:
     prefix = entry.command.settings.model_config.get("env_prefix", "")
@@ -192,6 +198,7 @@ def run(program: CliProgram, argv: list[str], environ: dict[str, str]) -> tuple[
     return code, out.getvalue(), err.getvalue()
 
 
+@pytest.mark.rule("packaging#go-values")
 @pytest.mark.parametrize(
     ("flag", "field", "text"),
     [
@@ -201,7 +208,7 @@ def run(program: CliProgram, argv: list[str], environ: dict[str, str]) -> tuple[
         ("--metrics-addr=0", "metrics-addr", "0"),
     ],
 )
-def test_the_shard_takes_what_charts_and_scripts_write_4(flag: str, field: str, text: str) -> None:
+def test_the_shard_takes_what_charts_and_scripts_write(flag: str, field: str, text: str) -> None:
     code, out, err = run(PROGRAMS["bigfleet"], ["shard", flag, "--print-config"], {})
     assert (code, err) == (0, "")
     (line,) = (line for line in out.splitlines() if line.startswith(f"{field}:"))
@@ -221,8 +228,9 @@ def listeners(entry: CommandEntry) -> dict[str, object]:
     }
 
 
+@pytest.mark.rule("packaging#addresses")
 @pytest.mark.parametrize(("program", "entry"), SERVING.values(), ids=SERVING)
-def test_without_flags_every_listener_is_on_loopback_5(program: str, entry: CommandEntry) -> None:
+def test_without_flags_every_listener_is_on_loopback(program: str, entry: CommandEntry) -> None:
     found = listeners(entry)
     for flag, default in found.items():
         assert default is None or str(default).startswith("127.0.0.1:"), flag
@@ -231,7 +239,8 @@ def test_without_flags_every_listener_is_on_loopback_5(program: str, entry: Comm
     assert all(not default or default.startswith(LOCAL_ONLY) for default in others.values()), others
 
 
-def test_the_programs_that_listen_are_these_5() -> None:
+@pytest.mark.rule("packaging#addresses")
+def test_the_programs_that_listen_are_these() -> None:
     listening = {name: len(listeners(entry)) for name, (_, entry) in SERVING.items()}
     assert listening == {
         "bigfleet all-in-one": 6,

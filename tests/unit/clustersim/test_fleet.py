@@ -1,4 +1,4 @@
-"""Worlds: pools and clusters in one file (packaging 1.6)."""
+"""Worlds: pools and clusters in one file (`packaging#all-in-one`)."""
 
 import pytest
 

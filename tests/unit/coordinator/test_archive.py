@@ -1,4 +1,7 @@
-"""Archives: layout, checks, both ways (coordinator 10.1, 10.4; acceptance 36, 37)."""
+"""Archives: layout, checks, both ways.
+
+Rules: `coordinator#archive`, `coordinator#restore`, `coordinator#relearn`, `coordinator#original-archives`.
+"""
 
 import io
 import json
@@ -57,6 +60,7 @@ def tar_of(*members: tuple[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
+@pytest.mark.rule("coordinator#original-archives")
 def test_an_archive_has_the_originals_layout_and_keys() -> None:
     with tarfile.open(fileobj=io.BytesIO(pack(archive()))) as tar:
         members = tar.getmembers()
@@ -120,6 +124,7 @@ def test_many_rows_survive_their_slices() -> None:
     assert restored["domains"] == tables["domains"]
 
 
+@pytest.mark.rule("coordinator#original-archives")
 def test_an_archive_of_the_original_restores_with_its_old_keys_ignored() -> None:
     state = json.dumps(
         {
@@ -146,6 +151,7 @@ def test_an_archive_of_the_original_restores_with_its_old_keys_ignored() -> None
     CoordinatorStateMachine().load(tables)
 
 
+@pytest.mark.rule("coordinator#archive")
 def test_a_flipped_byte_anywhere_is_noticed_or_harmless() -> None:
     good = pack(archive())
     used = 512 + 1024 + 512 + len(archive().state)

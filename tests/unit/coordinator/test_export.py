@@ -1,4 +1,4 @@
-"""The export loop and its directory (coordinator 10.3; acceptance 38, 39)."""
+"""The export loop and its directory (`coordinator#export`)."""
 
 import asyncio
 import json
@@ -49,6 +49,7 @@ def exporter(world: World, interval_s: float = 300.0, keep: int = 12) -> Exporte
     return Exporter(world, disk, loop)
 
 
+@pytest.mark.rule("coordinator#export")
 def test_exports_appear_every_interval_on_the_leader_only_and_a_new_leader_goes_on(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -78,6 +79,7 @@ def test_exports_appear_every_interval_on_the_leader_only_and_a_new_leader_goes_
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#export")
 def test_an_interval_of_zero_is_five_minutes(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -106,6 +108,7 @@ def test_a_directory_is_named_by_its_time_in_utc_and_its_id(world: Worlds) -> No
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#export")
 def test_the_thirteenth_is_pruned_and_the_newest_stays(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -151,6 +154,7 @@ def test_a_log_that_cannot_answer_is_a_failure_too(world: Worlds) -> None:
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#export")
 def test_killed_or_cut_off_at_any_operation_latest_names_a_complete_export_or_none() -> None:
     made = archive()
     number = 0

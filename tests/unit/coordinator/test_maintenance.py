@@ -1,4 +1,4 @@
-"""The periodic work of a replica: health, command levels (decision C12), and the errors it survives."""
+"""The periodic work of a replica: health, command levels (`coordinator#command-levels`), and the errors it survives."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,11 @@
-"""Instructions on the answers to reports (coordinator 4.3, 5, 8.2, 10.4; acceptance 24, 25, 46, 50, 52, 54, 58; failure rows 24, 26, 37)."""
+"""Instructions on the answers to reports.
+
+Rules: `coordinator#calls`, `coordinator#instructions`, `coordinator#provider-conflict`, `coordinator#restore`,
+`coordinator#relearn`, `coordinator#won-term`, `coordinator#instruction-barrier`, `coordinator#shortfalls-replaced`,
+`coordinator#report-order`, `coordinator#instruction-queue`, `coordinator#domain-delivery`,
+`coordinator#no-accepted-no-ops`, `coordinator#failover-with-instructions`, `coordinator#empty-shortfalls`,
+`coordinator#two-shards-one-provider`.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -52,6 +59,7 @@ class Shard:
         self.acks.clear()
 
 
+@pytest.mark.rule("coordinator#domain-delivery")
 def test_assigned_and_unassigned_domains_reach_the_shard_within_two_reports(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -69,6 +77,7 @@ def test_assigned_and_unassigned_domains_reach_the_shard_within_two_reports(worl
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#domain-delivery")
 @pytest.mark.parametrize("when", ["before the change", "after the change", "after it was sent"])
 @pytest.mark.parametrize("what", ["failover", "restart"])
 def test_they_reach_it_across_a_failover_and_a_restart_of_the_shard(
@@ -141,6 +150,7 @@ def test_at_most_a_hundred_go_with_one_answer_and_they_are_sent_again_until_acke
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#instruction-barrier")
 def test_instructions_are_attached_only_after_a_barrier_that_began_after_the_report_arrived(
     world: Worlds,
 ) -> None:
@@ -178,6 +188,7 @@ class _DeposedDuringBarrier:
         self._log.gain()
 
 
+@pytest.mark.rule("coordinator#won-term")
 def test_a_leader_deposed_between_check_and_answer_never_stamps_its_successors_term(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -196,6 +207,7 @@ def test_a_leader_deposed_between_check_and_answer_never_stamps_its_successors_t
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#failover-with-instructions")
 def test_pending_instructions_are_gone_after_a_failover_and_derived_again_under_the_new_term(
     world: Worlds,
 ) -> None:
@@ -218,6 +230,7 @@ def test_pending_instructions_are_gone_after_a_failover_and_derived_again_under_
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#shortfalls-replaced", "coordinator#report-order")
 def test_an_older_report_still_heartbeats_and_delivers_its_acks(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -235,6 +248,7 @@ def test_an_older_report_still_heartbeats_and_delivers_its_acks(world: Worlds) -
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#shortfalls-replaced", "coordinator#report-order")
 def test_an_empty_list_clears_old_shortfalls(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -246,6 +260,7 @@ def test_an_empty_list_clears_old_shortfalls(world: Worlds) -> None:
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#no-accepted-no-ops")
 def test_no_instruction_of_the_three_moving_kinds_is_ever_sent(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -266,6 +281,7 @@ def test_no_instruction_of_the_three_moving_kinds_is_ever_sent(world: Worlds) ->
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#provider-conflict", "coordinator#two-shards-one-provider")
 def test_two_shards_on_one_provider_raise_the_conflict_gauge_and_are_told_every_minute(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:

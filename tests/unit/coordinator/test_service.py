@@ -1,4 +1,9 @@
-"""The calls one by one, in the order of their checks (coordinator 4; acceptance 43, 45, 47, 48, 49; failure rows 20, 28)."""
+"""The calls one by one, in the order of their checks.
+
+Rules: `coordinator#calls`, `coordinator#order-of-checks`, `coordinator#self-registration`,
+`coordinator#address-learned-once`, `coordinator#listings`, `coordinator#retired-calls`,
+`coordinator#removed-shard-purged`, `coordinator#caller-timeout`, `coordinator#live-shard-removed`.
+"""
 
 from typing import Any
 
@@ -50,6 +55,7 @@ async def stream_code(world: World, identity: Identity) -> Code:
     return refused.value.code
 
 
+@pytest.mark.rule("coordinator#order-of-checks")
 def test_a_follower_refuses_every_call_before_identity_and_arguments_and_says_who_leads(
     world: Worlds,
 ) -> None:
@@ -85,6 +91,7 @@ def test_every_answer_carries_the_facts_about_the_replica(world: Worlds) -> None
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#identity-gates")
 def test_the_table_of_gates_holds_for_every_role_against_every_call(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -114,6 +121,7 @@ def test_the_table_of_gates_holds_for_every_role_against_every_call(world: World
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#identity-gates")
 def test_plaintext_skips_every_gate(world: Worlds) -> None:
     async def run() -> None:
         async with world(secured=False) as here:
@@ -158,6 +166,7 @@ def test_a_missing_argument_is_named(world: Worlds, method: Any, request_: objec
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#self-registration", "coordinator#address-learned-once")
 def test_the_first_report_registers_and_later_ones_keep_address_and_time(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -224,6 +233,7 @@ def test_domains_are_assigned_listed_refused_and_taken(world: Worlds) -> None:
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#removed-shard-purged")
 def test_a_removed_shard_disappears_everywhere_and_comes_back_with_its_next_report(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -272,6 +282,7 @@ def test_a_removed_sharing_shard_leaves_a_ghost_that_blocks_and_is_named_until_i
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#listings")
 def test_reports_are_listed_with_provider_and_without_requirements_and_are_gone_after_a_failover(
     world: Worlds,
 ) -> None:
@@ -366,6 +377,7 @@ def test_joining_confirms_a_peer_and_refuses_a_stranger(world: Worlds) -> None:
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#retired-calls")
 def test_calls_of_older_versions_are_unimplemented(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:
@@ -376,6 +388,7 @@ def test_calls_of_older_versions_are_unimplemented(world: Worlds) -> None:
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#batches")
 def test_a_command_of_300_kib_is_refused_before_it_is_proposed(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:

@@ -1,9 +1,13 @@
-"""What a coordinator says about domains changes no decision of a shard, nor does having none (coordinator 1 and 8.2; checklist 53, 73)."""
+"""What a coordinator says about domains changes no decision of a shard, nor does having none.
+
+Rules: `coordinator#static-stability`, `coordinator#provider-conflict`, `coordinator#what-a-domain-is`.
+"""
 
 import asyncio
 from pathlib import PurePath
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
@@ -67,7 +71,8 @@ async def decided(coordinator: ScriptedCoordinator | None, cycles: int) -> tuple
     return calls, sum(len(report.acks) for report in reports)
 
 
-def test_item_53_domain_rows_change_no_decision_outside_partition_mode() -> None:
+@pytest.mark.rule("coordinator#what-a-domain-is")
+def test_domain_rows_change_no_decision_outside_partition_mode() -> None:
     async def story() -> None:
         alone, _ = await decided(None, 5)
         coordinator = ScriptedCoordinator(virtual_process("coordinator").clock)
@@ -83,7 +88,8 @@ def test_item_53_domain_rows_change_no_decision_outside_partition_mode() -> None
     run_virtual(story())
 
 
-def test_item_73_a_shard_runs_a_hundred_cycles_with_no_coordinator_present() -> None:
+@pytest.mark.rule("coordinator#static-stability")
+def test_a_shard_runs_a_hundred_cycles_with_no_coordinator_present() -> None:
     async def story() -> None:
         calls, _ = await decided(None, 100)
         assert [rpc for rpc, _ in calls].count("Configure") == 4

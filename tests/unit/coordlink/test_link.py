@@ -1,6 +1,7 @@
 """The way to the coordinator on virtual time, against a scripted one.
 
-Every row of shard 26 "Coordinator", and item 15 of shard 28, is here by name; the rest is coordinator 5.2 and 6.
+Every row of `shard#failures` "Coordinator", and item 15 of `shard#failures`, is here by name; the rest is
+`coordinator#shard-client` and `coordinator#self-registration`.
 """
 
 import asyncio
@@ -152,11 +153,12 @@ def test_reports_show_the_last_cycle_and_none_before_the_first() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("coordinator#coordinator-absent", "shard#coordinator-down")
 @pytest.mark.parametrize("away_s", [25, 3600 * 6])
 def test_coordinator_absent_down_partitioned_or_failing_over_reports_warn_and_acks_are_kept_for_later(
     away_s: float,
 ) -> None:
-    """Shard 26, Coordinator: absent, down, partitioned, failing over; ack lost."""
+    """Absent, down, partitioned, failing over; ack lost."""
 
     async def scenario() -> None:
         world = World()
@@ -178,8 +180,9 @@ def test_coordinator_absent_down_partitioned_or_failing_over_reports_warn_and_ac
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#coordinator-absent")
 def test_coordinator_never_there_the_link_goes_on_and_nothing_else_is_asked_of_it() -> None:
-    """Shard 26, Coordinator: absent. Decision C9."""
+    """Absent. `coordinator#static-stability`."""
 
     async def scenario() -> None:
         world = World()
@@ -192,8 +195,9 @@ def test_coordinator_never_there_the_link_goes_on_and_nothing_else_is_asked_of_i
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#coordinator-follower")
 def test_follower_answers_the_hint_is_taken_at_once_then_the_other_addresses() -> None:
-    """Shard 26, Coordinator: follower answers; ours loses no interval by it (coordinator 6)."""
+    """Follower answers; ours loses no interval by it (`coordinator#self-registration`)."""
 
     async def scenario() -> None:
         world = World(replicas=3)
@@ -209,8 +213,9 @@ def test_follower_answers_the_hint_is_taken_at_once_then_the_other_addresses() -
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#coordinator-only-followers")
 def test_every_replica_follows_it_is_an_error_until_the_next_interval() -> None:
-    """Shard 26, Coordinator: follower answers."""
+    """Follower answers."""
 
     async def scenario() -> None:
         world = World(replicas=3)
@@ -228,8 +233,11 @@ def test_every_replica_follows_it_is_an_error_until_the_next_interval() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule(
+    "coordinator#late-instruction", "shard#terms", "shard#instructions", "shard#coordinator-stale-leader"
+)
 def test_stale_leader_its_answer_is_dropped_whole_and_an_equal_term_passes() -> None:
-    """Shard 26, Coordinator: stale leader. Shard 28, item 15: stale answer drops all, equal passes."""
+    """Stale leader. (`shard#terms`, `shard#instructions`): stale answer drops all, equal passes."""
 
     async def scenario() -> None:
         world = World()
@@ -263,8 +271,9 @@ def test_stale_answer_leaves_acks_that_it_was_handed_delivered() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#terms", "shard#instructions", "shard#instruction-repeated")
 def test_same_instruction_again_it_is_executed_once_and_acked_again() -> None:
-    """Shard 26, Coordinator: same instruction again. Shard 28, item 15: duplicate acked once more."""
+    """Same instruction again. (`shard#terms`, `shard#instructions`): duplicate acked once more."""
 
     async def scenario() -> None:
         world = World()
@@ -289,8 +298,9 @@ def test_same_instruction_again_it_is_executed_once_and_acked_again() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#terms", "shard#instructions", "shard#ack-lost")
 def test_acks_survive_a_failed_report_in_front_of_newer_ones() -> None:
-    """Shard 28, item 15: acks survive a failed report. Shard 26, Coordinator: ack lost."""
+    """(`shard#terms`, `shard#instructions`): acks survive a failed report. Ack lost."""
 
     async def scenario() -> None:
         world = World()
@@ -321,8 +331,9 @@ def test_an_answer_that_acknowledges_nothing_keeps_the_acks() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#coordinator-identity-refused")
 def test_identity_refused_is_logged_at_each_interval_and_hurts_nobody() -> None:
-    """Shard 26, Coordinator: identity refused."""
+    """Identity refused."""
 
     async def scenario() -> None:
         world = World(secured=True)
@@ -337,8 +348,9 @@ def test_identity_refused_is_logged_at_each_interval_and_hurts_nobody() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#registry-lost")
 def test_registry_lost_the_shard_every_report_carries_what_registers_it() -> None:
-    """Shard 26, Coordinator: registry lost the shard."""
+    """Registry lost the shard."""
 
     async def scenario() -> None:
         world = World()
@@ -352,6 +364,7 @@ def test_registry_lost_the_shard_every_report_carries_what_registers_it() -> Non
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#coordinator-hangs")
 def test_a_call_ends_after_five_seconds_and_never_are_two_under_way() -> None:
     async def scenario() -> None:
         world = World()
@@ -373,6 +386,7 @@ def test_a_call_ends_after_five_seconds_and_never_are_two_under_way() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("coordinator#term-mark")
 def test_the_term_is_durable_before_anything_of_it_is_obeyed_and_survives_a_restart() -> None:
     async def scenario() -> None:
         image = DiskImage()
@@ -389,6 +403,7 @@ def test_the_term_is_durable_before_anything_of_it_is_obeyed_and_survives_a_rest
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#term-not-stored")
 def test_a_term_that_cannot_be_stored_is_not_obeyed_and_asked_for_again() -> None:
     async def scenario() -> None:
         world = World()
@@ -433,8 +448,9 @@ def test_the_mark_is_raised_for_operators_too_and_stored_only_when_it_rises() ->
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#move-requested")
 def test_moves_between_shards_are_refused_invalid_with_a_reason_that_reaches_the_coordinator() -> None:
-    """Decision C4."""
+    """Rules: `coordinator#one-shard-per-provider`, `coordinator#no-accepted-no-ops`."""
 
     async def scenario() -> None:
         world = World()
@@ -464,8 +480,9 @@ class Defective(StaticShard):
         return super().last_cycle()
 
 
+@pytest.mark.rule("shard#client-defect")
 def test_a_link_that_dies_of_a_defect_is_started_anew_and_counted() -> None:
-    """Decision S18."""
+    """Rules: `shard#part-ends`."""
 
     async def scenario() -> None:
         world = World()

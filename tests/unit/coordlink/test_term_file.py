@@ -1,4 +1,4 @@
-"""The highest term survives a restart (coordinator 5.2, decision S15)."""
+"""The highest term survives a restart (`coordinator#shard-client`, `shard#coordinator-client`)."""
 
 from pathlib import PurePosixPath
 

@@ -1,4 +1,7 @@
-"""Answers that are shared by whoever asks the same thing within two seconds (dashboard 9; item 20)."""
+"""Answers that are shared by whoever asks the same thing within two seconds.
+
+Rules: `dashboard#budgets`, `dashboard#shared-answers`.
+"""
 
 import asyncio
 
@@ -25,6 +28,7 @@ class Source:
         return number
 
 
+@pytest.mark.rule("dashboard#shared-answers")
 def test_a_hundred_who_ask_at_once_and_within_two_seconds_get_one_answer() -> None:
     async def story() -> None:
         clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""Markup that names from strangers cannot break (dashboard 11, checklist item 22)."""
+"""Markup that names from strangers cannot break (`dashboard#security`, `dashboard#hostile-names`)."""
 
 from html import unescape
 
@@ -16,6 +16,7 @@ def test_text_is_escaped_wherever_it_stands() -> None:
     assert unescape(made).count("<script>") == 2
 
 
+@pytest.mark.rule("dashboard#hostile-names")
 @given(st.text())
 def test_whatever_the_text_it_comes_back_whole(text: str) -> None:
     made = el("b", text)

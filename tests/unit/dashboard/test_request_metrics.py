@@ -1,4 +1,4 @@
-"""What the dashboard counts of itself (dashboard 4, packaging 4.3)."""
+"""What the dashboard counts of itself (`dashboard#api`, `packaging#process-metrics`)."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families

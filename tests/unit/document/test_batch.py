@@ -1,4 +1,4 @@
-"""Batches: the n-th answer belongs to the n-th line (snapshot section 3)."""
+"""Batches: the n-th answer belongs to the n-th line (`engine#snapshot-batch`)."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Decisions as documents (snapshot section 2, decision E15)."""
+"""Decisions as documents (`engine#snapshot-decision`, `engine#snapshot-parked`)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A document sent in pieces is the document (snapshot section 4)."""
+"""A document sent in pieces is the document (`engine#snapshot-live`)."""
 
 import pytest
 from hypothesis import given

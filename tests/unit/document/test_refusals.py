@@ -1,4 +1,7 @@
-"""Every refusal of a snapshot document names the path, what was found and what is allowed (snapshot section 1)."""
+"""Every refusal of a snapshot document names the path, what was found and what is allowed.
+
+Rules: `engine#snapshot-form`, `engine#snapshot-strict`.
+"""
 
 import json
 from collections.abc import Callable

@@ -341,6 +341,7 @@ def test_the_example_of_the_page_is_written_as_it_is_shown_and_uses_every_field(
     assert {name for need in shown["needs"] for name in need} == set(NEED)
 
 
+@pytest.mark.rule("packaging#generated-pages")
 @pytest.mark.parametrize(
     ("heading", "form"), [("The document", SNAPSHOT), ("Machine", MACHINE), ("Need", NEED)]
 )

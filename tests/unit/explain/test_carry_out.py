@@ -1,4 +1,4 @@
-"""Carrying decisions out on records leaves the stamps of decision-engine 2.4, and only legal states and edges."""
+"""Carrying decisions out on records leaves the stamps of `engine#stamps`, and only legal states and edges."""
 
 import pytest
 

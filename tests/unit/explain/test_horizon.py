@@ -1,4 +1,4 @@
-"""A horizon of several cycles: what is begun comes to its end, and the answer is where that leads (dashboard 7)."""
+"""A horizon of several cycles: what is begun comes to its end, and the answer is where that leads (`dashboard#what-if`)."""
 
 from dataclasses import replace
 from itertools import cycle

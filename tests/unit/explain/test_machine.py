@@ -1,4 +1,4 @@
-"""A machine in every state, and one with every action, is explained (dashboard 6.2; dashboard checklist item 14)."""
+"""A machine in every state, and one with every action, is explained (`dashboard#explain-machine`)."""
 
 from typing import Any
 
@@ -55,15 +55,17 @@ def explained(one: Machine, needs: tuple[Need, ...]) -> dict[str, Any]:
     return machine_explanation_document(explain_machine(cycle, "m-1"))
 
 
+@pytest.mark.rule("dashboard#explain-machine")
 @pytest.mark.parametrize("state", [state for state in S if state is not S.UNSPECIFIED])
-def test_item_14_a_machine_in_each_state_is_explained(state: S) -> None:
+def test_a_machine_in_each_state_is_explained(state: S) -> None:
     content = explained(machine("m-1", state), (Need("a", Profile(priority=5), amounts(cpu=4)),))
     assert (content["state"], content["sentence"]) == (state.label, STATES[state])
     assert content["needs"], "how it fits the needs of highest precedence"
 
 
+@pytest.mark.rule("dashboard#explain-machine")
 @pytest.mark.parametrize("kind", K)
-def test_item_14_each_kind_of_action_is_explained(kind: K) -> None:
+def test_each_kind_of_action_is_explained(kind: K) -> None:
     one, cpu, sentence = ACTIONS[kind]
     low = Need("b", Profile(priority=1), amounts(cpu=4))
     content = explained(one, (Need("a", Profile(priority=5), amounts(cpu=cpu)), low) if cpu else ())

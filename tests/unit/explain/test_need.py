@@ -1,4 +1,4 @@
-"""Refusals of a large fleet: listed up to a bound, and always adding up to the fleet (dashboard 6.1)."""
+"""Refusals of a large fleet: listed up to a bound, and always adding up to the fleet (`dashboard#explain-classes`)."""
 
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.explain.fit import FitResult

@@ -1,4 +1,7 @@
-"""Machines that leave or drain for a need are counted, and listed up to a bound (dashboard 6.1, dashboard 9)."""
+"""Machines that leave or drain for a need are counted, and listed up to a bound.
+
+Rules: `dashboard#explain-classes`, `dashboard#budgets`.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every answer to an eviction has its meaning: operator 7.4, row by row."""
+"""Every answer to an eviction has its meaning: `operator#drain-rounds`."""
 
 import pytest
 

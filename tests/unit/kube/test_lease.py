@@ -96,7 +96,7 @@ def test_a_second_one_waits_and_takes_over_at_once_when_the_lease_is_given_back(
 )
 def test_without_renewals_the_work_stops_before_another_may_begin(
     trouble: Trouble | ApiResponse,
-) -> None:  # U6
+) -> None:  # `operator#u6`
     async def main() -> None:
         world = KubeWorld()
         first, second = Candidate(world, "a"), Candidate(world, "b")

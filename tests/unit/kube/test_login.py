@@ -78,7 +78,7 @@ def test_a_pod_without_its_token_is_told() -> None:
         find_target(IN_POD, MemoryDisk())
 
 
-def test_a_rotated_token_is_picked_up_within_a_minute_and_an_empty_one_is_not() -> None:  # C7
+def test_a_rotated_token_is_picked_up_within_a_minute_and_an_empty_one_is_not() -> None:  # `operator#c7`
     async def main() -> None:
         clock, disk = VirtualClock(), MemoryDisk()
         write(disk, "/t", "first\n")
@@ -95,7 +95,8 @@ def test_a_rotated_token_is_picked_up_within_a_minute_and_an_empty_one_is_not() 
     run_virtual(main())
 
 
-def test_files_are_not_read_at_each_call_but_when_asked_for() -> None:  # C8
+@pytest.mark.rule("operator#c7", "operator#c8")
+def test_files_are_not_read_at_each_call_but_when_asked_for() -> None:  # `operator#c8`
     async def main() -> None:
         clock, disk = VirtualClock(), MemoryDisk()
         write(disk, "/t", "first")

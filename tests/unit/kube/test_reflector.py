@@ -114,7 +114,8 @@ def test_a_list_that_is_always_too_slow_ends_without_pages() -> None:
     play(scene, requests=2_100)
 
 
-def test_bookmarks_keep_a_quiet_kind_from_ageing() -> None:  # C5
+@pytest.mark.rule("operator#c5")
+def test_bookmarks_keep_a_quiet_kind_from_ageing() -> None:  # `operator#c5`
     async def scene(world: Watched) -> None:
         await world.eventually(world.equal)
         for _ in range(60):
@@ -130,7 +131,8 @@ def test_bookmarks_keep_a_quiet_kind_from_ageing() -> None:  # C5
     play(scene)
 
 
-def test_an_expired_version_as_an_event_is_answered_by_a_list_with_delay() -> None:  # C4
+@pytest.mark.rule("operator#c4")
+def test_an_expired_version_as_an_event_is_answered_by_a_list_with_delay() -> None:  # `operator#c4`
     async def scene(world: Watched) -> None:
         await world.eventually(world.equal)
         # The watch is cut, and while it is away the history is compacted.
@@ -144,7 +146,8 @@ def test_an_expired_version_as_an_event_is_answered_by_a_list_with_delay() -> No
     play(scene)
 
 
-def test_an_expired_version_as_a_status_is_answered_by_a_list_with_delay() -> None:  # C4
+@pytest.mark.rule("operator#c4")
+def test_an_expired_version_as_a_status_is_answered_by_a_list_with_delay() -> None:  # `operator#c4`
     async def scene(world: Watched) -> None:
         world.transport.add(Fault(ApiResponse(410, GONE), times=3, watch=True))
         await world.eventually(world.equal)
@@ -157,6 +160,7 @@ def test_an_expired_version_as_a_status_is_answered_by_a_list_with_delay() -> No
     play(scene)
 
 
+@pytest.mark.rule("operator#c1", "operator#c2")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -183,7 +187,8 @@ def test_a_server_in_trouble_is_asked_ever_less_often(answer: ApiResponse) -> No
     play(scene)
 
 
-def test_a_watch_that_is_closed_at_once_counts_as_a_failure() -> None:  # C3
+@pytest.mark.rule("operator#c3")
+def test_a_watch_that_is_closed_at_once_counts_as_a_failure() -> None:  # `operator#c3`
     async def scene(world: Watched) -> None:
         world.transport.add(Fault(Trouble.CLOSE, times=10_000, watch=True))
         await world.clock.sleep(600)
@@ -198,7 +203,8 @@ def test_a_watch_that_is_closed_at_once_counts_as_a_failure() -> None:  # C3
     play(scene)
 
 
-def test_a_silent_connection_is_left_within_two_minutes() -> None:  # C6
+@pytest.mark.rule("operator#c6")
+def test_a_silent_connection_is_left_within_two_minutes() -> None:  # `operator#c6`
     async def scene(world: Watched) -> None:
         world.transport.add(Fault(Trouble.SILENCE, watch=True))
         await world.eventually(world.equal)

@@ -1,4 +1,4 @@
-"""The roles are exactly the table of operator 10."""
+"""The roles are exactly the table of `operator#roles`."""
 
 from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, RbacRole
 from tests.support.rbac import cluster_role, namespace_role

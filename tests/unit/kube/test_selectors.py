@@ -1,4 +1,4 @@
-"""The text of a selector is the original's, and does not depend on the order of its parts (operator 4.5)."""
+"""The text of a selector is the original's, and does not depend on the order of its parts (`operator#gang-rows`)."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ def row(cpu: int, arrival_ns: int, cluster: str = "a") -> Need:
     return Need(cluster, Profile(priority=1), amounts(cpu=cpu), arrival_ns=arrival_ns)
 
 
-def test_a_roll_up_that_differs_only_in_its_time_changes_nothing_and_keeps_its_place_adr_0110() -> None:
+def test_a_roll_up_that_differs_only_in_its_time_changes_nothing_and_keeps_its_place() -> None:
     table = NeedsTable()
     assert table.replace("a", [row(1, 10)]) is True
     assert table.replace("b", [row(1, 20, "b")]) is True

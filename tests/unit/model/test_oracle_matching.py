@@ -21,6 +21,7 @@ def req(key: str, operator: RequirementOperator, *values: str) -> Requirement:
     return Requirement(key, operator, values)
 
 
+@pytest.mark.rule("engine#matching", "engine#label-lookup")
 @pytest.mark.parametrize(
     ("shape", "requirement", "holds"),
     [
@@ -58,7 +59,8 @@ def test_requirement(shape: Shape, requirement: Requirement, holds: bool) -> Non
     assert matches(shape, Profile(requirements=(requirement,))) is holds
 
 
-def test_b_11_no_requirements_match_any_machine() -> None:
+@pytest.mark.rule("engine#matching")
+def test_no_requirements_match_any_machine() -> None:
     assert matches(M5, Profile())
 
 

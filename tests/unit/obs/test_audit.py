@@ -1,4 +1,4 @@
-"""The audit file (shard 23, packaging 1.4, decision S13)."""
+"""The audit file (`shard#audit-log`, `packaging#shard-flags`)."""
 
 import json
 

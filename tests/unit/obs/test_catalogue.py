@@ -73,6 +73,7 @@ def spelt(metric: Metric) -> str:
     return " ".join([metric.name, metric.type, buckets, *metric.label_names]).removesuffix(" -")
 
 
+@pytest.mark.rule("dashboard#metrics-contract")
 def test_the_contract_is_complete_and_unchanged() -> None:
     found = {spelt(metric) for metric in CATALOGUE if metric.stability is Stability.CONTRACT}
     assert found == set(CONTRACT.split("\n")) - {""}
@@ -105,12 +106,14 @@ def test_the_lag_of_the_loop_has_buckets_of_milliseconds() -> None:
     assert BY_NAME["bigfleet_event_loop_lag_seconds"].buckets is Buckets.D
 
 
+@pytest.mark.rule("dashboard#metrics-contract")
 def test_only_the_shard_exports_the_inventory() -> None:
     name = "bigfleet_shard_inventory_machines"
     assert name in {metric.name for metric in SHARD_METRICS.metrics}
     assert [metric.name for metric in CATALOGUE].count(name) == 1
 
 
+@pytest.mark.rule("dashboard#metrics-contract")
 def test_label_texts_are_those_that_dashboards_ask_for() -> None:
     state, capacity, penalty = BY_NAME["bigfleet_shard_inventory_machines"].labels
     assert state.values == (

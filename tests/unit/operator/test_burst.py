@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from bigfleet.kube.resources import UPCOMING_NODES
 from tests.support.scripted_shard import blob_request, node_state
 from tests.unit.operator.world import World, play
@@ -11,7 +13,8 @@ def phases(world: World) -> Counter[str]:
     return Counter((item.get("status") or {}).get("phase", "") for item in world.all(UPCOMING_NODES).values())
 
 
-def test_e19_the_last_states_land_and_blobs_do_not_wait() -> None:
+@pytest.mark.rule("operator#e19")
+def test_the_last_states_land_and_blobs_do_not_wait() -> None:
     async def scene(world: World) -> None:
         machines = [f"m-{number:04d}" for number in range(1000)]
         for state in ("Creating", "Configuring", "Configured"):

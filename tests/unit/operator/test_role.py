@@ -49,7 +49,8 @@ async def everything(world: World) -> None:
     await world.clock.sleep(1500)  # long enough to delete hints that no request asks for
 
 
-def test_83_each_verb_of_the_role_is_used_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.rule("operator#roles")
+def test_each_verb_of_the_role_is_used_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     used: set[tuple[str, str, str]] = set()
 
     def noted(role: RbacRole | None, resource: Resource, subresource: str, verb: str) -> None:
@@ -63,7 +64,8 @@ def test_83_each_verb_of_the_role_is_used_and_no_other(monkeypatch: pytest.Monke
     assert used == GRANTED
 
 
-def test_83_the_role_has_nothing_that_could_hurt() -> None:
+@pytest.mark.rule("operator#roles")
+def test_the_role_has_nothing_that_could_hurt() -> None:
     assert not [entry for entry in GRANTED if entry[1] in ("secrets", "configmaps")]
     assert not [entry for entry in GRANTED if entry[1] in ("pods", "nodes") and entry[2] == "delete"]
     assert (CAPACITY_REQUESTS.group, "capacityrequests", "delete") not in GRANTED

@@ -26,7 +26,8 @@ def cpu(world: World, place: int = -1) -> list[str]:
     return [need.aggregate_resources["cpu"] for need in rollup.needs]
 
 
-def test_17_while_the_first_list_is_incomplete_no_rollup_is_sent() -> None:
+@pytest.mark.rule("operator#no-rollup-before-sync")
+def test_while_the_first_list_is_incomplete_no_rollup_is_sent() -> None:
     async def scene(world: World) -> None:
         await world.add_requests(1200)
         world.start_operator()
@@ -42,7 +43,8 @@ def test_17_while_the_first_list_is_incomplete_no_rollup_is_sent() -> None:
     play(scene, connect=False)
 
 
-def test_17_and_s4_a_missing_definition_is_not_synchronised_and_never_empty() -> None:
+@pytest.mark.rule("operator#no-rollup-before-sync", "operator#s4")
+def test_a_missing_definition_is_not_synchronised_and_never_empty() -> None:
     async def scene(world: World) -> None:
         installed = dict(world.api._resources)
         world.api._resources.clear()
@@ -69,14 +71,16 @@ def test_a_cache_that_never_fills_ends_the_process_after_its_time() -> None:
     play(scene, connect=False)
 
 
-def test_20_no_requests_are_an_empty_rollup() -> None:
+@pytest.mark.rule("operator#empty-rollup")
+def test_no_requests_are_an_empty_rollup() -> None:
     async def scene(world: World) -> None:
         assert len(world.shard.current.rollups[0].needs) == 0
 
     play(scene)
 
 
-def test_27_a_bad_request_is_marked_once_with_condition_event_and_gauge_and_others_are_sent() -> None:
+@pytest.mark.rule("operator#left-out-requests")
+def test_a_bad_request_is_marked_once_with_condition_event_and_gauge_and_others_are_sent() -> None:
     async def scene(world: World) -> None:
         await world.add_request("bad", requirements=[{"key": "a", "operator": "Same"}])
         await world.add_request("good")
@@ -95,7 +99,8 @@ def test_27_a_bad_request_is_marked_once_with_condition_event_and_gauge_and_othe
     play(scene)
 
 
-def test_28_a_repaired_request_is_in_the_next_rollup_and_is_acknowledged() -> None:
+@pytest.mark.rule("operator#repaired-request")
+def test_a_repaired_request_is_in_the_next_rollup_and_is_acknowledged() -> None:
     async def scene(world: World) -> None:
         await world.add_request("good", requirements=[{"key": "a", "operator": "Same"}])
         await world.clock.sleep(15)
@@ -116,7 +121,8 @@ def test_28_a_repaired_request_is_in_the_next_rollup_and_is_acknowledged() -> No
     play(scene)
 
 
-def test_29_acknowledged_only_after_it_was_sent_with_one_patch_ever() -> None:
+@pytest.mark.rule("operator#acknowledgement")
+def test_acknowledged_only_after_it_was_sent_with_one_patch_ever() -> None:
     async def scene(world: World) -> None:
         world.shard.acks_hello = False
         world.network.partition(["operator"], ["shard-0"])
@@ -138,7 +144,8 @@ def test_29_acknowledged_only_after_it_was_sent_with_one_patch_ever() -> None:
     play(scene, connect=False)
 
 
-def test_30_with_every_ack_taking_half_a_minute_rollups_still_go_out_in_time() -> None:
+@pytest.mark.rule("operator#acknowledgement")
+def test_with_every_ack_taking_half_a_minute_rollups_still_go_out_in_time() -> None:
     async def scene(world: World) -> None:
         await world.add_requests(100)
         world.start_operator()
@@ -150,7 +157,8 @@ def test_30_with_every_ack_taking_half_a_minute_rollups_still_go_out_in_time() -
     play(scene, connect=False)
 
 
-def test_31_never_more_than_so_many_acks_at_once_and_failures_come_again() -> None:
+@pytest.mark.rule("operator#acknowledgement")
+def test_never_more_than_so_many_acks_at_once_and_failures_come_again() -> None:
     async def scene(world: World) -> None:
         await world.add_requests(100)
         world.start_operator(ack_concurrency=7)
@@ -165,7 +173,8 @@ def test_31_never_more_than_so_many_acks_at_once_and_failures_come_again() -> No
     play(scene, connect=False)
 
 
-def test_31_a_request_that_is_gone_is_no_failure() -> None:
+@pytest.mark.rule("operator#acknowledgement")
+def test_a_request_that_is_gone_is_no_failure() -> None:
     async def scene(world: World) -> None:
         gone = ApiResponse(404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": "gone"})
         world.transport.add(Fault(gone, times=1, method="PATCH", path="capacityrequests"))
@@ -176,7 +185,8 @@ def test_31_a_request_that_is_gone_is_no_failure() -> None:
     play(scene)
 
 
-def test_32_cutting_the_api_server_off_leaves_the_demand_and_a_relist_never_dips() -> None:
+@pytest.mark.rule("operator#demand-outlives-api")
+def test_cutting_the_api_server_off_leaves_the_demand_and_a_relist_never_dips() -> None:
     async def scene(world: World) -> None:
         await world.add_requests(1500)
         await world.eventually(lambda: cpu(world) == ["750"], 30)
@@ -193,7 +203,8 @@ def test_32_cutting_the_api_server_off_leaves_the_demand_and_a_relist_never_dips
     play(scene)
 
 
-def test_s7_a_demand_too_large_for_a_frame_is_logged_and_ends_no_session(
+@pytest.mark.rule("operator#s7")
+def test_a_demand_too_large_for_a_frame_is_logged_and_ends_no_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rollup_loop, "MAX_MESSAGE_BYTES", 10_000)
@@ -212,7 +223,8 @@ def test_s7_a_demand_too_large_for_a_frame_is_logged_and_ends_no_session(
     play(scene)
 
 
-def test_s5_a_mass_deletion_is_sent_truthfully() -> None:
+@pytest.mark.rule("operator#s5")
+def test_a_mass_deletion_is_sent_truthfully() -> None:
     async def scene(world: World) -> None:
         await world.add_requests(50)
         await world.eventually(lambda: cpu(world) == ["25"], 30)
@@ -223,7 +235,8 @@ def test_s5_a_mass_deletion_is_sent_truthfully() -> None:
     play(scene)
 
 
-def test_19_repeated_demand_is_repeated_bytes_but_for_the_time() -> None:
+@pytest.mark.rule("operator#equal-bytes")
+def test_repeated_demand_is_repeated_bytes_but_for_the_time() -> None:
     async def scene(world: World) -> None:
         for number in range(30):
             await world.add_request(
@@ -259,7 +272,8 @@ def test_all_calls_are_within_the_role() -> None:
     play(scene)
 
 
-def test_33_a_build_gives_the_loop_away_every_few_thousand_requests(
+@pytest.mark.rule("operator#demand-bulk", "operator#loop-discipline")
+def test_a_build_gives_the_loop_away_every_few_thousand_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rollup_loop, "_REQUESTS_PER_TURN", 100)
@@ -284,7 +298,8 @@ def test_33_a_build_gives_the_loop_away_every_few_thousand_requests(
     play(scene)
 
 
-def test_s6_a_build_slower_than_the_interval_piles_nothing_up() -> None:
+@pytest.mark.rule("operator#s6")
+def test_a_build_slower_than_the_interval_piles_nothing_up() -> None:
     async def scene(world: World) -> None:
         assert world.operator is not None
         inner = world.operator.rollups._build

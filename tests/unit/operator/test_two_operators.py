@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.kube.client import KubeClient
@@ -31,7 +32,8 @@ def second_operator(world: World) -> tuple[ClusterOperator, CollectorRegistry]:
     return operator, registry
 
 
-def test_s1_the_one_that_is_replaced_is_ended_and_backs_off_and_no_node_is_drained_twice() -> None:
+@pytest.mark.rule("operator#s1")
+def test_the_one_that_is_replaced_is_ended_and_backs_off_and_no_node_is_drained_twice() -> None:
     async def scene(world: World) -> None:
         await world.add_node("m")
         await world.add_pods("m", "a", "b")
@@ -57,7 +59,8 @@ def test_s1_the_one_that_is_replaced_is_ended_and_backs_off_and_no_node_is_drain
     play(scene)
 
 
-def test_s1_before_an_old_shard_the_deaf_one_shows_it_by_the_time_of_its_last_ack() -> None:
+@pytest.mark.rule("operator#s1")
+def test_before_an_old_shard_the_deaf_one_shows_it_by_the_time_of_its_last_ack() -> None:
     async def scene(world: World) -> None:
         await world.clock.sleep(25)
         before = world.value("last_ack_timestamp_seconds")

@@ -1,4 +1,8 @@
-"""One request per pod, for the pod's whole life, in virtual time under exactly the role (operator 12; acceptance 71 to 76, 81)."""
+"""One request per pod, for the pod's whole life, in virtual time under exactly the role.
+
+Rules: `operator#pod-controller`, `operator#one-request-per-pod`, `operator#life-finished`, `operator#life-deleted`,
+`operator#life-update`, `operator#life-gated`, `operator#life-by-hand`, `operator#life-stamp`.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +19,8 @@ Play = Callable[[Any], None]  # the fixture of conftest.py
 World = Any  # the world of conftest.py, which tests cannot import from there
 
 
-def test_every_pod_scheduled_or_not_has_exactly_one_request_with_a_phase_71(play: Play) -> None:
+@pytest.mark.rule("operator#one-request-per-pod")
+def test_every_pod_scheduled_or_not_has_exactly_one_request_with_a_phase(play: Play) -> None:
     async def scene(world: World) -> None:
         pods = [await world.pod("a"), await world.pod("b", "bank", nodeName="n1", priority=7)]
         await world.pod("done", phase="Succeeded")
@@ -45,7 +50,8 @@ def test_every_pod_scheduled_or_not_has_exactly_one_request_with_a_phase_71(play
     play(scene)
 
 
-def test_twenty_restarts_never_make_a_second_request_72(play: Play) -> None:
+@pytest.mark.rule("operator#one-request-per-pod")
+def test_twenty_restarts_never_make_a_second_request(play: Play) -> None:
     async def scene(world: World) -> None:
         for number in range(5):
             await world.pod(f"p{number}")
@@ -64,7 +70,8 @@ def test_twenty_restarts_never_make_a_second_request_72(play: Play) -> None:
     play(scene)
 
 
-def test_two_replicas_and_a_delayed_watch_never_make_a_second_request_72(play: Play) -> None:
+@pytest.mark.rule("operator#one-request-per-pod")
+def test_two_replicas_and_a_delayed_watch_never_make_a_second_request(play: Play) -> None:
     async def scene(world: World) -> None:
         first, second = world.start(), world.start()
         # The second hears nothing of requests once it has listed them.
@@ -83,8 +90,9 @@ def test_two_replicas_and_a_delayed_watch_never_make_a_second_request_72(play: P
     play(scene)
 
 
+@pytest.mark.rule("operator#life-finished", "operator#life-deleted", "operator#e13")
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_finished_pod_loses_its_request_while_it_exists_73_e13(play: Play, phase: str) -> None:
+def test_a_finished_pod_loses_its_request_while_it_exists(play: Play, phase: str) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         await world.pod("p")
@@ -102,7 +110,8 @@ def test_a_finished_pod_loses_its_request_while_it_exists_73_e13(play: Play, pha
     play(scene)
 
 
-def test_a_deleted_pod_loses_its_request_by_garbage_collection_73(play: Play) -> None:
+@pytest.mark.rule("operator#life-finished", "operator#life-deleted")
+def test_a_deleted_pod_loses_its_request_by_garbage_collection(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         await world.pod("p")
@@ -116,7 +125,8 @@ def test_a_deleted_pod_loses_its_request_by_garbage_collection_73(play: Play) ->
     play(scene)
 
 
-def test_a_resized_pod_is_followed_and_stays_acknowledged_74(play: Play) -> None:
+@pytest.mark.rule("operator#life-update", "operator#e25")
+def test_a_resized_pod_is_followed_and_stays_acknowledged(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         pod = await world.pod("p", nodeName="n1")
@@ -149,7 +159,8 @@ def test_an_annotation_added_later_reaches_the_request(play: Play) -> None:
     play(scene)
 
 
-def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed_75(play: Play) -> None:
+@pytest.mark.rule("operator#life-gated", "operator#e25")
+def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         await world.pod("p", schedulingGates=[{"name": "a"}, {"name": "b"}])
@@ -164,7 +175,8 @@ def test_a_gated_pod_gets_its_request_when_the_last_gate_is_removed_75(play: Pla
     play(scene)
 
 
-def test_a_request_deleted_by_hand_comes_back_within_five_seconds_76(play: Play) -> None:
+@pytest.mark.rule("operator#life-by-hand")
+def test_a_request_deleted_by_hand_comes_back_within_five_seconds(play: Play) -> None:
     async def scene(world: World) -> None:
         world.start()
         pod = await world.pod("p")
@@ -176,7 +188,8 @@ def test_a_request_deleted_by_hand_comes_back_within_five_seconds_76(play: Play)
     play(scene)
 
 
-def test_a_request_without_our_label_is_never_touched_76(play: Play) -> None:
+@pytest.mark.rule("operator#life-by-hand")
+def test_a_request_without_our_label_is_never_touched(play: Play) -> None:
     async def scene(world: World) -> None:
         mine = await world.add(CAPACITY_REQUESTS, capacity_request("by-hand"))
         replica = world.start()
@@ -218,7 +231,8 @@ def test_a_request_of_another_author_under_our_name_is_left_alone_and_the_whole_
     play(scene)
 
 
-def test_a_late_stamp_never_undoes_acknowledged_81(play: Play) -> None:
+@pytest.mark.rule("operator#life-stamp")
+def test_a_late_stamp_never_undoes_acknowledged(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         # The answer to the create is lost: the operator acknowledges before the stamp is written.
@@ -233,7 +247,8 @@ def test_a_late_stamp_never_undoes_acknowledged_81(play: Play) -> None:
     play(scene)
 
 
-def test_a_stamp_that_comes_after_the_operator_is_refused_and_that_is_fine_81(play: Play) -> None:
+@pytest.mark.rule("operator#life-stamp")
+def test_a_stamp_that_comes_after_the_operator_is_refused_and_that_is_fine(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
 

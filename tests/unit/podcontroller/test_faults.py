@@ -1,8 +1,11 @@
-"""The pod controller under faults (operator 16.3): nothing is lost, nothing is doubled, and the API server is not overloaded."""
+"""The pod controller under faults (`operator#pod-failures`): nothing is lost, nothing is doubled, and the API server is
+not overloaded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from bigfleet.aio.clock import NANOSECONDS
 from bigfleet.kube.cache_set import CacheSyncError
@@ -34,7 +37,8 @@ def is_create(call: ApiCall) -> bool:
     return call.method == "POST" and "capacityrequests" in call.path
 
 
-def test_u1_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the_start(play: Play) -> None:
+@pytest.mark.rule("operator#u1")
+def test_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the_start(play: Play) -> None:
     async def scene(world: World) -> None:
         first = world.start()
         await world.pod("p")
@@ -49,7 +53,8 @@ def test_u1_a_pod_that_finished_while_no_controller_ran_loses_its_request_at_the
     play(scene)
 
 
-def test_u2_a_pod_of_the_same_name_gets_a_request_of_its_own_and_the_old_one_is_deleted(play: Play) -> None:
+@pytest.mark.rule("operator#u2")
+def test_a_pod_of_the_same_name_gets_a_request_of_its_own_and_the_old_one_is_deleted(play: Play) -> None:
     async def scene(world: World) -> None:
         world.start()
         first = await world.pod("web-0")
@@ -63,7 +68,8 @@ def test_u2_a_pod_of_the_same_name_gets_a_request_of_its_own_and_the_old_one_is_
     play(scene)
 
 
-def test_u2_without_a_garbage_collector_the_old_request_of_a_replaced_pod_is_deleted_too(play: Play) -> None:
+@pytest.mark.rule("operator#u2")
+def test_without_a_garbage_collector_the_old_request_of_a_replaced_pod_is_deleted_too(play: Play) -> None:
     async def scene(world: World) -> None:
         world.api.collects_garbage = False
         world.start()
@@ -77,7 +83,8 @@ def test_u2_without_a_garbage_collector_the_old_request_of_a_replaced_pod_is_del
     play(scene)
 
 
-def test_u3_a_storm_of_429_slows_down_and_loses_nothing(play: Play) -> None:
+@pytest.mark.rule("operator#u3")
+def test_a_storm_of_429_slows_down_and_loses_nothing(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         storm = replica.transport.add(Fault(BUSY, times=400, method="POST", path="capacityrequests"))
@@ -94,7 +101,8 @@ def test_u3_a_storm_of_429_slows_down_and_loses_nothing(play: Play) -> None:
     play(scene)
 
 
-def test_u4_a_namespace_that_ends_is_left_in_peace(play: Play) -> None:
+@pytest.mark.rule("operator#u4")
+def test_a_namespace_that_ends_is_left_in_peace(play: Play) -> None:
     async def scene(world: World) -> None:
         replica = world.start()
         await world.eventually(lambda: not replica.controller.caches.not_ready())
@@ -118,7 +126,8 @@ def test_u4_a_namespace_that_ends_is_left_in_peace(play: Play) -> None:
     play(scene)
 
 
-def test_u5_without_a_garbage_collector_requests_of_gone_pods_are_removed(play: Play) -> None:
+@pytest.mark.rule("operator#u5")
+def test_without_a_garbage_collector_requests_of_gone_pods_are_removed(play: Play) -> None:
     async def scene(world: World) -> None:
         world.api.collects_garbage = False
         world.start()
@@ -132,7 +141,8 @@ def test_u5_without_a_garbage_collector_requests_of_gone_pods_are_removed(play: 
     play(scene)
 
 
-def test_u5_requests_of_pods_deleted_while_no_controller_ran_are_removed(play: Play) -> None:
+@pytest.mark.rule("operator#u5")
+def test_requests_of_pods_deleted_while_no_controller_ran_are_removed(play: Play) -> None:
     async def scene(world: World) -> None:
         orphan = capacity_request("cr-pod-gone-0")
         orphan["metadata"]["labels"] = {OWNED: "gone"}
@@ -247,7 +257,8 @@ def test_patience_with_the_first_list_ends_after_ten_minutes(play: Play) -> None
     play(scene)
 
 
-def test_what_the_original_left_is_adopted_and_not_doubled_e24(play: Play) -> None:
+@pytest.mark.rule("operator#e24")
+def test_what_the_original_left_is_adopted_and_not_doubled(play: Play) -> None:
     async def scene(world: World) -> None:
         pod = await world.pod("p", nodeName="n1")
         for suffix in ("x7k2p", "b4d9q"):

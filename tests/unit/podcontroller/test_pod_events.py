@@ -1,4 +1,4 @@
-"""Events on pods: capacity requested, node on its way, demand not exact (operator 8; the user's view)."""
+"""Events on pods: capacity requested, node on its way, demand not exact (`operator#operator-metrics`; the user's view)."""
 
 from collections.abc import Callable
 from typing import Any

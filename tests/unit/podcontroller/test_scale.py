@@ -1,4 +1,4 @@
-"""Many pods behind a slow API server (acceptance 82); times are printed, not asserted."""
+"""Many pods behind a slow API server (`operator#one-request-per-pod`); times are printed, not asserted."""
 
 import asyncio
 import resource
@@ -116,8 +116,9 @@ class Quiet:
         return b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1000000"}}}'
 
 
+@pytest.mark.rule("operator#one-request-per-pod")
 @pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.long)])
-def test_many_pods_on_slow_pages_synchronise_without_a_restart_82(count: int) -> None:
+def test_many_pods_on_slow_pages_synchronise_without_a_restart(count: int) -> None:
     async def scene() -> dict[str, Any]:
         clock = VirtualClock()
         server = SlowServer(clock, count)

@@ -1,4 +1,4 @@
-"""A shard's client of its provider: tokens, meanings of codes, deadlines (shard 16, wire 7)."""
+"""A shard's client of its provider: tokens, meanings of codes, deadlines (`shard#provider-client`, `wire#codes`)."""
 
 from collections.abc import Awaitable, Callable
 

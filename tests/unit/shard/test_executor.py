@@ -1,4 +1,6 @@
-"""Details of carrying an action out that need a shard around them (shard 8.2)."""
+"""Details of carrying an action out that need a shard around them (`shard#bootstrap`)."""
+
+import pytest
 
 from bigfleet.demo.session_peer import good_blob
 from bigfleet.model.machine import MachineState
@@ -21,6 +23,7 @@ def short_lived(request: shard_pb2.BootstrapRequest) -> shard_pb2.BootstrapBlobR
     return answer
 
 
+@pytest.mark.rule("shard#blob-expired")
 def test_a_blob_that_expired_before_its_use_is_fetched_again() -> None:
     async def story() -> None:
         # One worker: while it is busy elsewhere, a blob that has come gets old.

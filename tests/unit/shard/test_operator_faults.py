@@ -1,4 +1,5 @@
-"""What operators can do to a shard: the operator rows of shard 26, and sessions (shard 9 and 10), on virtual time."""
+"""What operators can do to a shard: the operator rows of `shard#failures`, and sessions (`shard#node-state`,
+`shard#sessions`), on virtual time."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -50,6 +51,7 @@ def outcome(world: ObservedFleet, kind: str, label: str) -> float:
 # Opening and replacing
 
 
+@pytest.mark.rule("shard#first-frame-wrong")
 def test_the_first_frame_must_be_hello_with_a_cluster() -> None:
     async def story(world: ObservedFleet) -> None:
         nameless = await world.operator("", host="nobody")
@@ -78,6 +80,7 @@ def test_hello_is_acked_with_epoch_and_term_and_again_when_repeated() -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#wrong-certificate")
 def test_a_wrong_certificate_is_refused_counted_and_touches_nothing() -> None:
     async def story(world: ObservedFleet) -> None:
         net = world.network.host("intruder", Identity.cluster("other"))
@@ -102,6 +105,7 @@ def test_a_wrong_certificate_is_refused_counted_and_touches_nothing() -> None:
     play(story, secured=True)
 
 
+@pytest.mark.rule("shard#second-connection")
 def test_a_second_connection_replaces_the_first_and_is_told_everything_anew() -> None:
     async def story(world: ObservedFleet) -> None:
         first = await serving(world)
@@ -119,7 +123,8 @@ def test_a_second_connection_replaces_the_first_and_is_told_everything_anew() ->
     play(story)
 
 
-def test_item_6_a_resync_names_the_bound_machines_of_its_cluster_only_and_ends_with_its_mark() -> None:
+@pytest.mark.rule("shard#resync")
+def test_a_resync_names_the_bound_machines_of_its_cluster_only_and_ends_with_its_mark() -> None:
     async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         operator = await world.operator("prod")
@@ -131,7 +136,8 @@ def test_item_6_a_resync_names_the_bound_machines_of_its_cluster_only_and_ends_w
     play(story, bound("p", 3), others, pool("m", 2), IDLE)
 
 
-def test_no_end_mark_is_sent_before_the_first_full_listing_s8() -> None:
+@pytest.mark.rule("shard#resync")
+def test_no_end_mark_is_sent_before_the_first_full_listing() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.pause_rpc("List", 35)
         operator = await world.operator("prod")
@@ -144,7 +150,8 @@ def test_no_end_mark_is_sent_before_the_first_full_listing_s8() -> None:
     play(story, bound("p", 3))
 
 
-def test_departures_during_an_absence_show_by_their_absence_from_the_resync_s8() -> None:
+@pytest.mark.rule("shard#resync", "shard#updates-missed")
+def test_departures_during_an_absence_show_by_their_absence_from_the_resync() -> None:
     async def story(world: ObservedFleet) -> None:
         first = await serving(world, 2)
         before = first.in_state(S.CONFIGURED)
@@ -161,6 +168,7 @@ def test_departures_during_an_absence_show_by_their_absence_from_the_resync_s8()
 # Roll-ups
 
 
+@pytest.mark.rule("shard#rollup-malformed")
 def test_a_malformed_roll_up_is_refused_whole_without_an_ack_and_the_session_lives() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -179,6 +187,7 @@ def test_a_malformed_roll_up_is_refused_whole_without_an_ack_and_the_session_liv
     play(story)
 
 
+@pytest.mark.rule("shard#first-rollup-gate")
 @pytest.mark.parametrize(
     "row",
     [
@@ -192,7 +201,7 @@ def test_a_malformed_roll_up_is_refused_whole_without_an_ack_and_the_session_liv
         pytest.param(capacity_pb2.CapacityNeed(min_unit={"cpu": "12x"}), id="quantity 12x"),
     ],
 )
-def test_item_11_a_refused_roll_up_does_not_open_the_gate(row: capacity_pb2.CapacityNeed) -> None:
+def test_a_refused_roll_up_does_not_open_the_gate(row: capacity_pb2.CapacityNeed) -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         rollup = capacity_pb2.ClusterCapacityNeeds(needs=[row])
@@ -205,6 +214,7 @@ def test_item_11_a_refused_roll_up_does_not_open_the_gate(row: capacity_pb2.Capa
     play(story, bound("p", 3))
 
 
+@pytest.mark.rule("shard#rollup-other-cluster")
 def test_a_roll_up_in_anothers_name_is_refused() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
@@ -216,7 +226,8 @@ def test_a_roll_up_in_anothers_name_is_refused() -> None:
     play(story)
 
 
-def test_item_11_an_empty_first_roll_up_opens_the_gate_of_its_cluster_and_of_no_other() -> None:
+@pytest.mark.rule("shard#first-rollup-gate", "shard#rollup-empty-first")
+def test_an_empty_first_roll_up_opens_the_gate_of_its_cluster_and_of_no_other() -> None:
     async def story(world: ObservedFleet) -> None:
         silent = await world.operator("other")
         operator = await world.operator("prod")
@@ -231,6 +242,7 @@ def test_item_11_an_empty_first_roll_up_opens_the_gate_of_its_cluster_and_of_no_
     play(story, bound("p", 3), bound("o", 2, cluster="other"))
 
 
+@pytest.mark.rule("shard#rollup-guard", "shard#rollup-near-empty", "shard#rollup-forged")
 def test_a_sudden_near_empty_roll_up_is_held_twice_then_released_five_percent_at_a_time() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
@@ -260,7 +272,8 @@ def test_a_sudden_near_empty_roll_up_is_held_twice_then_released_five_percent_at
     )
 
 
-def test_item_9_cycles_release_at_most_the_sum_of_their_caps() -> None:
+@pytest.mark.rule("shard#reclaim-cap", "shard#mass-drain")
+def test_cycles_release_at_most_the_sum_of_their_caps() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         await operator.demand()
@@ -273,6 +286,7 @@ def test_item_9_cycles_release_at_most_the_sum_of_their_caps() -> None:
     play(story, bound("p", 5), reclaim_cap_fraction=0.05)
 
 
+@pytest.mark.rule("shard#unknown-frame")
 def test_a_frame_without_payload_is_warned_about_and_ignored() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
@@ -287,6 +301,7 @@ def test_a_frame_without_payload_is_warned_about_and_ignored() -> None:
 # Blobs
 
 
+@pytest.mark.rule("shard#operator-disconnects")
 def test_without_an_operator_a_bootstrap_rolls_back_and_demand_and_machines_stay() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -302,6 +317,7 @@ def test_without_an_operator_a_bootstrap_rolls_back_and_demand_and_machines_stay
     play(story)
 
 
+@pytest.mark.rule("shard#operator-gone-in-blob-wait")
 def test_a_disconnect_during_a_blob_wait_rolls_back_at_once() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod", answer=no_blob)
@@ -316,6 +332,7 @@ def test_a_disconnect_during_a_blob_wait_rolls_back_at_once() -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#blob-slow")
 def test_a_slow_blob_is_waited_for_thirty_seconds_and_holds_up_nobody_else() -> None:
     async def story(world: ObservedFleet) -> None:
         slow = await world.operator("slow", answer=no_blob)
@@ -334,7 +351,8 @@ def test_a_slow_blob_is_waited_for_thirty_seconds_and_holds_up_nobody_else() -> 
     play(story, execute_concurrency=4)
 
 
-def test_a_blob_error_rolls_back_holds_off_shows_as_shortfall_and_burns_no_machine_s4() -> None:
+@pytest.mark.rule("shard#blob-back-off", "shard#blob-error")
+def test_a_blob_error_rolls_back_holds_off_shows_as_shortfall_and_burns_no_machine() -> None:
     async def story(world: ObservedFleet) -> None:
         broken = await world.operator("prod", answer=blob_error("template broken"))
         await broken.demand(need(cpu=8))
@@ -359,7 +377,8 @@ def test_a_blob_error_rolls_back_holds_off_shows_as_shortfall_and_burns_no_machi
     play(story, execute_concurrency=2)
 
 
-def test_a_blob_error_holds_off_provisions_too_s29() -> None:
+@pytest.mark.rule("shard#blob-back-off")
+def test_a_blob_error_holds_off_provisions_too() -> None:
     async def story(world: ObservedFleet) -> None:
         broken = await world.operator("prod", answer=blob_error("template broken"))
         await broken.demand(need(cpu=12))
@@ -370,6 +389,7 @@ def test_a_blob_error_holds_off_provisions_too_s29() -> None:
     play(story, pool("m", 20))
 
 
+@pytest.mark.rule("shard#blob-late")
 def test_late_and_second_blob_responses_are_ignored() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -384,7 +404,8 @@ def test_late_and_second_blob_responses_are_ignored() -> None:
     play(story)
 
 
-def test_a_bootstrap_request_names_requirements_cluster_and_machine_s16() -> None:
+@pytest.mark.rule("shard#own-additions")
+def test_a_bootstrap_request_names_requirements_cluster_and_machine() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator("prod")
         pinned = Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("m6i.large",))
@@ -403,6 +424,7 @@ def test_a_bootstrap_request_names_requirements_cluster_and_machine_s16() -> Non
 # Drains
 
 
+@pytest.mark.rule("shard#operator-disconnects")
 def test_a_drain_goes_on_without_its_operator_and_says_so() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -415,6 +437,7 @@ def test_a_drain_goes_on_without_its_operator_and_says_so() -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#operator-never-connects", "shard#everything-down")
 def test_an_operator_that_never_comes_back_keeps_its_machines() -> None:
     async def story(world: ObservedFleet) -> None:
         await world.pass_time(300)
@@ -423,7 +446,8 @@ def test_an_operator_that_never_comes_back_keeps_its_machines() -> None:
     play(story, bound("p", 3))
 
 
-def test_s12_a_reclaim_names_machine_and_host() -> None:
+@pytest.mark.rule("shard#reclaim-instruction")
+def test_a_reclaim_names_machine_and_host() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
@@ -440,7 +464,8 @@ def test_s12_a_reclaim_names_machine_and_host() -> None:
 # Reading slowly
 
 
-def test_item_18_an_operator_that_does_not_read_delays_neither_cycle_nor_others() -> None:
+@pytest.mark.rule("shard#outbox", "shard#operator-stops-reading", "shard#reclaim-ack-missing")
+def test_an_operator_that_does_not_read_delays_neither_cycle_nor_others() -> None:
     async def story(world: ObservedFleet) -> None:
         deaf = await world.operator("deaf", reads=False)
         rows = [need("deaf", priority=place, cpu=4) for place in range(50)]
@@ -455,7 +480,8 @@ def test_item_18_an_operator_that_does_not_read_delays_neither_cycle_nor_others(
     play(story, pool("idle", 60, state=S.IDLE), execute_concurrency=1)
 
 
-def test_an_operator_that_never_answers_blobs_leaves_the_workers_to_others_adr_0111() -> None:
+@pytest.mark.rule("shard#operator-never-answers")
+def test_an_operator_that_never_answers_blobs_leaves_the_workers_to_others() -> None:
     async def story(world: ObservedFleet) -> None:
         hanging = await world.operator("hanging", answer=no_blob)
         await hanging.demand(need("hanging", priority=100, cpu=4 * 20))
@@ -470,7 +496,8 @@ def test_an_operator_that_never_answers_blobs_leaves_the_workers_to_others_adr_0
     play(story, pool("idle", 30, state=S.IDLE), execute_concurrency=1)
 
 
-def test_an_outbox_that_overflows_ends_its_session_alone_s10() -> None:
+@pytest.mark.rule("shard#outbox", "shard#operator-stops-reading")
+def test_an_outbox_that_overflows_ends_its_session_alone() -> None:
     async def story(world: ObservedFleet) -> None:
         deaf = await world.operator("deaf", reads=False)
         hello = shard_pb2.OperatorMessage(hello=shard_pb2.Hello(cluster_id="deaf"))

@@ -1,4 +1,4 @@
-"""What a provider can do to a shard: the provider rows of shard 26, on virtual time."""
+"""What a provider can do to a shard: the provider rows of `shard#failures`, on virtual time."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -49,6 +49,7 @@ def outcome(world: ObservedFleet, kind: str, label: str) -> float:
     return world.metric("bigfleet_shard_action_execute_outcomes_total", kind=kind, outcome=label)
 
 
+@pytest.mark.rule("shard#provider-unreachable-at-start")
 def test_unreachable_at_start_the_process_runs_and_serves_and_is_not_ready() -> None:
     async def story(world: ObservedFleet) -> None:
         world.network.partition([SHARD_HOST], [FAKE_HOST])
@@ -65,6 +66,7 @@ def test_unreachable_at_start_the_process_runs_and_serves_and_is_not_ready() -> 
     play(story)
 
 
+@pytest.mark.rule("shard#provider-unreachable-later")
 def test_unreachable_later_the_inventory_stays_and_calls_never_sent_are_undone() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -81,6 +83,7 @@ def test_unreachable_later_the_inventory_stays_and_calls_never_sent_are_undone()
     play(story, IDLE, fake=SYNC)
 
 
+@pytest.mark.rule("shard#listing-slow", "providers#fault-injection", "shard#cycle-too-long")
 def test_a_listing_slower_than_a_cycle_does_not_stop_cycles_and_is_applied_when_it_comes() -> None:
     async def story(world: ObservedFleet) -> None:
         await serving(world)
@@ -96,6 +99,7 @@ def test_a_listing_slower_than_a_cycle_does_not_stop_cycles_and_is_applied_when_
     play(story)
 
 
+@pytest.mark.rule("shard#listing-never-answered")
 def test_a_listing_that_never_comes_is_cut_and_asked_for_again() -> None:
     async def story(world: ObservedFleet) -> None:
         await serving(world)
@@ -107,7 +111,8 @@ def test_a_listing_that_never_comes_is_cut_and_asked_for_again() -> None:
     play(story)
 
 
-def test_an_empty_listing_is_held_twice_and_believed_the_third_time_s7() -> None:
+@pytest.mark.rule("shard#listing-guard", "shard#listing-truncated", "providers#fault-injection")
+def test_an_empty_listing_is_held_twice_and_believed_the_third_time() -> None:
     async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         world.fake.lie("empty-list")
@@ -122,7 +127,8 @@ def test_an_empty_listing_is_held_twice_and_believed_the_third_time_s7() -> None
     play(story, bound("bound", 12))
 
 
-def test_item_3_a_bound_record_without_a_cluster_is_refused_and_not_removed() -> None:
+@pytest.mark.rule("shard#rejected-records", "shard#configured-without-cluster")
+def test_a_bound_record_without_a_cluster_is_refused_and_not_removed() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world, 2)
         served = operator.in_state(S.CONFIGURED)
@@ -140,6 +146,7 @@ def test_item_3_a_bound_record_without_a_cluster_is_refused_and_not_removed() ->
     play(story)
 
 
+@pytest.mark.rule("shard#record-invalid")
 @pytest.mark.parametrize("lie", ["nan-price", "bad-probability", "alien-state"])
 def test_a_record_that_cannot_be_true_is_refused_alone_and_what_is_known_stays(lie: str) -> None:
     async def story(world: ObservedFleet) -> None:
@@ -156,6 +163,7 @@ def test_a_record_that_cannot_be_true_is_refused_alone_and_what_is_known_stays(l
     play(story)
 
 
+@pytest.mark.rule("shard#metadata-missing")
 def test_a_machine_without_metadata_is_adopted_unprotected() -> None:
     async def story(world: ObservedFleet) -> None:
         await serving(world)
@@ -169,6 +177,7 @@ def test_a_machine_without_metadata_is_adopted_unprotected() -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#metadata-malformed")
 def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_once() -> None:
     written = {metadata.PRIORITY: "high", metadata.INTERRUPTION_PENALTY: "64", metadata.GROUP: "g"}
 
@@ -191,6 +200,7 @@ def test_metadata_that_cannot_be_read_is_skipped_key_by_key_counted_and_told_onc
     play(story, bound("odd", 7, shard_metadata=written), cycle_interval_s=5)
 
 
+@pytest.mark.rule("shard#create-refused", "providers#fault-injection")
 @pytest.mark.parametrize("fake", [SYNC, ASYNC], ids=["synchronous", "asynchronous"])
 def test_a_refused_create_fails_the_machine_and_the_next_cycle_takes_another(fake: FakeOptions) -> None:
     async def story(world: ObservedFleet) -> None:
@@ -203,6 +213,7 @@ def test_a_refused_create_fails_the_machine_and_the_next_cycle_takes_another(fak
     play(story, pool("m", 3), fake=fake)
 
 
+@pytest.mark.rule("shard#create-ack-bad-price")
 def test_a_create_answered_with_a_bad_price_never_enters_the_inventory() -> None:
     async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
@@ -216,6 +227,7 @@ def test_a_create_answered_with_a_bad_price_never_enters_the_inventory() -> None
     play(story, pool("m", 1), fake=SYNC)
 
 
+@pytest.mark.rule("shard#create-never-finishes", "providers#fault-injection")
 def test_a_create_that_never_finishes_counts_for_its_need_until_the_provider_gives_up() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.hold(kind="create")
@@ -231,8 +243,9 @@ def test_a_create_that_never_finishes_counts_for_its_need_until_the_provider_giv
     play(story, pool("m", 3))
 
 
+@pytest.mark.rule("shard#unanswered-calls", "shard#answer-lost", "providers#fault-injection")
 @pytest.mark.parametrize("rpc", ["Create", "Configure", "Drain", "Delete"])
-def test_an_answer_lost_after_acceptance_is_settled_by_reconcile_s3(rpc: str) -> None:
+def test_an_answer_lost_after_acceptance_is_settled_by_reconcile(rpc: str) -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.lose_answer(rpc, times=1)
         operator = await world.operator()
@@ -248,9 +261,10 @@ def test_an_answer_lost_after_acceptance_is_settled_by_reconcile_s3(rpc: str) ->
     play(story, pool("m", 1))
 
 
+@pytest.mark.rule("shard#unanswered-calls", "shard#call-lost")
 @pytest.mark.parametrize("rpc", ["Create", "Configure", "Drain", "Delete"])
 @pytest.mark.parametrize("incremental", [False, True], ids=["full listings", "deltas"])
-def test_a_call_lost_before_the_provider_took_it_is_settled_too_s3(rpc: str, incremental: bool) -> None:
+def test_a_call_lost_before_the_provider_took_it_is_settled_too(rpc: str, incremental: bool) -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.refuse(rpc, times=1, code=Code.UNAVAILABLE, message="connection reset")
         operator = await world.operator()
@@ -263,6 +277,7 @@ def test_a_call_lost_before_the_provider_took_it_is_settled_too_s3(rpc: str, inc
     play(story, pool("m", 1), incremental_reconcile=incremental)
 
 
+@pytest.mark.rule("shard#configure-refused", "providers#fault-injection")
 def test_a_refused_configure_fails_the_machine_and_tells_its_operator() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.refuse("Configure", times=1, message="no route")
@@ -275,7 +290,8 @@ def test_a_refused_configure_fails_the_machine_and_tells_its_operator() -> None:
     play(story, IDLE, fake=SYNC)
 
 
-def test_item_4_an_asynchronous_configure_is_told_once_by_reconcile_and_keeps_its_assignment() -> None:
+@pytest.mark.rule("shard#applying-a-record")
+def test_an_asynchronous_configure_is_told_once_by_reconcile_and_keeps_its_assignment() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
@@ -287,6 +303,7 @@ def test_item_4_an_asynchronous_configure_is_told_once_by_reconcile_and_keeps_it
     play(story, IDLE, fake=ASYNC)
 
 
+@pytest.mark.rule("shard#node-never-ready")
 def test_a_node_that_never_gets_ready_stays_configuring_until_the_provider_gives_up() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.hold(kind="configure")
@@ -302,6 +319,7 @@ def test_a_node_that_never_gets_ready_stays_configuring_until_the_provider_gives
     play(story)
 
 
+@pytest.mark.rule("shard#drain-refused", "providers#fault-injection")
 def test_a_refused_drain_fails_the_machine_after_the_operator_was_told() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -314,7 +332,8 @@ def test_a_refused_drain_fails_the_machine_after_the_operator_was_told() -> None
     play(story)
 
 
-def test_item_5_a_slow_drain_keeps_its_cluster_and_its_end_reaches_the_former_operator() -> None:
+@pytest.mark.rule("shard#drain", "shard#drain-slow")
+def test_a_slow_drain_keeps_its_cluster_and_its_end_reaches_the_former_operator() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
@@ -332,6 +351,7 @@ def test_item_5_a_slow_drain_keeps_its_cluster_and_its_end_reaches_the_former_op
     play(story)
 
 
+@pytest.mark.rule("shard#delete-not-offered", "providers#fault-injection")
 def test_a_delete_that_is_not_offered_fails_the_machine_and_is_counted() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -343,7 +363,8 @@ def test_a_delete_that_is_not_offered_fails_the_machine_and_is_counted() -> None
     play(story, pool("m", 1), fake=FakeOptions(offer_delete=False))
 
 
-def test_a_drain_that_reverts_is_adopted_at_the_third_sighting_s2() -> None:
+@pytest.mark.rule("shard#disputed-states", "shard#drain-reverts")
+def test_a_drain_that_reverts_is_adopted_at_the_third_sighting() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (machine_id,) = operator.in_state(S.CONFIGURED)
@@ -357,8 +378,9 @@ def test_a_drain_that_reverts_is_adopted_at_the_third_sighting_s2() -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#reported-failure", "shard#configured-machine-dies")
 @pytest.mark.parametrize("incremental", [False, True], ids=["full listings", "deltas"])
-def test_a_configured_machine_that_dies_becomes_failed_and_its_demand_reopens_s1(incremental: bool) -> None:
+def test_a_configured_machine_that_dies_becomes_failed_and_its_demand_reopens(incremental: bool) -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
         (lost,) = operator.in_state(S.CONFIGURED)
@@ -371,8 +393,9 @@ def test_a_configured_machine_that_dies_becomes_failed_and_its_demand_reopens_s1
     play(story, incremental_reconcile=incremental)
 
 
+@pytest.mark.rule("shard#disputed-states", "shard#failed-machine-repaired")
 @pytest.mark.parametrize("incremental", [False, True], ids=["full listings", "deltas"])
-def test_a_failed_machine_that_was_repaired_comes_back_s2_s26(incremental: bool) -> None:
+def test_a_failed_machine_that_was_repaired_comes_back(incremental: bool) -> None:
     async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         await world.fake.fail(Selector(id="idle-0"))
@@ -383,6 +406,7 @@ def test_a_failed_machine_that_was_repaired_comes_back_s2_s26(incremental: bool)
     play(story, incremental_reconcile=incremental)
 
 
+@pytest.mark.rule("shard#machine-vanishes", "providers#fault-injection")
 def test_a_machine_that_vanishes_from_a_full_listing_is_removed_with_a_last_word() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -395,6 +419,7 @@ def test_a_machine_that_vanishes_from_a_full_listing_is_removed_with_a_last_word
     play(story)
 
 
+@pytest.mark.rule("shard#machine-vanishes-incremental")
 def test_a_machine_that_vanishes_between_deltas_stays() -> None:
     async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
@@ -405,6 +430,7 @@ def test_a_machine_that_vanishes_between_deltas_stays() -> None:
     play(story, incremental_reconcile=True)
 
 
+@pytest.mark.rule("shard#provider-restarts", "providers#fault-injection")
 @pytest.mark.parametrize("forget", [False, True], ids=["with its state", "without"])
 def test_a_provider_that_restarts_is_followed(forget: bool) -> None:
     async def story(world: ObservedFleet) -> None:
@@ -418,6 +444,7 @@ def test_a_provider_that_restarts_is_followed(forget: bool) -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#cursor-not-understood")
 @pytest.mark.parametrize("cursor", ["none", "stale"])
 def test_a_cursor_that_is_not_understood_or_old_changes_nothing(cursor: str) -> None:
     async def story(world: ObservedFleet) -> None:
@@ -428,7 +455,8 @@ def test_a_cursor_that_is_not_understood_or_old_changes_nothing(cursor: str) -> 
     play(story, fake=FakeOptions(cursor=cursor), incremental_reconcile=True)
 
 
-def test_item_12_a_fenced_call_is_not_repeated_and_three_in_a_row_stop_the_shard_s5() -> None:
+@pytest.mark.rule("shard#fenced", "shard#call-fenced")
+def test_a_fenced_call_is_not_repeated_and_three_in_a_row_stop_the_shard() -> None:
     async def story(world: ObservedFleet) -> None:
         await world.cycles(1)
         world.fake.lie("fence-all")
@@ -449,7 +477,8 @@ def test_item_12_a_fenced_call_is_not_repeated_and_three_in_a_row_stop_the_shard
     play(story, IDLE, fake=SYNC)
 
 
-def test_item_12_thirty_two_workers_of_one_live_shard_are_never_fenced() -> None:
+@pytest.mark.rule("shard#fenced", "shard#calls-out-of-order")
+def test_thirty_two_workers_of_one_live_shard_are_never_fenced() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator()
         await operator.demand(need(cpu=4 * 100))
@@ -464,9 +493,10 @@ def test_item_12_thirty_two_workers_of_one_live_shard_are_never_fenced() -> None
     play(story, pool("idle", 100, state=S.IDLE), fake=SYNC, execute_concurrency=32)
 
 
+@pytest.mark.rule("providers#fault-injection", "shard#provider-lies")
 @pytest.mark.parametrize("lie", sorted(LIES))
 def test_every_lie_is_survived_and_the_truth_is_found_afterwards(lie: str) -> None:
-    """Providers item 22 and 5.4: no crash, cycles go on, and no machine is owned twice."""
+    """`providers#fault-injection` and `providers#lies`: no crash, cycles go on, and no machine is owned twice."""
 
     async def story(world: ObservedFleet) -> None:
         operator = await world.operator()
@@ -491,9 +521,10 @@ def test_every_lie_is_survived_and_the_truth_is_found_afterwards(lie: str) -> No
     play(story, pool("m", 6), pool("idle", 2, state=S.IDLE))
 
 
-# Rows of providers 5.3 that no test above uses (providers item 22)
+# Rows of `providers#fault-injection` that no test above uses (`providers#fault-injection`)
 
 
+@pytest.mark.rule("shard#accepted-then-failed", "providers#fault-injection")
 def test_an_operation_accepted_and_failed_later_is_told_and_another_machine_taken() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.fail_next(kind="configure", message="kernel panic")
@@ -504,6 +535,7 @@ def test_an_operation_accepted_and_failed_later_is_told_and_another_machine_take
     play(story)
 
 
+@pytest.mark.rule("shard#finished-after-timeout", "providers#fault-injection")
 def test_an_operation_that_finishes_after_its_timeout_comes_back_as_a_repair_would() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.fail_next(kind="create", how=FailureMode.LATE)
@@ -515,6 +547,7 @@ def test_an_operation_that_finishes_after_its_timeout_comes_back_as_a_repair_wou
     play(story, pool("m", 2))
 
 
+@pytest.mark.rule("shard#connection-reset", "providers#fault-injection")
 def test_a_connection_reset_in_the_middle_of_an_answer_is_settled_by_reconcile() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.reset_during("Configure", times=1)
@@ -525,6 +558,7 @@ def test_a_connection_reset_in_the_middle_of_an_answer_is_settled_by_reconcile()
     play(story)
 
 
+@pytest.mark.rule("shard#provider-unavailable-bursts", "providers#fault-injection")
 def test_a_burst_of_unavailable_is_sat_out_and_moves_nothing() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world, 2)
@@ -540,6 +574,7 @@ def test_a_burst_of_unavailable_is_sat_out_and_moves_nothing() -> None:
     play(story, pool("idle", 8, state=S.IDLE))
 
 
+@pytest.mark.rule("shard#stock-out", "providers#fault-injection")
 def test_a_stock_out_of_one_type_is_served_by_another() -> None:
     async def story(world: ObservedFleet) -> None:
         world.fake.stockout("m6i.large")
@@ -552,6 +587,7 @@ def test_a_stock_out_of_one_type_is_served_by_another() -> None:
     play(story, pool("m", 2), pool("dear", 2, instance_type="m7i.large", price_per_hour=9.0))
 
 
+@pytest.mark.rule("shard#stock-out", "providers#fault-injection")
 @pytest.mark.parametrize("zone", ["zone-a", "*"], ids=["one zone", "total"])
 def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) -> None:
     async def story(world: ObservedFleet) -> None:
@@ -572,6 +608,7 @@ def test_a_stock_out_is_served_from_elsewhere_or_stays_a_shortfall(zone: str) ->
     play(story, pool("m", 4))
 
 
+@pytest.mark.rule("shard#spot-loss", "providers#fault-injection")
 def test_a_spot_loss_storm_of_one_zone_is_replaced_from_the_other() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world, 4)
@@ -588,6 +625,7 @@ def test_a_spot_loss_storm_of_one_zone_is_replaced_from_the_other() -> None:
     play(story, spot("spot", 12))
 
 
+@pytest.mark.rule("shard#price-jump", "providers#fault-injection")
 def test_a_price_jump_changes_no_machine_that_is_bound() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -600,6 +638,7 @@ def test_a_price_jump_changes_no_machine_that_is_bound() -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#two-shards-one-machine", "providers#fault-injection")
 def test_two_shards_on_one_machine_have_marks_of_their_own() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
@@ -613,7 +652,8 @@ def test_two_shards_on_one_machine_have_marks_of_their_own() -> None:
     play(story)
 
 
-def test_a_listing_too_large_for_one_message_is_asked_for_state_by_state_s14_s27() -> None:
+@pytest.mark.rule("shard#large-listings", "shard#listing-too-large")
+def test_a_listing_too_large_for_one_message_is_asked_for_state_by_state() -> None:
     async def story(world: ObservedFleet) -> None:
         await world.until(lambda: world.shard.reconciler.done_once)
         assert world.lines("listing_too_large")

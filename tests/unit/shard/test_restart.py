@@ -1,4 +1,5 @@
-"""What a restart keeps and what it must not do (shard 15 and 16; the rows "Shard itself" of shard 26)."""
+"""What a restart keeps and what it must not do (`shard#metadata`, `shard#restart`, `shard#provider-client`; the rows
+"Shard itself" of `shard#failures`)."""
 
 import pytest
 
@@ -21,8 +22,9 @@ IDLE = pool("idle", 4, state=S.IDLE, labels={"rack": "r1"})
 MUTATING = ("Create", "Configure", "Drain", "Delete")
 
 
+@pytest.mark.rule("shard#restart", "shard#killed-after-configure")
 @pytest.mark.parametrize("sync", [True, False], ids=["synchronous", "asynchronous"])
-def test_item_2_a_configured_machine_comes_back_with_all_of_its_assignment(sync: bool) -> None:
+def test_a_configured_machine_comes_back_with_all_of_its_assignment(sync: bool) -> None:
     profile = Profile(
         requirements=(Requirement("rack", RequirementOperator.SAME),),
         priority=700,
@@ -55,7 +57,8 @@ def test_item_2_a_configured_machine_comes_back_with_all_of_its_assignment(sync:
     run_virtual(story())
 
 
-def test_s17_every_configure_writes_the_owner() -> None:
+@pytest.mark.rule("shard#metadata")
+def test_every_configure_writes_the_owner() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), FakeOptions(sync=True), shard_id="shard-7") as world:
             operator = await world.operator()
@@ -67,6 +70,7 @@ def test_s17_every_configure_writes_the_owner() -> None:
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#killed-in-transition")
 @pytest.mark.parametrize("kind", ["create", "configure", "drain"])
 def test_a_crash_in_the_middle_comes_back_and_goes_on(kind: str) -> None:
     async def story() -> None:
@@ -92,6 +96,7 @@ def test_a_crash_in_the_middle_comes_back_and_goes_on(kind: str) -> None:
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#two-processes")
 def test_two_processes_of_one_identity_the_older_epoch_is_fenced_and_stops_itself() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), FakeOptions(sync=True)) as world:
@@ -106,6 +111,7 @@ def test_two_processes_of_one_identity_the_older_epoch_is_fenced_and_stops_itsel
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#epoch-missing")
 def test_the_epoch_rises_with_every_start_and_is_durable() -> None:
     disk = MemoryDisk()
     for epoch in (1, 2, 3):
@@ -124,6 +130,7 @@ def test_one_directory_is_one_processs() -> None:
     open_data_directory(disk, "/data").close()
 
 
+@pytest.mark.rule("shard#epoch-corrupt")
 @pytest.mark.parametrize("content", [b"", b"seven", b"-1", b"1.5", str(2**63).encode(), b"\xff"])
 def test_an_epoch_that_cannot_be_read_is_refused_and_left_as_it_is(content: bytes) -> None:
     disk = MemoryDisk()

@@ -1,4 +1,4 @@
-"""Kill -9 at every await point of the execute path, against synchronous and asynchronous providers (shard 26).
+"""Kill -9 at every await point of the execute path, against synchronous and asynchronous providers (`shard#failures`).
 
 A run walks machines through all four actions: one is taken from Idle, one is bought, one is given back and released. A
 point is one turn of the event loop during which an action is under way; between two of them nothing can happen, so these
@@ -118,6 +118,7 @@ def test_killed_at_a_point_drawn_by_a_seed_the_fleet_ends_as_demand_wants(kind: 
     run_virtual(killed_at(point, PROVIDERS[kind]))
 
 
+@pytest.mark.rule("shard#killed")
 @pytest.mark.long
 @pytest.mark.parametrize(("kind", "point"), CASES)
 def test_killed_at_every_point_the_fleet_ends_as_demand_wants(kind: str, point: int) -> None:

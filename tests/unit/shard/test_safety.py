@@ -1,4 +1,8 @@
-"""Kill switch, dry run, audit, readiness, stopping (shard 20, 23, 24; decisions S5, S13, S20, S21, S24)."""
+"""Kill switch, dry run, audit, readiness, stopping.
+
+Rules: `shard#readiness`, `shard#audit-log`, `shard#pause-and-dry-run`, `shard#fenced`, `shard#stopping`,
+`shard#in-process-fake`.
+"""
 
 import asyncio
 from typing import Any
@@ -19,6 +23,7 @@ SYNC = FakeOptions(sync=True)
 MUTATING = ("Create", "Configure", "Drain", "Delete")
 
 
+@pytest.mark.rule("shard#pause-and-dry-run", "shard#stop-everything", "shard#first-adoption")
 @pytest.mark.parametrize(
     ("options", "outcome", "counter"),
     [
@@ -32,7 +37,7 @@ MUTATING = ("Create", "Configure", "Drain", "Delete")
     ],
     ids=["paused", "dry run", "both count as paused"],
 )
-def test_item_10_provider_and_stream_see_nothing_counters_and_audit_do(
+def test_provider_and_stream_see_nothing_counters_and_audit_do(
     options: dict[str, Any], outcome: str, counter: str
 ) -> None:
     async def story() -> None:
@@ -86,8 +91,9 @@ def test_every_executed_action_has_exactly_one_audit_record() -> None:
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#audit-log", "shard#audit-disk-full")
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_full_audit_disk_is_shown_and_stops_actuation_only_if_strict_s13(strict: bool) -> None:
+def test_a_full_audit_disk_is_shown_and_stops_actuation_only_if_strict(strict: bool) -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), SYNC, audited=True, audit_strict=strict) as world:
             operator = await world.operator()
@@ -108,7 +114,8 @@ def test_a_full_audit_disk_is_shown_and_stops_actuation_only_if_strict_s13(stric
     run_virtual(story())
 
 
-def test_item_19_readiness_is_503_then_200_for_ever_whatever_provider_and_coordinator_do() -> None:
+@pytest.mark.rule("shard#readiness", "shard#coordinator-absent")
+def test_readiness_is_503_then_200_for_ever_whatever_provider_and_coordinator_do() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,)) as world:
             assert world.shard.not_ready() == ("the provider has not been listed yet",)
@@ -124,7 +131,8 @@ def test_item_19_readiness_is_503_then_200_for_ever_whatever_provider_and_coordi
     run_virtual(story())
 
 
-def test_stopping_starts_nothing_new_and_rolls_back_what_waits_for_a_blob_s20() -> None:
+@pytest.mark.rule("shard#stopping")
+def test_stopping_starts_nothing_new_and_rolls_back_what_waits_for_a_blob() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), SYNC) as world:
             operator = await world.operator(answer=no_blob)
@@ -139,8 +147,9 @@ def test_stopping_starts_nothing_new_and_rolls_back_what_waits_for_a_blob_s20() 
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#stopping", "shard#sigterm")
 @pytest.mark.parametrize(("takes_s", "settled"), [(5, True), (25, False)])
-def test_stopping_awaits_calls_already_sent_within_its_grace_s20(takes_s: int, settled: bool) -> None:
+def test_stopping_awaits_calls_already_sent_within_its_grace(takes_s: int, settled: bool) -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), SYNC) as world:
             operator = await world.operator()
@@ -156,6 +165,7 @@ def test_stopping_awaits_calls_already_sent_within_its_grace_s20(takes_s: int, s
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#everything-down")
 def test_stopping_ends_sessions_and_drains_nothing() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), SYNC) as world:
@@ -170,6 +180,7 @@ def test_stopping_ends_sessions_and_drains_nothing() -> None:
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#call-hangs", "providers#fault-injection")
 def test_a_hung_call_is_cut_by_the_deadline_and_its_slot_comes_back() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), SYNC, execute_concurrency=1) as world:
@@ -201,7 +212,8 @@ def test_the_attribution_probe_speaks_every_twentieth_cycle_when_asked_to() -> N
     run_virtual(story())
 
 
-def test_a_shard_without_a_provider_address_says_so_s24() -> None:
+@pytest.mark.rule("shard#in-process-fake")
+def test_a_shard_without_a_provider_address_says_so() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), provider_address="") as world:
             await asyncio.sleep(0)

@@ -1,4 +1,6 @@
-"""What wakes a cycle, and how far apart cycles are (shard 4.1; decision S25; ADR-0075, ADR-0110)."""
+"""What wakes a cycle, and how far apart cycles are (`shard#wake-ups`, ADR-0075, ADR-0110)."""
+
+import pytest
 
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
@@ -74,7 +76,8 @@ def test_deferred_actions_wake_a_further_cycle() -> None:
     run_virtual(story())
 
 
-def test_item_7_a_full_queue_drops_releases_the_entry_and_wakes_a_cycle_once_half_empty() -> None:
+@pytest.mark.rule("shard#one-action-per-machine", "shard#queue", "shard#queue-full")
+def test_a_full_queue_drops_releases_the_entry_and_wakes_a_cycle_once_half_empty() -> None:
     async def story() -> None:
         options = FakeOptions(sync=True)
         async with ObservedFleet((IDLE,), options, execute_concurrency=2) as world:
@@ -88,7 +91,8 @@ def test_item_7_a_full_queue_drops_releases_the_entry_and_wakes_a_cycle_once_hal
     run_virtual(story())
 
 
-def test_item_7_a_pending_machine_is_neither_queued_twice_nor_touched_by_reconcile() -> None:
+@pytest.mark.rule("shard#one-action-per-machine", "shard#queue", "shard#listing-of-pending")
+def test_a_pending_machine_is_neither_queued_twice_nor_touched_by_reconcile() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), FakeOptions(sync=True)) as world:
             operator = await world.operator()
@@ -103,6 +107,7 @@ def test_item_7_a_pending_machine_is_neither_queued_twice_nor_touched_by_reconci
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#one-action-per-machine", "shard#queue", "shard#snapshot-raced")
 def test_an_action_decided_on_a_snapshot_that_a_worker_has_overtaken_is_left_out() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), FakeOptions(sync=True)) as world:
@@ -122,6 +127,7 @@ def test_an_action_decided_on_a_snapshot_that_a_worker_has_overtaken_is_left_out
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#stale-listing")
 def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_call() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,)) as world:
@@ -147,7 +153,8 @@ def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_c
     run_virtual(story())
 
 
-def test_a_jump_of_the_wall_clock_releases_nothing_early_s22() -> None:
+@pytest.mark.rule("shard#steady-time", "shard#clock-jumps")
+def test_a_jump_of_the_wall_clock_releases_nothing_early() -> None:
     async def story() -> None:
         async with ObservedFleet((pool("m", 1),), FakeOptions(sync=True)) as world:
             operator = await world.operator()
@@ -163,6 +170,7 @@ def test_a_jump_of_the_wall_clock_releases_nothing_early_s22() -> None:
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#cycle-defect")
 def test_a_defect_in_a_cycle_is_logged_and_survived_until_there_are_too_many() -> None:
     async def story() -> None:
         async with ObservedFleet((IDLE,), failed_cycles_in_a_row=3) as world:

@@ -18,11 +18,12 @@ def listing(began: int, ended: int, *rows: tuple[str, str]) -> RecordedCall:
     return RecordedCall("list", began, ended, rows=rows)
 
 
+@pytest.mark.rule("coordinator#linearizable-reads")
 @pytest.mark.parametrize(
     ("calls", "ok"),
     [
         pytest.param([assign(0, 1, "a"), listing(2, 3, ("d", "a"))], True, id="seen"),
-        pytest.param([assign(0, 1, "a"), listing(2, 3)], False, id="item 23: a stale listing"),
+        pytest.param([assign(0, 1, "a"), listing(2, 3)], False, id="a stale listing"),
         pytest.param([assign(0, 1, "a"), assign(2, 3, "b", owner="a")], True, id="refused by the holder"),
         pytest.param([assign(0, 1, "a"), assign(2, 3, "b")], False, id="given twice"),
         pytest.param([assign(0, 1, "a"), assign(2, 3, "a")], True, id="repeated"),

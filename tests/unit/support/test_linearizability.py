@@ -89,8 +89,9 @@ def test_histories_of_one_copy_pass(seed: int) -> None:
     assert verdict.ok
 
 
+@pytest.mark.rule("coordinator#linearizable-reads")
 @pytest.mark.parametrize("seed", range(8))
-def test_item_23_a_planted_stale_read_is_found(seed: int) -> None:
+def test_a_planted_stale_read_is_found(seed: int) -> None:
     history = record(seed, 200, 4)
     reads = [place for place, each in enumerate(history) if each.op[0] == "read"]
     place = random.Random(seed).choice(reads)
@@ -101,7 +102,8 @@ def test_item_23_a_planted_stale_read_is_found(seed: int) -> None:
     assert any(each.op == ("read", 99) for each in verdict.stuck)
 
 
-def test_item_23_a_read_of_the_value_before_the_last_write_is_found() -> None:
+@pytest.mark.rule("coordinator#linearizable-reads")
+def test_a_read_of_the_value_before_the_last_write_is_found() -> None:
     found = 0
     for seed in range(10):
         history = record(seed, 200, 3)

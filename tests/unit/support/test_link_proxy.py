@@ -5,6 +5,8 @@ import os
 import socket
 from contextlib import closing
 
+import pytest
+
 from tests.support.coordinator.link_proxy import LinkProxy, inode_of, owner_of
 
 # Local port 40000 three times: an older connection that is closing, one to somewhere else, and the one that is meant.
@@ -38,7 +40,8 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-def test_row_5_nothing_passes_a_cut_link_and_all_of_it_does_when_healed() -> None:
+@pytest.mark.rule("coordinator#leader-cut-off")
+def test_nothing_passes_a_cut_link_and_all_of_it_does_when_healed() -> None:
     async def scenario() -> None:
         target = await asyncio.start_server(echo, "127.0.0.1", 0)
         async with target:

@@ -122,7 +122,8 @@ def test_failures_can_be_planted_and_strangers_are_refused() -> None:
     asyncio.run(scenario())
 
 
-def test_item_5_a_command_above_256_kib_is_refused_before_proposing() -> None:
+@pytest.mark.rule("coordinator#batches")
+def test_a_command_above_256_kib_is_refused_before_proposing() -> None:
     async def scenario() -> None:
         log = LocalLog(Pairs())
         await log.start()

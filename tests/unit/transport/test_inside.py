@@ -1,4 +1,4 @@
-"""The channel inside a process: what callers rely on holds as on a network (decision S24, ADR-0101)."""
+"""The channel inside a process: what callers rely on holds as on a network (`shard#in-process-fake`, ADR-0101)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

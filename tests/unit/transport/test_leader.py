@@ -1,4 +1,4 @@
-"""Finding the coordinator's leader (coordinator 4.1, client redirect; acceptance 43)."""
+"""Finding the coordinator's leader (`coordinator#serving`, `coordinator#order-of-checks`)."""
 
 from collections.abc import Sequence
 

@@ -27,6 +27,7 @@ def test_all_flags_or_none() -> None:
     assert TlsFiles.from_flags("c", "k", "a") == TlsFiles(Path("c"), Path("k"), Path("a"))
 
 
+@pytest.mark.rule("shard#tls", "shard#partial-tls")
 @pytest.mark.parametrize(
     ("flags", "missing"),
     [

@@ -1,6 +1,6 @@
 """The compiled contract against the one written down by hand in `contract.txt`: names, numbers, types, bytes.
 
-Rules: wire contract, section 12, checks 1, 7 and 10.
+Rules: `wire#package-layout`, `wire#nine-calls`, `wire#base-contract`.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """Peers built before our additions and peers built with them read each other's bytes.
 
 The old peer is made from the same descriptors without the fields from number 1000 up, in a pool of its own.
-Rules: wire contract, section 12, checks 8 and 9.
+Rules: `wire#additions`.
 """
 
 from typing import Any
@@ -140,6 +140,7 @@ def test_what_an_old_peer_sends_has_every_addition_absent(message: Message) -> N
     assert canonical(read) == canonical(sent)
 
 
+@pytest.mark.rule("dashboard#original-calls")
 def test_the_provider_address_crosses_both_ways_between_old_and_new() -> None:
     old_class = OLD[f"{PACKAGE}.ShardSummary"]
     old = old_class.FromString(canonical(SUMMARY))

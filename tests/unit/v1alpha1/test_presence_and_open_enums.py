@@ -1,6 +1,6 @@
 """What the stubs keep of a message beyond its known values: absence, and numbers that have no name.
 
-Rules: wire contract, section 12, checks 3 (the part below the validation rules) and 5.
+Rules: `wire#rollup-all-or-nothing`, `wire#presence`.
 """
 
 import pytest

@@ -1,4 +1,7 @@
-"""Machines as the insight service shows them (dashboard 8, snapshot 1.1)."""
+"""Machines as the insight service shows them.
+
+Rules: `dashboard#insight-service`, `engine#snapshot-defaults`, `engine#machine-invariants`.
+"""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Machine records at the provider boundary (wire section 12, checks 3 and 5)."""
+"""Machine records at the provider boundary (`wire#rollup-all-or-nothing`, `wire#presence`)."""
 
 import math
 

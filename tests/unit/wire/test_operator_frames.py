@@ -90,6 +90,7 @@ def test_a_hint() -> None:
     )
 
 
+@pytest.mark.rule("operator#frame-dispatch")
 @pytest.mark.parametrize(
     "message",
     [
@@ -109,7 +110,7 @@ def test_a_hint() -> None:
     ],
     ids=lambda message: str(message).replace("\n", " ") or "empty",
 )
-def test_8_a_frame_that_says_nothing_is_dropped_with_a_word(message: shard_pb2.ShardMessage) -> None:
+def test_a_frame_that_says_nothing_is_dropped_with_a_word(message: shard_pb2.ShardMessage) -> None:
     assert isinstance(frame_from_proto(message), str)
 
 

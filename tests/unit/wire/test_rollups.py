@@ -1,4 +1,4 @@
-"""A roll-up is taken whole or refused whole, the refusal naming row and field (wire section 12, check 3)."""
+"""A roll-up is taken whole or refused whole, the refusal naming row and field (`wire#rollup-all-or-nothing`)."""
 
 from collections.abc import Callable
 

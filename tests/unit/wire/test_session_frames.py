@@ -1,4 +1,4 @@
-"""Frames of a session as the shard reads and writes them (wire 4 and 10)."""
+"""Frames of a session as the shard reads and writes them (`wire#session`, `wire#additions`)."""
 
 import pytest
 from google.protobuf.message import DecodeError

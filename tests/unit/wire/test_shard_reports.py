@@ -1,4 +1,4 @@
-"""Reports, answers and instructions to protobuf and back (wire 5.2 and 10; decision E14)."""
+"""Reports, answers and instructions to protobuf and back (`wire#reports`, `wire#additions`, `engine#quantities`)."""
 
 import pytest
 

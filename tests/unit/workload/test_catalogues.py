@@ -1,4 +1,4 @@
-"""The catalogues against the published table, row by row (scaletest 3.1, 3.2)."""
+"""The catalogues against the published table, row by row (`testing#realistic-catalogue`, `testing#other-catalogues`)."""
 
 from dataclasses import dataclass
 

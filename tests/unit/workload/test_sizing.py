@@ -1,4 +1,4 @@
-"""The oracle of machine counts, which must hold exactly (scaletest 4.5)."""
+"""The oracle of machine counts, which must hold exactly (`testing#sizing-oracle`)."""
 
 from fractions import Fraction
 

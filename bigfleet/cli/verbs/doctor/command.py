@@ -2,7 +2,7 @@
 
 Why: most first installations fail at a name, a port, a certificate or a permission.
 Must never: change anything, print a key, or stop at the first problem.
-Rules: packaging 1.10.
+Rules: `packaging#other-commands`.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal

@@ -2,7 +2,7 @@
 
 Why: these checks need no network, so each problem can be tested as a function call.
 Must never: wait, or call.
-Rules: packaging 1.10, operator 10.
+Rules: `packaging#other-commands`, `operator#roles`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """The network checks of `bigfleet doctor`: names, ports, handshakes, readiness.
 
 Must never: send a request of the wire contract, or wait longer than its deadline.
-Rules: packaging 1.10.
+Rules: `packaging#other-commands`.
 """
 
 import asyncio

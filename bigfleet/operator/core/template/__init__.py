@@ -1,5 +1,5 @@
 """The part of Go's text templates that bootstrap templates use: `lexer`, `parser`, `evaluate`, `values`.
 
 Why: the templates of existing installations are in this syntax.
-Rules: operator 5, ADR-0011.
+Rules: `operator#bootstrap`; ADR-0011.
 """

@@ -1,7 +1,7 @@
 """Renders a parsed template with one context.
 
 Must never: make a call, loop beyond its input, or keep state between renderings.
-Rules: operator 5.
+Rules: `operator#bootstrap`.
 """
 
 from collections.abc import Sequence

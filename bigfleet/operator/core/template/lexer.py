@@ -1,7 +1,7 @@
 """Splits a template into texts and actions, and each action into tokens.
 
 Must never: change a byte of the text between actions, except white space that a trim mark drops.
-Rules: operator 5 (trimming takes all adjacent white space, newlines included; comments vanish).
+Rules: `operator#bootstrap`.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Why: a mistake in a template must stop the operator at its start, not a machine that joins.
 Must never: accept a function, a keyword or a field that rendering does not know.
-Rules: operator 5 (the list of what is supported), ADR-0011.
+Rules: `operator#bootstrap`; ADR-0011.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """How values print, compare and count in a template, as in Go.
 
 Must never: escape anything; a machine gets what a template prints.
-Rules: operator 5 (a list is `[a b]`; empty text, empty list, 0, false and nil are false).
+Rules: `operator#bootstrap`.
 """
 
 from collections.abc import Callable, Sequence

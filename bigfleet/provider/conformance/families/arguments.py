@@ -1,7 +1,7 @@
 """Behaviours B209 to B214: extreme arguments, and an id for every operation.
 
 Must never: be stricter than the contract: where it leaves two ways, either passes and the report says which was taken.
-Rules: providers 1.8, 2.2 rows 44 to 49, 2.4 trap 5.
+Rules: `providers#status-codes`, `providers#family-arguments`, `providers#trap-lenient-arguments`.
 """
 
 from typing import Final

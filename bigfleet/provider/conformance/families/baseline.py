@@ -1,7 +1,7 @@
 """Baseline behaviours A01 to A16 and A23 to A25: the least that any provider must do.
 
 Must never: send a token; the fencing part of the baseline is `bigfleet.provider.conformance.families.baseline_fencing`.
-Rules: providers 2.2, rows 1 to 16 and 23 to 25.
+Rules: `providers#family-baseline`.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Baseline behaviours A17 to A22: the fence, per shard and machine.
 
 Must never: use a shard id of another behaviour; marks outlive a run.
-Rules: providers 1.6 and 2.2, rows 17 to 22; decision P1; ADR-0058.
+Rules: `providers#fence-mark`, `providers#family-baseline-fencing`, `providers#empty-token`; ADR-0058.
 
 Tokens are tried by Create, which is idempotent at I; on bare metal by Configure, which is idempotent at C.
 """

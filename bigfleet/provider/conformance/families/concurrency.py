@@ -1,7 +1,7 @@
 """Behaviours B401 to B409: many calls at once.
 
 Must never: judge by the order of answers; which of two calls wins is the provider's affair.
-Rules: providers 1.3 (one critical section per machine) and 2.2, rows 62 to 70.
+Rules: `providers#critical-section`, `providers#family-concurrency`.
 """
 
 import asyncio

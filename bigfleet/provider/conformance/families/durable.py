@@ -3,7 +3,8 @@
 Each runs on a process of its own, started with a state file and 64 slots, killed by SIGKILL, and started again on
 another port with the same file.
 Must never: kill anything but the process that the kit started.
-Rules: providers 1.5 to 1.7, 2.2 rows 100 to 106, 2.3.
+Rules: `providers#idempotency-table`, `providers#fence-mark`, `providers#revision`, `providers#family-durable`,
+`providers#verdict`.
 """
 
 from typing import Final

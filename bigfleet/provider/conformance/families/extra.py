@@ -1,7 +1,7 @@
 """Behaviours X01 to X06, X09 and X12: ours, beside the verdict unless they are asked to count.
 
 Must never: put the marker of X03 into a report; it represents a secret.
-Rules: providers 2.5.
+Rules: `providers#family-extra`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Behaviours X07, X08, X10 and X11: ours, for which the kit needs a hold on the process or on what lies below it.
 
 Must never: signal anything but the process that the kit started.
-Rules: providers 1.7 and 2.5.
+Rules: `providers#revision`, `providers#family-extra`.
 """
 
 import asyncio

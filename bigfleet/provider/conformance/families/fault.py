@@ -1,7 +1,7 @@
 """Behaviours B701 to B708: what a provider does when its substrate fails, hangs or comes too late.
 
 Must never: run on an ordinary provider: the clusters named here would be real bindings there.
-Rules: providers 2.2 rows 76 to 83, section 6; ADR-0056.
+Rules: `providers#family-fault`, `providers#fault-convention`; ADR-0056.
 """
 
 from typing import Final

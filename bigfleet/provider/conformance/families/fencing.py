@@ -1,7 +1,8 @@
 """Behaviours B301 to B312: the fence in every order and combination.
 
 Must never: use a shard id of another behaviour; marks outlive a run.
-Rules: providers 1.3, 1.6 and 2.2, rows 51 to 61; 2.4 traps 1 and 2; ADR-0058; decision P1.
+Rules: `providers#check-order`, `providers#fence-mark`, `providers#family-fencing`, `providers#trap-distinct-slots`,
+`providers#trap-no-delete`, `providers#empty-token`; ADR-0058.
 
 Tokens are tried by Create, which is idempotent at I; on bare metal by Configure, which is idempotent at C.
 """

@@ -1,7 +1,7 @@
 """Behaviours B801 to B807: every field of a record, duty by duty.
 
 Must never: fill in a field that is not there; an absent `allocatable` means `resources`.
-Rules: providers 1.9 and 2.2, rows 84 to 90; ADR-0005.
+Rules: `providers#record-fields`, `providers#family-fields`; ADR-0005.
 """
 
 import math

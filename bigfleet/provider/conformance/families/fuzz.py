@@ -1,7 +1,7 @@
 """Behaviours B1201 to B1205: seeded random calls against a small oracle.
 
 Must never: draw from anything but the behaviour's own stream; one seed is one sequence of calls.
-Rules: providers 2.2, rows 116 to 120.
+Rules: `providers#family-fuzz`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Behaviours B101 to B109: the states a machine passes, and what it carries in each.
 
 Must never: fail a provider for a transitional state that was not seen; only a wrong one is wrong.
-Rules: providers 1.2 and 2.2, rows 28 to 35.
+Rules: `providers#states`, `providers#family-lifecycle`.
 """
 
 from itertools import pairwise

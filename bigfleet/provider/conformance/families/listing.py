@@ -1,7 +1,7 @@
 """Behaviours B901 to B909: listings, caps, cursors and deltas.
 
 Must never: combine a cap with a cursor and demand that it can be continued; the contract forbids relying on it.
-Rules: providers 1.4, 1.7 and 2.2, rows 91 to 99; ADR-0004.
+Rules: `providers#reads`, `providers#revision`, `providers#family-listing`; ADR-0004.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Behaviours B501 to B505: the shard's own notes, kept byte for byte.
 
 Must never: send what protobuf itself cannot carry, such as a lone surrogate.
-Rules: providers 1.9 and 2.2, rows 71 to 75.
+Rules: `providers#record-fields`, `providers#family-metadata`.
 """
 
 from typing import Final

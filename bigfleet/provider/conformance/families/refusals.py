@@ -1,7 +1,7 @@
 """Behaviours B201 to B208: calls out of position, repeats, unknown and empty ids.
 
 Must never: demand a particular code where the contract leaves it free; FAILED_PRECONDITION alone is always wrong here.
-Rules: providers 1.3, 1.5, 1.8 and 2.2, rows 36 to 43 and 50.
+Rules: `providers#check-order`, `providers#idempotency-table`, `providers#status-codes`, `providers#family-refusals`.
 """
 
 from typing import Final

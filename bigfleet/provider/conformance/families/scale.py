@@ -1,7 +1,7 @@
 """Behaviours B1101 to B1109: a fleet of thousands, and the time it takes.
 
 Must never: be taken for a benchmark: the bounds are wide, and only a provider that is really slow breaks them.
-Rules: providers 2.2 rows 107 to 115, 2.3.
+Rules: `providers#family-scale`, `providers#verdict`.
 """
 
 import asyncio

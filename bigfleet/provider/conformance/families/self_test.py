@@ -3,7 +3,7 @@
 Why: readiness cannot be seen through six calls, so the rule is shown on a provider that the kit can stage; and a kit that
 cannot pass its own baseline proves nothing.
 Must never: touch the target.
-Rules: providers 2.2, rows 26 and 27; ADR-0056.
+Rules: `providers#family-self-test`; ADR-0056.
 """
 
 from typing import Final

@@ -1,8 +1,9 @@
 """A provider in memory that keeps the contract, written as many small methods so that each rule can be broken alone.
 
 Why: see `bigfleet.provider.conformance.reference`. Subclasses in the violations modules override one method each.
-Must never: await between the checks of a mutating call and its effect: they are one critical section (providers 1.3).
-Rules: providers 1 and 6.
+Must never: await between the checks of a mutating call and its effect: they are one critical section
+(`providers#check-order`).
+Rules: `providers#contract`, `providers#fault-convention`.
 """
 
 # ruff: noqa: ARG002 - what a method does not need itself is there for those who override it

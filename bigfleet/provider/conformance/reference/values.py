@@ -1,7 +1,7 @@
 """The model provider's own values: kinds of operation, records, what survives a kill, the slots it begins with.
 
 Must never: be shared with the kit for provider authors; see `bigfleet.provider.conformance.reference`.
-Rules: providers 1.2, 1.5 and 6.
+Rules: `providers#states`, `providers#idempotency-table`, `providers#fault-convention`.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ class ReferenceOptions:
     delete: bool = True
     cursor: bool = True
     faults: bool = False
-    """Follow the fault convention (providers 6)."""
+    """Follow the fault convention (`providers#fault-convention`)."""
     timeout_s: float = 300.0
     staged: bool = False
     """Nodes become Ready only when `ready` is called."""

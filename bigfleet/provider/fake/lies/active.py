@@ -1,7 +1,7 @@
 """Applies the active lies around the honest service, in the order in which they were turned on.
 
 Must never: decode an answer that no active lie changes; a full listing may be hundreds of megabytes.
-Rules: providers 5.4.
+Rules: `providers#lies`.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
 """Lies about calls: missing or excessive fencing, wrong operation ids, machines that a call creates.
 
-Rules: providers 5.4.
+Rules: `providers#lies`.
 """
 
 from typing import Final

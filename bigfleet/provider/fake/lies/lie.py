@@ -1,7 +1,7 @@
 """The base class of lies, which change requests, answers or refusals of the honest service.
 
 Must never: change the state of the honest provider; exceptions are the lies about creating machines and about readiness.
-Rules: providers 5.4.
+Rules: `providers#lies`.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
 """Lies about listings and their revisions.
 
-Rules: providers 5.4.
+Rules: `providers#lies`.
 """
 
 from collections import deque

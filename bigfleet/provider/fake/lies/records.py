@@ -1,6 +1,6 @@
 """Lies about single records: invalid prices, bindings, states and hosts.
 
-Rules: providers 5.4.
+Rules: `providers#lies`.
 """
 
 import math

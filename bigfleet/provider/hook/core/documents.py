@@ -1,7 +1,7 @@
 """Parses inventory files, YAML, JSON or CSV, into one inventory.
 
 Must never: accept a key that is given twice, in one file or in two.
-Rules: providers 7.1.
+Rules: `providers#hook-inventory`.
 """
 
 import csv

@@ -1,7 +1,7 @@
 """The meaning of a hook's exit code.
 
 Must never: give a code a second meaning; hooks rely on the table.
-Rules: providers 7.3.
+Rules: `providers#hook-protocol`.
 """
 
 import signal

@@ -1,7 +1,7 @@
 """Reads plain values of a document into typed ones, and collects every fault with its path.
 
 Must never: stop at the first fault, or guess what an unknown key means.
-Rules: providers 7.1.
+Rules: `providers#hook-inventory`.
 """
 
 from collections.abc import Mapping

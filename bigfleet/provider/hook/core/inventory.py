@@ -1,7 +1,7 @@
 """The inventory of a hook provider: machines, hooks, and the rules between them.
 
 Must never: read a disk; `bigfleet.provider.hook.sources` checks whether a hook can be executed.
-Rules: providers 7.1 and 7.2.
+Rules: `providers#hook-inventory`, `providers#hook-modes`.
 """
 
 from collections.abc import Mapping

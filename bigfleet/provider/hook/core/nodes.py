@@ -1,7 +1,7 @@
 """Decides whether a Kubernetes Node belongs to a machine, and whether it is Ready.
 
 Must never: call a cluster; this room does not know the Kubernetes client.
-Rules: providers 7.3 (`ready`), ADR-0056.
+Rules: `providers#hook-readiness`; ADR-0056.
 """
 
 from collections.abc import Iterable, Mapping

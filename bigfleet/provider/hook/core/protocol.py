@@ -1,7 +1,7 @@
 """The protocol of hooks: JSON on standard input, and an optional JSON line on standard output.
 
 Must never: put the bootstrap blob into the input; it is in a separate file.
-Rules: providers 7.3.
+Rules: `providers#hook-protocol`.
 
 The input has one member per line, indented by depth, so that a script can read a value with sed: members of `machine` are
 indented by four blanks, those of its maps by six.

@@ -2,7 +2,7 @@
 
 Why: the contract fixes which of several errors a caller gets, and that a refused call leaves its fence mark and nothing else.
 Must never: apply anything, read a clock, or call author code before the call is accepted.
-Rules: providers 1.3 (order), 1.5 (idempotency), 1.6 (fence), 1.8 (codes).
+Rules: `providers#check-order`, `providers#idempotency-table`, `providers#fence-mark`, `providers#status-codes`.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Why: a shard that lists every ten seconds must pay for what changed, not for the fleet (ADR-0004).
 Must never: miss a change. Only the newest entry of a row counts, so a machine that changed often appears once.
-Rules: providers 1.7 and 4.1 (compacted to one entry per machine when it is four times the fleet).
+Rules: `providers#revision`, `providers#kit`.
 """
 
 from array import array

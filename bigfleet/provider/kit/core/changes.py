@@ -1,7 +1,7 @@
 """Changes of a provider's state as values, which are written to disk before they are applied.
 
 Must never: depend on the state before; applied twice, or on top of a newer snapshot, a change has no further effect.
-Rules: providers 4.1 (durable state).
+Rules: `providers#durable-state`.
 """
 
 from dataclasses import dataclass

@@ -3,8 +3,8 @@
 Why: an outdated shard process must not move a machine, and 32 workers of one live shard must not fence each other; one mark
 per pair of shard and machine gives both (ADR-0058).
 Must never: compare across machines or shards, wrap around, or forget the first shard's mark of a known machine.
-Rules: providers 1.6. Marks of unknown machines, and of further shards on one machine, are bounded and the oldest are dropped:
-a lost mark reopens the window until that shard's next call.
+Rules: `providers#fence-mark`. Marks of unknown machines, and of further shards on one machine, are bounded and the
+oldest are dropped: a lost mark reopens the window until that shard's next call.
 """
 
 from collections.abc import Iterable, Iterator

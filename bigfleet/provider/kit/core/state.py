@@ -3,7 +3,7 @@
 Why: memory holds exactly what is on disk. The kit decides on this state, writes the changes, and applies them only then,
 so no reader sees what a crash could undo.
 Must never: decide, wait, or apply changes in another order than that in which they were written.
-Rules: providers 1.5 (operation ids), 1.7 (revisions), 4.1 (restart).
+Rules: `providers#operation-ids`, `providers#revision-moves`, `providers#restart`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 Why: a million machines as Python objects would take gigabytes and seconds; here a machine is a row of numbers, one bytes
 object, and a reference to a shape.
 Must never: build a `MachineRecord` unless asked for one; listings are made from bytes alone.
-Rules: providers 1.10, 4.1 (big fleets), 5.5.
+Rules: `providers#listing-size`, `providers#encoded-records`, `providers#fake-scale`.
 """
 
 from collections.abc import Iterable, Iterator

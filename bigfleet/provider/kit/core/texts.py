@@ -2,7 +2,7 @@
 
 Why: `last_error` reaches shards, logs and dashboards, and a backend's exception may quote the blob.
 Must never: let a line break, a control character or a line of the bootstrap blob through.
-Rules: providers 1.4 (blob), 1.9 (last_error).
+Rules: `providers#blob-secret`, `providers#record-fields`.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Why: every way a record can change is in this module or in `calls`, each as one function from entry to change.
 Must never: apply anything, move a machine that is in another state than the event assumes, or change a bound machine's cluster.
-Rules: providers 1.2, 1.4, 1.7, 4.1; tombstones 1.7; repair 4.1.
+Rules: `providers#states`, `providers#reads`, `providers#revision`, `providers#kit`.
 """
 
 from dataclasses import dataclass, replace

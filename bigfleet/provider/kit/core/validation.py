@@ -1,7 +1,7 @@
 """Validates described machines before they become records.
 
 Must never: repair one.
-Rules: providers 1.9, 4.1; ADR-0005.
+Rules: `providers#record-fields`, `providers#kit`; ADR-0005.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The values that author code takes and returns: a machine record, a described machine, a created host.
 
 Must never: know how a value is stored or sent.
-Rules: providers 1.2, 1.9 and 4.2.
+Rules: `providers#states`, `providers#record-fields`, `providers#backend`.
 """
 
 from collections.abc import Mapping

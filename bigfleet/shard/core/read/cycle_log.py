@@ -2,7 +2,7 @@
 
 Why: one cycle does not show a trend: whether a need has just become short, or whether cycles slow down.
 Must never: keep a cycle alive; it keeps figures and keys of short needs only, both bounded.
-Rules: dashboard 1, 6.1 (point 8) and 8.
+Rules: `dashboard#first-screen`, `dashboard#explain-history`, `dashboard#insight-service`.
 """
 
 from collections import Counter, deque

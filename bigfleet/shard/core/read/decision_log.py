@@ -2,7 +2,7 @@
 
 Why: the audit file keeps actions for good; this log answers at once, for a bounded time.
 Must never: grow beyond its bound, or influence a decision.
-Rules: dashboard 4.2 and 8, shard 23.
+Rules: `dashboard#own-routes`, `dashboard#insight-service`, `shard#audit-log`.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """The figures of a cycle: machines and cost by state and capacity type, and by cluster.
 
 Must never: look at machines one by one; everything is counted per shape, assignment and cluster.
-Rules: dashboard 1 (points 2 and 4) and 8.
+Rules: `dashboard#answer-short`, `dashboard#answer-stock`, `dashboard#insight-service`.
 """
 
 import math

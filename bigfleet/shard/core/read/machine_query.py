@@ -3,7 +3,7 @@
 Why: a reader of half a million machines looks at a few hundred rows. Filters are evaluated once per shape, cluster or
 assignment, of which there are few.
 Must never: make a record of a machine that is not on the page.
-Rules: dashboard 4.2, 8 and 9 (at most 300 ms of computing at 500,000 machines).
+Rules: `dashboard#own-routes`, `dashboard#insight-service`, `dashboard#budgets`.
 """
 
 from collections.abc import Callable, Sequence

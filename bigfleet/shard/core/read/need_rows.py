@@ -3,7 +3,7 @@
 Why: verdicts are in the engine's order, with folded needs last, while the contract promises readers another one. Of tens
 of thousands of needs a reader sees a page, so a row is made on access.
 Must never: look at machines, or at anything that a later cycle changes.
-Rules: wire 6.1 (row order), shard 19 (joins), dashboard 9 (what an answer may cost).
+Rules: `wire#need-row-order`, `shard#inspection`, `dashboard#budgets`.
 """
 
 from bisect import bisect_left

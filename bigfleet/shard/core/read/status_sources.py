@@ -2,7 +2,7 @@
 
 Why: coordinator client, counters and sessions are not part of a decision, so no view holds them. The insight service gets
 functions, and never sees where the values come from.
-Rules: dashboard 1 and 8.
+Rules: `dashboard#first-screen`, `dashboard#insight-service`.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,7 +3,7 @@
 Why: readers ask how a single machine got into its state long after the cycle that changed it. Two snapshots differ in
 few rows, so the whole fleet is compared at once and only changes are kept.
 Must never: keep a snapshot alive, or grow beyond its bound. States between two cycles are not seen.
-Rules: dashboard 6.2.
+Rules: `dashboard#explain-machine`.
 """
 
 from collections import OrderedDict

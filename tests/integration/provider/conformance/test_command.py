@@ -98,6 +98,7 @@ def test_wrong_use_is_told_in_one_line(argv: Sequence[str], told: str) -> None:
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.rule("providers#failure-report")
 def test_a_failure_is_told_with_its_calls_and_the_command_that_repeats_it(broken_provider: str) -> None:
     code, out, _ = conformance("--target", broken_provider, "--only", "A1[78]", "--seed", "3", "--yes")
     assert code == 1
@@ -114,6 +115,7 @@ def test_a_failure_is_told_with_its_calls_and_the_command_that_repeats_it(broken
     )
 
 
+@pytest.mark.rule("providers#behaviour-ids")
 def test_the_list_has_27_plus_93_behaviours_and_twelve_of_our_own() -> None:
     code, out, _ = conformance("--list")
     assert code == 0

@@ -67,6 +67,7 @@ async def test_an_honest_provider_fails_nothing_inside_mutual_tls(tmp_path: Path
     assert report.ids(*BAD) == ()
 
 
+@pytest.mark.rule("providers#conformance-determinism")
 async def test_same_seed_same_calls_over_real_sockets() -> None:
     settings = system_settings(timings=QUICK, only=("A0[1-5]", "A17", "B120[14]"), run_id="same")
     once, twice = await certify(settings), await certify(settings)

@@ -1,4 +1,4 @@
-"""Repair through the socket and the command (acceptance 27)."""
+"""Repair through the socket and the command (`providers#repair`)."""
 
 import asyncio
 import json
@@ -34,6 +34,7 @@ def command(*argv: str | Path) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
+@pytest.mark.rule("providers#repair")
 async def test_a_person_repairs_a_failed_machine_and_is_written_down(serve: ServeKit, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     kit, _ = await serve(host=True, audit=RepairAuditFile(SystemDisk(), audit))

@@ -1,4 +1,7 @@
-"""A provider over real gRPC: health, reflection, concurrency, big answers, stop under load (acceptance 28; ADR-0058)."""
+"""A provider over real gRPC: health, reflection, concurrency, big answers, stop under load.
+
+Rules: `providers#health-reflection`; ADR-0058.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,6 +44,7 @@ async def until(fact: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.rule("providers#health-reflection")
 async def test_health_serves_and_reflection_lists_the_service(serve: ServeKit) -> None:
     _, server = await serve()
     channel = GrpcNet().dial(f"127.0.0.1:{server.port}")
@@ -56,6 +60,7 @@ async def test_health_serves_and_reflection_lists_the_service(serve: ServeKit) -
         await channel.close()
 
 
+@pytest.mark.rule("providers#health-reflection")
 @pytest.mark.long
 async def test_a_quiet_caller_may_ping_every_thirty_seconds(serve: ServeKit) -> None:
     _, server = await serve()
@@ -177,6 +182,7 @@ async def test_serve_runs_until_it_is_stopped(tmp_path: Path) -> None:
     list(Journal(tmp_path / "state").open())
 
 
+@pytest.mark.rule("providers#health-reflection")
 async def test_an_idle_connection_is_closed_after_fifteen_minutes(serve: ServeKit) -> None:
     """Another test shows, with a shorter time, that every server keeps to its options."""
     kit, _ = await serve()

@@ -1,4 +1,4 @@
-"""Mutual TLS of a provider (providers 1.11; acceptance 20)."""
+"""Mutual TLS of a provider (`providers#transport`, `providers#tls`)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,6 +35,7 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "pki", datetime.now(UTC))
 
 
+@pytest.mark.rule("providers#tls")
 async def test_a_partial_set_of_files_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(PartialTlsError, match="--tls-key, --tls-ca"):
         TlsFiles.from_flags("tls.crt", "", "")
@@ -43,6 +44,7 @@ async def test_a_partial_set_of_files_is_refused_before_anything_starts(tmp_path
         await kit.serve("127.0.0.1:0")
 
 
+@pytest.mark.rule("providers#tls")
 async def test_a_peer_of_another_authority_is_refused(
     serve: ServeKit, dial: DialKit, authority: Authority, tmp_path: Path
 ) -> None:
@@ -56,6 +58,7 @@ async def test_a_peer_of_another_authority_is_refused(
     assert len((await friend.list()).machines) == 4
 
 
+@pytest.mark.rule("providers#tls")
 async def test_a_shard_moves_machines_in_its_own_name_only(
     serve: ServeKit, dial: DialKit, authority: Authority
 ) -> None:
@@ -79,6 +82,7 @@ async def test_without_the_option_any_certificate_of_the_authority_will_do(
     )
 
 
+@pytest.mark.rule("providers#tls")
 async def test_a_leaf_swapped_under_load_drops_no_call(
     serve: ServeKit, dial: DialKit, authority: Authority
 ) -> None:

@@ -1,4 +1,4 @@
-"""Flags of `bigfleet coordinator` that cannot work (coordinator 14): one line, exit 2, nothing written."""
+"""Flags of `bigfleet coordinator` that cannot work (`coordinator#flags`): one line, exit 2, nothing written."""
 
 from datetime import UTC, datetime
 from io import StringIO

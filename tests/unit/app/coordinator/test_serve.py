@@ -1,4 +1,4 @@
-"""When a replica counts as dead (coordinator 16; acceptance 70; failure row 23)."""
+"""When a replica counts as dead (`coordinator#chart`, `coordinator#probes`, `coordinator#tick-stalled`)."""
 
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ class Silent:
         return self.seconds
 
 
+@pytest.mark.rule("coordinator#probes")
 @pytest.mark.parametrize(("seconds", "alive"), [(0.0, True), (29.9, True), (30.1, False)])
 def test_liveness_fails_once_the_raft_loop_was_silent_for_30_seconds(seconds: float, alive: bool) -> None:
     reasons = not_alive(Silent(seconds))

@@ -23,6 +23,7 @@ def run(*flags: str) -> tuple[int, str]:
     return dispatch(console, ["run", *flags]), err.getvalue()
 
 
+@pytest.mark.rule("operator#start-order")
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
@@ -55,6 +56,7 @@ def test_an_error_at_start_is_one_sentence(flags: list[str], code: int, message:
     assert "Traceback" not in text
 
 
+@pytest.mark.rule("operator#template-refused", "operator#e18")
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -80,6 +82,7 @@ def test_the_flags_reach_the_operator() -> None:
     assert (options.orphan_sweep, options.ack_concurrency, options.cache_sync_timeout_s) == (False, 3, 600.0)
 
 
+@pytest.mark.rule("operator#rollup-cadence")
 def test_3_no_interval_is_ten_seconds() -> None:
     assert options_of(OperatorSettings(cluster_id="c", shard_addr="a:1")).rollup_interval_s == 10.0
 

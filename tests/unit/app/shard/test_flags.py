@@ -1,4 +1,7 @@
-"""Flags of `bigfleet shard`: what is refused, in which words, and that nothing is left behind (packaging 1.2 and 1.3)."""
+"""Flags of `bigfleet shard`: what is refused, in which words, and that nothing is left behind.
+
+Rules: `packaging#settings-sources`, `packaging#exit-codes`.
+"""
 
 from pathlib import Path
 
@@ -12,10 +15,11 @@ from bigfleet.shard.options import ShardOptions
 SEEDED = ("--seed-configured-per-cluster", "3", "--seed-cluster-total", "2", "--seed-cluster-stride", "1")
 
 
+@pytest.mark.rule("shard#tls", "shard#bad-flag", "packaging#shard-certificates")
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        pytest.param(("--tls-cert", "x.pem"), "without --tls-key, --tls-ca", id="item 20: partial TLS"),
+        pytest.param(("--tls-cert", "x.pem"), "without --tls-key, --tls-ca", id="partial TLS"),
         (("--listen", ""), "listen"),
         (("--data-dir", ""), "--data-dir: found '', allowed is the path of a directory"),
         (("--cycle-interval", "soon"), "--cycle-interval: found 'soon'"),

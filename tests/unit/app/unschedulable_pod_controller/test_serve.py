@@ -1,4 +1,7 @@
-"""The pod controller's program: what ends it at the start, and leading by a lease (operator 9, 16.3 U6; acceptance 79)."""
+"""The pod controller's program: what ends it at the start, and leading by a lease.
+
+Rules: `operator#process`, `operator#u6`, `operator#pod-penalties`.
+"""
 
 import asyncio
 from pathlib import Path
@@ -29,6 +32,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
+@pytest.mark.rule("operator#pod-penalties")
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -39,7 +43,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("gold: {penalty: 1}", "found key 'penalty'"),
     ],
 )
-def test_a_bad_file_of_defaults_ends_the_program_with_1_79(
+def test_a_bad_file_of_defaults_ends_the_program_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
 ) -> None:
     path = tmp_path / "defaults.yaml"
@@ -48,7 +52,8 @@ def test_a_bad_file_of_defaults_ends_the_program_with_1_79(
     assert words in capsys.readouterr().err
 
 
-def test_a_missing_file_of_defaults_ends_the_program_with_1_79(
+@pytest.mark.rule("operator#pod-penalties")
+def test_a_missing_file_of_defaults_ends_the_program_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([f"--priority-class-defaults={tmp_path}/none.yaml"]) == 1
@@ -94,6 +99,7 @@ def controller_of(world: KubeWorld) -> PodController:
     return PodController(world.client, clock=world.clock, rng=world.rng, metrics=metrics)
 
 
+@pytest.mark.rule("operator#u6")
 def test_u6_without_the_api_server_work_stops_before_the_lease_can_expire_and_begins_again_after() -> None:
     async def scene() -> None:
         world = KubeWorld()

@@ -1,4 +1,4 @@
-"""The command level in `bigfleetctl status` before, during and after an upgrade (decision C12)."""
+"""The command level in `bigfleetctl status` before, during and after an upgrade (`coordinator#command-levels`)."""
 
 import pytest
 

@@ -58,6 +58,7 @@ def test_wide_adds_the_further_columns() -> None:
     assert written(SHARDS, OutputFlags(output="wide")).splitlines()[0] == "SHARD    LAST_HEARTBEAT        AGE"
 
 
+@pytest.mark.rule("packaging#output")
 def test_an_empty_listing_prints_its_header() -> None:
     assert written(Listing("shards", SHARDS.columns, ()), OutputFlags()) == "SHARD  LAST_HEARTBEAT\n"
 

@@ -28,6 +28,7 @@ def refusal(run: Run, *argv: str, **environ: str) -> str:
     return err
 
 
+@pytest.mark.rule("packaging#settings-sources")
 @pytest.mark.parametrize(
     ("sources", "effective"),
     [
@@ -59,6 +60,7 @@ def test_the_config_file_itself_may_be_named_by_the_environment(run: Run, tmp_pa
     )
 
 
+@pytest.mark.rule("packaging#go-values")
 @pytest.mark.parametrize(
     ("argv", "field", "effective"),
     [
@@ -87,6 +89,7 @@ def test_values_are_written_as_charts_and_scripts_write_them(
     assert serve(run, *argv)[field] == effective
 
 
+@pytest.mark.rule("packaging#addresses")
 def test_without_flags_every_listener_is_on_loopback(run: Run) -> None:
     settings = serve(run)
     assert (settings["listen"], settings["metrics_addr"]) == ("127.0.0.1:7780", "127.0.0.1:8780")
@@ -132,6 +135,7 @@ def test_all_wrong_values_are_reported_in_the_same_line(run: Run) -> None:
     assert "--cycle-interval:" in message
 
 
+@pytest.mark.rule("packaging#settings-sources")
 def test_a_masked_value_is_not_repeated_in_an_error(run: Run, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("dsn: [hunter2]\n")
@@ -229,6 +233,7 @@ def test_a_config_file_that_is_not_there_is_reported(run: Run, tmp_path: Path) -
     assert "No such file" in refusal(run, "serve", "--config", str(tmp_path / "absent"))
 
 
+@pytest.mark.rule("packaging#settings-sources")
 def test_print_config_shows_value_and_source_and_reads_back(run: Run, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("listen: ':7780'\n")

@@ -1,4 +1,4 @@
-"""`kubectl bigfleet why`: the conclusion from a pod's objects (decision O5; operator 13)."""
+"""`kubectl bigfleet why`: the conclusion from a pod's objects (`operator#plugin-why`, `operator#kubectl-plugin`)."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""The shard's verdict on a request, as text (decision O5, ADR-0061)."""
+"""The shard's verdict on a request, as text (`operator#plugin-why`, ADR-0061)."""
 
 from typing import Any
 

@@ -36,6 +36,7 @@ def pki(tmp_path: Path) -> Path:
     return tmp_path / "pki"
 
 
+@pytest.mark.rule("packaging#certs")
 @pytest.mark.parametrize(
     ("role", "name", "uri"),
     [

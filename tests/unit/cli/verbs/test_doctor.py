@@ -1,4 +1,4 @@
-"""`bigfleet doctor` finds each planted fault and nothing on a good deployment (packaging 60)."""
+"""`bigfleet doctor` finds each planted fault and nothing on a good deployment (`packaging#doctor`)."""
 
 import asyncio
 import json
@@ -36,6 +36,7 @@ def faults(findings: list[Finding]) -> list[str]:
     return [f"{finding.what}: {finding.seen}" for finding in findings if not finding.is_good]
 
 
+@pytest.mark.rule("packaging#doctor")
 @pytest.mark.integration
 def test_a_closed_port_is_found_and_ends_with_1() -> None:
     (port,) = free_ports(1)
@@ -52,6 +53,7 @@ def test_a_name_that_is_none_is_found() -> None:
     assert [finding.what for finding in found if not finding.is_good] == ["name no-such-host.invalid"]
 
 
+@pytest.mark.rule("packaging#doctor")
 def test_an_own_certificate_of_another_role_expired_or_missing_is_found(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki", NOW)
     files = authority.issue(Identity.cluster("prod-1"))
@@ -63,6 +65,7 @@ def test_an_own_certificate_of_another_role_expired_or_missing_is_found(tmp_path
     assert faults(own_certificate(TlsFiles(tmp_path / "none", files.key, files.ca), None, NOW))
 
 
+@pytest.mark.rule("packaging#doctor")
 @pytest.mark.integration
 def test_a_peer_of_another_role_or_another_authority_is_found(tmp_path: Path) -> None:
     import ssl
@@ -93,6 +96,7 @@ def test_a_peer_of_another_role_or_another_authority_is_found(tmp_path: Path) ->
     assert "certificate verify failed" in faults(wrong_authority)[0]
 
 
+@pytest.mark.rule("packaging#doctor")
 @pytest.mark.parametrize(
     ("seconds", "is_good"), [(0, True), (29, True), (-29, True), (31, False), (-600, False)]
 )
@@ -102,6 +106,7 @@ def test_a_skewed_clock_is_found(seconds: int, is_good: bool) -> None:
     assert ("ahead" in finding.seen) == (seconds > 0)
 
 
+@pytest.mark.rule("packaging#doctor")
 def test_a_missing_or_old_definition_is_found() -> None:
     definition = DEFINITIONS[0]
     manifest: dict[str, Any] = json.loads(json.dumps(definition.manifest()))
@@ -139,6 +144,7 @@ def look(cluster: OneCluster, **settings: Any) -> list[Finding]:
     return asyncio.run(cluster_findings(cluster, DoctorSettings(**settings), "bigfleet-system", console))  # type: ignore[arg-type]
 
 
+@pytest.mark.rule("packaging#doctor")
 def test_a_missing_right_is_found_by_name() -> None:
     assert faults(look(OneCluster(), program="operator")) == []
     assert faults(look(OneCluster(("nodes", "patch")), program="operator")) == [

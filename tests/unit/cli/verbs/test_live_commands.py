@@ -1,4 +1,7 @@
-"""Commands against a running shard: what they print, and what they say when it does not answer (packaging 1.10, wire 7)."""
+"""Commands against a running shard: what they print, and what they say when it does not answer.
+
+Rules: `packaging#other-commands`, `wire#codes`.
+"""
 
 import json
 import re
@@ -347,7 +350,7 @@ def test_a_certificate_that_may_not_read_gets_a_hint_how_to_create_one(live: Liv
 
 
 def test_a_shard_without_insight_still_shows_its_needs_and_says_what_it_lacks(live: Live) -> None:
-    """Dashboard 12.3: shards of the original."""
+    """`dashboard#original-fleet`: shards of the original."""
     live.insight = False
     assert "2 needs" in live.good("needs --shard shard-0:7780")
     code, out, err = live.run("machines --shard shard-0:7780")

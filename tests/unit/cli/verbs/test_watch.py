@@ -1,4 +1,4 @@
-"""`bigfleet watch` while cycles end: each is shown once, in every form (packaging 1.10)."""
+"""`bigfleet watch` while cycles end: each is shown once, in every form (`packaging#other-commands`)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Demand files of simulated clusters (packaging 1.10)."""
+"""Demand files of simulated clusters (`packaging#other-commands`)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which domain instructions a shard is owed (coordinator 5.1, 8.3; acceptance 50, 52)."""
+"""Which domain instructions a shard is owed (`coordinator#instruction-queue`, `coordinator#domain-delivery`)."""
 
 from itertools import count
 

@@ -1,6 +1,8 @@
-"""The queue per shard (coordinator 5.1; acceptance 50)."""
+"""The queue per shard (`coordinator#instruction-queue`)."""
 
 from itertools import count
+
+import pytest
 
 from bigfleet.coordinator.core.instructions import MAX_PENDING, InstructionQueue
 from bigfleet.model.instruction import Ack, AssignDomain, Domain, Outcome
@@ -13,6 +15,7 @@ def queue(term: int = 4) -> InstructionQueue:
     return InstructionQueue(term, lambda: f"{next(numbers):016x}")
 
 
+@pytest.mark.rule("coordinator#instruction-queue")
 def test_instructions_stay_until_acked_in_sequence_order_at_most_a_hundred_per_answer() -> None:
     waiting = queue()
     for number in range(150):
@@ -26,6 +29,7 @@ def test_instructions_stay_until_acked_in_sequence_order_at_most_a_hundred_per_a
     assert [instruction.sequence for instruction in waiting.next_answer("s")] == list(range(101, 151))
 
 
+@pytest.mark.rule("coordinator#instruction-queue")
 def test_every_outcome_clears_the_entry() -> None:
     for outcome in Outcome:
         waiting = queue()

@@ -1,4 +1,5 @@
-"""The ledger of moves, step by step (coordinator 2.2, 10.4, 12.7, 12.9): refusals, repeats, destroyed shards."""
+"""The ledger of moves, step by step (`coordinator#commands`, `coordinator#restore`, `coordinator#relearn`,
+`coordinator#ledger`, `coordinator#move-steps`, `coordinator#partition-mode`): refusals, repeats, destroyed shards."""
 
 import pytest
 
@@ -177,7 +178,7 @@ def test_removing_a_shard_that_may_live_leaves_rows_alone(tables: Tables) -> Non
 
 
 class TestDestroyed:
-    """Rows of a shard whose process and disk are gone (12.9)."""
+    """Rows of a shard whose process and disk are gone (`coordinator#ledger`, `coordinator#partition-mode`)."""
 
     def destroy(self, tables: Tables, shard: str) -> None:
         assert apply(tables, commands.remove_shard(shard, destroyed=True, partitioned=True))["ok"]
@@ -208,7 +209,7 @@ class TestDestroyed:
 
 
 class TestLearn:
-    """Taking moves back after a restore (10.4)."""
+    """Taking moves back after a restore (`coordinator#restore`, `coordinator#relearn`)."""
 
     def learn(self, *ids: str, seq: int = 5, holder: str = "away") -> Command:
         return move_learn(

@@ -1,4 +1,9 @@
-"""What the leader keeps of reports (coordinator 3, 8.2; acceptance 46, 47, 49, 54; failure rows 26 and 37)."""
+"""What the leader keeps of reports.
+
+Rules: `coordinator#soft-state`, `coordinator#provider-conflict`, `coordinator#shortfalls-replaced`,
+`coordinator#report-order`, `coordinator#listings`, `coordinator#removed-shard-purged`, `coordinator#empty-shortfalls`,
+`coordinator#two-shards-one-provider`.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""Batches, epochs, levels, dumps of the state machine (coordinator 2.2, 2.3, decision C12; acceptance 2, 5, 6; failure row 19)."""
+"""Batches, epochs, levels, dumps of the state machine.
+
+Rules: `coordinator#commands`, `coordinator#invariants`, `coordinator#command-levels`, `coordinator#batches`,
+`coordinator#stale-epoch`, `coordinator#command-raises`.
+"""
 
 import json
 from collections.abc import Mapping
@@ -37,6 +41,7 @@ def codes(results: list[dict[str, Any]]) -> list[str]:
     return ["ok" if result["ok"] else result["refusal"] for result in results]
 
 
+@pytest.mark.rule("coordinator#batches")
 def test_256_commands_with_refused_ones_among_them_give_256_results_in_order() -> None:
     state_machine = begun()
     items = [commands.add_shard(f"s-{n // 2}", "a", 1) for n in range(256)]
@@ -106,6 +111,7 @@ def test_a_refusal_names_the_field_and_what_is_allowed() -> None:
     assert "registered_at: found \"'now'\", allowed is a whole number" in refused["detail"]
 
 
+@pytest.mark.rule("coordinator#stale-epoch")
 def test_an_old_epoch_is_refused_whole_after_a_new_one_began_and_epochs_never_fall() -> None:
     state_machine = begun(4)
     assert codes(batch(state_machine, commands.begin_epoch(7, "n-1", CLUSTER), epoch=4)) == ["ok"]
@@ -145,7 +151,7 @@ def test_a_raising_command_is_a_refusal_and_its_neighbours_are_applied() -> None
 
 
 class TestLevels:
-    """Decision C12: a new kind is proposed only after the level that brings it was raised."""
+    """`coordinator#command-levels`: a new kind is proposed only after the level that brings it was raised."""
 
     KINDS: Mapping[str, CommandKind] = {
         **KINDS,

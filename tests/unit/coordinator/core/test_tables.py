@@ -1,4 +1,4 @@
-"""What each command of shards, clusters and domains does, refuses and repeats (coordinator 2.2; acceptance 2, 3, 4)."""
+"""What each command of shards, clusters and domains does, refuses and repeats (`coordinator#commands`)."""
 
 from typing import Any
 
@@ -30,6 +30,7 @@ def tables() -> Tables:
     return tables
 
 
+@pytest.mark.rule("coordinator#commands")
 @pytest.mark.parametrize(
     ("command", "refusal", "owner"),
     [
@@ -52,6 +53,7 @@ def test_a_refusal_is_a_value_and_leaves_all_tables_unchanged(
     assert table_text(tables) == before
 
 
+@pytest.mark.rule("coordinator#commands")
 @pytest.mark.parametrize(
     "command",
     [
@@ -70,6 +72,7 @@ def test_what_may_be_repeated_succeeds_and_changes_nothing(tables: Tables, comma
     assert table_text(tables) == before
 
 
+@pytest.mark.rule("coordinator#commands")
 def test_removing_a_shard_takes_its_clusters_and_domains_with_it_in_one_command(tables: Tables) -> None:
     apply(tables, commands.assign_domain("zone", "a", "s-1"))
     apply(tables, commands.assign_domain("rack", "r2", "s-2"))
@@ -92,7 +95,7 @@ def test_a_domain_can_be_taken_and_given_to_another(tables: Tables) -> None:
 
 
 class TestGhosts:
-    """Removed shards that may still be alive behind a partition (coordinator 8.4)."""
+    """Removed shards that may still be alive behind a partition (`coordinator#ghosts`)."""
 
     def remove(self, tables: Tables, **how: Any) -> Result:
         return apply(tables, commands.remove_shard("s-1", **how))

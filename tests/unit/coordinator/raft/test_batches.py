@@ -76,7 +76,8 @@ def test_commands_of_one_moment_share_a_batch_and_latecomers_the_next() -> None:
     run(scenario)
 
 
-def test_item_5_a_batch_of_256_commands_returns_256_results_in_order() -> None:
+@pytest.mark.rule("coordinator#batches")
+def test_a_batch_of_256_commands_returns_256_results_in_order() -> None:
     async def scenario(world: World) -> None:
         world.begin()
         commands = [put(f"k{n}", n) if n % 3 else {"kind": "nonsense"} for n in range(300)]
@@ -90,7 +91,8 @@ def test_item_5_a_batch_of_256_commands_returns_256_results_in_order() -> None:
     run(scenario)
 
 
-def test_item_5_large_commands_are_spread_over_batches_and_too_large_ones_refused() -> None:
+@pytest.mark.rule("coordinator#batches")
+def test_large_commands_are_spread_over_batches_and_too_large_ones_refused() -> None:
     async def scenario(world: World) -> None:
         world.begin()
         with pytest.raises(TooLargeError):
@@ -108,7 +110,8 @@ def test_item_5_large_commands_are_spread_over_batches_and_too_large_ones_refuse
     run(scenario)
 
 
-def test_item_25_a_barrier_rides_in_a_batch_made_after_it_was_asked_for_and_readers_share_it() -> None:
+@pytest.mark.rule("coordinator#instruction-barrier")
+def test_a_barrier_rides_in_a_batch_made_after_it_was_asked_for_and_readers_share_it() -> None:
     async def scenario(world: World) -> None:
         world.begin()
         write = asyncio.ensure_future(world.batches.propose(put("a", 1), 5))
@@ -125,7 +128,8 @@ def test_item_25_a_barrier_rides_in_a_batch_made_after_it_was_asked_for_and_read
     run(scenario)
 
 
-def test_item_6_a_batch_of_an_old_epoch_did_not_happen() -> None:
+@pytest.mark.rule("coordinator#stale-epoch")
+def test_a_batch_of_an_old_epoch_did_not_happen() -> None:
     async def scenario(world: World) -> None:
         world.begin(epoch=2)
         task = asyncio.ensure_future(world.batches.propose(put("a", 1), 5))
@@ -160,7 +164,8 @@ def test_each_end_of_a_batch_has_its_error(end: BatchResult, error: type[LogErro
     run(scenario)
 
 
-def test_row_20_a_timeout_is_an_unknown_outcome_once_the_command_has_left() -> None:
+@pytest.mark.rule("coordinator#caller-timeout")
+def test_a_timeout_is_an_unknown_outcome_once_the_command_has_left() -> None:
     async def scenario(world: World) -> None:
         world.begin()
         tasks = [asyncio.ensure_future(world.batches.propose(put(f"k{n}", n), 2)) for n in range(1)]

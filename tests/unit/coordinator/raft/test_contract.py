@@ -1,6 +1,6 @@
 """The contract with pysyncobj: what we override or rely on has the shape it had when the guards were built.
 
-Checklist 35 and coordinator 17.9; decision C7. An upgrade of the library begins with this file.
+Rules: `coordinator#contract-test`, `coordinator#raft-library`. An upgrade of the library begins with this file.
 """
 
 import inspect
@@ -79,28 +79,33 @@ def check_transport(shape: type) -> None:
         assert arguments(getattr(shape, name)) == expected
 
 
-def test_item_35_the_version_is_the_one_the_guards_were_built_for() -> None:
+@pytest.mark.rule("coordinator#contract-test")
+def test_the_version_is_the_one_the_guards_were_built_for() -> None:
     assert VERSION == "0.3.17"
     assert metadata.version("pysyncobj") == "0.3.17"
 
 
+@pytest.mark.rule("coordinator#contract-test")
 @pytest.mark.parametrize("module", DIGESTS, ids=lambda module: str(module.__name__))
-def test_item_35_no_byte_of_the_modules_we_rely_on_has_changed(module: ModuleType) -> None:
+def test_no_byte_of_the_modules_we_rely_on_has_changed(module: ModuleType) -> None:
     assert digest(module) == DIGESTS[module]
 
 
-def test_item_35_the_abstract_journal_has_exactly_these_methods_and_ours_has_them_too() -> None:
+@pytest.mark.rule("coordinator#contract-test")
+def test_the_abstract_journal_has_exactly_these_methods_and_ours_has_them_too() -> None:
     check_journal(pysyncobj.journal.Journal)
     for name, expected in JOURNAL_METHODS.items():
         assert arguments(getattr(GuardedJournal, name)) == expected
 
 
-def test_item_35_the_transport_has_the_three_methods_we_override() -> None:
+@pytest.mark.rule("coordinator#contract-test")
+def test_the_transport_has_the_three_methods_we_override() -> None:
     check_transport(pysyncobj.transport.TCPTransport)
     check_transport(GuardedTransport)
 
 
-def test_item_35_the_set_of_message_types_is_the_one_the_guard_knows() -> None:
+@pytest.mark.rule("coordinator#contract-test")
+def test_the_set_of_message_types_is_the_one_the_guard_knows() -> None:
     source = inspect.getsource(pysyncobj.syncobj)
     sent = set(re.findall(r"'type': '(\w+)'", source)) | set(
         re.findall(r"message\['type'\] == '(\w+)'", source)
@@ -108,7 +113,8 @@ def test_item_35_the_set_of_message_types_is_the_one_the_guard_knows() -> None:
     assert sent == VOTER_TYPES | FORWARDED_TYPES
 
 
-def test_item_35_the_constructor_takes_the_journal_from_the_factory_and_messages_pass_the_guard() -> None:
+@pytest.mark.rule("coordinator#contract-test")
+def test_the_constructor_takes_the_journal_from_the_factory_and_messages_pass_the_guard() -> None:
     names = ("c-0", "c-1", "c-2")
     cluster = VirtualCluster({name: MemoryDisk() for name in names}, SeededRng(7).stream("contract"))
     made: list[str] = []
@@ -124,7 +130,8 @@ def test_item_35_the_constructor_takes_the_journal_from_the_factory_and_messages
     assert made == list(names)
 
 
-def test_item_35_a_patched_copy_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.rule("coordinator#contract-test")
+def test_a_patched_copy_is_noticed(tmp_path: Path) -> None:
     class Renamed(pysyncobj.journal.Journal):  # type: ignore[misc]  # the library has no types
         def add(self, command: bytes, index: int, term: int) -> None:
             """Another argument name."""
@@ -142,4 +149,4 @@ def test_item_35_a_patched_copy_is_noticed(tmp_path: Path) -> None:
     copy = tmp_path / "node.py"
     copy.write_bytes(Path(pysyncobj.node.__file__).read_bytes() + b"\n")
     with mock.patch.object(pysyncobj.node, "__file__", str(copy)), pytest.raises(AssertionError):
-        test_item_35_no_byte_of_the_modules_we_rely_on_has_changed(pysyncobj.node)
+        test_no_byte_of_the_modules_we_rely_on_has_changed(pysyncobj.node)

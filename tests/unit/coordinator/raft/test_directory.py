@@ -30,12 +30,14 @@ def restore(directory: ReplicaDirectory, *, force: bool = False) -> ReplicaIdent
     )
 
 
-def test_item_34_a_second_process_is_refused_by_the_lock() -> None:
+@pytest.mark.rule("coordinator#directory-lock", "coordinator#identity-file")
+def test_a_second_process_is_refused_by_the_lock() -> None:
     with opened() as first, pytest.raises(DirectoryInUseError, match=PATH):
         ReplicaDirectory(MemoryDisk(first.disk.image), PATH)  # type: ignore[attr-defined]  # the disk in memory has one
 
 
-def test_item_34_a_directory_of_another_node_is_refused() -> None:
+@pytest.mark.rule("coordinator#directory-lock", "coordinator#identity-file")
+def test_a_directory_of_another_node_is_refused() -> None:
     with opened() as directory:
         directory.mint("c-0", "id")
         assert directory.identity("c-0") is not None
@@ -81,6 +83,7 @@ def test_a_promoted_learner_has_spent_its_vote_of_the_present_term() -> None:
         assert directory.examine().metadata == RaftMetadata(12 + RESTORED_TERM_JUMP, VOTE_SPENT, 77)
 
 
+@pytest.mark.rule("coordinator#restored-term", "coordinator#relearn-ownership")
 def test_a_restored_directory_stands_at_the_snapshot_in_a_term_that_no_shard_has_seen() -> None:
     with opened() as directory:
         identity = restore(directory)

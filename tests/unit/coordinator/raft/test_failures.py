@@ -1,4 +1,4 @@
-"""Failure scenarios of coordinator 18 under virtual time; each test names its row and checklist item."""
+"""Failure scenarios under virtual time (`coordinator#failures`)."""
 
 import json
 from collections.abc import Iterator
@@ -87,7 +87,8 @@ def new_leader(cluster: VirtualCluster, old: Process) -> Process:
     return leader_of(cluster)
 
 
-def test_row_1_a_killed_leader_is_replaced_under_a_higher_term(cluster: VirtualCluster) -> None:
+@pytest.mark.rule("coordinator#leader-killed")
+def test_a_killed_leader_is_replaced_under_a_higher_term(cluster: VirtualCluster) -> None:
     client, old = Client(cluster), leader_of(cluster)
     assert client.call(old, put("a", 1)) is BatchResult.APPLIED
     cluster.kill(old.name)
@@ -97,8 +98,9 @@ def test_row_1_a_killed_leader_is_replaced_under_a_higher_term(cluster: VirtualC
     assert client.call(fresh, put("b", 2)) is BatchResult.APPLIED
 
 
+@pytest.mark.rule("coordinator#killed-around-trim")
 @pytest.mark.parametrize("victim", ["leader", "follower"])
-def test_row_4_and_item_18_a_kill_at_any_call_around_a_dump_and_its_trim_loses_nothing(victim: str) -> None:
+def test_a_kill_at_any_call_around_a_dump_and_its_trim_loses_nothing(victim: str) -> None:
     reached = set()
     for place in range(1, 60):
         cluster = VirtualCluster(
@@ -139,7 +141,8 @@ def test_row_4_and_item_18_a_kill_at_any_call_around_a_dump_and_its_trim_loses_n
     assert {("fsync directory", hurt.name), ("rename", "journal.new")} <= reached
 
 
-def test_row_5_and_item_20_a_leader_cut_from_both_stops_serving_within_a_second(
+@pytest.mark.rule("coordinator#leader-cut-off")
+def test_a_leader_cut_from_both_stops_serving_within_a_second(
     cluster: VirtualCluster,
 ) -> None:
     client, old = Client(cluster), leader_of(cluster)
@@ -156,8 +159,9 @@ def test_row_5_and_item_20_a_leader_cut_from_both_stops_serving_within_a_second(
     assert client.ends.get(lost) is not BatchResult.APPLIED
 
 
+@pytest.mark.rule("coordinator#link-cut-writing")
 @pytest.mark.parametrize("seed", range(4))
-def test_row_7_with_one_link_cut_under_writes_there_is_a_short_gap_and_the_middle_node_leads(
+def test_with_one_link_cut_under_writes_there_is_a_short_gap_and_the_middle_node_leads(
     seed: int,
 ) -> None:
     cluster = VirtualCluster({name: MemoryDisk() for name in NAMES}, SeededRng(seed).stream("row 7"))
@@ -189,8 +193,9 @@ def test_row_7_with_one_link_cut_under_writes_there_is_a_short_gap_and_the_middl
         assert cluster.run(20, until=lambda: cluster.serving() is middle)
 
 
+@pytest.mark.rule("coordinator#link-cut-idle")
 @pytest.mark.parametrize("seed", range(20))
-def test_row_6_and_item_21_with_one_link_cut_on_an_idle_cluster_no_read_is_stale(seed: int) -> None:
+def test_with_one_link_cut_on_an_idle_cluster_no_read_is_stale(seed: int) -> None:
     cluster = VirtualCluster({name: MemoryDisk() for name in NAMES}, SeededRng(seed).stream("one link"))
     with cluster.running():
         cluster.found()
@@ -212,7 +217,8 @@ def test_row_6_and_item_21_with_one_link_cut_on_an_idle_cluster_no_read_is_stale
             assert client.read(leader, "x") in (FatalLogError, number)
 
 
-def test_row_8_and_item_22_a_leader_paused_for_40_s_serves_nothing_stale_and_its_late_writes_are_refused(
+@pytest.mark.rule("coordinator#leader-paused")
+def test_a_leader_paused_for_40_s_serves_nothing_stale_and_its_late_writes_are_refused(
     cluster: VirtualCluster,
 ) -> None:
     client, old = Client(cluster), leader_of(cluster)
@@ -235,7 +241,8 @@ def test_row_8_and_item_22_a_leader_paused_for_40_s_serves_nothing_stale_and_its
     assert "late" not in leader_of(cluster).state_machine.pairs
 
 
-def test_row_9_a_follower_paused_for_six_seconds_causes_at_most_one_election(cluster: VirtualCluster) -> None:
+@pytest.mark.rule("coordinator#follower-paused")
+def test_a_follower_paused_for_six_seconds_causes_at_most_one_election(cluster: VirtualCluster) -> None:
     old = leader_of(cluster)
     term = old.replica.view.term
     follower = others(cluster, old)[0]
@@ -246,7 +253,8 @@ def test_row_9_a_follower_paused_for_six_seconds_causes_at_most_one_election(clu
     assert leader_of(cluster).replica.view.term <= term + 2
 
 
-def test_row_10_with_two_followers_gone_the_leader_stops_serving_within_a_second(
+@pytest.mark.rule("coordinator#quorum-lost")
+def test_with_two_followers_gone_the_leader_stops_serving_within_a_second(
     cluster: VirtualCluster,
 ) -> None:
     client, old = Client(cluster), leader_of(cluster)
@@ -257,12 +265,13 @@ def test_row_10_with_two_followers_gone_the_leader_stops_serving_within_a_second
     assert not cluster.run(10, until=cluster.serving)
 
 
+@pytest.mark.rule("coordinator#disk-error", "coordinator#fatal-errors")
 @pytest.mark.parametrize(
     ("operation", "cause"),
     [("fsync", DiskCause.IO), ("write", DiskCause.FULL)],
     ids=["sync error", "disk full"],
 )
-def test_row_12_and_item_16_a_failing_disk_ends_the_process_without_an_ack(
+def test_a_failing_disk_ends_the_process_without_an_ack(
     cluster: VirtualCluster, operation: str, cause: DiskCause
 ) -> None:
     client, old = Client(cluster), leader_of(cluster)
@@ -278,7 +287,8 @@ def test_row_12_and_item_16_a_failing_disk_ends_the_process_without_an_ack(
     assert client.call(new_leader(cluster, old), put("b", 1)) is BatchResult.APPLIED
 
 
-def test_row_13_and_item_17_a_wiped_replica_that_had_acked_does_not_elect_a_leader_without_the_entries(
+@pytest.mark.rule("coordinator#replica-wiped", "coordinator#promotion")
+def test_a_wiped_replica_that_had_acked_does_not_elect_a_leader_without_the_entries(
     cluster: VirtualCluster,
 ) -> None:
     client, leader = Client(cluster), leader_of(cluster)
@@ -299,7 +309,8 @@ def test_row_13_and_item_17_a_wiped_replica_that_had_acked_does_not_elect_a_lead
     assert not learner.is_voter
 
 
-def test_row_19_a_raising_command_is_a_refusal_and_the_cluster_lives(cluster: VirtualCluster) -> None:
+@pytest.mark.rule("coordinator#command-raises")
+def test_a_raising_command_is_a_refusal_and_the_cluster_lives(cluster: VirtualCluster) -> None:
     client, leader = Client(cluster), leader_of(cluster)
     assert client.call(leader, {"kind": "poison"}) is BatchResult.NOT_APPLIED
     assert client.call(leader, put("a", 1)) is BatchResult.APPLIED
@@ -307,7 +318,8 @@ def test_row_19_a_raising_command_is_a_refusal_and_the_cluster_lives(cluster: Vi
     assert all(process.state_machine.pairs == {"a": 1} for process in cluster.processes.values())
 
 
-def test_row_36_and_item_14_a_resend_from_behind_keeps_the_acked_tail(cluster: VirtualCluster) -> None:
+@pytest.mark.rule("coordinator#resend-from-behind", "coordinator#cut-on-conflict")
+def test_a_resend_from_behind_keeps_the_acked_tail(cluster: VirtualCluster) -> None:
     client, leader = Client(cluster), leader_of(cluster)
     for number in range(10):
         assert client.call(leader, put(f"k{number}", number)) is BatchResult.APPLIED
@@ -340,7 +352,8 @@ def test_row_36_and_item_14_a_resend_from_behind_keeps_the_acked_tail(cluster: V
     assert follower.replica.journal.getVotedForNodeId() is None
 
 
-def test_row_36_and_item_15_a_stale_tail_is_not_applied_while_a_snapshot_arrives(
+@pytest.mark.rule("coordinator#resend-from-behind", "coordinator#commit-clamp")
+def test_a_stale_tail_is_not_applied_while_a_snapshot_arrives(
     cluster: VirtualCluster,
 ) -> None:
     client, leader = Client(cluster), leader_of(cluster)
@@ -378,7 +391,8 @@ def test_a_replica_far_behind_is_brought_up_by_a_snapshot(cluster: VirtualCluste
     assert back.failure is None
 
 
-def test_decision_c12_a_batch_of_a_newer_form_ends_the_process(cluster: VirtualCluster) -> None:
+@pytest.mark.rule("coordinator#command-levels")
+def test_a_batch_of_a_newer_form_ends_the_process(cluster: VirtualCluster) -> None:
     leader = leader_of(cluster)
     leader.replica.submit('{"v":2,"epoch":1,"items":[{"kind":"barrier"}]}', lambda _end, _results: None)
     cluster.run(8)
@@ -390,7 +404,8 @@ def test_decision_c12_a_batch_of_a_newer_form_ends_the_process(cluster: VirtualC
     assert cluster.serving() is None
 
 
-def test_item_24_the_epoch_is_the_term_that_was_won(cluster: VirtualCluster) -> None:
+@pytest.mark.rule("coordinator#won-term")
+def test_the_epoch_is_the_term_that_was_won(cluster: VirtualCluster) -> None:
     old = leader_of(cluster)
     assert old.replica.serving == old.replica.view.term == old.state_machine.epoch
     cluster.kill(old.name)
@@ -399,7 +414,8 @@ def test_item_24_the_epoch_is_the_term_that_was_won(cluster: VirtualCluster) -> 
     assert fresh.replica.serving > (old.state_machine.epoch or 0)
 
 
-def test_item_27_leadership_is_handed_over_at_once(cluster: VirtualCluster) -> None:
+@pytest.mark.rule("coordinator#shutdown")
+def test_leadership_is_handed_over_at_once(cluster: VirtualCluster) -> None:
     old = leader_of(cluster)
     cluster.run(1)
     assert old.replica.transfer_leadership()

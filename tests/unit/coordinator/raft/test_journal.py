@@ -52,7 +52,8 @@ def test_entries_are_in_the_file_after_a_sync_and_read_back() -> None:
     assert world.journal[1] == entry(2).raw
 
 
-def test_item_12_a_data_sync_lies_between_writing_an_entry_and_the_end_of_sync() -> None:
+@pytest.mark.rule("coordinator#sync-before-send")
+def test_a_data_sync_lies_between_writing_an_entry_and_the_end_of_sync() -> None:
     world = World(1)
     world.journal.sync()
     since = len(world.operations)
@@ -87,7 +88,8 @@ def test_term_and_vote_are_stored_at_once_and_the_commit_index_within_a_second()
     assert (world.journal.getCurrentTerm(), world.journal.getVotedForNodeId()) == (7, "coordinator-1")
 
 
-def test_item_14_entries_sent_again_from_behind_cut_nothing() -> None:
+@pytest.mark.rule("coordinator#cut-on-conflict")
+def test_entries_sent_again_from_behind_cut_nothing() -> None:
     world = World(10)
     world.journal.deleteEntriesFrom(5)
     for index in (6, 7):
@@ -140,8 +142,9 @@ def test_clearing_reaches_the_disk_only_together_with_what_takes_its_place() -> 
     assert world.on_disk() == [entry(40, 5), entry(41, 5)]
 
 
+@pytest.mark.rule("coordinator#fatal-errors")
 @pytest.mark.parametrize(("operation", "cause"), [("fsync", DiskCause.IO), ("write", DiskCause.FULL)])
-def test_item_16_after_a_failed_write_or_sync_nothing_goes_any_more(operation: str, cause: DiskCause) -> None:
+def test_after_a_failed_write_or_sync_nothing_goes_any_more(operation: str, cause: DiskCause) -> None:
     world = World(3)
     world.journal.sync()
     world.image.inject(DiskFault(operation, cause))
@@ -160,7 +163,8 @@ def test_item_16_after_a_failed_write_or_sync_nothing_goes_any_more(operation: s
     world.journal._destroy()  # closes the file and writes nothing
 
 
-def test_row_12_an_entry_that_did_not_fit_is_not_remembered() -> None:
+@pytest.mark.rule("coordinator#disk-error")
+def test_an_entry_that_did_not_fit_is_not_remembered() -> None:
     world = World(3)
     world.journal.sync()
     world.image.quota_bytes = 0

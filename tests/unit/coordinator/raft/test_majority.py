@@ -1,7 +1,8 @@
 """No write is acknowledged before a majority has synced it, and no replica gives up what it acknowledged.
 
-Row 5, 36 and checklist 12, 14 of coordinator 18 and 19, in virtual time, where "after the cut" and "synced" are exact: at the
-moment of each OK the disks are looked at as a power cut in that moment would leave them.
+Rules: `coordinator#leader-cut-off`, `coordinator#resend-from-behind`, `coordinator#sync-before-send`,
+`coordinator#cut-on-conflict`. Runs in virtual time, where "after the cut" and "synced" are exact: at the moment of each
+OK the disks are looked at as a power cut in that moment would leave them.
 """
 
 import itertools
@@ -121,8 +122,9 @@ def cut_off(world: Watched, process: Process) -> None:
         world.cluster.cut.add(frozenset((process.name, other.name)))
 
 
+@pytest.mark.rule("coordinator#leader-cut-off")
 @pytest.mark.parametrize("seed", range(6))
-def test_row_5_a_leader_cut_off_acknowledges_nothing_however_often_it_is_asked(seed: int) -> None:
+def test_a_leader_cut_off_acknowledges_nothing_however_often_it_is_asked(seed: int) -> None:
     world = Watched(seed)
     with world.cluster.running():
         world.begin()
@@ -147,8 +149,9 @@ def test_row_5_a_leader_cut_off_acknowledges_nothing_however_often_it_is_asked(s
             assert {key for key in in_flight if key in world.ok} <= set(tables)
 
 
+@pytest.mark.rule("coordinator#replicas-killed", "coordinator#sync-before-send")
 @pytest.mark.parametrize("seed", range(6))
-def test_items_9_and_12_every_ok_rests_on_two_synced_disks_through_cuts_pauses_kills_and_compactions(
+def test_every_ok_rests_on_two_synced_disks_through_cuts_pauses_kills_and_compactions(
     seed: int,
 ) -> None:
     world = Watched(100 + seed)
@@ -226,7 +229,8 @@ def behind_then_compacted(world: Watched) -> tuple[Process, Process, str]:
     return leader, follower, world.acknowledged(leader)
 
 
-def test_row_36_a_snapshot_from_behind_takes_back_nothing_that_was_acknowledged(watched: Watched) -> None:
+@pytest.mark.rule("coordinator#resend-from-behind")
+def test_a_snapshot_from_behind_takes_back_nothing_that_was_acknowledged(watched: Watched) -> None:
     """A follower that was behind answers every append with "go back", also those already on their way.
 
     Where the leader compacts its log between two such answers, the second one makes it send its snapshot to a follower which by
@@ -265,7 +269,8 @@ def others_name(*known: Process) -> str:
     return next(name for name in NAMES if name not in {process.name for process in known})
 
 
-def test_row_36_a_damaged_snapshot_is_not_acknowledged_with_the_end_of_an_own_stale_log(
+@pytest.mark.rule("coordinator#resend-from-behind")
+def test_a_damaged_snapshot_is_not_acknowledged_with_the_end_of_an_own_stale_log(
     watched: Watched,
 ) -> None:
     """The library answers "I have everything up to my own end" even where it could not load what it was sent."""

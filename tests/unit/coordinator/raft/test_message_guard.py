@@ -46,7 +46,8 @@ def chunk(data: bytes, first: bool, last: bool, offset: int | None) -> dict[str,
     return {**message, "serialized": (data, first, last), "bf_offset": offset}
 
 
-def test_item_12_everything_is_synced_before_a_message_leaves() -> None:
+@pytest.mark.rule("coordinator#sync-before-send")
+def test_everything_is_synced_before_a_message_leaves() -> None:
     world = World()
     assert world.out({"type": "request_vote", "term": 5}) == {
         "type": "request_vote",
@@ -113,7 +114,8 @@ def test_what_no_replica_sends_is_refused(message: object, voter: bool, refused:
     assert world.refused == [refused.reason]
 
 
-def test_row_36_the_commit_index_is_clamped_to_what_a_message_covers() -> None:
+@pytest.mark.rule("coordinator#resend-from-behind")
+def test_the_commit_index_is_clamped_to_what_a_message_covers() -> None:
     world = World()
     taken = world.take(append(entries=[(b"", 21, 5), (b"", 22, 5)]))
     assert isinstance(taken, dict)
@@ -152,12 +154,14 @@ def test_news_of_a_commit_wait_for_each_peer_by_itself() -> None:
     assert world.synced == 3  # what does not leave needs no sync
 
 
-def test_item_15_a_snapshot_chunk_moves_no_commit_index() -> None:
+@pytest.mark.rule("coordinator#commit-clamp")
+def test_a_snapshot_chunk_moves_no_commit_index() -> None:
     taken = World().take(chunk(b"abc", True, False, 0))
     assert isinstance(taken, dict)
     assert taken["commit_index"] == 10
 
 
+@pytest.mark.rule("coordinator#resend-from-behind")
 @pytest.mark.parametrize(
     ("snapshot", "held", "installed"),
     [
@@ -168,7 +172,7 @@ def test_item_15_a_snapshot_chunk_moves_no_commit_index() -> None:
         pytest.param(None, set(), True, id="of an unknown place"),
     ],
 )
-def test_row_36_a_snapshot_of_what_is_in_the_log_already_is_a_sign_of_life_only(
+def test_a_snapshot_of_what_is_in_the_log_already_is_a_sign_of_life_only(
     snapshot: tuple[int, int] | None, held: set[tuple[int, int]], installed: bool
 ) -> None:
     world = World()

@@ -1,4 +1,4 @@
-"""Preflight: each rule of 17.2, and every damaged image of its table."""
+"""Preflight: each rule of `coordinator#durability`, and every damaged image of its table."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -66,7 +66,8 @@ def numbers(found: DirectoryContents) -> tuple[int, int]:
     return found.entries[0].index, found.entries[-1].index
 
 
-def test_rule_1_nothing_and_the_initial_entry_alone_count_as_empty() -> None:
+@pytest.mark.rule("coordinator#durability")
+def test_nothing_and_the_initial_entry_alone_count_as_empty() -> None:
     assert Image().examine().is_empty
     assert Image().journal(entries(1, 1, term=0)).examine().is_empty
     assert not good().examine().is_empty
@@ -78,30 +79,35 @@ def test_a_good_image_is_taken_as_it_is() -> None:
     assert found.metadata.commit == 38
 
 
-def test_rule_6_entries_newer_than_the_dump_are_kept() -> None:
+@pytest.mark.rule("coordinator#durability")
+def test_entries_newer_than_the_dump_are_kept() -> None:
     # The image of 17.2: the dump has its name, the journal was not trimmed yet. Stock kept 30 of 40.
     found = good().dump(30).examine()
     assert numbers(found) == (29, 40)
     assert found.dump is not None
 
 
-def test_rule_6_dump_and_journal_of_different_histories_are_refused() -> None:
+@pytest.mark.rule("coordinator#durability")
+def test_dump_and_journal_of_different_histories_are_refused() -> None:
     image = Image().journal(entries(1, 40, term=5)).meta(commit=35).dump(30, term=4)
     with pytest.raises(DamagedDirectoryError, match=DUMP):
         image.examine()
 
 
-def test_rule_6_a_snapshot_overrules_a_stale_tail_that_was_never_committed() -> None:
+@pytest.mark.rule("coordinator#durability")
+def test_a_snapshot_overrules_a_stale_tail_that_was_never_committed() -> None:
     found = Image().journal(entries(1, 40, term=1)).meta(commit=20).dump(30, term=5).examine()
     assert numbers(found) == (29, 30)
     assert found.entries[-1].term == 5
 
 
-def test_rule_7_a_journal_older_than_the_dump_gives_way() -> None:
+@pytest.mark.rule("coordinator#durability")
+def test_a_journal_older_than_the_dump_gives_way() -> None:
     found = Image().journal(entries(1, 10)).meta(commit=10).dump(30, term=3).examine()
     assert numbers(found) == (29, 30)
 
 
+@pytest.mark.rule("coordinator#preflight")
 def test_an_unacknowledged_torn_tail_is_left_behind() -> None:
     image = good().edit(JOURNAL, lambda data: data.extend(b"\x40\x00\x00\x00garbage"))
     found = image.examine()
@@ -124,6 +130,7 @@ def _garbage_length(data: bytearray) -> None:
     data[at : at + 4] = b"\xff\xff\xff\x7f"
 
 
+@pytest.mark.rule("coordinator#preflight", "coordinator#damaged-files")
 @pytest.mark.parametrize(
     ("image", "file"),
     [
@@ -146,9 +153,7 @@ def _garbage_length(data: bytearray) -> None:
         ),
     ],
 )
-def test_item_13_each_damaged_image_is_refused_and_the_file_named(
-    image: Callable[[], Image], file: str
-) -> None:
+def test_each_damaged_image_is_refused_and_the_file_named(image: Callable[[], Image], file: str) -> None:
     with pytest.raises(DamagedDirectoryError) as refused:
         image().examine()
     assert refused.value.path == file

@@ -40,8 +40,9 @@ def test_a_file_cut_anywhere_gives_the_entries_before_the_cut(length: int) -> No
     assert len(seen.entries) in (len(whole), len(whole) - 1)
 
 
+@pytest.mark.rule("coordinator#preflight")
 @pytest.mark.parametrize("offset", range(len(WHOLE)))
-def test_item_13_any_flipped_bit_is_refused_or_costs_no_synced_entry(offset: int) -> None:
+def test_any_flipped_bit_is_refused_or_costs_no_synced_entry(offset: int) -> None:
     for bit in range(8):
         damaged = bytearray(WHOLE)
         damaged[offset] ^= 1 << bit
@@ -50,7 +51,8 @@ def test_item_13_any_flipped_bit_is_refused_or_costs_no_synced_entry(offset: int
         assert seen.problem or seen.entries == FIRST + SECOND + THIRD, f"bit {bit} at {offset}"
 
 
-def test_decision_c10_a_hole_in_the_unsynced_tail_is_cut() -> None:
+@pytest.mark.rule("coordinator#torn-tail")
+def test_a_hole_in_the_unsynced_tail_is_cut() -> None:
     synced = MAGIC + pack(entry(1), 0)
     lost, kept = pack(entry(2), len(synced)), pack(entry(3), len(synced))
     seen = scan(synced + bytes(len(lost)) + kept)
@@ -58,7 +60,8 @@ def test_decision_c10_a_hole_in_the_unsynced_tail_is_cut() -> None:
     assert seen.entries == [entry(1)]
 
 
-def test_decision_c10_a_hole_that_a_later_record_vouches_for_is_refused() -> None:
+@pytest.mark.rule("coordinator#torn-tail")
+def test_a_hole_that_a_later_record_vouches_for_is_refused() -> None:
     synced = MAGIC + pack(entry(1), 0)
     lost = pack(entry(2), len(synced))
     after = pack(entry(3), len(synced) + len(lost))

@@ -4,6 +4,8 @@ import asyncio
 import threading
 from typing import cast
 
+import pytest
+
 from bigfleet.aio.clock import SystemClock, nanoseconds
 from bigfleet.app.coordinator.serve import WEDGED_S, not_alive
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
@@ -55,7 +57,8 @@ class World:
         await self.thread.stop()
 
 
-def test_row_23_and_item_70_a_tick_that_never_ends_fails_liveness_after_30_s() -> None:
+@pytest.mark.rule("coordinator#tick-stalled", "coordinator#probes")
+def test_a_tick_that_never_ends_fails_liveness_after_30_s() -> None:
     async def scenario() -> None:
         world = World()
         await world.thread.start()
@@ -88,7 +91,8 @@ def test_a_tick_that_raises_is_told_and_the_next_one_comes() -> None:
     asyncio.run(scenario())
 
 
-def test_row_12_a_failing_disk_ends_the_thread_and_closes_what_peers_see() -> None:
+@pytest.mark.rule("coordinator#disk-error")
+def test_a_failing_disk_ends_the_thread_and_closes_what_peers_see() -> None:
     async def scenario() -> None:
         world = World()
         world.replica.error = failure = LogDiskError("full")

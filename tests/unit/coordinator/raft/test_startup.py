@@ -35,6 +35,7 @@ def setting(
     return StartFlags(replicas, ordinal, bootstrap, without_peers)
 
 
+@pytest.mark.rule("coordinator#ordinal-0-wiped", "coordinator#first-bootstrap")
 @pytest.mark.parametrize(
     ("found", "flags", "peers", "decision"),
     [
@@ -87,9 +88,7 @@ def setting(
         pytest.param(
             None, setting(), (UNFORMED, UNFORMED), FormCluster(), id="empty, ordinal 0, all unformed"
         ),
-        pytest.param(
-            None, setting(), (FULL, UNFORMED), StartAsLearner("id"), id="item 30: ordinal 0 wiped alone"
-        ),
+        pytest.param(None, setting(), (FULL, UNFORMED), StartAsLearner("id"), id="ordinal 0 wiped alone"),
         pytest.param(
             None,
             setting(),
@@ -102,11 +101,9 @@ def setting(
             setting(),
             (UNFORMED, AWAY),
             WaitForPeers(("peer c-2 does not answer",)),
-            id="item 29: one missing",
+            id="one missing",
         ),
-        pytest.param(
-            None, setting(without_peers=True), (UNFORMED, AWAY), FormCluster(), id="item 29: overridden"
-        ),
+        pytest.param(None, setting(without_peers=True), (UNFORMED, AWAY), FormCluster(), id="overridden"),
         pytest.param(
             None,
             setting(ordinal=1),
@@ -146,7 +143,8 @@ def test_row(
     assert decide(flags, found, answers) == decision
 
 
-def test_item_31_a_directory_rolled_back_to_its_solo_days_is_refused() -> None:
+@pytest.mark.rule("coordinator#startup-decision")
+def test_a_directory_rolled_back_to_its_solo_days_is_refused() -> None:
     verdict = decide(setting(), identity(ReplicaMode.SOLO), {"c-1": FULL, "c-2": None})
     assert isinstance(verdict, RefuseStart)
     assert "c-1 says that the cluster is full" in verdict.problem

@@ -1,4 +1,6 @@
-"""Acks that wait, and acks that are given once more (coordinator 5.2, decision S15)."""
+"""Acks that wait, and acks that are given once more (`coordinator#shard-client`, `shard#coordinator-client`)."""
+
+import pytest
 
 from bigfleet.coordlink.core.acks import DUPLICATE, REMEMBERED, AckMemory, AckQueue
 from bigfleet.model.instruction import Ack, Outcome
@@ -10,6 +12,7 @@ def accepted(instruction_id: str, *machines: str) -> Ack:
     return Ack(instruction_id, Outcome.ACCEPTED, "", machines, total, ("za",) * len(machines))
 
 
+@pytest.mark.rule("coordinator#repeated-acks")
 def test_a_repeated_ack_is_the_whole_ack_and_says_that_it_is_repeated() -> None:
     memory = AckMemory()
     memory.remember(accepted("i-1", "m-1", "m-2"))

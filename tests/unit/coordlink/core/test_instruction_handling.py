@@ -1,4 +1,7 @@
-"""Which instructions a shard carries out (coordinator 5.2, shard 17; shard 28, item 15)."""
+"""Which instructions a shard carries out.
+
+Rules: `coordinator#shard-client`, `shard#coordinator-client`, `shard#terms`, `shard#instructions`.
+"""
 
 import pytest
 
@@ -68,6 +71,7 @@ def test_an_instruction_without_an_id_is_ignored() -> None:
     assert domains.listed() == ()
 
 
+@pytest.mark.rule("coordinator#repeated-acks")
 def test_an_instruction_that_was_carried_out_is_acked_again_and_not_carried_out_again() -> None:
     domains = AssignedDomains()
     handler = InstructionHandler(domains)
@@ -93,6 +97,7 @@ def test_a_duplicate_is_answered_before_its_term_is_looked_at() -> None:
     assert again.ack.outcome is Outcome.ACCEPTED
 
 
+@pytest.mark.rule("coordinator#term-mark")
 def test_a_lower_term_drops_the_whole_answer_and_an_equal_or_higher_one_passes() -> None:
     handler = InstructionHandler(AssignedDomains())
     stale = answer(order("i-1", AssignDomain(RACK), term=4), term=4)
@@ -116,6 +121,7 @@ def test_a_single_instruction_of_a_lower_term_is_refused_as_stale() -> None:
     assert domains.listed() == (ZONE,)
 
 
+@pytest.mark.rule("coordinator#no-accepted-no-ops")
 @pytest.mark.parametrize(
     "payload",
     [
@@ -127,7 +133,7 @@ def test_a_single_instruction_of_a_lower_term_is_refused_as_stale() -> None:
 def test_what_needs_a_shared_provider_is_refused_with_a_reason_and_never_a_silent_no_op(
     payload: Payload,
 ) -> None:
-    """Decision C4."""
+    """Rules: `coordinator#one-shard-per-provider`, `coordinator#no-accepted-no-ops`."""
     (handled,) = InstructionHandler(AssignedDomains()).handle(answer(order("i-1", payload)), 5)
     assert handled.ack.outcome is Outcome.REJECTED_INVALID
     assert "shares its provider with no other" in handled.ack.reason

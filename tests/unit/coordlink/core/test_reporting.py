@@ -1,4 +1,4 @@
-"""What a report says (shard 14 and 17, wire 5.2)."""
+"""What a report says (`shard#shortfalls`, `shard#coordinator-client`, `wire#reports`)."""
 
 from bigfleet.coordlink.core.reporting import report_of, shortfalls_of, summary_of
 from bigfleet.model.frozen_map import FrozenMap

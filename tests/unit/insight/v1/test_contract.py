@@ -1,6 +1,6 @@
 """The insight service stands beside the wire contract: a package of its own, of which the contract knows nothing.
 
-Rules: dashboard section 8, decision O7, ADR-0121, ADR-0155.
+Rules: `dashboard#insight-service`, `dashboard#insight-package`; ADR-0121, ADR-0155.
 """
 
 from google.protobuf import descriptor_pb2

@@ -18,6 +18,7 @@ def test_a_file_of_the_chart_has_not_drifted_from_the_definitions(name: str) -> 
     assert (ROOT / name).read_text(encoding="utf-8").splitlines() == chart_files()[name].splitlines()
 
 
+@pytest.mark.rule("packaging#generated-pages")
 def test_generated_files_are_current_and_no_other_file_is_in_the_chart() -> None:
     assert generate.drifted() == []
 

@@ -28,8 +28,9 @@ VECTORS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.rule("operator#group-text")
 @pytest.mark.parametrize(("selector", "text"), VECTORS, ids=[text or "missing" for _, text in VECTORS])
-def test_26_selector_text(selector: Any, text: str) -> None:
+def test_selector_text(selector: Any, text: str) -> None:
     assert group_text("shop", "rack", selector) == f"shop\0rack\0{text}"
 
 

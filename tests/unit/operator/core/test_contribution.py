@@ -36,24 +36,27 @@ def row(*specs: dict[str, Any]) -> RollupRow:
     return only
 
 
+@pytest.mark.rule("operator#canonical-amounts")
 @pytest.mark.parametrize(
     ("amount", "sent"),
     [("1.5", "1500m"), ("1.5Gi", "1536Mi"), (2, "2"), ("0.1", "100m"), ("1e3", "1k"), ("1000Ki", "1000Ki")],
     ids=str,
 )
-def test_22_amounts_are_sent_in_canonical_form(amount: str | int, sent: str) -> None:
+def test_amounts_are_sent_in_canonical_form(amount: str | int, sent: str) -> None:
     found = row({"resources": {"memory": amount}})
     assert found.total == {"memory": sent}
     assert found.unit == {"memory": sent}
 
 
-def test_22_sums_of_both_families_are_exact_and_decimal() -> None:
+@pytest.mark.rule("operator#canonical-amounts")
+def test_sums_of_both_families_are_exact_and_decimal() -> None:
     found = row({"resources": {"memory": "1Gi"}}, {"resources": {"memory": "1G"}})
     assert found.total == {"memory": str(2**30 + 10**9)}
     assert found.unit == {"memory": str(2**30)}
 
 
-def test_21_requests_equal_but_for_their_amounts_share_one_row() -> None:
+@pytest.mark.rule("operator#contribution")
+def test_requests_equal_but_for_their_amounts_share_one_row() -> None:
     found = row({"resources": {"cpu": "1", "memory": "4Gi"}}, {"resources": {"cpu": "3", "memory": "1Gi"}})
     assert found.total == {"cpu": "4", "memory": "5Gi"}
     assert found.unit == {"cpu": "3", "memory": "4Gi"}
@@ -64,6 +67,7 @@ def test_an_empty_request_is_a_row_with_empty_maps() -> None:
     assert (found.total, found.unit) == ({}, {})
 
 
+@pytest.mark.rule("operator#penalty-buckets")
 @pytest.mark.parametrize(
     ("dollars", "bucket"),
     [
@@ -82,14 +86,15 @@ def test_an_empty_request_is_a_row_with_empty_maps() -> None:
     ],
     ids=str,
 )
-def test_23_a_penalty_goes_into_its_bucket_each_by_itself(dollars: str | int | None, bucket: int) -> None:
+def test_a_penalty_goes_into_its_bucket_each_by_itself(dollars: str | int | None, bucket: int) -> None:
     profile = good(interruptionPenalty=dollars).row.profile
     assert (profile.interruption_bucket, profile.reclamation_bucket) == (bucket, 0)
     profile = good(reclamationPenalty=dollars).row.profile
     assert (profile.interruption_bucket, profile.reclamation_bucket) == (0, bucket)
 
 
-def test_24_only_binding_spread_is_kept() -> None:
+@pytest.mark.rule("operator#spread-kept")
+def test_only_binding_spread_is_kept() -> None:
     terms = [
         {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"},
         {"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"},
@@ -98,13 +103,15 @@ def test_24_only_binding_spread_is_kept() -> None:
     assert good(topologySpread=terms).row.profile.spreads == (Spread("zone", 1),)
 
 
-def test_25_co_location_becomes_one_same_without_values_and_a_group() -> None:
+@pytest.mark.rule("operator#gang-rows")
+def test_co_location_becomes_one_same_without_values_and_a_group() -> None:
     term = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "train"}}}
     found = good(coLocation=term)
     assert found.row.profile.requirements == (Requirement("rack", RequirementOperator.SAME),)
     assert found.row.group == "shop\0rack\0app=train,;"
 
 
+@pytest.mark.rule("operator#gang-rows")
 @pytest.mark.parametrize(
     ("change", "same"),
     [
@@ -114,7 +121,7 @@ def test_25_co_location_becomes_one_same_without_values_and_a_group() -> None:
         pytest.param({"key": "zone"}, False, id="other key"),
     ],
 )
-def test_25_equal_terms_are_one_row_and_others_are_not(change: dict[str, Any], same: bool) -> None:
+def test_equal_terms_are_one_row_and_others_are_not(change: dict[str, Any], same: bool) -> None:
     makes = Contributions()
 
     def of(namespace: str = "shop", selector: Any = None, key: str = "rack") -> Contribution:
@@ -136,6 +143,7 @@ def test_an_empty_topology_key_is_no_gang() -> None:
     assert (found.row.group, found.row.profile.requirements) == ("", ())
 
 
+@pytest.mark.rule("operator#left-out-requests")
 @pytest.mark.parametrize(
     ("spec", "reason", "message"),
     [
@@ -195,7 +203,7 @@ def test_an_empty_topology_key_is_no_gang() -> None:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_27_a_bad_request_is_left_out_with_field_and_reason(
+def test_a_bad_request_is_left_out_with_field_and_reason(
     spec: dict[str, Any], reason: str, message: str
 ) -> None:
     found = refused(**spec)

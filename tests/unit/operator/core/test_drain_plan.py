@@ -11,7 +11,8 @@ def pod(name: str, **options: Any) -> DrainPod:
     return DrainPod("shop", name, f"uid-{name}", **options)
 
 
-def test_62_daemonset_and_mirror_pods_stay() -> None:
+@pytest.mark.rule("operator#drain-rounds")
+def test_daemonset_and_mirror_pods_stay() -> None:
     def document(**metadata: Any) -> dict[str, Any]:
         return {"metadata": {"name": "p", "namespace": "shop", "uid": "u", **metadata}}
 
@@ -45,7 +46,8 @@ def test_a_pod_of_the_same_name_and_another_uid_is_another_pod() -> None:
     assert plan.next_round([fresh]) == [fresh]
 
 
-def test_70_a_hopeless_pod_is_asked_every_fifth_round_only() -> None:
+@pytest.mark.rule("operator#evict-several-budgets")
+def test_a_hopeless_pod_is_asked_every_fifth_round_only() -> None:
     plan = DrainPlan("n", 30)
     stuck = pod("stuck")
     asked = []
@@ -80,7 +82,8 @@ def test_a_list_that_is_refused_counts_too() -> None:
     assert plan.refused == "cannot list pods"
 
 
-def test_61_a_failure_names_node_time_and_up_to_five_pods_with_the_last_word() -> None:
+@pytest.mark.rule("operator#evict-budget", "operator#drain-end")
+def test_a_failure_names_node_time_and_up_to_five_pods_with_the_last_word() -> None:
     plan = DrainPlan("n-1", 10)
     pods = [pod(f"p{n}") for n in range(7)]
     plan.next_round(pods)

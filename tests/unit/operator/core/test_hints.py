@@ -10,6 +10,7 @@ from bigfleet.model.profile import Requirement, RequirementOperator
 from bigfleet.operator.core.hints import hint_spec, plain_dollars
 
 
+@pytest.mark.rule("operator#available-capacity")
 @pytest.mark.parametrize(
     ("dollars", "text"),
     [
@@ -24,7 +25,7 @@ from bigfleet.operator.core.hints import hint_spec, plain_dollars
         (-1.0, "0"),
     ],
 )
-def test_54_a_price_is_a_plain_decimal(dollars: float, text: str) -> None:
+def test_a_price_is_a_plain_decimal(dollars: float, text: str) -> None:
     assert plain_dollars(dollars) == text
 
 

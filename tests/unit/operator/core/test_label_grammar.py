@@ -51,7 +51,8 @@ def test_values(value: str, good: bool) -> None:
     assert is_label_value(value) is good
 
 
-def test_s7_what_is_too_long_is_not_remembered() -> None:
+@pytest.mark.rule("operator#s7")
+def test_what_is_too_long_is_not_remembered() -> None:
     _is_label_key.cache_clear()
     assert not is_label_key("x" * 1_000_000)
     assert _is_label_key.cache_info().currsize == 0

@@ -37,8 +37,9 @@ ALL = (BY_NAME, BY_REF, BY_LABEL, BY_PROVIDER)
 ORDER = [BY_NAME, BY_REF, BY_LABEL, BY_PROVIDER]
 
 
+@pytest.mark.rule("operator#node-identity")
 @pytest.mark.parametrize("first", range(4), ids=["name", "nodeRef", "label", "provider id"])
-def test_53_the_first_step_that_finds_a_node_decides(first: int) -> None:
+def test_the_first_step_that_finds_a_node_decides(first: int) -> None:
     found = find_node(MachineNames(("m",), "m"), upcoming(**REF), Cluster(*ALL[first:]))
     assert found == NodeMatch(ORDER[first])
 
@@ -55,16 +56,18 @@ def test_another_node_under_the_recorded_name_is_not_the_one() -> None:
     assert find_node(MachineNames(("m",), "m"), upcoming(**REF), Cluster(taken)) == NodeMatch()
 
 
+@pytest.mark.rule("operator#node-identity")
 @pytest.mark.parametrize(
     "twin", [NodeView("x", "9", machine_id="m"), NodeView("x", "9", provider_id="q/i-4")]
 )
-def test_53_two_matches_are_none(twin: NodeView) -> None:
+def test_two_matches_are_none(twin: NodeView) -> None:
     original = BY_LABEL if twin.machine_id else BY_PROVIDER
     found = find_node(MachineNames(("m",), "m"), upcoming(providerID="i-4"), Cluster(original, twin))
     assert found == NodeMatch(ambiguous=True)
 
 
-def test_e20_nothing_is_found_where_nothing_fits() -> None:
+@pytest.mark.rule("operator#e20")
+def test_nothing_is_found_where_nothing_fits() -> None:
     assert find_node(MachineNames(("m",), "m"), None, Cluster(NodeView("n", "1"))) == NodeMatch()
 
 

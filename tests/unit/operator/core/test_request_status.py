@@ -44,7 +44,8 @@ def test_a_good_request_is_marked_once_and_again_after_repair(status: Any, wante
     assert not seen(status).wants_refusal
 
 
-def test_27_a_bad_request_is_told_once_per_generation() -> None:
+@pytest.mark.rule("operator#left-out-requests")
+def test_a_bad_request_is_told_once_per_generation() -> None:
     assert seen(None, good=False).wants_refusal
     assert not seen({"phase": "Pending", "conditions": [FALSE]}, good=False).wants_refusal
     assert seen({"phase": "Pending", "conditions": [FALSE]}, good=False, generation=3).wants_refusal

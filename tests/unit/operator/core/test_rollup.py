@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from bigfleet.operator.core.contribution import Contribution, Contributions
 from bigfleet.operator.core.rollup import RollupBuilder
 
@@ -15,7 +17,8 @@ def build(specs: list[dict[str, Any]]) -> RollupBuilder:
     return builder
 
 
-def test_18_ten_thousand_requests_of_ten_profiles_are_ten_rows_with_exact_sums_and_maxima() -> None:
+@pytest.mark.rule("operator#aggregation")
+def test_ten_thousand_requests_of_ten_profiles_are_ten_rows_with_exact_sums_and_maxima() -> None:
     specs: list[dict[str, Any]] = [
         {"priority": n % 10, "resources": {"cpu": f"{(n // 10) % 7 + 1}00m", "memory": f"{n % 3 + 1}Gi"}}
         for n in range(10_000)
@@ -30,7 +33,8 @@ def test_18_ten_thousand_requests_of_ten_profiles_are_ten_rows_with_exact_sums_a
         assert row.unit == {"cpu": "700m", "memory": "3Gi"}
 
 
-def test_20_no_requests_are_no_rows() -> None:
+@pytest.mark.rule("operator#empty-rollup")
+def test_no_requests_are_no_rows() -> None:
     builder = build([])
     assert list(builder.rows()) == []
     assert (len(builder), builder.requests) == (0, 0)

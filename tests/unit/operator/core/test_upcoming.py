@@ -43,6 +43,7 @@ def kept(state: S, before: UpcomingNodeView | None = None, **options: Any) -> Ke
     return wanted
 
 
+@pytest.mark.rule("operator#phases")
 @pytest.mark.parametrize(
     ("state", "phase"),
     [
@@ -53,11 +54,12 @@ def kept(state: S, before: UpcomingNodeView | None = None, **options: Any) -> Ke
         (S.FAILED, "Failed"),
     ],
 )
-def test_41_a_state_gives_its_phase(state: S, phase: str) -> None:
+def test_a_state_gives_its_phase(state: S, phase: str) -> None:
     assert kept(state).phase == phase
     assert kept(state, stored("Draining")).phase == phase
 
 
+@pytest.mark.rule("operator#leaving")
 @pytest.mark.parametrize(
     ("state", "before", "wanted"),
     [
@@ -76,12 +78,14 @@ def test_a_machine_that_is_no_longer_ours(state: S, before: str | None, wanted: 
     assert after(state, stored(before) if before else None) == wanted
 
 
+@pytest.mark.rule("operator#leaving")
 @pytest.mark.parametrize("before", ["Provisioning", "Launched", ""])
-def test_48_a_machine_made_for_us_and_not_yet_configured_is_launched(before: str) -> None:
+def test_a_machine_made_for_us_and_not_yet_configured_is_launched(before: str) -> None:
     assert kept(S.IDLE, stored(before)).phase == "Launched"
 
 
-def test_42_an_empty_shape_has_resources_all_the_same() -> None:
+@pytest.mark.rule("operator#un-spec")
+def test_an_empty_shape_has_resources_all_the_same() -> None:
     assert kept(S.CREATING).spec == {"resources": {}}
 
 
@@ -99,7 +103,8 @@ def test_the_shape_comes_from_the_frame_and_a_bad_amount_costs_only_itself() -> 
     }
 
 
-def test_45_the_start_time_never_moves_and_the_error_goes_with_the_phase() -> None:
+@pytest.mark.rule("operator#un-start-time", "operator#un-last-error")
+def test_the_start_time_never_moves_and_the_error_goes_with_the_phase() -> None:
     assert kept(S.CREATING).status["provisioningStartTime"] == NOW
     assert kept(S.CONFIGURED, stored()).status["provisioningStartTime"] == EARLIER
     failed = kept(S.FAILED, stored("Ready"), last_error="boom")

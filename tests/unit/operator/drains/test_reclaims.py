@@ -55,7 +55,8 @@ async def budget(world: World, name: str, app: str, allowed: int) -> None:
     await world.add(BUDGETS, document)
 
 
-def test_57_cordon_then_ack_then_the_end_of_the_drain() -> None:
+@pytest.mark.rule("operator#reclaim-order", "operator#drain-rounds")
+def test_cordon_then_ack_then_the_end_of_the_drain() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a", "b")
         world.api.pods_linger = True
@@ -80,7 +81,8 @@ def test_57_cordon_then_ack_then_the_end_of_the_drain() -> None:
     play(scene)
 
 
-def test_58_an_unresolvable_entry_counts_none_and_makes_an_event() -> None:
+@pytest.mark.rule("operator#reclaim-unresolved")
+def test_an_unresolvable_entry_counts_none_and_makes_an_event() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m", "Configured"))
         await world.eventually(lambda: world.phase("m") == "Ready")
@@ -103,7 +105,8 @@ def test_a_machine_that_never_joined_is_no_alarm() -> None:
     play(scene)
 
 
-def test_58_two_nodes_that_fit_are_ambiguous_and_no_pod_is_evicted() -> None:
+@pytest.mark.rule("operator#reclaim-unresolved")
+def test_two_nodes_that_fit_are_ambiguous_and_no_pod_is_evicted() -> None:
     async def scene(world: World) -> None:
         await world.add_node("ip-1", machine="m")
         await world.add_node("ip-2", machine="m")
@@ -115,8 +118,9 @@ def test_58_two_nodes_that_fit_are_ambiguous_and_no_pod_is_evicted() -> None:
     play(scene)
 
 
+@pytest.mark.rule("operator#node-identity", "operator#e20")
 @pytest.mark.parametrize("how", ["label", "provider id", "target", "node name"])
-def test_59_a_node_named_differently_is_drained(how: str) -> None:
+def test_a_node_named_differently_is_drained(how: str) -> None:
     async def scene(world: World) -> None:
         options: dict[str, Any] = {"machine": "m"} if how == "label" else {"provider_id": "aws:///z/i-1"}
         shown = {"shown_id": "i-1"} if how in ("provider id", "node name") else {}
@@ -136,7 +140,8 @@ def test_59_a_node_named_differently_is_drained(how: str) -> None:
     play(scene)
 
 
-def test_60_pods_leave_by_eviction_only() -> None:
+@pytest.mark.rule("operator#drain-rounds")
+def test_pods_leave_by_eviction_only() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a", "b", "c")
         world.shard.send(reclaim("i1", "m"))
@@ -147,7 +152,8 @@ def test_60_pods_leave_by_eviction_only() -> None:
     play(scene)
 
 
-def test_61_a_budget_gives_rounds_two_seconds_apart_and_freed_it_drains() -> None:
+@pytest.mark.rule("operator#evict-budget", "operator#drain-end")
+def test_a_budget_gives_rounds_two_seconds_apart_and_freed_it_drains() -> None:
     async def scene(world: World) -> None:
         await bound(world)
         await world.add_pods("m", "web-0", app="web")
@@ -166,7 +172,8 @@ def test_61_a_budget_gives_rounds_two_seconds_apart_and_freed_it_drains() -> Non
     play(scene)
 
 
-def test_61_a_budget_that_never_frees_ends_failed_with_the_pods_name_and_the_cordon() -> None:
+@pytest.mark.rule("operator#evict-budget", "operator#drain-end")
+def test_a_budget_that_never_frees_ends_failed_with_the_pods_name_and_the_cordon() -> None:
     async def scene(world: World) -> None:
         await bound(world)
         await world.add_pods("m", "web-0", app="web")
@@ -189,7 +196,8 @@ def test_61_a_budget_that_never_frees_ends_failed_with_the_pods_name_and_the_cor
     play(scene)
 
 
-def test_62_pods_that_stay_by_nature_do_not_hold_up_success() -> None:
+@pytest.mark.rule("operator#drain-rounds")
+def test_pods_that_stay_by_nature_do_not_hold_up_success() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         agent, mirror = pod("agent", node="m"), pod("static", node="m")
@@ -206,8 +214,9 @@ def test_62_pods_that_stay_by_nature_do_not_hold_up_success() -> None:
     play(scene)
 
 
+@pytest.mark.rule("operator#grace")
 @pytest.mark.parametrize(("grace_s", "seconds"), [(0, 30), (-5, 30), (10, 10)])
-def test_64_the_grace_is_the_limit_and_none_is_half_a_minute(grace_s: int, seconds: int) -> None:
+def test_the_grace_is_the_limit_and_none_is_half_a_minute(grace_s: int, seconds: int) -> None:
     async def scene(world: World) -> None:
         await bound(world)
         await world.add_pods("m", "web-0", app="web")
@@ -220,7 +229,8 @@ def test_64_the_grace_is_the_limit_and_none_is_half_a_minute(grace_s: int, secon
     play(scene)
 
 
-def test_65_two_nodes_of_one_instruction_drain_side_by_side() -> None:
+@pytest.mark.rule("operator#drain-rounds")
+def test_two_nodes_of_one_instruction_drain_side_by_side() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m1", "m1", "a")
         await bound(world, "m2", "m2", "b")
@@ -232,7 +242,8 @@ def test_65_two_nodes_of_one_instruction_drain_side_by_side() -> None:
     play(scene)
 
 
-def test_66_ending_the_session_does_not_end_the_drain() -> None:
+@pytest.mark.rule("operator#drain-outlives-session")
+def test_ending_the_session_does_not_end_the_drain() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         world.api.pods_linger = True
@@ -245,7 +256,8 @@ def test_66_ending_the_session_does_not_end_the_drain() -> None:
     play(scene)
 
 
-def test_68_a_second_instruction_starts_no_second_drain_and_only_tightens() -> None:
+@pytest.mark.rule("operator#second-instruction")
+def test_a_second_instruction_starts_no_second_drain_and_only_tightens() -> None:
     async def scene(world: World) -> None:
         await bound(world)
         await world.add_pods("m", "web-0", app="web")
@@ -266,7 +278,8 @@ def test_68_a_second_instruction_starts_no_second_drain_and_only_tightens() -> N
     play(scene)
 
 
-def test_70_two_budgets_on_one_pod_let_the_others_go_and_name_the_cause() -> None:
+@pytest.mark.rule("operator#evict-several-budgets")
+def test_two_budgets_on_one_pod_let_the_others_go_and_name_the_cause() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "free")
         await world.add_pods("m", "web-0", app="web")
@@ -281,7 +294,8 @@ def test_70_two_budgets_on_one_pod_let_the_others_go_and_name_the_cause() -> Non
     play(scene)
 
 
-def test_d1_a_node_that_is_gone_is_not_counted_and_others_go_on() -> None:
+@pytest.mark.rule("operator#d1")
+def test_a_node_that_is_gone_is_not_counted_and_others_go_on() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m1", "m1", "a")
         world.shard.send(reclaim("i1", "gone", "m1"))
@@ -291,7 +305,8 @@ def test_d1_a_node_that_is_gone_is_not_counted_and_others_go_on() -> None:
     play(scene)
 
 
-def test_d2_a_refused_cordon_fails_the_object_and_is_not_counted() -> None:
+@pytest.mark.rule("operator#d2")
+def test_a_refused_cordon_fails_the_object_and_is_not_counted() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         world.transport.add(Fault(FORBIDDEN, times=10**6, method="PATCH", path="/nodes/"))
@@ -305,7 +320,8 @@ def test_d2_a_refused_cordon_fails_the_object_and_is_not_counted() -> None:
     play(scene)
 
 
-def test_d2_a_cordon_that_fails_for_three_seconds_lands_and_is_counted() -> None:
+@pytest.mark.rule("operator#d2")
+def test_a_cordon_that_fails_for_three_seconds_lands_and_is_counted() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         fault = world.transport.add(Fault(BUSY, times=10**6, method="PATCH", path="/nodes/"))
@@ -332,7 +348,8 @@ def test_a_cordon_that_takes_longer_is_acked_without_and_drained_all_the_same() 
     play(scene)
 
 
-def test_d3_a_new_pod_of_the_same_name_is_not_evicted_by_the_old_request() -> None:
+@pytest.mark.rule("operator#d3")
+def test_a_new_pod_of_the_same_name_is_not_evicted_by_the_old_request() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "web-0")
         await world.add_node("other")
@@ -355,7 +372,8 @@ def test_d3_a_new_pod_of_the_same_name_is_not_evicted_by_the_old_request() -> No
     play(scene)
 
 
-def test_d4_the_api_server_away_in_mid_drain_and_at_the_last_write_loses_nothing() -> None:
+@pytest.mark.rule("operator#d4")
+def test_the_api_server_away_in_mid_drain_and_at_the_last_write_loses_nothing() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         world.api.pods_linger = True
@@ -373,8 +391,9 @@ def test_d4_the_api_server_away_in_mid_drain_and_at_the_last_write_loses_nothing
     play(scene)
 
 
+@pytest.mark.rule("operator#serving-ends-reclaim")
 @pytest.mark.parametrize("state", ["Configuring", "Configured"])
-def test_69_a_machine_that_serves_after_all_is_uncordoned_and_its_pods_stay(state: str) -> None:
+def test_a_machine_that_serves_after_all_is_uncordoned_and_its_pods_stay(state: str) -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "free")
         await world.add_pods("m", "web-0", app="web")
@@ -393,7 +412,8 @@ def test_69_a_machine_that_serves_after_all_is_uncordoned_and_its_pods_stay(stat
     play(scene)
 
 
-def test_69_a_new_life_of_which_the_beginning_was_missed_is_not_cordoned() -> None:
+@pytest.mark.rule("operator#serving-ends-reclaim")
+def test_a_new_life_of_which_the_beginning_was_missed_is_not_cordoned() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         world.shard.send(reclaim("i1", "m", grace_s=600), node_state("m", "Draining"))
@@ -434,6 +454,7 @@ def test_a_shard_that_is_gone_for_minutes_in_mid_drain_finds_no_pod_evicted_twic
     play(scene)
 
 
+@pytest.mark.rule("operator#d2")
 def test_a_cordon_that_comes_too_late_leaves_no_deadline_behind() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
@@ -447,8 +468,9 @@ def test_a_cordon_that_comes_too_late_leaves_no_deadline_behind() -> None:
     play(scene)
 
 
+@pytest.mark.rule("operator#d5")
 @pytest.mark.parametrize("reclaim_first", [True, False])
-def test_d5_reclaim_and_configuring_in_both_orders_end_in_stream_order(reclaim_first: bool) -> None:
+def test_reclaim_and_configuring_in_both_orders_end_in_stream_order(reclaim_first: bool) -> None:
     async def scene(world: World) -> None:
         await bound(world)
         await world.add_pods("m", "web-0", app="web")
@@ -464,7 +486,8 @@ def test_d5_reclaim_and_configuring_in_both_orders_end_in_stream_order(reclaim_f
     play(scene)
 
 
-def test_d7_a_terminating_namespace_is_waited_for() -> None:
+@pytest.mark.rule("operator#d7")
+def test_a_terminating_namespace_is_waited_for() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         cause = {"reason": "NamespaceTerminating"}
@@ -535,7 +558,8 @@ def test_a_node_without_an_object_is_drained_all_the_same() -> None:
     play(scene)
 
 
-def test_d6_a_deadline_that_passed_while_no_operator_ran_fails_at_start() -> None:
+@pytest.mark.rule("operator#d6")
+def test_a_deadline_that_passed_while_no_operator_ran_fails_at_start() -> None:
     async def scene(world: World) -> None:
         await bound(world, "m", "m", "a")
         await world.stop_operator()
@@ -563,8 +587,9 @@ def test_a_cordon_alone_never_starts_a_drain() -> None:
 CUTS = range(14)
 
 
+@pytest.mark.rule("operator#drain-resumed")
 @pytest.mark.parametrize("cut", CUTS)
-def test_67_killed_after_any_call_of_a_drain_the_next_process_finishes_and_evicts_no_pod_twice(
+def test_killed_after_any_call_of_a_drain_the_next_process_finishes_and_evicts_no_pod_twice(
     cut: int,
 ) -> None:
     async def scene(world: World) -> None:

@@ -15,7 +15,8 @@ from tests.support.scripted_shard import ack, blob_request, node_state, reclaim
 from tests.unit.operator.world import CLUSTER, World, play
 
 
-def test_1_the_first_frame_is_hello_with_cluster_and_version() -> None:
+@pytest.mark.rule("operator#hello-first")
+def test_the_first_frame_is_hello_with_cluster_and_version() -> None:
     async def scene(world: World) -> None:
         (hello,) = world.shard.current.hellos
         assert (hello.cluster_id, hello.protocol_version) == (CLUSTER, "v1alpha1")
@@ -23,8 +24,9 @@ def test_1_the_first_frame_is_hello_with_cluster_and_version() -> None:
     play(scene)
 
 
+@pytest.mark.rule("operator#rollup-cadence")
 @pytest.mark.parametrize("interval_s", [10.0, 0.5])
-def test_3_a_rollup_at_once_and_then_at_each_interval(interval_s: float) -> None:
+def test_a_rollup_at_once_and_then_at_each_interval(interval_s: float) -> None:
     async def scene(world: World) -> None:
         began_s = world.now_s
         await world.eventually(lambda: len(world.shard.current.rollups) == 6)
@@ -38,7 +40,8 @@ def test_3_a_rollup_at_once_and_then_at_each_interval(interval_s: float) -> None
     play(scene, rollup_interval_s=interval_s)
 
 
-def test_4_with_no_shard_the_waits_double_to_half_a_minute() -> None:
+@pytest.mark.rule("operator#reconnect-delays")
+def test_with_no_shard_the_waits_double_to_half_a_minute() -> None:
     async def scene(world: World) -> None:
         dials: list[float] = []
         operator = world.start_operator()
@@ -58,7 +61,8 @@ def test_4_with_no_shard_the_waits_double_to_half_a_minute() -> None:
     play(scene, connect=False)
 
 
-def test_5_and_6_a_clean_close_after_a_minute_is_dialled_again_soon() -> None:
+@pytest.mark.rule("operator#reconnect-delays", "operator#session-activities")
+def test_a_clean_close_after_a_minute_is_dialled_again_soon() -> None:
     async def scene(world: World) -> None:
         await world.clock.sleep(65)
         before = world.value("session_reconnects_total")
@@ -72,7 +76,8 @@ def test_5_and_6_a_clean_close_after_a_minute_is_dialled_again_soon() -> None:
     play(scene)
 
 
-def test_s2_a_shard_that_closes_after_each_hello_is_not_stormed() -> None:
+@pytest.mark.rule("operator#s2")
+def test_a_shard_that_closes_after_each_hello_is_not_stormed() -> None:
     async def scene(world: World) -> None:
         for _ in range(8):
             await world.eventually(lambda: world.shard.is_connected, 60)
@@ -86,7 +91,8 @@ def test_s2_a_shard_that_closes_after_each_hello_is_not_stormed() -> None:
     play(scene)
 
 
-def test_8_an_unknown_frame_and_a_raising_handler_leave_the_session_up() -> None:
+@pytest.mark.rule("operator#frame-dispatch")
+def test_an_unknown_frame_and_a_raising_handler_leave_the_session_up() -> None:
     async def scene(world: World) -> None:
         assert world.operator is not None
 
@@ -103,7 +109,8 @@ def test_8_an_unknown_frame_and_a_raising_handler_leave_the_session_up() -> None
     play(scene)
 
 
-def test_9_with_32_writes_hanging_a_bootstrap_request_is_answered_at_once() -> None:
+@pytest.mark.rule("operator#receive-never-waits")
+def test_with_32_writes_hanging_a_bootstrap_request_is_answered_at_once() -> None:
     async def scene(world: World) -> None:
         world.transport.add(Fault(Trouble.SILENCE, times=1000, method="POST", path="upcomingnodes"))
         world.shard.send(*(node_state(f"m-{number}", "Configuring") for number in range(100)))
@@ -117,7 +124,8 @@ def test_9_with_32_writes_hanging_a_bootstrap_request_is_answered_at_once() -> N
     play(scene)
 
 
-def test_10_a_silent_shard_is_left_after_a_minute_with_one_more_hello() -> None:
+@pytest.mark.rule("operator#liveness")
+def test_a_silent_shard_is_left_after_a_minute_with_one_more_hello() -> None:
     async def scene(world: World) -> None:
         await world.clock.sleep(3)
         world.network.partition(["operator"], ["shard-0"])
@@ -131,7 +139,8 @@ def test_10_a_silent_shard_is_left_after_a_minute_with_one_more_hello() -> None:
     play(scene, rollup_interval_s=1000.0)
 
 
-def test_10_exactly_one_extra_hello_asks_for_a_sign_of_life() -> None:
+@pytest.mark.rule("operator#liveness")
+def test_exactly_one_extra_hello_asks_for_a_sign_of_life() -> None:
     async def scene(world: World) -> None:
         world.shard.acks_hello = False
         await world.eventually(lambda: len(world.shard.sessions) == 2, 120)
@@ -149,7 +158,8 @@ def test_a_shard_that_answers_the_extra_hello_is_kept() -> None:
     play(scene, rollup_interval_s=1000.0)
 
 
-def test_11_a_shard_that_acks_no_rollup_but_speaks_is_kept_for_ten_minutes() -> None:
+@pytest.mark.rule("operator#missing-acks")
+def test_a_shard_that_acks_no_rollup_but_speaks_is_kept_for_ten_minutes() -> None:
     async def scene(world: World) -> None:
         world.shard.acks_rollups = False
         for _ in range(60):
@@ -160,7 +170,8 @@ def test_11_a_shard_that_acks_no_rollup_but_speaks_is_kept_for_ten_minutes() -> 
     play(scene)
 
 
-def test_15_a_refusing_shard_is_asked_every_half_minute_and_the_process_lives() -> None:
+@pytest.mark.rule("operator#refused-identity")
+def test_a_refusing_shard_is_asked_every_half_minute_and_the_process_lives() -> None:
     async def scene(world: World) -> None:
         world.shard.refuses_with = Code.PERMISSION_DENIED
         operator = world.start_operator()
@@ -178,7 +189,8 @@ def test_15_a_refusing_shard_is_asked_every_half_minute_and_the_process_lives() 
     play(scene, connect=False)
 
 
-def test_40_a_thousand_requests_at_once_are_all_answered() -> None:
+@pytest.mark.rule("operator#bootstrap-answer")
+def test_a_thousand_requests_at_once_are_all_answered() -> None:
     async def scene(world: World) -> None:
         began_s = world.now_s
         world.shard.send(*(blob_request(f"r{number}") for number in range(1000)))
@@ -188,7 +200,8 @@ def test_40_a_thousand_requests_at_once_are_all_answered() -> None:
     play(scene)
 
 
-def test_37_a_render_error_is_answered_and_the_session_lives() -> None:
+@pytest.mark.rule("operator#bootstrap-answer", "operator#e18")
+def test_a_render_error_is_answered_and_the_session_lives() -> None:
     async def scene(world: World) -> None:
         world.renderer = TemplateRenderer(CLUSTER, "{{index .Requirements 0}}")
         world.start_operator()
@@ -201,7 +214,8 @@ def test_37_a_render_error_is_answered_and_the_session_lives() -> None:
     play(scene, connect=False)
 
 
-def test_85_ready_after_sync_and_hello_and_no_more_a_minute_after_the_session_went() -> None:
+@pytest.mark.rule("operator#probes")
+def test_ready_after_sync_and_hello_and_no_more_a_minute_after_the_session_went() -> None:
     async def scene(world: World) -> None:
         world.shard.acks_hello = False
         operator = world.start_operator()
@@ -219,7 +233,8 @@ def test_85_ready_after_sync_and_hello_and_no_more_a_minute_after_the_session_we
     play(scene, connect=False, silence_s=5.0)
 
 
-def test_s1_an_operator_that_is_replaced_backs_off_and_comes_back() -> None:
+@pytest.mark.rule("operator#s1")
+def test_an_operator_that_is_replaced_backs_off_and_comes_back() -> None:
     async def scene(world: World) -> None:
         world.shard.current.close()
         await world.eventually(lambda: len(world.shard.sessions) == 2)
@@ -231,7 +246,8 @@ def test_s1_an_operator_that_is_replaced_backs_off_and_comes_back() -> None:
     play(scene)
 
 
-def test_s3_an_answer_of_a_dead_session_dies_with_it() -> None:
+@pytest.mark.rule("operator#s3")
+def test_an_answer_of_a_dead_session_dies_with_it() -> None:
     async def scene(world: World) -> None:
         world.shard.send(blob_request("r1"))
         world.shard.current.close()
@@ -242,7 +258,8 @@ def test_s3_an_answer_of_a_dead_session_dies_with_it() -> None:
     play(scene)
 
 
-def test_87_a_stop_leaves_no_task_behind() -> None:
+@pytest.mark.rule("operator#shutdown")
+def test_a_stop_leaves_no_task_behind() -> None:
     async def scene(world: World) -> None:
         world.transport.add(
             Fault(ApiResponse(500, "no"), times=1000, path=UPCOMING_NODES.plural, method="POST")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.obs.metrics import Metrics
@@ -51,7 +52,8 @@ def play(scene: Callable[[Bench], Awaitable[None]]) -> None:
     run_virtual(main())
 
 
-def test_12_of_a_hundred_rollups_made_during_a_stall_only_the_newest_is_sent() -> None:
+@pytest.mark.rule("operator#rollup-slot")
+def test_of_a_hundred_rollups_made_during_a_stall_only_the_newest_is_sent() -> None:
     async def scene(bench: Bench) -> None:
         bench.uplink.offer_rollup(bench.rollup("r0"))
         await bench.clock.sleep(1)  # r0 is on its way and stalls
@@ -66,7 +68,8 @@ def test_12_of_a_hundred_rollups_made_during_a_stall_only_the_newest_is_sent() -
     play(scene)
 
 
-def test_13_the_257th_ack_in_a_full_outbox_is_dropped_and_counted() -> None:
+@pytest.mark.rule("operator#outbox")
+def test_the_257th_ack_in_a_full_outbox_is_dropped_and_counted() -> None:
     async def scene(bench: Bench) -> None:
         assert all(bench.uplink.put(b"x") for _ in range(OUTBOX))
         assert not bench.uplink.put(b"one too many")
@@ -75,7 +78,8 @@ def test_13_the_257th_ack_in_a_full_outbox_is_dropped_and_counted() -> None:
     play(scene)
 
 
-def test_14_a_bootstrap_answer_waits_for_a_place_and_gets_it() -> None:
+@pytest.mark.rule("operator#blob-waits")
+def test_a_bootstrap_answer_waits_for_a_place_and_gets_it() -> None:
     async def scene(bench: Bench) -> None:
         for _ in range(OUTBOX + 1):
             bench.uplink.put(b"x")
@@ -92,7 +96,8 @@ def test_14_a_bootstrap_answer_waits_for_a_place_and_gets_it() -> None:
     play(scene)
 
 
-def test_14_an_answer_that_is_too_late_is_dropped_and_counted() -> None:
+@pytest.mark.rule("operator#blob-waits")
+def test_an_answer_that_is_too_late_is_dropped_and_counted() -> None:
     async def scene(bench: Bench) -> None:
         for _ in range(OUTBOX + 1):
             bench.uplink.put(b"x")

@@ -18,11 +18,12 @@ def writes(world: World) -> int:
     return sum(world.calls(method, "upcomingnodes") for method in ("POST", "PATCH", "DELETE"))
 
 
+@pytest.mark.rule("operator#phases")
 @pytest.mark.parametrize(
     ("state", "phase"),
     [("Configuring", "Registered"), ("Configured", "Ready"), ("Draining", "Draining"), ("Failed", "Failed")],
 )
-def test_41_a_state_gives_its_phase_under_the_machines_name(state: str, phase: str) -> None:
+def test_a_state_gives_its_phase_under_the_machines_name(state: str, phase: str) -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m-1", state, last_error="boom", provider_id="p-1"))
         await world.eventually(lambda: world.phase("m-1") == phase)
@@ -34,7 +35,8 @@ def test_41_a_state_gives_its_phase_under_the_machines_name(state: str, phase: s
     play(scene)
 
 
-def test_43_a_repeated_frame_causes_no_write_and_counts_noop() -> None:
+@pytest.mark.rule("operator#un-noop")
+def test_a_repeated_frame_causes_no_write_and_counts_noop() -> None:
     async def scene(world: World) -> None:
         frame = node_state("m", "Configured", resources={"cpu": "1.5"}, labels={"a": "b"})
         world.shard.send(frame)
@@ -48,7 +50,8 @@ def test_43_a_repeated_frame_causes_no_write_and_counts_noop() -> None:
     play(scene)
 
 
-def test_44_a_label_missing_in_a_later_frame_is_gone() -> None:
+@pytest.mark.rule("operator#un-merge-patch")
+def test_a_label_missing_in_a_later_frame_is_gone() -> None:
     async def scene(world: World) -> None:
         world.shard.send(
             node_state("m", "Configuring", labels={"a": "1", "b": "2"}, resources={"cpu": "1", "x": "1"})
@@ -61,7 +64,8 @@ def test_44_a_label_missing_in_a_later_frame_is_gone() -> None:
     play(scene)
 
 
-def test_46_ready_then_draining_and_idle_in_one_burst_deletes() -> None:
+@pytest.mark.rule("operator#leaving")
+def test_ready_then_draining_and_idle_in_one_burst_deletes() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m", "Configured"))
         await world.eventually(lambda: world.phase("m") == "Ready")
@@ -71,7 +75,8 @@ def test_46_ready_then_draining_and_idle_in_one_burst_deletes() -> None:
     play(scene)
 
 
-def test_47_a_rolled_back_bootstrap_deletes_and_idle_alone_creates_nothing() -> None:
+@pytest.mark.rule("operator#leaving")
+def test_a_rolled_back_bootstrap_deletes_and_idle_alone_creates_nothing() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m", "Configuring"))
         await world.eventually(lambda: world.phase("m") == "Registered")
@@ -82,7 +87,8 @@ def test_47_a_rolled_back_bootstrap_deletes_and_idle_alone_creates_nothing() -> 
     play(scene)
 
 
-def test_48_provisioning_then_idle_is_launched() -> None:
+@pytest.mark.rule("operator#leaving")
+def test_provisioning_then_idle_is_launched() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m", "Creating"))
         await world.eventually(lambda: world.phase("m") == "Provisioning")
@@ -92,7 +98,8 @@ def test_48_provisioning_then_idle_is_launched() -> None:
     play(scene)
 
 
-def test_50_a_patch_failing_for_a_minute_lands_and_a_newer_frame_replaces_it() -> None:
+@pytest.mark.rule("operator#writes-land")
+def test_a_patch_failing_for_a_minute_lands_and_a_newer_frame_replaces_it() -> None:
     async def scene(world: World) -> None:
         fault = world.transport.add(Fault(BUSY, times=10**6, method="POST", path="upcomingnodes"))
         world.shard.send(node_state("m", "Configuring"))
@@ -107,7 +114,8 @@ def test_50_a_patch_failing_for_a_minute_lands_and_a_newer_frame_replaces_it() -
     play(scene)
 
 
-def test_n1_conflicts_three_times_in_a_row_do_not_lose_the_state() -> None:
+@pytest.mark.rule("operator#n1", "operator#c4")
+def test_conflicts_three_times_in_a_row_do_not_lose_the_state() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m", "Configuring"))
         await world.eventually(lambda: world.phase("m") == "Registered")
@@ -134,7 +142,8 @@ def test_a_frame_that_asks_for_what_the_cache_still_shows_lands_after_a_lost_ans
     play(scene)
 
 
-def test_n2_already_exists_goes_on_as_an_update() -> None:
+@pytest.mark.rule("operator#n2")
+def test_already_exists_goes_on_as_an_update() -> None:
     async def scene(world: World) -> None:
         world.transport.add(Fault(Trouble.CUT, times=10**6, path="upcomingnodes", watch=True))
         await world.clock.sleep(1)
@@ -146,7 +155,8 @@ def test_n2_already_exists_goes_on_as_an_update() -> None:
     play(scene)
 
 
-def test_n3_an_object_deleted_by_hand_comes_back_at_the_next_frame() -> None:
+@pytest.mark.rule("operator#n3")
+def test_an_object_deleted_by_hand_comes_back_at_the_next_frame() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m", "Configuring"))
         await world.eventually(lambda: world.phase("m") == "Registered")
@@ -158,7 +168,8 @@ def test_n3_an_object_deleted_by_hand_comes_back_at_the_next_frame() -> None:
     play(scene)
 
 
-def test_n4_an_id_unfit_for_a_name_is_found_again_after_a_restart() -> None:
+@pytest.mark.rule("operator#n4")
+def test_an_id_unfit_for_a_name_is_found_again_after_a_restart() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("Machine/7", "Configuring"))
         await world.eventually(lambda: len(world.all(UPCOMING_NODES)) == 1)
@@ -176,7 +187,8 @@ def test_n4_an_id_unfit_for_a_name_is_found_again_after_a_restart() -> None:
     play(scene, orphan_sweep=False)
 
 
-def test_n5_a_crash_between_create_and_status_is_repaired_by_the_replay() -> None:
+@pytest.mark.rule("operator#n5")
+def test_a_crash_between_create_and_status_is_repaired_by_the_replay() -> None:
     async def scene(world: World) -> None:
         world.transport.add(Fault(Trouble.SILENCE, times=10**6, method="PATCH", path="upcomingnodes"))
         world.shard.send(node_state("m", "Configured"))
@@ -190,7 +202,8 @@ def test_n5_a_crash_between_create_and_status_is_repaired_by_the_replay() -> Non
     play(scene)
 
 
-def test_e7_a_replay_of_what_is_known_writes_nothing() -> None:
+@pytest.mark.rule("operator#e7")
+def test_a_replay_of_what_is_known_writes_nothing() -> None:
     async def scene(world: World) -> None:
         frames = [node_state(f"m-{number}", "Configured", resources={"cpu": "8"}) for number in range(20)]
         world.shard.send(*frames)
@@ -206,9 +219,10 @@ def test_e7_a_replay_of_what_is_known_writes_nothing() -> None:
     play(scene)
 
 
+@pytest.mark.rule("operator#node-identity")
 @pytest.mark.parametrize("how", ["name", "label", "provider id", "last part of the provider id"])
 @pytest.mark.parametrize("node_first", [True, False], ids=["node first", "frame first"])
-def test_53_the_node_is_noted_whichever_comes_first(how: str, node_first: bool) -> None:
+def test_the_node_is_noted_whichever_comes_first(how: str, node_first: bool) -> None:
     async def scene(world: World) -> None:
         async def join() -> None:
             match how:
@@ -236,7 +250,8 @@ def test_53_the_node_is_noted_whichever_comes_first(how: str, node_first: bool) 
     play(scene)
 
 
-def test_53_two_nodes_that_fit_are_none() -> None:
+@pytest.mark.rule("operator#node-identity")
+def test_two_nodes_that_fit_are_none() -> None:
     async def scene(world: World) -> None:
         await world.add_node("ip-1", machine="m")
         await world.add_node("ip-2", machine="m")
@@ -252,8 +267,9 @@ def annotations(world: World, node: str) -> Document:
     return dict(world.node(node)["metadata"].get("annotations") or {})
 
 
+@pytest.mark.rule("operator#serving-ends-reclaim")
 @pytest.mark.parametrize("ours", [True, False])
-def test_69_a_machine_that_comes_back_is_uncordoned_if_the_cordon_is_ours(ours: bool) -> None:
+def test_a_machine_that_comes_back_is_uncordoned_if_the_cordon_is_ours(ours: bool) -> None:
     async def scene(world: World) -> None:
         await world.add_node("m", cordoned=True)
         marks: dict[str, Any] = {
@@ -273,7 +289,8 @@ def test_69_a_machine_that_comes_back_is_uncordoned_if_the_cordon_is_ours(ours: 
     play(scene)
 
 
-def test_69_a_persons_cordon_without_any_mark_stays() -> None:
+@pytest.mark.rule("operator#serving-ends-reclaim")
+def test_a_persons_cordon_without_any_mark_stays() -> None:
     async def scene(world: World) -> None:
         await world.add_node("m", cordoned=True)
         world.shard.send(node_state("m", "Configuring"))

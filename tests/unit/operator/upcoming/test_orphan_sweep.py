@@ -19,7 +19,8 @@ async def left_behind(world: World, count: int, phase: str = "Ready") -> None:
         await world.patch(UPCOMING_NODES, ObjectKey("", name), {"status": {"phase": phase}}, "status")
 
 
-def test_51_with_the_marker_what_was_not_named_is_deleted() -> None:
+@pytest.mark.rule("operator#sweep-with-marker")
+def test_with_the_marker_what_was_not_named_is_deleted() -> None:
     async def scene(world: World) -> None:
         await left_behind(world, 10)
         world.shard.replay = [node_state("old-03", "Configured"), node_state("old-04", "Failed")]
@@ -32,7 +33,8 @@ def test_51_with_the_marker_what_was_not_named_is_deleted() -> None:
     play(scene, connect=False)
 
 
-def test_51_many_at_once_only_after_ten_minutes_and_only_if_still_unnamed() -> None:
+@pytest.mark.rule("operator#sweep-with-marker")
+def test_many_at_once_only_after_ten_minutes_and_only_if_still_unnamed() -> None:
     async def scene(world: World) -> None:
         await left_behind(world, 20)
         world.start_operator()
@@ -46,7 +48,8 @@ def test_51_many_at_once_only_after_ten_minutes_and_only_if_still_unnamed() -> N
     play(scene, connect=False)
 
 
-def test_52_without_the_marker_only_those_on_their_way_after_ten_minutes() -> None:
+@pytest.mark.rule("operator#sweep-without-marker")
+def test_without_the_marker_only_those_on_their_way_after_ten_minutes() -> None:
     async def scene(world: World) -> None:
         world.shard.marks_resync = False
         for phase in ("Provisioning", "Ready", "Failed", "Registered", "Drained"):
@@ -76,7 +79,8 @@ def test_the_sweep_can_be_turned_off(marks: bool) -> None:
     play(scene, connect=False, orphan_sweep=False)
 
 
-def test_51_a_running_drain_is_not_swept() -> None:
+@pytest.mark.rule("operator#sweep-with-marker")
+def test_a_running_drain_is_not_swept() -> None:
     async def scene(world: World) -> None:
         await world.add_node("m")
         await world.add_pods("m", "a")
@@ -93,7 +97,8 @@ def test_51_a_running_drain_is_not_swept() -> None:
     play(scene)
 
 
-def test_51_work_of_an_ended_session_leaves_no_object_of_a_machine_that_left() -> None:
+@pytest.mark.rule("operator#sweep-with-marker")
+def test_work_of_an_ended_session_leaves_no_object_of_a_machine_that_left() -> None:
     async def scene(world: World) -> None:
         slow = world.transport.add(Fault(Trouble.SILENCE, times=10**6, method="POST", path="upcomingnodes"))
         world.shard.send(node_state("m", "Configuring"))
@@ -109,7 +114,8 @@ def test_51_work_of_an_ended_session_leaves_no_object_of_a_machine_that_left() -
     play(scene)
 
 
-def test_51_an_object_whose_drain_held_up_the_sweep_goes_ten_minutes_later() -> None:
+@pytest.mark.rule("operator#sweep-with-marker")
+def test_an_object_whose_drain_held_up_the_sweep_goes_ten_minutes_later() -> None:
     async def scene(world: World) -> None:
         await world.add_node("m")
         await world.add_pods("m", "a")
@@ -140,7 +146,8 @@ def test_a_machine_that_came_after_the_session_began_is_not_swept() -> None:
 FINGERPRINT = "p=100|ipb=0|rpb=0|reqs=|spr="
 
 
-def test_54_a_hint_becomes_an_object_with_its_price() -> None:
+@pytest.mark.rule("operator#available-capacity")
+def test_a_hint_becomes_an_object_with_its_price() -> None:
     async def scene(world: World) -> None:
         world.shard.send(hint(FINGERPRINT, 7, cost=0.096))
         name = hint_name(f"available:{FINGERPRINT}")
@@ -151,7 +158,8 @@ def test_54_a_hint_becomes_an_object_with_its_price() -> None:
     play(scene)
 
 
-def test_55_an_unchanged_hint_writes_nothing_and_a_conflict_loses_none() -> None:
+@pytest.mark.rule("operator#hint-writes")
+def test_an_unchanged_hint_writes_nothing_and_a_conflict_loses_none() -> None:
     async def scene(world: World) -> None:
         name = hint_name(f"available:{FINGERPRINT}")
         world.shard.send(hint(FINGERPRINT, 7))
@@ -178,7 +186,8 @@ def test_a_hint_deleted_by_hand_comes_back_with_the_next() -> None:
     play(scene)
 
 
-def test_56_a_hint_is_deleted_ten_minutes_after_its_last_frame_once_no_request_asks_for_it() -> None:
+@pytest.mark.rule("operator#hint-writes")
+def test_a_hint_is_deleted_ten_minutes_after_its_last_frame_once_no_request_asks_for_it() -> None:
     async def scene(world: World) -> None:
         await world.add_request("r")
         await world.clock.sleep(15)

@@ -1,4 +1,7 @@
-"""Co-location from required pod affinity, and binding spread (operator 12.3; acceptance 80; ADR-0024)."""
+"""Co-location from required pod affinity, and binding spread.
+
+Rules: `operator#pod-requirements`, `operator#pod-affinity`; ADR-0024.
+"""
 
 from typing import Any
 
@@ -16,6 +19,7 @@ def together(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"podAffinity": {REQUIRED: list(terms)}}}
 
 
+@pytest.mark.rule("operator#pod-affinity")
 @pytest.mark.parametrize(
     ("spec", "found", "scope"),
     [
@@ -73,7 +77,8 @@ def constraint(word: str, key: str = "zone") -> dict[str, Any]:
     return {"topologyKey": key, "maxSkew": 2, "whenUnsatisfiable": word, "labelSelector": SELECTOR}
 
 
-def test_soft_spread_is_left_out_and_binding_spread_copied_e16() -> None:
+@pytest.mark.rule("operator#e16")
+def test_soft_spread_is_left_out_and_binding_spread_copied() -> None:
     spec = {"topologySpreadConstraints": [constraint("ScheduleAnyway"), constraint("DoNotSchedule", "rack")]}
     assert spread_of(spec) == (
         [{"topologyKey": "rack", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}],

@@ -1,4 +1,7 @@
-"""Penalties: annotation, else the default of the class, else none, each on its own (operator 12.3; acceptance 79; E15)."""
+"""Penalties: annotation, else the default of the class, else none, each on its own.
+
+Rules: `operator#pod-requirements`, `operator#pod-penalties`, `operator#e15`.
+"""
 
 from typing import Any
 
@@ -19,6 +22,7 @@ DEFAULTS = read_defaults(
 )
 
 
+@pytest.mark.rule("operator#pod-penalties")
 @pytest.mark.parametrize(
     ("annotations", "priority_class", "found"),
     [
@@ -47,8 +51,9 @@ def test_penalties_resolve(annotations: dict[str, str], priority_class: str, fou
     assert penalties_of(annotations, priority_class, DEFAULTS) == (found, [])
 
 
+@pytest.mark.rule("operator#pod-penalties")
 @pytest.mark.parametrize("text", ["$5", "much", "NaN", " 1", "-1", "-0.5", "1" * 65])
-def test_a_bad_annotation_falls_to_the_default_and_is_told_79(text: str) -> None:
+def test_a_bad_annotation_falls_to_the_default_and_is_told(text: str) -> None:
     found, (warning,) = penalties_of({INTERRUPTION: text}, "gold", DEFAULTS)
     assert found["interruptionPenalty"] == "8"
     assert INTERRUPTION in warning
@@ -56,6 +61,7 @@ def test_a_bad_annotation_falls_to_the_default_and_is_told_79(text: str) -> None
     assert penalties_of({INTERRUPTION: text}, "", NO_DEFAULTS)[0] == {}
 
 
+@pytest.mark.rule("operator#pod-penalties")
 @pytest.mark.parametrize(
     ("document", "words"),
     [
@@ -69,7 +75,7 @@ def test_a_bad_annotation_falls_to_the_default_and_is_told_79(text: str) -> None
         ({3: {}}, "priority class 3"),
     ],
 )
-def test_bad_defaults_are_refused_naming_the_class_79(document: Any, words: str) -> None:
+def test_bad_defaults_are_refused_naming_the_class(document: Any, words: str) -> None:
     with pytest.raises(BadDefaultsError) as refused:
         read_defaults(document, "defaults.yaml")
     assert words in str(refused.value)

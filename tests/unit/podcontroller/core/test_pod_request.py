@@ -1,4 +1,4 @@
-"""The resources of a pod, computed as kube-scheduler does (operator 12.3; acceptance 78)."""
+"""The resources of a pod, computed as kube-scheduler does (`operator#pod-requirements`, `operator#pod-amounts`)."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ def sidecar(**requests: str) -> dict[str, Any]:
     return container("Always", **requests)
 
 
+@pytest.mark.rule("operator#pod-amounts")
 @pytest.mark.parametrize(
     ("spec", "amounts"),
     [

@@ -1,4 +1,4 @@
-"""The plan for a pod, from every state that may be left half done (operator 12.2)."""
+"""The plan for a pod, from every state that may be left half done (`operator#request-life`)."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The requirements of a pod on node labels, and what is weakened (operator 12.3; acceptance 77)."""
+"""The requirements of a pod on node labels, and what is weakened (`operator#pod-requirements`)."""
 
 from typing import Any
 
@@ -29,6 +29,7 @@ ARCH = {"key": "arch", "operator": "In", "values": ["arm64"]}
 DISK = {"key": "disk", "operator": "In", "values": ["ssd"]}
 
 
+@pytest.mark.rule("operator#pod-requirements")
 @pytest.mark.parametrize(
     ("spec", "items", "inexact"),
     [

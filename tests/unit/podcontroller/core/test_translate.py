@@ -1,4 +1,4 @@
-"""A whole pod as a whole request (operator 12.3)."""
+"""A whole pod as a whole request (`operator#pod-requirements`)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The views of pods, requests and nodes (operator 12.2, 12.4)."""
+"""The views of pods, requests and nodes (`operator#request-life`, `operator#one-request-per-pod`)."""
 
 from typing import Any
 

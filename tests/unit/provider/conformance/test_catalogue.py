@@ -55,11 +55,13 @@ def make_settings(**chosen: object) -> RunSettings:
     return RunSettings(net=net, clock=SystemClock(), run_id="r", **chosen)  # type: ignore[arg-type]
 
 
+@pytest.mark.rule("providers#behaviour-ids")
 def test_all_27_baseline_93_extension_and_12_further_behaviours_exist_by_id_and_in_order() -> None:
     assert [behaviour.id for behaviour in BEHAVIOURS] == IDS
     assert [sum(behaviour_id.startswith(letter) for behaviour_id in IDS) for letter in "ABX"] == [27, 93, 12]
 
 
+@pytest.mark.rule("providers#behaviour-ids")
 def test_the_baseline_bears_the_names_of_the_original() -> None:
     assert [behaviour.name for behaviour in BEHAVIOURS if behaviour.id.startswith("A")] == NAMES.split()
 

@@ -101,6 +101,7 @@ def test_the_summary_tells_failures_score_and_verdict() -> None:
     assert "left behind:\n  m-1: FAILED" in text
 
 
+@pytest.mark.rule("providers#failure-report")
 def test_a_failure_prints_calls_tokens_codes_and_the_command_that_repeats_it(
     on_model: Callable[..., ConformanceReport],
 ) -> None:

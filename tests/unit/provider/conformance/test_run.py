@@ -58,6 +58,7 @@ def test_an_honest_provider_fails_nothing_over_twenty_seeds(self_check: Check, s
     assert report.verdict is RunVerdict.CERTIFIED
 
 
+@pytest.mark.rule("providers#conformance-determinism")
 def test_same_seed_same_calls(self_check: Check) -> None:
     chosen = ("A0[1-5]", "B10?", "B40[1-4]", "B120*")
     once, twice = (self_check(seed=5, only=chosen) for _ in range(2))
@@ -88,6 +89,7 @@ def test_slots_are_taken_by_sorted_id_and_given_back(on_model: Check) -> None:
     assert taken == ["slot-00000", "slot-00001", "slot-00002"]
 
 
+@pytest.mark.rule("providers#verdict")
 def test_a_provider_without_slots_is_incomplete_as_core_and_judged_as_bare_metal(on_model: Check) -> None:
     options = ReferenceOptions(slots=0, idle=32, delete=False, latency_s=0.03)
     core = on_model(options, profiles=(ConformanceProfile.CORE,))

@@ -33,6 +33,7 @@ def failed(check: Check, violation: Violation, *behaviour_ids: str) -> tuple[str
     )
 
 
+@pytest.mark.rule("providers#self-check")
 def test_each_of_the_120_behaviours_has_a_violation_of_its_own() -> None:
     broken = {violation.breaks for violation in VIOLATIONS}
     assert [behaviour.id for behaviour in BEHAVIOURS if behaviour.lane is not Lane.EXTRA] == [
@@ -57,6 +58,7 @@ def test_the_table_of_who_notices_has_a_row_for_every_violation() -> None:
         assert set(NOTICED_BY[violation.name]) <= set(IDS)
 
 
+@pytest.mark.rule("providers#self-check")
 @pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: violation.name)
 def test_a_violation_is_noticed_by_its_behaviour_and_not_by_a_sample_of_the_others(
     violation: Violation, self_check: Check
@@ -68,6 +70,7 @@ def test_a_violation_is_noticed_by_its_behaviour_and_not_by_a_sample_of_the_othe
     assert failed(self_check, violation, *sample) == ()
 
 
+@pytest.mark.rule("providers#self-check")
 @pytest.mark.long
 @pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: violation.name)
 def test_a_violation_is_noticed_by_exactly_those_that_the_table_lists(

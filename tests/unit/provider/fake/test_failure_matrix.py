@@ -1,4 +1,4 @@
-"""Each row of the failure injection matrix, by flag and by control (providers 5.3, acceptance 22)."""
+"""Each row of the failure injection matrix, by flag and by control (`providers#fault-injection`)."""
 
 import asyncio
 import json
@@ -343,6 +343,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.rule("providers#fault-injection")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_reachable_by_flag(row: Row, tmp_path: Path) -> None:
     steps = [flag.removeprefix("@") for flag in row.flags if flag.startswith("@")]
@@ -364,6 +365,7 @@ def test_reachable_by_flag(row: Row, tmp_path: Path) -> None:
     run_virtual(scene())
 
 
+@pytest.mark.rule("providers#fault-injection")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_reachable_by_control(row: Row) -> None:
     async def scene() -> None:
@@ -377,6 +379,7 @@ def test_reachable_by_control(row: Row) -> None:
     run_virtual(scene())
 
 
+@pytest.mark.rule("providers#fault-injection")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_without_the_fault_the_same_check_fails(row: Row) -> None:
     async def scene() -> None:

@@ -1,4 +1,7 @@
-"""The fake without a port: the same calls and faults through a channel inside the process (decision S24, ADR-0101)."""
+"""The fake without a port: the same calls and faults through a channel inside the process.
+
+Rules: `shard#in-process-fake`; ADR-0101.
+"""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Pools from files, strictly (providers 5.1)."""
+"""Pools from files, strictly (`providers#fake-flags`)."""
 
 from textwrap import dedent
 

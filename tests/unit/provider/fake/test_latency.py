@@ -1,4 +1,4 @@
-"""Waits as texts and as draws (providers 5.1)."""
+"""Waits as texts and as draws (`providers#fake-flags`)."""
 
 import pytest
 

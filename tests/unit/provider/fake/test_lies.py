@@ -1,4 +1,4 @@
-"""Every lie shows while it is on, and `honest` turns it off (providers 5.4)."""
+"""Every lie shows while it is on, and `honest` turns it off (`providers#lies`)."""
 
 import math
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,7 @@
-"""Nodes that a test creates and empties: joins, drains, and the reports of a test (decisions O3 and O4, ADR-0100)."""
+"""Nodes that a test creates and empties: joins, drains, and the reports of a test.
+
+Rules: `testing#node-join`, `testing#drain-until-empty`; ADR-0100.
+"""
 
 from base64 import b64decode
 
@@ -154,6 +157,7 @@ def test_a_restart_forgets_who_was_joining() -> None:
     run_virtual(scene())
 
 
+@pytest.mark.rule("providers#blob-secret")
 def test_the_blob_is_in_no_log_and_no_answer_while_it_waits_for_the_node() -> None:
     async def scene() -> None:
         async with VirtualFake(POOLS, JOINS) as world:

@@ -1,4 +1,7 @@
-"""Flags of both programs: defaults, refusals, and the options of the provider (providers 5.1 and 6)."""
+"""Flags of both programs: defaults, refusals, and the options of the provider.
+
+Rules: `providers#fake-flags`, `providers#fault-convention`.
+"""
 
 from pathlib import Path
 

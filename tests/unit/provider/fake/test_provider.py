@@ -1,4 +1,4 @@
-"""The fake as a provider: waits, holds, drains, losses, cursors, restarts, and one seed is one run (providers 5)."""
+"""The fake as a provider: waits, holds, drains, losses, cursors, restarts, and one seed is one run (`providers#fake`)."""
 
 import asyncio
 import json
@@ -405,6 +405,7 @@ async def eventful(seed: int) -> str:
         return world.fake.log()
 
 
+@pytest.mark.rule("providers#fake-determinism")
 def test_one_seed_on_the_virtual_clock_gives_the_same_event_log_byte_for_byte() -> None:
     first, second = run_virtual(eventful(7)), run_virtual(eventful(7))
     assert first.encode() == second.encode()

@@ -1,4 +1,4 @@
-"""Scripts: verbs at given times (providers 5.3)."""
+"""Scripts: verbs at given times (`providers#fault-injection`)."""
 
 import json
 from textwrap import dedent

@@ -1,4 +1,4 @@
-"""Fleets from a workload catalogue (scaletest 4.2, 4.3, 4.5)."""
+"""Fleets from a workload catalogue (`testing#seeded-machines`, `testing#machine-allocation`, `testing#sizing-oracle`)."""
 
 from collections import Counter
 from itertools import islice

@@ -1,4 +1,4 @@
-"""The notations of the flags (providers 5.1)."""
+"""The notations of the flags (`providers#fake-flags`)."""
 
 import pytest
 

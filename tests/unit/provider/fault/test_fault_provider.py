@@ -1,4 +1,4 @@
-"""Each trigger of the fault convention causes its fault and no other (providers 6)."""
+"""Each trigger of the fault convention causes its fault and no other (`providers#fault-convention`)."""
 
 import pytest
 

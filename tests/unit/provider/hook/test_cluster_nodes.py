@@ -1,4 +1,4 @@
-"""Built-in readiness: the node of a machine, looked for in a cluster (providers 7.3, ADR-0056)."""
+"""Built-in readiness: the node of a machine, looked for in a cluster (`providers#hook-protocol`, ADR-0056)."""
 
 from typing import Any
 

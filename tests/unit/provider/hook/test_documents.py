@@ -1,4 +1,7 @@
-"""Inventory files: what is understood, and every way to be refused, with its path (providers 7.1, 7.2)."""
+"""Inventory files: what is understood, and every way to be refused, with its path.
+
+Rules: `providers#hook-inventory`, `providers#hook-modes`.
+"""
 
 import json
 from contextlib import suppress

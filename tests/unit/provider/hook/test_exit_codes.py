@@ -1,4 +1,4 @@
-"""Each exit code of a hook leads to its documented outcome (acceptance 24; providers 7.3)."""
+"""Each exit code of a hook leads to its documented outcome (`providers#hook-exit-codes`, `providers#hook-protocol`)."""
 
 import asyncio
 import json
@@ -37,6 +37,7 @@ async def called(world: World, kind: OperationKind) -> None:
             await world.client.delete("m-1")
 
 
+@pytest.mark.rule("providers#hook-exit-codes")
 @pytest.mark.parametrize(
     ("code", "told_error"),
     [
@@ -77,6 +78,7 @@ def test_exit_code_0_ends_the_operation_well(kind: OperationKind) -> None:
     run_virtual(scenario())
 
 
+@pytest.mark.rule("providers#hook-exit-codes")
 @pytest.mark.parametrize("kind", list(OperationKind))
 def test_exit_code_75_is_tried_again_after_1_2_and_4_seconds_with_the_same_operation(
     kind: OperationKind,
@@ -160,6 +162,7 @@ def test_a_hook_that_takes_too_long_is_ended_and_the_machine_fails() -> None:
     run_virtual(scenario())
 
 
+@pytest.mark.rule("providers#hook-exit-codes")
 @pytest.mark.parametrize("kind", list(HookKind))
 @pytest.mark.parametrize("code", [0, 1, 69, 75, 78, 100, 255, -15])
 def test_the_table_of_exit_codes(kind: HookKind, code: int) -> None:

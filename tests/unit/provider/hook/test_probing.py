@@ -1,4 +1,4 @@
-"""The probe hook: every sixty seconds, three bad answers in a row, `probe: …` (providers 7.3)."""
+"""The probe hook: every sixty seconds, three bad answers in a row, `probe: …` (`providers#hook-protocol`)."""
 
 import asyncio
 from collections.abc import AsyncIterator

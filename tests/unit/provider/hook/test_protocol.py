@@ -1,4 +1,4 @@
-"""Input and output of a hook: standard input, environment, blob file, last line of output (providers 7.3)."""
+"""Input and output of a hook: standard input, environment, blob file, last line of output (`providers#hook-protocol`)."""
 
 import json
 import subprocess
@@ -86,6 +86,7 @@ def test_the_environment_is_the_three_names_those_passed_and_the_blob_file() -> 
     run_virtual(scenario())
 
 
+@pytest.mark.rule("providers#blob-secret")
 def test_the_blob_is_a_private_file_for_as_long_as_the_hook_runs_and_nowhere_else() -> None:
     async def scenario() -> None:
         async with World(inventory(["m-1"])) as world:

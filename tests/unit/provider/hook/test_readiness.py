@@ -1,4 +1,4 @@
-"""When a machine may be called Configured: ready hook, kubeconfig, or neither (providers 7.3, ADR-0056)."""
+"""When a machine may be called Configured: ready hook, kubeconfig, or neither (`providers#hook-protocol`, ADR-0056)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Editing the inventory of a running provider (acceptance 25; providers 7.1), and coming back after a restart."""
+"""Editing the inventory of a running provider (`providers#hook-inventory`), and coming back after a restart."""
 
 import asyncio
 import json
@@ -63,6 +63,7 @@ def test_a_price_changed_in_the_file_changes_the_record_and_nothing_else_of_it()
     run_virtual(scenario())
 
 
+@pytest.mark.rule("providers#hook-inventory")
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -115,6 +116,7 @@ def test_a_reload_can_be_asked_for_and_answers_whether_it_was_good() -> None:
     run_virtual(scenario())
 
 
+@pytest.mark.rule("providers#hook-inventory")
 def test_a_removed_bound_machine_stays_until_drained_and_keeps_its_vars_for_the_hook() -> None:
     async def scenario() -> None:
         text = inventory(["m-1", "m-2"]).replace("{id: m-2,", "{id: m-2, vars: {bmc: b-2},")

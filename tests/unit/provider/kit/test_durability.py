@@ -1,4 +1,5 @@
-"""A whole provider killed at every operation of its disk (acceptance 11): no accepted operation, mark or binding is lost."""
+"""A whole provider killed at every operation of its disk (`providers#durable-state`): no accepted operation, mark or
+binding is lost."""
 
 import asyncio
 from collections.abc import Callable
@@ -149,6 +150,7 @@ def check(disk: MemoryDisk, slots: list[DescribedMachine], answered: Answered) -
     run_virtual(run())
 
 
+@pytest.mark.rule("providers#durable-state")
 def test_nothing_that_was_answered_is_lost_wherever_the_process_is_killed(slots: MakeSlots) -> None:
     seen: list[Operation] = []
     run_story(MemoryDisk(DiskImage(), seen.append), slots(2), [])

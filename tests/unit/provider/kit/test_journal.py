@@ -1,4 +1,7 @@
-"""The journal under kills, power cuts and damage (providers 4.1; acceptance 11 and 12)."""
+"""The journal under kills, power cuts and damage.
+
+Rules: `providers#kit`, `providers#durable-state`, `providers#persist-before-ack`.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -87,6 +90,7 @@ def kills() -> Iterator[tuple[int, int]]:
             yield from ((operation.number, part) for part in (1, operation.length // 2, operation.length))
 
 
+@pytest.mark.rule("providers#durable-state")
 @pytest.mark.parametrize("seed", [None, 1, 2, 3], ids=["killed", "power cut 1", "power cut 2", "power cut 3"])
 def test_a_kill_at_any_operation_of_the_disk_loses_nothing_that_was_confirmed(seed: int | None) -> None:
     for number, part in kills():
@@ -123,6 +127,7 @@ def story_after(image: DiskImage, durable: list[bytes]) -> None:
     run_virtual(run_story())
 
 
+@pytest.mark.rule("providers#durable-state")
 @pytest.mark.parametrize("file", ["snapshot", "journal.2"])
 def test_a_flipped_bit_is_refused_with_the_file_named(file: str) -> None:
     size = story_image().file("size", f"/state/{file}").content
@@ -153,6 +158,7 @@ def test_a_missing_file_is_refused_with_its_name(file: str) -> None:
     assert refused.value.path == f"/state/{file}"
 
 
+@pytest.mark.rule("providers#durable-state")
 def test_a_torn_tail_is_cut_and_the_rest_is_kept() -> None:
     image = story_image()
     node = image.file("size", "/state/journal.2")

@@ -1,4 +1,4 @@
-"""A provider written with nothing but the public names (providers 4.2)."""
+"""A provider written with nothing but the public names (`providers#backend`)."""
 
 import asyncio
 from collections.abc import AsyncIterator

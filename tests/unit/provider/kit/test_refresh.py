@@ -1,4 +1,7 @@
-"""Refresh, validation, tombstones and events of the backend (providers 1.7, 4.1; acceptance 15 and 17)."""
+"""Refresh, validation, tombstones and events of the backend.
+
+Rules: `providers#revision`, `providers#kit`, `providers#refresh`, `providers#tombstones`.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +26,7 @@ MINUTE = 60.0
 DAY = 24 * 60 * MINUTE
 
 
+@pytest.mark.rule("providers#refresh")
 def test_ten_minutes_of_looking_without_news_move_no_revision(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
@@ -101,6 +105,7 @@ def test_at_a_refresh_a_bad_record_is_skipped_and_counted(slots: MakeSlots) -> N
     run_virtual(run())
 
 
+@pytest.mark.rule("providers#tombstones")
 def test_a_machine_that_vanished_is_a_tombstone_for_a_day_and_then_absent(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots(3, host=True))
@@ -165,6 +170,7 @@ def test_an_answer_that_breaks_off_counts_as_none(slots: MakeSlots) -> None:
     run_virtual(run())
 
 
+@pytest.mark.rule("providers#tombstones")
 def test_bound_machines_are_never_removed_by_a_refresh(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots(2, host=True))

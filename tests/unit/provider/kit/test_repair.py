@@ -1,4 +1,4 @@
-"""Human repair, audited (providers 4.1; acceptance 27)."""
+"""Human repair, audited (`providers#kit`, `providers#repair`)."""
 
 import json
 from collections.abc import Callable
@@ -30,6 +30,7 @@ def lines(disk: MemoryDisk) -> list[dict[str, str]]:
     return [json.loads(line) for line in disk.read("/audit.jsonl").splitlines()]
 
 
+@pytest.mark.rule("providers#repair")
 def test_a_repair_is_refused_unless_the_machine_failed_and_always_audited(slots: MakeSlots) -> None:
     async def run() -> None:
         disk = MemoryDisk()

@@ -1,4 +1,4 @@
-"""The bootstrap blob appears nowhere (providers 1.4; acceptance 19)."""
+"""The bootstrap blob appears nowhere (`providers#reads`, `providers#blob-secret`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,6 +44,7 @@ async def hangs(_machine: MachineRecord, _op: Op) -> None:
     await asyncio.get_running_loop().create_future()
 
 
+@pytest.mark.rule("providers#blob-secret")
 @pytest.mark.parametrize(
     "script",
     [succeeds, quotes_it, quotes_one_line, quotes_it_and_may_try_again, hangs],

@@ -1,4 +1,9 @@
-"""The six calls of a whole provider, in virtual time (providers 1.3 to 1.10; acceptance 12, 13, 15, 18, 21)."""
+"""The six calls of a whole provider, in virtual time.
+
+Rules: `providers#check-order`, `providers#reads`, `providers#idempotency-table`, `providers#fence-mark`,
+`providers#revision`, `providers#status-codes`, `providers#record-fields`, `providers#listing-size`,
+`providers#persist-before-ack`, `providers#async-work`, `providers#refresh`, `providers#fake-scale`.
+"""
 
 import asyncio
 import json
@@ -60,6 +65,7 @@ def test_a_machine_walks_the_whole_way_and_back(slots: MakeSlots) -> None:
     run_virtual(walk())
 
 
+@pytest.mark.rule("providers#async-work")
 def test_a_call_is_acknowledged_at_once_while_the_backend_takes_its_time(slots: MakeSlots) -> None:
     async def hurry() -> None:
         backend = ScriptedBackend(slots(200))
@@ -84,6 +90,7 @@ def test_a_call_is_acknowledged_at_once_while_the_backend_takes_its_time(slots: 
     run_virtual(hurry())
 
 
+@pytest.mark.rule("providers#persist-before-ack")
 def test_an_accepted_call_is_answered_only_after_its_entry_is_durable(slots: MakeSlots) -> None:
     async def wait() -> None:
         store = MemoryStore()
@@ -171,6 +178,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.rule("providers#record-fields")
 def test_a_hostile_map_survives_a_restart_byte_for_byte(slots: MakeSlots) -> None:
     async def keep() -> None:
         async with VirtualProvider(ScriptedBackend(slots())) as provider:

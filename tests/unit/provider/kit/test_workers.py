@@ -1,4 +1,4 @@
-"""Backends that raise, hang, answer late or wrongly (providers 4.1; acceptance 14), readiness (ADR-0056), restarts."""
+"""Backends that raise, hang, answer late or wrongly (`providers#kit`, `providers#workers`), readiness (ADR-0056), restarts."""
 
 import asyncio
 import json
@@ -44,6 +44,7 @@ async def walk_to(provider: VirtualProvider, kind: OperationKind) -> None:
             await client.delete("m-0")
 
 
+@pytest.mark.rule("providers#workers")
 @pytest.mark.parametrize("kind", list(OperationKind))
 @pytest.mark.parametrize(
     ("problem", "reported"),
@@ -79,6 +80,7 @@ def test_a_backend_that_raises_fails_the_machine_with_one_line(
     run_virtual(run())
 
 
+@pytest.mark.rule("providers#workers")
 @pytest.mark.parametrize("kind", list(OperationKind))
 def test_a_backend_that_hangs_is_cancelled_at_the_timeout(slots: MakeSlots, kind: OperationKind) -> None:
     async def run() -> None:
@@ -106,6 +108,7 @@ def test_a_backend_that_hangs_is_cancelled_at_the_timeout(slots: MakeSlots, kind
     run_virtual(run())
 
 
+@pytest.mark.rule("providers#workers")
 def test_a_result_after_the_timeout_is_thrown_away(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())
@@ -133,6 +136,7 @@ def test_a_result_after_the_timeout_is_thrown_away(slots: MakeSlots) -> None:
     run_virtual(run())
 
 
+@pytest.mark.rule("providers#workers")
 @pytest.mark.parametrize("given", [None, CreatedHost(""), CreatedHost("h", resources={"cpu": "lots"})])
 def test_a_create_without_a_usable_host_fails(slots: MakeSlots, given: CreatedHost | None) -> None:
     async def run() -> None:
@@ -350,6 +354,7 @@ def test_operation_ids_survive_a_restart_and_are_not_used_again(slots: MakeSlots
     run_virtual(run())
 
 
+@pytest.mark.rule("providers#workers")
 def test_a_stop_cancels_the_work_and_leaves_nothing_behind(slots: MakeSlots) -> None:
     async def run() -> None:
         backend = ScriptedBackend(slots())

@@ -1,4 +1,4 @@
-"""Roll-up guard, listing guard, reclaim cap and action cap (shard 11, decision S7, ADR-0046, ADR-0073)."""
+"""Roll-up guard, listing guard, reclaim cap and action cap (`shard#rails`, `shard#listing-guard`, ADR-0046, ADR-0073)."""
 
 import pytest
 
@@ -8,12 +8,13 @@ from bigfleet.shard.core.rails import cap_actions, cap_reclaims
 from bigfleet.shard.core.rollup_guard import RollupGuard
 
 
+@pytest.mark.rule("shard#rollup-guard")
 @pytest.mark.parametrize(
     ("rows", "accepted"),
     [
-        pytest.param([100, 0, 0, 0], [True, False, False, True], id="item 8: held, held, accepted"),
-        pytest.param([100, 0, 100, 0], [True, False, True, False], id="item 8: a good one resets"),
-        pytest.param([9, 0], [True, True], id="item 8: nine rows are too few to suspect"),
+        pytest.param([100, 0, 0, 0], [True, False, False, True], id="held, held, accepted"),
+        pytest.param([100, 0, 100, 0], [True, False, True, False], id="a good one resets"),
+        pytest.param([9, 0], [True, True], id="nine rows are too few to suspect"),
         pytest.param([10, 1], [True, True], id="a tenth is enough"),
         pytest.param([10, 0], [True, False], id="fewer than a tenth is not"),
         pytest.param([101, 10], [True, False], id="strictly fewer"),
@@ -21,7 +22,7 @@ from bigfleet.shard.core.rollup_guard import RollupGuard
         pytest.param([0, 0], [True, True], id="the first one is always accepted"),
     ],
 )
-def test_item_8_roll_ups_are_accepted_or_held(rows: list[int], accepted: list[bool]) -> None:
+def test_roll_ups_are_accepted_or_held(rows: list[int], accepted: list[bool]) -> None:
     guard = RollupGuard()
     assert [guard.accepts("prod", count) for count in rows] == accepted
 
@@ -37,6 +38,7 @@ def test_clusters_are_not_compared_and_the_guard_can_be_off() -> None:
     assert off.accepts("a", 0)
 
 
+@pytest.mark.rule("shard#listing-guard")
 @pytest.mark.parametrize(
     ("known", "missing", "believed"),
     [
@@ -49,7 +51,7 @@ def test_clusters_are_not_compared_and_the_guard_can_be_off() -> None:
         pytest.param(100, [50, 50, 50, 50], [False, False, True, False], id="confirmed once, not for ever"),
     ],
 )
-def test_missing_machines_are_believed_gone_or_held_s7(
+def test_missing_machines_are_believed_gone_or_held(
     known: int, missing: list[int], believed: list[bool]
 ) -> None:
     guard = ListingGuard()
@@ -60,11 +62,12 @@ def reclaims(count: int, cluster: str = "prod") -> list[Action]:
     return [Action(ActionKind.RECLAIM, f"{cluster}-{place}", cluster=cluster) for place in range(count)]
 
 
+@pytest.mark.rule("shard#reclaim-cap")
 @pytest.mark.parametrize(
     ("configured", "fraction", "kept"),
     [
         pytest.param(100, 0.05, 5, id="five of a hundred"),
-        pytest.param(5, 0.05, 1, id="item 9: five machines release one per cycle"),
+        pytest.param(5, 0.05, 1, id="five machines release one per cycle"),
         pytest.param(39, 0.05, 1, id="rounded down"),
         pytest.param(100, 0.0, 50, id="off"),
         pytest.param(100, 1.0, 50, id="all"),

@@ -1,6 +1,8 @@
-"""Capacity hints for clusters (shard 18)."""
+"""Capacity hints for clusters (`shard#hints`)."""
 
 from collections.abc import Sequence
+
+import pytest
 
 from bigfleet.model.demand import ClusterNeeds
 from bigfleet.model.inventory import Inventory
@@ -60,7 +62,8 @@ def told(
     return len(list(book.due(free, demand, sessions, now)))
 
 
-def test_item_16_an_unchanged_hint_is_silent_and_a_change_waits_for_its_interval() -> None:
+@pytest.mark.rule("shard#hints")
+def test_an_unchanged_hint_is_silent_and_a_change_waits_for_its_interval() -> None:
     book, demand = HintLedger(5.0), part(pinned("big"))
     fewer = supply(machine("i-1", S.IDLE, shape=shape("big")))
     assert told(book, FREE, demand, 0.0) == 1
@@ -71,7 +74,8 @@ def test_item_16_an_unchanged_hint_is_silent_and_a_change_waits_for_its_interval
     assert told(book, FREE, demand, 65.0) == 1
 
 
-def test_item_16_after_a_reconnect_everything_is_told_again() -> None:
+@pytest.mark.rule("shard#hints")
+def test_after_a_reconnect_everything_is_told_again() -> None:
     book, demand = HintLedger(5.0), part(pinned("big"), Profile())
     assert told(book, FREE, demand, 0.0) == 2
     book.forget("prod")
@@ -100,7 +104,7 @@ def test_a_supply_that_is_equal_costs_nothing_to_look_at_again() -> None:
     assert told(book, other, demand, 60.0) == 0
 
 
-def test_changes_have_a_budget_clusters_take_turns_and_first_hints_are_told_at_once_adr_0112() -> None:
+def test_changes_have_a_budget_clusters_take_turns_and_first_hints_are_told_at_once() -> None:
     book, clusters = HintLedger(5.0), [f"c{number:04d}" for number in range(3000)]
     rows = [Need("any", pinned("big"), amounts(cpu=1))]
     demand = {name: ClusterNeeds(name, rows, [(0,)]) for name in clusters}

@@ -1,4 +1,7 @@
-"""What is remembered between cycles: parking, shortfalls, hold-offs, first sightings (shard 13, 14, 21.3; S4)."""
+"""What is remembered between cycles: parking, shortfalls, hold-offs, first sightings.
+
+Rules: `shard#parking`, `shard#shortfalls`, `shard#provisioning-latency`, `shard#blob-back-off`.
+"""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -27,7 +30,8 @@ def verdict(need: Need = GANG, *, acquired: tuple[str, ...] = (), satisfiable: b
     )
 
 
-def test_item_13_a_gang_is_parked_after_eight_cycles_and_tries_again_at_thirty_two() -> None:
+@pytest.mark.rule("shard#parking")
+def test_a_gang_is_parked_after_eight_cycles_and_tries_again_at_thirty_two() -> None:
     ledger, parked_at = ParkingLedger(), []
     for age in range(1, 70):
         ledger.decided([verdict()])
@@ -36,12 +40,13 @@ def test_item_13_a_gang_is_parked_after_eight_cycles_and_tries_again_at_thirty_t
     assert parked_at == [age for age in range(8, 70) if age not in (32, 64)]
 
 
+@pytest.mark.rule("shard#parking")
 @pytest.mark.parametrize(
     "progress",
     [
-        pytest.param([verdict(acquired=("m-1",))], id="item 13: acquired something"),
-        pytest.param([verdict(satisfiable=True)], id="item 13: a domain could hold it"),
-        pytest.param([], id="item 13: satisfied, or no longer wanted"),
+        pytest.param([verdict(acquired=("m-1",))], id="acquired something"),
+        pytest.param([verdict(satisfiable=True)], id="a domain could hold it"),
+        pytest.param([], id="satisfied, or no longer wanted"),
     ],
 )
 def test_progress_is_forgotten_about(progress: list[Verdict]) -> None:
@@ -52,6 +57,7 @@ def test_progress_is_forgotten_about(progress: list[Verdict]) -> None:
     assert not ledger.ages
 
 
+@pytest.mark.rule("shard#parking")
 def test_only_gangs_are_parked() -> None:
     ledger = ParkingLedger()
     ledger.decided([verdict(Need("prod", Profile(), amounts(cpu=1)))])
@@ -63,7 +69,8 @@ def unmet(cluster: str, cpu: int, priority: int = 0, unit: int = 0) -> Unmet:
     return Unmet(need, amounts(cpu=cpu))
 
 
-def test_item_14_deficits_of_a_fingerprint_are_summed_and_aged_once_per_cycle() -> None:
+@pytest.mark.rule("shard#shortfalls")
+def test_deficits_of_a_fingerprint_are_summed_and_aged_once_per_cycle() -> None:
     ledger = ShortfallLedger()
     ledger.decided([unmet("a", 4, unit=2), unmet("b", 2, unit=1)])
     ledger.decided([unmet("a", 4, unit=2), unmet("b", 2, unit=1)])
@@ -75,7 +82,8 @@ def test_item_14_deficits_of_a_fingerprint_are_summed_and_aged_once_per_cycle() 
     assert ledger.in_order()[0].age_cycles == 1
 
 
-def test_item_14_shortfalls_are_ordered_by_priority_then_age_then_fingerprint() -> None:
+@pytest.mark.rule("shard#shortfalls")
+def test_shortfalls_are_ordered_by_priority_then_age_then_fingerprint() -> None:
     ledger = ShortfallLedger()
     ledger.decided([unmet("a", 1, priority=5)])
     bucket = Need("a", Profile(priority=5, interruption_bucket=PenaltyBucket(9)), amounts(cpu=1))
@@ -92,7 +100,8 @@ def test_classes_of_ages_and_priorities() -> None:
     assert found == ["critical", "service", "service", "batch", "batch", "other", "other"]
 
 
-def test_s4_a_failing_blob_is_held_off_for_five_seconds_doubling_to_five_minutes() -> None:
+@pytest.mark.rule("shard#blob-back-off")
+def test_a_failing_blob_is_held_off_for_five_seconds_doubling_to_five_minutes() -> None:
     holds, now, waits = BootstrapBackoffs(), 0.0, []
     for _ in range(9):
         holds.failed("prod", "fp", "template broken", now)
@@ -103,7 +112,8 @@ def test_s4_a_failing_blob_is_held_off_for_five_seconds_doubling_to_five_minutes
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-def test_s4_errors_that_began_together_count_once_and_one_attempt_is_let_through() -> None:
+@pytest.mark.rule("shard#blob-back-off")
+def test_errors_that_began_together_count_once_and_one_attempt_is_let_through() -> None:
     holds = BootstrapBackoffs()
     for _ in range(10):
         holds.failed("prod", "fp", "template broken", 0.0)
@@ -113,7 +123,8 @@ def test_s4_errors_that_began_together_count_once_and_one_attempt_is_let_through
     assert holds.admits("prod", "fp", 10.0)  # the attempt came to nothing, which is no error of the template
 
 
-def test_s4_a_success_ends_it_and_others_are_not_held() -> None:
+@pytest.mark.rule("shard#blob-back-off")
+def test_a_success_ends_it_and_others_are_not_held() -> None:
     holds = BootstrapBackoffs()
     holds.failed("prod", "fp", "template broken", 0.0)
     assert holds.admits("prod", "other", 0.0)
@@ -136,7 +147,8 @@ def test_the_wait_for_a_machine_is_measured_from_the_first_roll_up_that_asked() 
     assert seen.configured("elsewhere", "a", 31.0) is None
 
 
-def test_item_14_the_classes_count_the_first_hundred_and_the_plain_gauge_all() -> None:
+@pytest.mark.rule("shard#shortfalls")
+def test_the_classes_count_the_first_hundred_and_the_plain_gauge_all() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(SHARD_METRICS, registry, version="t", commit="t")
     ledger = ShortfallLedger()

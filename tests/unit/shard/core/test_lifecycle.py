@@ -1,4 +1,8 @@
-"""Every step of every action, as events in and effects out (shard 8; decisions S3, S4, S19, E4, E7)."""
+"""Every step of every action, as events in and effects out.
+
+Rules: `shard#executing`, `shard#unanswered-calls`, `shard#blob-back-off`, `shard#inventory-writes`,
+`engine#preemption-in-flight`, `engine#crediting`, `engine#stamps`.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -206,14 +210,16 @@ def test_a_fenced_call_is_told_apart(kind: OperationKind) -> None:
     assert ended(execution.handle(record, CallRefused("stale token", fenced=True))) is ActionOutcome.FENCED
 
 
+@pytest.mark.rule("shard#unanswered-calls")
 @pytest.mark.parametrize("kind", list(OperationKind))
-def test_no_answer_leaves_the_transitional_state_s3(kind: OperationKind) -> None:
+def test_no_answer_leaves_the_transitional_state(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     assert execution.handle(record, CallUnanswered()) == (EndExecution(ActionOutcome.CTX_CANCELED),)
 
 
+@pytest.mark.rule("shard#inventory-writes")
 @pytest.mark.parametrize("kind", list(OperationKind))
-def test_a_call_never_sent_is_undone_s19(kind: OperationKind) -> None:
+def test_a_call_never_sent_is_undone(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     step = execution.handle(record, CallNeverSent())
     assert step[0] == WriteMachine(BEFORE[kind], undo=True)
@@ -240,6 +246,7 @@ def test_an_answer_that_says_failed_is_believed(kind: OperationKind) -> None:
     assert written(step)[0].last_error == "disk broke"
 
 
+@pytest.mark.rule("shard#stale-action")
 @pytest.mark.parametrize(
     ("kind", "state", "need", "outcome"),
     [

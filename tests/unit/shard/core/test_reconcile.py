@@ -1,4 +1,7 @@
-"""What a provider's record changes (shard 5.1 and 5.2; decisions S1, S2; ADR-0059, ADR-0069)."""
+"""What a provider's record changes.
+
+Rules: `shard#applying-a-record`, `shard#disputed-states`, `shard#reported-failure`; ADR-0059, ADR-0069.
+"""
 
 import pytest
 
@@ -31,15 +34,17 @@ def test_a_legal_step_is_taken_at_once(known: MachineState, reported: MachineSta
     assert (change.machine.state, change.adopted) == (reported, False)
 
 
+@pytest.mark.rule("shard#reported-failure")
 @pytest.mark.parametrize(("known", "reported"), LOSSES)
-def test_a_loss_is_believed_at_once_s1(known: MachineState, reported: MachineState) -> None:
+def test_a_loss_is_believed_at_once(known: MachineState, reported: MachineState) -> None:
     change = judge(machine(state=known), machine(state=reported), Disputes())
     assert change is not None
     assert change.adopted
 
 
+@pytest.mark.rule("shard#disputed-states")
 @pytest.mark.parametrize(("known", "reported"), JUMPS)
-def test_a_jump_is_adopted_at_the_third_sighting_in_a_row_s2(
+def test_a_jump_is_adopted_at_the_third_sighting_in_a_row(
     known: MachineState, reported: MachineState
 ) -> None:
     local, record, disputes = machine(state=known), machine(state=reported), Disputes()

@@ -1,4 +1,4 @@
-"""What follows a shard from cycle to cycle, and rings when there is something new (dashboard 8)."""
+"""What follows a shard from cycle to cycle, and rings when there is something new (`dashboard#insight-service`)."""
 
 import asyncio
 from typing import Any

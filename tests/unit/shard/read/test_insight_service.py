@@ -1,4 +1,4 @@
-"""The insight service over the in-memory network (dashboard 8)."""
+"""The insight service over the in-memory network (`dashboard#insight-service`)."""
 
 import asyncio
 import json
@@ -538,7 +538,7 @@ def test_a_machine_is_explained_with_its_timeline_and_its_decisions() -> None:
 async def test_two_explanations_run_at_once_a_few_wait_and_the_rest_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Dashboard 8. On a real loop, as the virtual one runs the work of threads at once."""
+    """Rules: `dashboard#insight-service`. On a real loop, as the virtual one runs the work of threads at once."""
     explainer = Explainer()
     running: list[asyncio.Event] = []
 
@@ -566,7 +566,7 @@ async def test_two_explanations_run_at_once_a_few_wait_and_the_rest_is_told_to_c
 
 
 def test_the_document_of_a_cycle_decides_to_the_very_actions_of_that_cycle() -> None:
-    """Snapshot section 4."""
+    """Rules: `engine#snapshot-live`."""
 
     async def scenario() -> None:
         world = await World().start()

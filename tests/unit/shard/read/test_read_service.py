@@ -1,4 +1,4 @@
-"""`ShardRead` over the in-memory network (wire 6 and 8; shard 28, item 17)."""
+"""`ShardRead` over the in-memory network (`wire#inspection`, `wire#identity`, `shard#inspection`)."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -64,6 +64,7 @@ def shard_with(*needs: Need, machines: tuple[object, ...] = (), **given: object)
     return shard
 
 
+@pytest.mark.rule("shard#inspection")
 def test_before_the_first_cycle_there_is_a_zero_header_and_no_row() -> None:
     async def scenario() -> None:
         frames = await inspect(StaticShard())
@@ -73,6 +74,7 @@ def test_before_the_first_cycle_there_is_a_zero_header_and_no_row() -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#inspection")
 def test_the_header_comes_first_and_only_once_and_counts_the_rows_before_the_limit() -> None:
     async def scenario() -> None:
         shard = shard_with(need("a", 3), need("b", 2), need("a", 1))
@@ -126,6 +128,7 @@ def test_a_satisfied_need_has_no_deficit_no_reason_no_supply_and_no_age() -> Non
     assert row.profile_fingerprint == Profile().fingerprint
 
 
+@pytest.mark.rule("shard#inspection")
 def test_reason_no_matching_supply() -> None:
     row = row_of(shard_with(need("a")))
     assert row.unmet_reason == pb.UNMET_REASON_NO_MATCHING_SUPPLY
@@ -134,6 +137,7 @@ def test_reason_no_matching_supply() -> None:
     assert row.age_cycles_unmet == 1
 
 
+@pytest.mark.rule("shard#inspection")
 def test_reason_priority_starved_and_the_supply_that_others_hold() -> None:
     shard = shard_with(
         need("a", 9), need("b", 9), machines=(machine("m-1", S.CONFIGURED, assigned=assigned(9)),)
@@ -148,6 +152,7 @@ def test_reason_priority_starved_and_the_supply_that_others_hold() -> None:
     assert (rows[0].matching_supply.configured, rows[0].matching_supply.capped) == (1, False)
 
 
+@pytest.mark.rule("shard#inspection")
 def test_reason_topology_with_candidates_and_the_age_of_a_parked_gang() -> None:
     gang = Need("a", GANG, amounts(cpu=64), amounts(cpu=4), group="g")
     parked = GangRef("a", "g", GANG.fingerprint)
@@ -163,6 +168,7 @@ def test_reason_topology_with_candidates_and_the_age_of_a_parked_gang() -> None:
     assert (row.acquisition_parked, row.parked_age_cycles) == (True, 9)
 
 
+@pytest.mark.rule("shard#inspection")
 def test_reason_preemption_exhausted_with_victims_and_what_they_free() -> None:
     fleet = (machine("m-1", S.CONFIGURED, cluster="low", assigned=assigned(1)),)
     shard = shard_with(need("high", 9, cpu=12), need("low", 1), machines=fleet)
@@ -181,6 +187,7 @@ def test_readers_and_admins_pass_the_gate(identity: Identity) -> None:
     virtually(scenario)
 
 
+@pytest.mark.rule("shard#inspection")
 @pytest.mark.parametrize("identity", [Identity.cluster("a"), Identity.shard("shard-0")])
 def test_every_other_role_is_refused(identity: Identity) -> None:
     async def scenario() -> None:

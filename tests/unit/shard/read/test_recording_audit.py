@@ -1,4 +1,4 @@
-"""Every audited action is remembered, and the file gets it all the same (dashboard 8, shard 23)."""
+"""Every audited action is remembered, and the file gets it all the same (`dashboard#insight-service`, `shard#audit-log`)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A few at a time, a few in line, the rest refused (dashboard 8)."""
+"""A few at a time, a few in line, the rest refused (`dashboard#insight-service`)."""
 
 import asyncio
 

@@ -20,6 +20,7 @@ CONTEXT = TemplateContext(
 )
 
 
+@pytest.mark.rule("operator#template-language")
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -99,10 +100,11 @@ CONTEXT = TemplateContext(
         pytest.param('{{"quoted }} inside"}}', "quoted }} inside", id="braces in a string"),
     ],
 )
-def test_35_renders_byte_for_byte(source: str, text: str) -> None:
+def test_renders_byte_for_byte(source: str, text: str) -> None:
     assert render(parse(source), CONTEXT) == text
 
 
+@pytest.mark.rule("operator#template-refused")
 @pytest.mark.parametrize(
     ("source", "line", "word"),
     [
@@ -141,13 +143,14 @@ def test_35_renders_byte_for_byte(source: str, text: str) -> None:
         ("{{print if}}", 1, "if"),
     ],
 )
-def test_36_is_refused_at_start_with_line_and_word(source: str, line: int, word: str) -> None:
+def test_is_refused_at_start_with_line_and_word(source: str, line: int, word: str) -> None:
     with pytest.raises(TemplateError) as caught:
         parse(source)
     assert (caught.value.line, caught.value.word) == (line, word)
     assert f"line {line}" in str(caught.value)
 
 
+@pytest.mark.rule("operator#bootstrap-answer")
 @pytest.mark.parametrize(
     "source",
     [
@@ -174,31 +177,35 @@ def test_36_is_refused_at_start_with_line_and_word(source: str, line: int, word:
         '{{"a" | .ClusterID}}',
     ],
 )
-def test_37_a_render_error_is_an_answer_with_the_same_id_and_no_data(source: str) -> None:
+def test_a_render_error_is_an_answer_with_the_same_id_and_no_data(source: str) -> None:
     answer = TemplateRenderer("prod-1", source).answer(BlobRequest("r1"))
     assert answer.request_id == "r1"
     assert "bootstrap template: line 1" in answer.error
     assert (answer.user_data, answer.ttl_s) == (b"", 0)
 
 
-def test_34_without_a_template_two_lines_and_ten_minutes() -> None:
+@pytest.mark.rule("operator#renderer")
+def test_without_a_template_two_lines_and_ten_minutes() -> None:
     answer = StubRenderer("prod-1").answer(BlobRequest("r1"))
     assert answer.user_data == b"#cloud-config\n# bigfleet stub bootstrap for prod-1\n"
     assert answer.ttl_s == STUB_TTL_S == 600
 
 
-def test_34_with_a_template_the_ttl_is_unstated_unless_configured() -> None:
+@pytest.mark.rule("operator#renderer")
+def test_with_a_template_the_ttl_is_unstated_unless_configured() -> None:
     assert TemplateRenderer("c", "x").answer(BlobRequest("r")).ttl_s == 0
     assert TemplateRenderer("c", "x", ttl_s=90).answer(BlobRequest("r")).ttl_s == 90
 
 
-def test_38_the_machine_is_empty_if_the_shard_does_not_send_it() -> None:
+@pytest.mark.rule("operator#template-context")
+def test_the_machine_is_empty_if_the_shard_does_not_send_it() -> None:
     renderer = TemplateRenderer("c", "[{{.MachineID}}]")
     assert renderer.answer(BlobRequest("r")).user_data == b"[]"
     assert renderer.answer(BlobRequest("r", machine_id="m-1")).user_data == b"[m-1]"
 
 
-def test_39_what_was_rendered_is_in_no_representation() -> None:
+@pytest.mark.rule("operator#bootstrap-answer")
+def test_what_was_rendered_is_in_no_representation() -> None:
     answer = TemplateRenderer("c", "top-secret").answer(BlobRequest("r"))
     assert "top-secret" not in repr(answer)
 

@@ -1,4 +1,4 @@
-"""The order of checks and the idempotency table, row by row (providers 1.3, 1.5; acceptance 8 and 9)."""
+"""The order of checks and the idempotency table, row by row (`providers#check-order`, `providers#idempotency-table`)."""
 
 from collections.abc import Callable
 from itertools import chain, combinations
@@ -34,7 +34,7 @@ def call(
     return MutatingCall(kind, machine_id, token, **fields)  # type: ignore[arg-type]  # fields by name, one test each
 
 
-# In the order of providers 1.3; the argument checks of our choice come between the second and the third.
+# In the order of `providers#check-order`; the argument checks of our choice come between the second and the third.
 FAULTS = ("empty id", "not offered", "bad argument", "stale token", "unknown machine", "out of position")
 REFUSALS = {
     "empty id": CallRefusal.BAD_ARGUMENT,
@@ -61,6 +61,7 @@ def subsets() -> list[tuple[OperationKind, tuple[str, ...]]]:
     ]
 
 
+@pytest.mark.rule("providers#check-order")
 @pytest.mark.parametrize(("kind", "faults"), subsets(), ids=str)
 def test_the_first_fault_in_order_is_the_one_reported(
     state_with: MakeBook, kind: OperationKind, faults: tuple[str, ...]
@@ -86,7 +87,7 @@ def test_the_first_fault_in_order_is_the_one_reported(
     )
 
 
-# (call, state, operations on record) -> new operation, the recorded one, or rejected: providers 1.5.
+# (call, state, operations on record) -> new operation, the recorded one, or rejected: `providers#idempotency-table`.
 NEW, RECORDED, REJECTED = "new", "recorded", "rejected"
 ROWS = [
     (OperationKind.CREATE, S.SPECULATIVE, (), NEW),
@@ -119,6 +120,7 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.rule("providers#idempotency-table")
 @pytest.mark.parametrize("token", [NO_TOKEN, FRESH], ids=["without a token", "with a token"])
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_every_row_of_the_idempotency_table(

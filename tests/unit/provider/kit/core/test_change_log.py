@@ -1,4 +1,4 @@
-"""Cursors and deltas (providers 1.7)."""
+"""Cursors and deltas (`providers#revision`)."""
 
 import numpy as np
 import pytest

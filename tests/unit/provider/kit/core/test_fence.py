@@ -1,4 +1,4 @@
-"""Marks per shard and machine (providers 1.6, ADR-0058)."""
+"""Marks per shard and machine (`providers#fence-mark`, ADR-0058)."""
 
 import pytest
 

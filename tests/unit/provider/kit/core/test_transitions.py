@@ -1,4 +1,4 @@
-"""What happens to a machine without a call (providers 1.2, 1.4, 1.7, 4.1)."""
+"""What happens to a machine without a call (`providers#states`, `providers#reads`, `providers#revision`, `providers#kit`)."""
 
 from collections.abc import Callable
 

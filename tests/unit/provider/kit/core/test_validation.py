@@ -1,4 +1,4 @@
-"""Every duty of a record that can be checked (providers 1.9)."""
+"""Every duty of a record that can be checked (`providers#record-fields`)."""
 
 import math
 from dataclasses import replace

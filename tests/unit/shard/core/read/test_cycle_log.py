@@ -1,4 +1,4 @@
-"""Cycles in figures, and how a need fared in each (dashboard 6.1 point 8, and 8)."""
+"""Cycles in figures, and how a need fared in each (`dashboard#explain-history`, `dashboard#insight-service`)."""
 
 from bigfleet.model.action import ActionKind
 from bigfleet.model.machine import NeedRef

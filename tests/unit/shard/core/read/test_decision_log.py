@@ -1,4 +1,4 @@
-"""What became of actions, newest first and bounded (dashboard 8)."""
+"""What became of actions, newest first and bounded (`dashboard#insight-service`)."""
 
 from bigfleet.shard.core.read.decision_log import DecisionLog, DecisionQuery
 

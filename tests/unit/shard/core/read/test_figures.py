@@ -1,4 +1,4 @@
-"""A cycle in figures (dashboard 1, points 2 and 4)."""
+"""A cycle in figures (`dashboard#answer-short`, `dashboard#answer-stock`)."""
 
 import math
 

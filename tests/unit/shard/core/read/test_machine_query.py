@@ -1,4 +1,4 @@
-"""Machines by filter, order and page (dashboard 4.2 and 8)."""
+"""Machines by filter, order and page (`dashboard#own-routes`, `dashboard#insight-service`)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of inspection: order and joins (wire 6.1, shard 19; shard 28, item 17)."""
+"""Rows of inspection: order and joins (`wire#need-row-order`, `shard#inspection`)."""
 
 from dataclasses import replace
 

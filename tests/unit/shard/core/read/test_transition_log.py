@@ -1,4 +1,4 @@
-"""Timelines of machines, read off two cycles at a time (dashboard 6.2)."""
+"""Timelines of machines, read off two cycles at a time (`dashboard#explain-machine`)."""
 
 from dataclasses import replace
 
