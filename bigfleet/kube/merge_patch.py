@@ -1,7 +1,7 @@
 """The smallest JSON merge patch that turns one document into another.
 
 Why: a patch that names only what differs conflicts with no other writer and needs no version (`operator#un-merge-patch`).
-Must never: leave a removed key out, since a merge patch keeps what it does not name (rule 5). Lists are replaced whole.
+Must never: leave a removed key out, since a merge patch keeps what it does not name. Lists are replaced whole.
 Rules: `operator#un-spec`, `operator#un-merge-patch`, `operator#kube-errors`; RFC 7396.
 """
 

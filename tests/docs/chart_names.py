@@ -61,9 +61,7 @@ def pages_with_values() -> list[Path]:
     """Return the pages of the site, and those that lie beside charts and files to deploy."""
     beside = [path for folder in ("charts", "deploy") for path in (ROOT / folder).rglob("README.md")]
     prose = [page for page in pages() if page.name != "errors.md"]  # words of the code, read from it
-    # Design pages name wire fields, JSON keys and files; only the packaging page names chart values.
-    for_users = [page for page in prose if page.parent.name != "design" or page.name == "packaging.md"]
-    return [*for_users, *sorted(beside)]
+    return [*prose, *sorted(beside)]
 
 
 @cache

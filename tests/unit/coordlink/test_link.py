@@ -1,6 +1,6 @@
 """The way to the coordinator on virtual time, against a scripted one.
 
-Every row of `shard#failures` "Coordinator", and item 15 of `shard#failures`, is here by name; the rest is
+Every coordinator row of `shard#failures` has a test here; the others hold `coordinator#term-mark`, `coordinator#repeated-acks`,
 `coordinator#shard-client` and `coordinator#self-registration`.
 """
 

@@ -66,7 +66,8 @@ def test_an_error_at_start_is_one_sentence(flags: list[str], code: int, message:
         ('{{template "x"}}', "line 1: 'template'"),
     ],
 )
-def test_36_a_bad_template_ends_it_with_line_and_word(tmp_path: Path, source: str, message: str) -> None:
+@pytest.mark.rule("operator#template-refused")
+def test_a_bad_template_ends_it_with_line_and_word(tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "join.tmpl").write_text(source)
     code, text = run(*NEEDED, f"--bootstrap-template-file={tmp_path / 'join.tmpl'}")
     assert code == 1
@@ -83,7 +84,7 @@ def test_the_flags_reach_the_operator() -> None:
 
 
 @pytest.mark.rule("operator#rollup-cadence")
-def test_3_no_interval_is_ten_seconds() -> None:
+def test_no_interval_is_ten_seconds() -> None:
     assert options_of(OperatorSettings(cluster_id="c", shard_addr="a:1")).rollup_interval_s == 10.0
 
 

@@ -100,7 +100,7 @@ def controller_of(world: KubeWorld) -> PodController:
 
 
 @pytest.mark.rule("operator#u6")
-def test_u6_without_the_api_server_work_stops_before_the_lease_can_expire_and_begins_again_after() -> None:
+def test_without_the_api_server_work_stops_before_the_lease_can_expire_and_begins_again_after() -> None:
     async def scene() -> None:
         world = KubeWorld()
         controller = controller_of(world)

@@ -191,7 +191,7 @@ def test_a_budget_that_never_frees_ends_failed_with_the_pods_name_and_the_cordon
         assert world.value("drains_total", outcome="deadline") == 1
         world.shard.send(node_state("m", "Draining"))
         await world.clock.sleep(3)
-        assert world.phase("m") == "Failed"  # rule 14
+        assert world.phase("m") == "Failed"  # `operator#un-order`
 
     play(scene)
 
