@@ -201,13 +201,13 @@ async def needs(fleet: FleetSources, given: Parameters) -> Answer:
     shard_id = given.required("shard")
     limit = given.number("limit", 2000, least=1, most=100_000)
     query = NeedListQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
-    told = await fleet.shard(shard_id).need_list(query)
+    answer = await fleet.shard(shard_id).need_list(query)
     return {
         "shardId": shard_id,
-        "cycle": told.cycle,
-        "computedAtUnixNanos": told.computed_at_ns,
-        "totalNeeds": told.total,
-        "needs": await asyncio.to_thread(fitting, told.rows, _NEEDS_BYTES),
+        "cycle": answer.cycle,
+        "computedAtUnixNanos": answer.computed_at_ns,
+        "totalNeeds": answer.total,
+        "needs": await asyncio.to_thread(fitting, answer.rows, _NEEDS_BYTES),
     }
 
 

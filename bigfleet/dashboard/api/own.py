@@ -40,11 +40,11 @@ async def status(fleet: FleetSources, _given: Parameters) -> Answer:
     """The overview page as one object, for scripts too."""
     summary = summarise(fleet.picture)
     return {
-        "state": summary.standing.word,
+        "state": summary.health.word,
         "reasons": [
             {
                 "kind": reason.kind,
-                "state": reason.standing.word,
+                "state": reason.health.word,
                 "text": reason.text,
                 "page": f"/{reason.path}",
             }
@@ -152,16 +152,16 @@ async def explain_need(fleet: FleetSources, given: Parameters) -> Answer:
 
 async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
     """An approximate explanation, from the needs of a shard without the insight service."""
-    told = await reader.needs()
-    place = find(told["needs"], key.cluster, key.fingerprint, key.group)
+    answer = await reader.needs()
+    place = find(answer["needs"], key.cluster, key.fingerprint, key.group)
     if place is None:
         raise SourceError(SourceProblem.NOT_FOUND, f"shard {reader.shard_id} has no such need")
-    row = told["needs"][place]
+    row = answer["needs"][place]
     return {
         "shardId": reader.shard_id,
-        "cycle": told["cycle"],
+        "cycle": answer["cycle"],
         "approximate": True,
-        "explanation": approximate(told["needs"], place),
+        "explanation": approximate(answer["needs"], place),
         "ageCyclesUnmet": row["ageCyclesUnmet"],
         "parkedAgeCycles": row["parkedAgeCycles"],
         "blobBackoffUntilUnixNanos": 0,
