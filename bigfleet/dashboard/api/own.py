@@ -11,7 +11,7 @@ from typing import Any, Final
 from bigfleet.dashboard.core.approximate import approximate, find
 from bigfleet.dashboard.core.summary import STATES, summarise
 from bigfleet.dashboard.fleet_sources import FleetSources
-from bigfleet.dashboard.parameters import Parameters
+from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.rows import decision_row, machine_row, transition_row
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.sources import SourceError, SourceProblem
@@ -95,7 +95,7 @@ def machine_query(given: Parameters, page_size: int = PAGE) -> pb.ListMachinesRe
     states = given.texts("state")
     for state in states:
         if state not in STATES:
-            raise given.refuse("state", state, "one of " + ", ".join(STATES))
+            raise ParameterError("state", state, "one of " + ", ".join(STATES))
     return pb.ListMachinesRequest(
         states=states,
         clusters=given.texts("cluster"),
@@ -208,7 +208,7 @@ def decision_query(given: Parameters) -> pb.ListDecisionsRequest:
     kinds = given.texts("kind")
     for kind in kinds:
         if kind not in _KINDS:
-            raise given.refuse("kind", kind, "one of " + ", ".join(_KINDS))
+            raise ParameterError("kind", kind, "one of " + ", ".join(_KINDS))
     return pb.ListDecisionsRequest(
         since_unix_nanos=given.number("since", 0, least=0, most=2**62),
         kinds=kinds,
