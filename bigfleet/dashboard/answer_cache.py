@@ -3,7 +3,7 @@
 Why: a hundred open tabs must cost the fleet one call. A request that comes while the call is running waits for its answer;
 a request soon after gets the same answer.
 Must never: keep a failure, or more answers than its bound.
-Rules: dashboard 9 (2 s per route and parameters).
+Rules: `dashboard#budgets`.
 """
 
 import asyncio

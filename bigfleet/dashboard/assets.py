@@ -1,7 +1,7 @@
 """The static files of the package: style sheet, scripts and icon under their digest, and the OpenAPI document.
 
 Must never: read a file outside the package.
-Rules: dashboard 10.
+Rules: `dashboard#look`.
 """
 
 import hashlib

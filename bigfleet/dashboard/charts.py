@@ -3,7 +3,7 @@
 Why: charts must work without scripts, with screen readers and in both themes. So the server draws them, classes give the
 colours, and the page contains the numbers of each as a table.
 Must never: set a colour (the style sheet does), or show something by colour alone.
-Rules: dashboard 10.
+Rules: `dashboard#look`.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Reads our custom resources from the API servers of clusters, and counts them by phase.
 
 Must never: write, let one silent cluster hide the others, or read more than five at once.
-Rules: dashboard 3 (30 s each, 60 s in all, errors inline), 4.1, 12.2 (an absent phase is Pending or Provisioning).
+Rules: `dashboard#sources`, `dashboard#compatible-routes`, `dashboard#metrics-contract`.
 """
 
 import asyncio

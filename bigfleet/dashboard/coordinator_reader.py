@@ -1,7 +1,7 @@
 """Reads the coordinator: registry, domains, reports, and the state of each replica.
 
 Must never: call anything but the three read calls.
-Rules: dashboard 3 (a follower's answer leads to the hinted leader), coordinator 4.3.
+Rules: `dashboard#sources`, `coordinator#calls`.
 """
 
 from typing import Final

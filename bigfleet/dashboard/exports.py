@@ -1,7 +1,7 @@
 """Tables as files: the rows of a page with its filters, as CSV or JSON.
 
 Must never: let a cell begin a formula; spreadsheets run those.
-Rules: dashboard 4.2 (`/export`).
+Rules: `dashboard#own-routes`.
 """
 
 import csv

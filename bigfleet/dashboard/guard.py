@@ -4,7 +4,7 @@ Why: not every client that can reach the listener may read. Each configured way 
 itself; without any, every client may read.
 Must never: pass on a request that a rule below refuses, trust a header that does not come from a trusted proxy, or reveal
 in a refusal what would be accepted.
-Rules: dashboard 11; ADR-0162.
+Rules: `dashboard#security`; ADR-0162.
 """
 
 import base64

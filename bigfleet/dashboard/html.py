@@ -3,7 +3,7 @@
 Why: names of clusters, providers and labels are untrusted input. Only the result of `el` is markup; `el` escapes every
 other text, so no caller can forget to.
 Must never: take markup as a plain string, or write a `style` or `on…` attribute, which the security policy forbids.
-Rules: dashboard 11.
+Rules: `dashboard#security`.
 """
 
 from collections.abc import Iterable

@@ -2,7 +2,7 @@
 
 Why: a row is encoded to learn its size; `JsonText` lets the answer use that text instead of encoding the row again.
 Must never: write a NaN or an infinity.
-Rules: dashboard 4.1, 9.
+Rules: `dashboard#compatible-routes`, `dashboard#budgets`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The dashboard's own metrics, and the text of its `/metrics`.
 
 Must never: count by the name of a shard, a page's parameter or a reader; the number of such series has no bound.
-Rules: dashboard 4, packaging 4.3.
+Rules: `dashboard#api`, `packaging#process-metrics`.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 Why: pages ask for sums, rates and quantiles by label and need not know where they come from.
 Must never: turn "nothing known" into 0; a label that is not in an answer is unknown.
-Rules: dashboard 3, 12.2.
+Rules: `dashboard#sources`, `dashboard#metrics-contract`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Checks the parameters of a request; an error names the wrong parameter and the allowed values.
 
 Must never: accept a parameter that a route does not know; a misspelt filter would show everything.
-Rules: dashboard 4.1 (400 for a bad parameter).
+Rules: `dashboard#compatible-routes`.
 """
 
 import re

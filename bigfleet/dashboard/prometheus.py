@@ -2,7 +2,7 @@
 
 Why: whoever has a Prometheus has more than an hour, and does not want every process scraped twice.
 Must never: turn "no such series" into 0, or wait longer than 5 s for a value and 10 s for a range.
-Rules: dashboard 3, 12.2.
+Rules: `dashboard#sources`, `dashboard#metrics-contract`.
 """
 
 import json

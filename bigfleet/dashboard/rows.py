@@ -1,7 +1,7 @@
 """Rows of the API: converts messages of a shard to JSON objects.
 
 Must never: write NaN or an infinity as a number; the compatible routes use 0 there, ours use words.
-Rules: dashboard 4.1 (`/needs` key for key), 4.2.
+Rules: `dashboard#compatible-routes`, `dashboard#own-routes`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 Why: without a Prometheus the dashboard still wants rates and trends; the few series it reads fit into a few megabytes.
 Must never: parse what no page reads (a shard exports thousands of lines), wait long for a silent endpoint, or stop
 because one endpoint answers nonsense.
-Rules: dashboard 3, 12.2.
+Rules: `dashboard#sources`, `dashboard#metrics-contract`.
 """
 
 import asyncio

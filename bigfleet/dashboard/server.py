@@ -2,7 +2,7 @@
 
 Must never: offer a way to change the fleet, hold the loop for long (large answers are made in a thread), or show an
 exception to a reader.
-Rules: dashboard 4, 9, 11.
+Rules: `dashboard#api`, `dashboard#budgets`, `dashboard#security`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The dashboard as one thing to run: watcher, scraper and server around one `FleetSources`.
 
 Must never: end because a source is away.
-Rules: dashboard 2, 3.
+Rules: `dashboard#process`, `dashboard#sources`.
 """
 
 import asyncio

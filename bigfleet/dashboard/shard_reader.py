@@ -2,7 +2,7 @@
 
 Why: pages need rows as JSON; only this module knows whether the shard is ours or the original's.
 Must never: hold an answer larger than the request allows; the shard cuts pages.
-Rules: dashboard 4, 6.3 (a shard without the insight service), 8, 12.1.
+Rules: `dashboard#api`, `dashboard#approximate`, `dashboard#insight-service`, `dashboard#original-calls`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Errors of the dashboard's sources: one is not configured, does not answer, or refuses.
 
 Must never: show a reader more of a failure than its message; messages hold no blobs, tokens or certificates.
-Rules: dashboard 3, 4.1 (503 not configured or no leader, 502 upstream failed).
+Rules: `dashboard#sources`, `dashboard#compatible-routes`.
 """
 
 import enum

@@ -4,7 +4,7 @@ Why: every page shows the same picture, so the watcher makes it once, on a timer
 browsers does not change the number of calls.
 Must never: wait for one silent shard longer than its deadline, poll a shard more often than every two seconds, or announce
 a cycle before it has polled: a notified page reloads at once and must not get the old picture.
-Rules: dashboard 3, 9.
+Rules: `dashboard#sources`, `dashboard#budgets`.
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 Why: trying a change on half a million machines takes seconds and gigabytes, which must not slow down a shard's
 cycle or other readers. One run at a time, with limits on time and memory, at a low priority.
 Must never: change anything, keep a process after its time is up, or run two at once.
-Rules: dashboard 7.
+Rules: `dashboard#what-if`.
 """
 
 import asyncio

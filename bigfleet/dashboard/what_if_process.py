@@ -1,7 +1,7 @@
 """The process that runs a what-if: reads question and snapshot from standard input, writes the answer to standard output.
 
 Must never: open a file or a connection.
-Rules: dashboard 7.
+Rules: `dashboard#what-if`.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Why: the dashboard fetches a snapshot once and keeps it, so that later questions about an answer use the same snapshot.
 Must never: change anything, or keep more than a few snapshots.
-Rules: dashboard 4.2, 7, 11.
+Rules: `dashboard#own-routes`, `dashboard#what-if`, `dashboard#security`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Must never: add, drop or rename a key. An unknown number is 0 here, as in the original; our own routes and pages say
 "unknown" instead.
-Rules: dashboard 4.1, 12.2.
+Rules: `dashboard#compatible-routes`, `dashboard#metrics-contract`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Our own routes: status, machines, explanations, decisions, events, exports.
 
 Must never: return 0 for an unknown value (it returns null), or answer with more than a page of machines.
-Rules: dashboard 4.2, 6, 9.
+Rules: `dashboard#own-routes`, `dashboard#explain`, `dashboard#budgets`.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The table of routes: path, function, parameters. The server mounts it; a test compares the OpenAPI file with it.
 
 Must never: hold a route that changes anything.
-Rules: dashboard 4.
+Rules: `dashboard#api`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

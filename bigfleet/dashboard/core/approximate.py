@@ -3,7 +3,7 @@
 Why: a shard of the original serves its needs and nothing else. Its rows carry verdict, reason, supply and domains; this
 module guesses competitors from the rows ahead, and marks them as a guess.
 Must never: look like an explanation of the engine; every sentence says "approximate".
-Rules: dashboard 6.3, 12.3.
+Rules: `dashboard#approximate`, `dashboard#original-fleet`.
 """
 
 from collections.abc import Mapping, Sequence

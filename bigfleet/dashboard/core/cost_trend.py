@@ -2,7 +2,7 @@
 
 Why: no metric has prices. The dashboard sees them when it polls the shards, and keeps an hour of them.
 Must never: grow beyond an hour, or record the last answer of a silent shard as a measurement.
-Rules: dashboard 5 (Cost: price trend).
+Rules: `dashboard#page-contents`.
 """
 
 from collections import deque

@@ -3,7 +3,7 @@
 Why: losing a zone of a large fleet moves a hundred thousand machines, too many to read, and an answer must not exceed a
 megabyte. `bigfleet what-if -o json` has them all.
 Must never: leave something out without giving the total.
-Rules: dashboard 7, 9.
+Rules: `dashboard#what-if`, `dashboard#budgets`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Why: the dashboard receives no events from the fleet. It polls states and compares them.
 Must never: report the first picture as a change, or keep more than its bound.
-Rules: dashboard 1 (item 6), 3 (1,000 newest).
+Rules: `dashboard#metrics-contract`, `dashboard#sources`.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """Explanations of terms on the pages, shown when the pointer rests on a heading.
 
 Must never: contradict `docs/concepts.md`, which explains them at length.
-Rules: dashboard 10.
+Rules: `dashboard#look`.
 """
 
 from collections.abc import Mapping

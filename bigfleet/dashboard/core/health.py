@@ -1,7 +1,7 @@
 """Health of the fleet: one word, and every reason for it.
 
 Must never: report a fleet as good when nothing is known about it.
-Rules: dashboard 1; the reports' age of 20 s is the original's.
+Rules: `dashboard#first-screen`; the reports' age of 20 s is the original's.
 
 The words, worst last: good; degraded, when something does not work as it should; acting blind, when a shard decides on
 old data; stopped, when a shard executes nothing.

@@ -1,7 +1,7 @@
 """Cost of the fleet, and work at risk on interruptible machines.
 
 Must never: present demand rows as machines; the gauge counts rows.
-Rules: dashboard 4.1 (`/finops/snapshot`), 5 (Cost).
+Rules: `dashboard#compatible-routes`, `dashboard#page-contents`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 Why: our shards filter and cut themselves. A shard of the original sends every row, so this module does the same for it.
 Must never: count a row that does not pass the filter.
-Rules: dashboard 5 (Needs), 12.3; ADR-0160.
+Rules: `dashboard#page-contents`, `dashboard#original-fleet`; ADR-0160.
 """
 
 from collections.abc import Mapping, Sequence

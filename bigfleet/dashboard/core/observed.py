@@ -3,7 +3,7 @@
 Why: pages, the state word and the event log use the same picture, so they cannot contradict each other. It distinguishes
 "not answered" from "empty".
 Must never: hold a message of the wire, or a number for an unknown value (None is unknown).
-Rules: dashboard 1, 3.
+Rules: `dashboard#first-screen`, `dashboard#sources`.
 """
 
 from collections.abc import Mapping

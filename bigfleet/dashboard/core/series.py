@@ -2,7 +2,7 @@
 
 Why: the dashboard must show rates and trends without a Prometheus.
 Must never: grow beyond its bounds (it refuses and counts series over the limit), or treat a counter reset as a fall.
-Rules: dashboard 3 (10 s, 360 points, 5,000 series), 12.2.
+Rules: `dashboard#sources`, `dashboard#metrics-contract`.
 """
 
 from bisect import bisect_left, bisect_right

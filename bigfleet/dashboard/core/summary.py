@@ -1,7 +1,7 @@
 """The fleet at a glance, from one picture: the answer of `/x/status` and the overview page.
 
 Must never: add up numbers of some shards without saying that others are missing.
-Rules: dashboard 1.
+Rules: `dashboard#first-screen`.
 """
 
 from collections import Counter

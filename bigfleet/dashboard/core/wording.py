@@ -1,7 +1,7 @@
 """Numbers, ages, money and times as people read them.
 
 Must never: print a number for an unknown value; it prints a word.
-Rules: dashboard 1 (unknown is never 0), 10 (units, separators, ages as "3 min", money as $/h).
+Rules: `dashboard#first-screen`, `dashboard#look`.
 """
 
 from typing import Final

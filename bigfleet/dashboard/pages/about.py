@@ -1,6 +1,6 @@
 """The About page: configured sources, versions and events.
 
-Rules: dashboard 5 (About).
+Rules: `dashboard#page-contents`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Clusters: all of them in a table, and one of them over all shards.
 
-Rules: dashboard 5 (Clusters).
+Rules: `dashboard#page-contents`.
 """
 
 from collections.abc import Mapping

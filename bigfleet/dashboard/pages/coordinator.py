@@ -1,6 +1,6 @@
 """What the coordinator reports: shard reports, replicas, registry, domains.
 
-Rules: dashboard 5 (Capacity, Topology); an empty list after a failover means rebuilding.
+Rules: `dashboard#page-contents`; an empty list after a failover means rebuilding.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """The cost page: cost of the fleet, and work at risk on interruptible machines.
 
-Rules: dashboard 5 (Cost); the gauge of demand counts rows, and is called so.
+Rules: `dashboard#page-contents`; the gauge of demand counts rows, and is called so.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """The stream of actions with their outcomes.
 
-Rules: dashboard 5 (Decisions).
+Rules: `dashboard#page-contents`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Explains a need or a machine: the tables of `bigfleet explain`, as a page.
 
-Rules: dashboard 6; the text is the command line's, since both are made of the same listings.
+Rules: `dashboard#explain`; the text is the command line's, since both are made of the same listings.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

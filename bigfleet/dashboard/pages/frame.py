@@ -1,7 +1,7 @@
 """The frame around every page: head, navigation, state announcements, drawer.
 
 Must never: refer to anything outside this server, or hold inline script or style, which the security policy forbids.
-Rules: dashboard 4, 5, 10, 11.
+Rules: `dashboard#api`, `dashboard#page-contents`, `dashboard#look`, `dashboard#security`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The machines of a shard: filtered, sorted and paged by the shard itself.
 
-Rules: dashboard 5 (Machines), 9 (500,000 machines).
+Rules: `dashboard#page-contents`, `dashboard#budgets`.
 """
 
 from collections.abc import Mapping, Sequence

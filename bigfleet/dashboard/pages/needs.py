@@ -1,6 +1,6 @@
 """The needs page: needs of a shard's last cycle, by precedence and grouped by profile, with a line where supply ended.
 
-Rules: dashboard 5 (Needs): filters in the address, grouped by profile, cut line, drawer with the explanation. ADR-0163.
+Rules: `dashboard#page-contents`: filters in the address, grouped by profile, cut line, drawer with the explanation. ADR-0163.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The overview page: health, shortfalls, actions, machines and cost, speed, events.
 
-Rules: dashboard 1, in this order; no scrolling at 1280 by 720.
+Rules: `dashboard#first-screen`; no scrolling at 1280 by 720.
 """
 
 from collections.abc import Mapping, Sequence

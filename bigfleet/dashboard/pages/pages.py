@@ -1,7 +1,7 @@
 """Maps an address to a page: reads the sources that the page shows, and renders it.
 
 Must never: fail because one source is silent; the page names it in place of the missing part.
-Rules: dashboard 3 (a missing source darkens only its own views), 4, 5.
+Rules: `dashboard#sources`, `dashboard#api`, `dashboard#page-contents`.
 """
 
 import asyncio

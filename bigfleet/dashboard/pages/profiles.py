@@ -1,7 +1,7 @@
 """Describes a profile in words: its requirements and penalties.
 
 Must never: leave out a part that distinguishes two profiles; the fingerprint has the same parts.
-Rules: dashboard 5 (grouped by profile), 10 (plain English).
+Rules: `dashboard#page-contents`, `dashboard#look`.
 """
 
 from collections.abc import Mapping

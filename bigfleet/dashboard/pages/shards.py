@@ -1,6 +1,6 @@
 """The shard pages: a table of all shards, and one shard in detail.
 
-Rules: dashboard 5 (cycle colours at 1 s and 5 s, conflict share at 15 % and 30 %).
+Rules: `dashboard#page-contents`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Tables of rows: captions, sorted columns, rows that open a drawer.
 
 Must never: leave a column without a header cell, or an action without a link that works without scripts.
-Rules: dashboard 5, 10.
+Rules: `dashboard#page-contents`, `dashboard#look`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

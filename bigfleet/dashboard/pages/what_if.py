@@ -1,6 +1,7 @@
 """The what-if page: edits on a snapshot, run on the production engine in a separate process.
 
-Rules: dashboard 7; the result is drawn by a small script from the answer of `/x/whatif`, as it exists only when asked for.
+Rules: `dashboard#what-if`; the result is drawn by a small script from the answer of `/x/whatif`, as it exists only when
+asked for.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The HTTP API against shards over real sockets (dashboard 4, 9, 11)."""
+"""The HTTP API against shards over real sockets (`dashboard#api`, `dashboard#budgets`, `dashboard#security`)."""
 
 import asyncio
 import csv
@@ -50,6 +50,7 @@ def run(story: Any, **options: Any) -> None:  # Any: a coroutine function of the
     asyncio.run(play())
 
 
+@pytest.mark.rule("dashboard#state-word", "dashboard#unknown-not-zero")
 def test_status_reports_the_first_screen_and_null_for_unknown_values() -> None:
     async def story(world: World) -> None:
         reply = await world.json("/api/v1/x/status")
@@ -73,9 +74,10 @@ def test_status_reports_the_first_screen_and_null_for_unknown_values() -> None:
     run(nothing, names=())
 
 
+@pytest.mark.rule("dashboard#compatible-routes")
 @pytest.mark.parametrize("prefix", ["/api", "/api/v1"])
 def test_every_compatible_route_answers_or_names_the_flag_it_lacks(prefix: str) -> None:
-    """Checklist items 3 and 4: 200 with content, or 503 when its source is not wired."""
+    """`dashboard#openapi` and `dashboard#compatible-routes`: 200 with content, or 503 when its source is not wired."""
 
     async def story(world: World) -> None:
         for route in COMPATIBLE:
@@ -94,6 +96,7 @@ def test_every_compatible_route_answers_or_names_the_flag_it_lacks(prefix: str) 
     run(story, endpoints=[ScrapeTarget("shard-0", exported)])
 
 
+@pytest.mark.rule("dashboard#compatible-routes")
 def test_metrics_become_the_answers_of_the_original() -> None:
     async def story(world: World) -> None:
         fleet = await _until(world, "/api/v1/fleet/overview", lambda reply: reply["machines"] == 5)
@@ -119,6 +122,7 @@ async def _until(world: World, path: str, holds: Any) -> Mapping[str, Any]:  # A
             await world.dashboard.scrape()
 
 
+@pytest.mark.rule("dashboard#openapi")
 def test_needs_have_exactly_the_keys_of_the_contract() -> None:
     async def story(world: World) -> None:
         reply = await world.json("/api/v1/needs?shard=shard-0")
@@ -149,6 +153,7 @@ def test_machines_are_filtered_sorted_and_paged_by_the_shard() -> None:
     run(story)
 
 
+@pytest.mark.rule("dashboard#explain-classes")
 def test_explanations_carry_the_document_of_the_command_line() -> None:
     async def story(world: World) -> None:
         need = (await world.json("/api/v1/needs?shard=shard-0&cluster=batch"))["needs"][0]
@@ -158,7 +163,7 @@ def test_explanations_carry_the_document_of_the_command_line() -> None:
         )
         taken = sum(row["count"] for row in reply["explanation"]["chosen"])
         refused = sum(row["count"] for row in reply["explanation"]["refused"])
-        assert taken + refused == len(MACHINES)  # checklist item 11
+        assert taken + refused == len(MACHINES)  # `dashboard#explain-classes`
         reply = await world.json("/api/v1/x/explain/machine?shard=shard-0&id=m-01")
         assert reply["explanation"]["sentence"] == "Configured; kept for need 1 of web."
 
@@ -214,8 +219,9 @@ def test_a_lost_shard_is_a_failed_source_and_an_event() -> None:
     run(story)
 
 
+@pytest.mark.rule("dashboard#read-only")
 def test_nothing_but_reading_and_the_one_question_is_allowed() -> None:
-    """Checklist item 23."""
+    """Rules: `dashboard#read-only`."""
 
     async def story(world: World) -> None:
         for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
@@ -233,8 +239,9 @@ def test_nothing_but_reading_and_the_one_question_is_allowed() -> None:
     run(story)
 
 
+@pytest.mark.rule("dashboard#who-may-read")
 def test_with_a_token_configured_a_request_without_it_gets_nothing() -> None:
-    """Checklist item 24."""
+    """Rules: `dashboard#who-may-read`."""
 
     async def story(world: World) -> None:
         for path in ("/", "/api/v1/x/status", "/api/health", "/static/x/app.css"):
@@ -258,8 +265,9 @@ def test_every_answer_carries_the_security_headers() -> None:
     run(story)
 
 
+@pytest.mark.rule("dashboard#exports")
 def test_exports_equal_the_table_filters_included() -> None:
-    """Checklist item 27."""
+    """Rules: `dashboard#exports`."""
 
     async def story(world: World) -> None:
         _, text, headers = await world.get("/api/v1/x/export/needs.csv?shard=shard-0&status=short")
@@ -305,7 +313,8 @@ class Counting:
         await self._channel.close()
 
 
-def test_item_20_a_hundred_readers_cost_the_shard_one_call() -> None:
+@pytest.mark.rule("dashboard#shared-answers")
+def test_a_hundred_readers_cost_the_shard_one_call() -> None:
     """The test counts calls on the channel to the shard; polls by the dashboard's own timer do not count."""
     looks = (calls.GET_STATUS, calls.LIST_SHORTFALLS, calls.WATCH_CYCLES)
     wanted = {
@@ -334,8 +343,9 @@ def test_item_20_a_hundred_readers_cost_the_shard_one_call() -> None:
     run(story)
 
 
+@pytest.mark.rule("dashboard#answer-cost")
 def test_the_needs_of_a_large_fleet_fit_into_a_megabyte() -> None:
-    """Dashboard 9: the answer cuts rows at a megabyte, and gives their total."""
+    """`dashboard#budgets`: the answer cuts rows at a megabyte, and gives their total."""
     needs = [Need(f"c-{n % 40:02}", Profile(priority=20_000 - n), amounts(cpu=1)) for n in range(2_000)]
 
     async def story(world: World) -> None:
@@ -362,8 +372,9 @@ def test_the_stream_announces_cycles_and_ends_with_the_server() -> None:
     run(story)
 
 
+@pytest.mark.rule("dashboard#base-path")
 def test_under_a_prefix_all_links_carry_it() -> None:
-    """Checklist item 26."""
+    """Rules: `dashboard#base-path`."""
 
     async def story(world: World) -> None:
         places = "href|src|action|data-open|data-ask|data-stream"

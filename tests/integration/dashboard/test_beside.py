@@ -1,4 +1,4 @@
-"""`--dashboard-addr`: a dashboard beside a shard, which neither ends nor delays it (dashboard 2; ADR-0145)."""
+"""`--dashboard-addr`: a dashboard beside a shard, which neither ends nor delays it (`dashboard#process`, ADR-0145)."""
 
 import http.client
 import json
@@ -31,6 +31,7 @@ def ask(
         connection.close()
 
 
+@pytest.mark.rule("dashboard#ten-browsers")
 def test_it_comes_and_goes_with_its_shard_and_its_end_is_not_the_shards(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     flags = (

@@ -1,4 +1,7 @@
-"""The OpenAPI file against the table of routes, real answers, and random questions (dashboard 4, 13; item 3)."""
+"""The OpenAPI file against the table of routes, real answers, and random questions.
+
+Rules: `dashboard#api`, `dashboard#browser-tests`, `dashboard#openapi`.
+"""
 
 import asyncio
 import json
@@ -48,6 +51,7 @@ def answer_schema(path: str, status: int) -> dict[str, Any]:
     return {**content, "components": CONTRACT["components"]}
 
 
+@pytest.mark.rule("dashboard#openapi")
 def test_the_file_has_every_route_of_the_table_with_its_parameters_and_no_other() -> None:
     table = {
         f"{prefix}{route.path}": route.parameters for route in COMPATIBLE for prefix in ("/api/v1", "/api")
@@ -63,6 +67,7 @@ def test_the_file_has_every_route_of_the_table_with_its_parameters_and_no_other(
     assert len(COMPATIBLE) == 14
 
 
+@pytest.mark.rule("dashboard#openapi")
 def test_answers_agree_with_the_file_key_for_key() -> None:
     async def play() -> None:
         async with dashboard_world(endpoints=[ScrapeTarget("shard-0", exported)]) as world:
@@ -92,6 +97,7 @@ def address() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.rule("dashboard#openapi")
 @pytest.mark.parametrize("label", FUZZED)
 def test_random_questions_never_break_a_route(address: str, label: str) -> None:
     """No 5xx but 502 and 503, which say that a source is not wired or lost; what is answered agrees with the file."""

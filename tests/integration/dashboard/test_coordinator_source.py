@@ -1,4 +1,8 @@
-"""In front of a coordinator that leads, follows, restarts (dashboard 3, 4.1, 12.1; items 4, 8, 10)."""
+"""In front of a coordinator that leads, follows, restarts.
+
+Rules: `dashboard#sources`, `dashboard#compatible-routes`, `dashboard#original-calls`, `dashboard#coordinator-source`,
+`dashboard#optional-sources`.
+"""
 
 import asyncio
 import time
@@ -75,7 +79,8 @@ async def with_coordinator() -> AsyncIterator[tuple[ReadCoordinator, World]]:
         await server.stop(0)
 
 
-def test_item_10_with_a_coordinator_alone_every_page_loads_and_topology_and_reports_are_shown() -> None:
+@pytest.mark.rule("dashboard#optional-sources", "dashboard#compatible-routes")
+def test_with_a_coordinator_alone_every_page_loads_and_topology_and_reports_are_shown() -> None:
     async def play() -> None:
         async with with_coordinator() as (_, world):
             for page in PAGES:
@@ -94,7 +99,8 @@ def test_item_10_with_a_coordinator_alone_every_page_loads_and_topology_and_repo
     asyncio.run(play())
 
 
-def test_item_8_without_a_leader_topology_says_rebuilding_and_recovers_by_itself() -> None:
+@pytest.mark.rule("dashboard#coordinator-source")
+def test_without_a_leader_topology_says_rebuilding_and_recovers_by_itself() -> None:
     async def play() -> None:
         async with with_coordinator() as (coordinator, world):
             coordinator.leads = False

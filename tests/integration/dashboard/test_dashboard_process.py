@@ -1,4 +1,7 @@
-"""`bigfleet dashboard` as a process: its flags, its refusals, certificates (dashboard 2, 11; items 24, 25)."""
+"""`bigfleet dashboard` as a process: its flags, its refusals, certificates.
+
+Rules: `dashboard#process`, `dashboard#security`, `dashboard#who-may-read`, `dashboard#upstream-identity`.
+"""
 
 import asyncio
 import http.client
@@ -96,6 +99,7 @@ def test_a_shard_given_by_address_appears_under_its_own_name_and_clusters_by_con
     asyncio.run(play())
 
 
+@pytest.mark.rule("dashboard#who-may-read")
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -133,7 +137,8 @@ def test_a_wrong_flag_ends_the_start_with_a_sentence(
     assert "Traceback" not in reply
 
 
-def test_item_24_under_https_no_reader_gets_in_without_token_or_certificate(tmp_path: Path) -> None:
+@pytest.mark.rule("dashboard#who-may-read")
+def test_under_https_no_reader_gets_in_without_token_or_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca", datetime.now(UTC))
     own, reader = authority.issue(READONLY, "own"), authority.issue(READONLY, "reader")
     (tmp_path / "token").write_text("right\n")
@@ -166,7 +171,8 @@ def test_item_24_under_https_no_reader_gets_in_without_token_or_certificate(tmp_
         assert "right" not in program.text()
 
 
-def test_item_25_a_readonly_certificate_reads_and_anothers_refusal_is_reported(tmp_path: Path) -> None:
+@pytest.mark.rule("dashboard#upstream-identity")
+def test_a_readonly_certificate_reads_and_anothers_refusal_is_reported(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca", datetime.now(UTC))
     server = authority.issue(Identity.shard("shard-7"), "server")
 

@@ -1,7 +1,8 @@
-"""What the original's dashboard reads of our processes: four calls and the metrics (dashboard 12.1, 12.2; items 5, 6).
+"""What the original's dashboard reads of our processes: four calls and the metrics.
 
 One `bigfleet all-in-one` is asked, as a real coordinator and a real shard, by a client that knows the protocol files
 without our additions.
+Rules: `dashboard#original-calls`, `dashboard#metrics-contract`.
 """
 
 import http.client
@@ -33,7 +34,7 @@ LABELS = {
     "bigfleet_coordinator_apply_total": {"outcome"},
     "bigfleet_coordinator_pending_instructions": {"shard"},
 }
-"""Every metric of 12.2, as a scrape spells it, and its labels; the scraper adds `pod`."""
+"""Every metric of `dashboard#metrics-contract`, as a scrape spells it, and its labels; the scraper adds `pod`."""
 
 
 class FleetSources:
@@ -94,7 +95,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetSources]:
         yield fleet
 
 
-def test_item_5_the_four_calls_answer_a_client_that_knows_the_original_alone(fleet: FleetSources) -> None:
+@pytest.mark.rule("dashboard#original-calls")
+def test_the_four_calls_answer_a_client_that_knows_the_original_alone(fleet: FleetSources) -> None:
     def reports() -> list[Any]:
         return list(
             fleet.call(
@@ -126,7 +128,8 @@ def test_item_5_the_four_calls_answer_a_client_that_knows_the_original_alone(fle
     assert {frame.need.cluster_id for frame in rows} <= {"web", "train", "batch"}
 
 
-def test_item_5_the_address_of_the_provider_is_field_7() -> None:
+@pytest.mark.rule("dashboard#original-calls")
+def test_the_address_of_the_provider_is_field_7() -> None:
     fields = OLD[f"{PACKAGE}.ShardSummary"].DESCRIPTOR.fields_by_name
     assert fields["provider_address"].number == 7
 
@@ -142,7 +145,8 @@ def series_of(text: str) -> dict[str, set[str]]:
     return found
 
 
-def test_item_6_a_real_process_exports_every_metric_with_its_labels_and_only_a_shard_the_inventory(
+@pytest.mark.rule("dashboard#metrics-contract")
+def test_a_real_process_exports_every_metric_with_its_labels_and_only_a_shard_the_inventory(
     fleet: FleetSources,
 ) -> None:
     def missing() -> dict[str, set[str]]:

@@ -1,4 +1,7 @@
-"""In front of a shard that serves its needs and no more, as the original's do (dashboard 6.3, 12.3; item 30)."""
+"""In front of a shard that serves its needs and no more, as the original's do.
+
+Rules: `dashboard#approximate`, `dashboard#original-fleet`.
+"""
 
 import asyncio
 from html import unescape
@@ -12,6 +15,7 @@ from tests.integration.dashboard.world import NEEDS, World, dashboard_world
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.rule("dashboard#approximate")
 def test_data_from_needs_is_shown_and_every_guess_is_called_approximate() -> None:
     async def story(world: World) -> None:
         reply = await world.json("/api/v1/x/status")
@@ -34,6 +38,7 @@ def test_data_from_needs_is_shown_and_every_guess_is_called_approximate() -> Non
     asyncio.run(play(story))
 
 
+@pytest.mark.rule("dashboard#approximate")
 def test_every_page_loads_and_machines_say_that_the_shard_does_not_report_them() -> None:
     async def story(world: World) -> None:
         for page in PAGES:

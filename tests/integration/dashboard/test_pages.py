@@ -1,4 +1,8 @@
-"""Every page without scripts: complete, escaped, and clear about what is missing (dashboard 5, 11; items 10, 13, 22, 28)."""
+"""Every page without scripts: complete, escaped, and clear about what is missing.
+
+Rules: `dashboard#page-contents`, `dashboard#security`, `dashboard#optional-sources`, `dashboard#engine-explains`,
+`dashboard#hostile-names`, `dashboard#server-rendered`.
+"""
 
 import asyncio
 import io
@@ -47,6 +51,7 @@ class NoClusters:
         return []
 
 
+@pytest.mark.rule("dashboard#optional-sources")
 @pytest.mark.parametrize(
     "wired",
     [
@@ -58,7 +63,7 @@ class NoClusters:
     ],
     ids=["nothing", "metrics alone", "kubeconfig alone", "a shard alone", "two shards"],
 )
-def test_item_10_every_page_loads_whatever_is_wired_and_names_the_flag_it_lacks(
+def test_every_page_loads_whatever_is_wired_and_names_the_flag_it_lacks(
     wired: dict[str, Any],
 ) -> None:
     """A coordinator alone is tried in `test_coordinator_source.py`."""
@@ -100,13 +105,14 @@ def test_the_main_part_alone_is_what_a_refresh_gets() -> None:
     async def story(world: World) -> None:
         status, text, _ = await world.get("/", **{"X-Part": "main"})
         assert (status, text.startswith("<main"), "<head>" in text) == (200, True, False)
-        assert len(text) < 20_000  # dashboard 9, and that is before compression
+        assert len(text) < 20_000  # `dashboard#budgets`, and that is before compression
 
     run(story)
 
 
+@pytest.mark.rule("dashboard#assets")
 def test_no_page_has_a_script_or_style_of_its_own() -> None:
-    """Checklist item 2."""
+    """Rules: `dashboard#assets`."""
 
     async def story(world: World) -> None:
         for page in PAGES:
@@ -210,8 +216,9 @@ def test_before_the_first_cycle_the_page_says_so() -> None:
     run(story, cycles=0)
 
 
+@pytest.mark.rule("dashboard#hostile-names")
 def test_hostile_names_are_shown_harmlessly() -> None:
-    """Checklist item 22."""
+    """Rules: `dashboard#hostile-names`."""
     needs = (
         *NEEDS,
         Need(HOSTILE, Profile(priority=50), amounts(cpu=4)),
@@ -248,6 +255,7 @@ def command_line(*arguments: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.rule("dashboard#engine-explains")
 @pytest.mark.parametrize(
     ("flag", "name"),
     [
@@ -255,7 +263,7 @@ def command_line(*arguments: str) -> str:
         *(("machine", name) for name in ("m-01", "i-0", "s-0", "f-0")),
     ],
 )
-def test_item_13_the_explanation_is_the_command_lines_for_the_same_cycle(flag: str, name: str) -> None:
+def test_the_explanation_is_the_command_lines_for_the_same_cycle(flag: str, name: str) -> None:
     async def story(world: World) -> None:
         shard = f"--shard=127.0.0.1:{world.port('shard-0')}"
         said = await asyncio.to_thread(command_line, "explain", shard, f"--{flag}={name}", "-o", "wide")
@@ -278,6 +286,7 @@ def test_item_13_the_explanation_is_the_command_lines_for_the_same_cycle(flag: s
     run(story)
 
 
+@pytest.mark.rule("dashboard#optional-sources")
 def test_a_lost_shard_leaves_its_last_answer_marked_as_old() -> None:
     async def story(world: World) -> None:
         await world.lose("shard-0")
@@ -291,7 +300,8 @@ def test_a_lost_shard_leaves_its_last_answer_marked_as_old() -> None:
     run(story)
 
 
-def test_item_7_a_figure_that_no_metric_has_is_unknown_and_not_zero() -> None:
+@pytest.mark.rule("dashboard#state-word", "dashboard#unknown-not-zero")
+def test_a_figure_that_no_metric_has_is_unknown_and_not_zero() -> None:
     async def story(world: World) -> None:
         await world.dashboard.scrape()
         _, text, _ = await world.get("/shards/shard-0")

@@ -1,4 +1,4 @@
-"""A dashboard over three real coordinators, one of which is killed (dashboard 14, item 8)."""
+"""A dashboard over three real coordinators, one of which is killed (`dashboard#coordinator-source`)."""
 
 import asyncio
 import time
@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.asyncio]
 DEADLINE_S = 120.0
 
 
-async def test_item_8_a_killed_leader_leaves_rebuilding_and_then_its_successor(
+@pytest.mark.rule("dashboard#coordinator-source")
+async def test_a_killed_leader_leaves_rebuilding_and_then_its_successor(
     tmp_path: Path, record_property: Any
 ) -> None:
     async with ProcessCluster(tmp_path, proxied=False) as cluster:

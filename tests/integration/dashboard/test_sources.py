@@ -1,4 +1,7 @@
-"""Metrics from a Prometheus, custom resources from API servers, over real sockets (dashboard 3, 4.1, 12.2)."""
+"""Metrics from a Prometheus, custom resources from API servers, over real sockets.
+
+Rules: `dashboard#sources`, `dashboard#compatible-routes`, `dashboard#metrics-contract`.
+"""
 
 import asyncio
 import json
@@ -153,6 +156,7 @@ async def api_with_objects(clock: SystemClock) -> InMemoryApi:
     return api
 
 
+@pytest.mark.rule("dashboard#compatible-routes")
 def test_clusters_are_counted_by_phase_and_the_row_of_a_broken_one_has_its_error() -> None:
     async def play() -> None:
         clock = SystemClock()

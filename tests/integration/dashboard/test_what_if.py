@@ -1,4 +1,7 @@
-"""What-if over HTTP: horizon, base that is kept, explanations in the changed world, bad questions (dashboard 7; item 16)."""
+"""What-if over HTTP: horizon, base that is kept, explanations in the changed world, bad questions.
+
+Rules: `dashboard#what-if`, `dashboard#what-if-difference`.
+"""
 
 import asyncio
 import json
@@ -33,7 +36,8 @@ def run(story: Callable[[World, Ask], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
-def test_item_16_no_edit_no_difference_machines_satisfy_and_a_lost_zone_breaks() -> None:
+@pytest.mark.rule("dashboard#what-if-difference")
+def test_no_edit_no_difference_machines_satisfy_and_a_lost_zone_breaks() -> None:
     async def story(_world: World, ask: Ask) -> None:
         assert [(status, reply["same"]) for status, reply in [await ask()]] == [(200, True)]
         _, reply = await ask(edits=MORE)
@@ -115,7 +119,8 @@ def test_the_answer_to_a_bad_question_names_the_mistake() -> None:
     run(story)
 
 
-def test_item_16_a_shard_does_no_more_for_a_question_than_hand_out_its_snapshot(
+@pytest.mark.rule("dashboard#what-if-difference")
+def test_a_shard_does_no_more_for_a_question_than_hand_out_its_snapshot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So its cycles cannot be felt to differ: the engine runs in a process that the dashboard starts for it."""

@@ -1,4 +1,7 @@
-"""A what-if over its limits ends with a clear message, and others are answered all the while (dashboard 7; item 17)."""
+"""A what-if over its limits ends with a clear message, and others are answered all the while.
+
+Rules: `dashboard#what-if`, `dashboard#what-if-process`.
+"""
 
 import asyncio
 import io
@@ -19,7 +22,8 @@ SNAPSHOT = zlib.compress(TEXT)
 NO_EDITS: dict[str, Any] = {"edits": [], "horizon": {}, "explain": None}
 
 
-def test_item_17_time_memory_and_the_length_of_the_queue_are_limited() -> None:
+@pytest.mark.rule("dashboard#what-if-process")
+def test_time_memory_and_the_length_of_the_queue_are_limited() -> None:
     async def play() -> None:
         clock = SystemClock()
         with pytest.raises(SourceError, match=r"took longer than 0\.01 s and was given up"):
@@ -40,7 +44,8 @@ def test_item_17_time_memory_and_the_length_of_the_queue_are_limited() -> None:
     asyncio.run(play())
 
 
-def test_item_17_a_body_that_is_too_large_is_refused_and_the_server_stays_healthy() -> None:
+@pytest.mark.rule("dashboard#what-if-process")
+def test_a_body_that_is_too_large_is_refused_and_the_server_stays_healthy() -> None:
     async def story(world: World) -> None:
         body = io.BytesIO(b'{"edits": [{"edit": "lose_zone", "zone": "' + b"z" * 2_000_000 + b'"}]}')
         headers = {"Content-Type": "application/json"}

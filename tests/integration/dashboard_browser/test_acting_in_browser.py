@@ -1,4 +1,8 @@
-"""What a reader does with the pages, in real Chromium, mostly by keyboard (dashboard 9, 10, 13; items 9, 16, 21, 22, 27)."""
+"""What a reader does with the pages, in real Chromium, mostly by keyboard.
+
+Rules: `dashboard#budgets`, `dashboard#look`, `dashboard#browser-tests`, `dashboard#optional-sources`,
+`dashboard#what-if-difference`, `dashboard#accessibility`, `dashboard#hostile-names`, `dashboard#exports`.
+"""
 
 import csv
 from dataclasses import replace
@@ -23,6 +27,7 @@ async def focused_key(page: Page) -> str | None:
     return key
 
 
+@pytest.mark.rule("dashboard#accessibility")
 def test_a_row_is_explained_by_keyboard_and_the_focus_returns(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
@@ -51,6 +56,7 @@ def test_a_row_is_explained_by_keyboard_and_the_focus_returns(browsing: Browsing
     browsing.play(story)
 
 
+@pytest.mark.rule("dashboard#accessibility")
 def test_the_skip_link_is_the_first_stop_and_leads_to_the_content(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
@@ -98,7 +104,8 @@ def test_a_cycle_refreshes_the_open_page_and_marks_what_changed(browsing: Browsi
     browsing.play(story)
 
 
-def test_item_26_behind_a_prefix_links_lead_on_and_the_page_is_refreshed(browsing: Browsing) -> None:
+@pytest.mark.rule("dashboard#base-path")
+def test_behind_a_prefix_links_lead_on_and_the_page_is_refreshed(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
             page = tab.page
@@ -113,6 +120,7 @@ def test_item_26_behind_a_prefix_links_lead_on_and_the_page_is_refreshed(browsin
     browsing.play(story, base="/fleet/")
 
 
+@pytest.mark.rule("dashboard#optional-sources")
 def test_a_lost_shard_and_its_return_are_shown(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
@@ -172,8 +180,9 @@ def test_nothing_moves_for_a_reader_who_asked_for_that(browsing: Browsing) -> No
     browsing.play(story)
 
 
+@pytest.mark.rule("dashboard#hostile-names")
 def test_hostile_names_do_nothing_and_stretch_nothing(browsing: Browsing) -> None:
-    """Checklist item 22."""
+    """Rules: `dashboard#hostile-names`."""
     needs = (*NEEDS, Need(HOSTILE, Profile(priority=50), amounts(cpu=4), group=HOSTILE))
     machines = (*MACHINES, machine("h-0", S.FAILED, shape=shape(HOSTILE), last_error=HOSTILE))
 
@@ -198,8 +207,9 @@ def test_hostile_names_do_nothing_and_stretch_nothing(browsing: Browsing) -> Non
     browsing.play(story)
 
 
+@pytest.mark.rule("dashboard#what-if-difference")
 def test_a_question_is_built_asked_undone_and_kept_in_the_address(browsing: Browsing) -> None:
-    """Checklist item 16."""
+    """Rules: `dashboard#what-if-difference`."""
 
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
@@ -241,8 +251,9 @@ def test_a_question_is_built_asked_undone_and_kept_in_the_address(browsing: Brow
     browsing.play(story)
 
 
+@pytest.mark.rule("dashboard#exports")
 def test_the_exported_table_is_the_one_that_is_seen(browsing: Browsing) -> None:
-    """Checklist item 27."""
+    """Rules: `dashboard#exports`."""
 
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
@@ -259,8 +270,9 @@ def test_the_exported_table_is_the_one_that_is_seen(browsing: Browsing) -> None:
     browsing.play(story)
 
 
+@pytest.mark.rule("dashboard#answer-cost")
 def test_twenty_thousand_needs_are_paged_filtered_and_walked(browsing: Browsing) -> None:
-    """Checklist item 18, the browser's part: a page holds 200 rows whatever the fleet asks for."""
+    """`dashboard#answer-cost`, the browser's part: a page holds 200 rows whatever the fleet asks for."""
     needs = tuple(Need(f"c-{n % 40:02}", Profile(priority=20_000 - n), amounts(cpu=1)) for n in range(20_000))
 
     async def story(world: World) -> None:

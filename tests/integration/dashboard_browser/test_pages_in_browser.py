@@ -1,4 +1,7 @@
-"""Every page in real Chromium: quiet console, own origin only, both themes, small screens (dashboard 10, 13; items 2, 21)."""
+"""Every page in real Chromium: quiet console, own origin only, both themes, small screens.
+
+Rules: `dashboard#look`, `dashboard#browser-tests`, `dashboard#assets`, `dashboard#accessibility`.
+"""
 
 from typing import Any
 
@@ -42,6 +45,7 @@ async def findings(tab: Tab, axe: Axe | None = None, options: dict[str, Any] | N
     ]
 
 
+@pytest.mark.rule("dashboard#accessibility")
 def test_axe_notices_what_it_is_there_for(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
@@ -57,6 +61,7 @@ def test_axe_notices_what_it_is_there_for(browsing: Browsing) -> None:
     browsing.play(story)
 
 
+@pytest.mark.rule("dashboard#assets", "dashboard#accessibility")
 def test_every_page_loads_in_both_themes_and_all_widths_without_a_complaint(browsing: Browsing) -> None:
     """One load of each page: what axe and the browser say, the other theme, a narrow screen, a zoom of 200 %.
 
@@ -108,8 +113,9 @@ def test_every_page_shows_that_the_fleet_is_empty(
     browsing.play(story, **options)
 
 
+@pytest.mark.rule("dashboard#server-rendered")
 def test_with_scripts_off_every_page_shows_current_data(browsing: Browsing) -> None:
-    """Checklist item 28."""
+    """Rules: `dashboard#server-rendered`."""
 
     async def story(world: World) -> None:
         async with browsing.tab(world, java_script_enabled=False, forgiven=_MISSING) as tab:

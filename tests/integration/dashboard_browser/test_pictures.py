@@ -1,4 +1,5 @@
-"""Every page in both themes looks as it did, coarsely (dashboard 13). `pytest --rewrite` takes the new looks; explain them.
+"""Every page in both themes looks as it did, coarsely (`dashboard#browser-tests`). `pytest --rewrite` takes the new
+looks; explain them.
 
 The test compares layout and darkness, in one font: see `coarse`.
 """

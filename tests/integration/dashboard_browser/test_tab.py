@@ -1,4 +1,5 @@
-"""What a tab over a large fleet takes: memory and frames (dashboard 9; item 18). Figures are recorded, memory is held."""
+"""What a tab over a large fleet takes: memory and frames (`dashboard#budgets`, `dashboard#answer-cost`). Figures are
+recorded, memory is held."""
 
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,8 @@ def private_bytes(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
-def test_item_18_a_tab_over_twenty_thousand_needs_stays_small(
-    browsing: Browsing, record_property: Any
-) -> None:
+@pytest.mark.rule("dashboard#answer-cost")
+def test_a_tab_over_twenty_thousand_needs_stays_small(browsing: Browsing, record_property: Any) -> None:
     async def story(world: World) -> None:
         world.complete(given=situation(MACHINES, NEEDS))
         async with browsing.tab(world) as tab:

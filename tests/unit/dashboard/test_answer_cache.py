@@ -1,4 +1,4 @@
-"""Requests for the same thing within two seconds share one answer (dashboard 9; item 20)."""
+"""Requests for the same thing within two seconds share one answer (`dashboard#budgets`, `dashboard#shared-answers`)."""
 
 import asyncio
 
@@ -25,6 +25,7 @@ class Source:
         return number
 
 
+@pytest.mark.rule("dashboard#shared-answers")
 def test_a_hundred_requests_at_once_and_within_two_seconds_get_one_answer() -> None:
     async def story() -> None:
         clock = VirtualClock()

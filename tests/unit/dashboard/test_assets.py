@@ -1,14 +1,18 @@
-"""What the package carries for pages (dashboard 10; item 2)."""
+"""What the package carries for pages (`dashboard#look`, `dashboard#assets`)."""
 
 import re
+
+import pytest
 
 from bigfleet.dashboard.assets import read_assets
 
 
+@pytest.mark.rule("dashboard#assets")
 def test_all_assets_together_stay_below_150_kilobytes() -> None:
     assert sum(map(len, read_assets().bodies.values())) < 150_000
 
 
+@pytest.mark.rule("dashboard#assets")
 def test_no_asset_refers_to_another_place() -> None:
     for name, body in read_assets().bodies.items():
         found = re.findall(rb"https?://[^\"') ]+", body)

@@ -1,4 +1,4 @@
-"""Admission of readers by token, by certificate, by a proxy in a trusted network (dashboard 11, ADR-0162)."""
+"""Admission of readers by token, by certificate, by a proxy in a trusted network (`dashboard#security`, ADR-0162)."""
 
 import asyncio
 import base64
@@ -45,6 +45,7 @@ def ask(
     return asyncio.run(guarded())
 
 
+@pytest.mark.rule("dashboard#who-may-read")
 @pytest.mark.parametrize(
     ("admission", "given", "status"),
     [
@@ -84,6 +85,7 @@ def test_a_browser_is_asked_for_the_token_as_a_password() -> None:
     assert "WWW-Authenticate" not in ask(PROXIED).headers
 
 
+@pytest.mark.rule("dashboard#read-only")
 @pytest.mark.parametrize(
     ("given", "status"),
     [
@@ -103,6 +105,7 @@ def test_the_one_question_comes_from_the_dashboards_own_pages_also_behind_a_prox
     assert found.status == status
 
 
+@pytest.mark.rule("dashboard#read-only")
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 def test_every_other_method_is_refused_for_every_reader(method: str) -> None:
     assert ask(Admission(), method=method).status == 405

@@ -1,4 +1,4 @@
-"""The dashboard's own metrics (dashboard 4, packaging 4.3)."""
+"""The dashboard's own metrics (`dashboard#api`, `packaging#process-metrics`)."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families

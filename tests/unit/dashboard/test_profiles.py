@@ -1,4 +1,4 @@
-"""Profiles in words (dashboard 5, 10)."""
+"""Profiles in words (`dashboard#page-contents`, `dashboard#look`)."""
 
 from bigfleet.dashboard.pages.profiles import profile_text
 from bigfleet.dashboard.rows import need_row

@@ -1,4 +1,4 @@
-"""Rows of the API (dashboard 4.1, ADR-0160)."""
+"""Rows of the API (`dashboard#compatible-routes`, ADR-0160)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Words beside the colours of a shard's page (dashboard 5, 10)."""
+"""Words beside the colours of a shard's page (`dashboard#page-contents`, `dashboard#look`)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Guesses about a need from the rows of its shard (dashboard 6.3)."""
+"""Guesses about a need from the rows of its shard (`dashboard#approximate`)."""
 
 from typing import Any
 

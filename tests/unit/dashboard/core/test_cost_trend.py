@@ -1,4 +1,4 @@
-"""An hour of prices from the looks of the dashboard (dashboard 5, Cost)."""
+"""An hour of prices from the looks of the dashboard (`dashboard#page-contents`, Cost)."""
 
 from bigfleet.dashboard.core.cost_trend import POINTS, CostTrend
 from bigfleet.dashboard.core.observed import FleetPicture, MachineCount, ObservedShard, ShardPlace

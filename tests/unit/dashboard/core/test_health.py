@@ -1,4 +1,7 @@
-"""One word for the fleet, one test per reason (dashboard 1 and checklist item 7)."""
+"""One word for the fleet, one test per reason.
+
+Rules: `dashboard#first-screen`, `dashboard#state-word`, `dashboard#unknown-not-zero`.
+"""
 
 from dataclasses import replace
 
@@ -40,49 +43,48 @@ def test_a_fleet_of_which_nothing_is_wrong_is_good() -> None:
     assert FleetHealth.GOOD.word == "good"
 
 
+@pytest.mark.rule("dashboard#state-word", "dashboard#unknown-not-zero", "dashboard#optional-sources")
 @pytest.mark.parametrize(
     ("given", "kind", "word"),
     [
-        pytest.param(picture(replace(SEEN, self_paused=True)), "fenced", "stopped", id="item 7 fenced"),
-        pytest.param(picture(replace(SEEN, actuation_paused=True)), "paused", "stopped", id="item 7 paused"),
-        pytest.param(picture(replace(SEEN, dry_run=True)), "dry_run", "stopped", id="item 7 dry run"),
-        pytest.param(picture(replace(SEEN, ready=False)), "not_ready", "degraded", id="item 7 not ready"),
-        pytest.param(picture(error="does not answer"), "shard_lost", "degraded", id="item 7 silent shard"),
+        pytest.param(picture(replace(SEEN, self_paused=True)), "fenced", "stopped", id="fenced"),
+        pytest.param(picture(replace(SEEN, actuation_paused=True)), "paused", "stopped", id="paused"),
+        pytest.param(picture(replace(SEEN, dry_run=True)), "dry_run", "stopped", id="dry run"),
+        pytest.param(picture(replace(SEEN, ready=False)), "not_ready", "degraded", id="not ready"),
+        pytest.param(picture(error="does not answer"), "shard_lost", "degraded", id="silent shard"),
         pytest.param(
             picture(replace(SEEN, last_reconcile=NOW - 31)),
             "reconcile",
             "acting blind",
-            id="item 7 reconcile failing",
+            id="reconcile failing",
         ),
-        pytest.param(
-            picture(replace(SEEN, computed_at=NOW - 31)), "stalled", "acting blind", id="item 7 no cycles"
-        ),
+        pytest.param(picture(replace(SEEN, computed_at=NOW - 31)), "stalled", "acting blind", id="no cycles"),
         pytest.param(
             picture(replace(SEEN, totals={"machines_rejected": 2})),
             "rejected",
             "degraded",
-            id="item 7 records rejected",
+            id="records rejected",
         ),
         pytest.param(
-            picture(replace(SEEN, totals={"audit_lost": 1})), "audit", "degraded", id="item 7 audit failing"
+            picture(replace(SEEN, totals={"audit_lost": 1})), "audit", "degraded", id="audit failing"
         ),
         pytest.param(
             picture(replace(SEEN, clusters=(replace(CLUSTER, connected=False),))),
             "session",
             "degraded",
-            id="item 7 session missing",
+            id="session missing",
         ),
         pytest.param(
             picture(replace(SEEN, clusters=(replace(CLUSTER, held_rollups=1),))),
             "quarantine",
             "degraded",
-            id="item 7 roll-up quarantined",
+            id="roll-up quarantined",
         ),
         pytest.param(
             picture(coordinator=CoordinatorPlace("c:1", NOW, None, "no replica leads", None)),
             "no_coordinator",
             "degraded",
-            id="item 7 no serving coordinator",
+            id="no serving coordinator",
         ),
         pytest.param(
             picture(
@@ -96,7 +98,7 @@ def test_a_fleet_of_which_nothing_is_wrong_is_good() -> None:
             ),
             "late_report",
             "degraded",
-            id="item 7 report older than 20 s",
+            id="report older than 20 s",
         ),
         pytest.param(FleetPicture(NOW), "no_source", "degraded", id="nothing wired"),
         pytest.param(FleetPicture(NOW, shards_wired=True), "no_shard", "degraded", id="nothing known yet"),
@@ -108,6 +110,7 @@ def test_each_reason_is_named(given: FleetPicture, kind: str, word: str) -> None
     assert fleet_health(found).word == word
 
 
+@pytest.mark.rule("dashboard#state-word", "dashboard#unknown-not-zero")
 def test_two_reasons_are_both_named_the_worse_first() -> None:
     seen = replace(SEEN, actuation_paused=True, totals={"machines_rejected": 1})
     assert kinds(picture(seen)) == ["paused", "rejected"]

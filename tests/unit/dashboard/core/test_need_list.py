@@ -1,4 +1,4 @@
-"""A page of needs from all rows of a shard that pages nothing itself (dashboard 12.3, ADR-0160)."""
+"""A page of needs from all rows of a shard that pages nothing itself (`dashboard#original-fleet`, ADR-0160)."""
 
 from typing import Any
 

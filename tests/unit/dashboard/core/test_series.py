@@ -1,4 +1,4 @@
-"""Rates, sums and quantiles of what was scraped (dashboard 3, 12.2)."""
+"""Rates, sums and quantiles of what was scraped (`dashboard#sources`, `dashboard#metrics-contract`)."""
 
 import pytest
 
