@@ -82,7 +82,3 @@ class Parameters:
         if not 0 < seconds <= most:
             raise ParameterError(name, value, f"a time such as 30s or 1h, at most {round(most)}s")
         return float(seconds)
-
-    def refuse(self, name: str, found: str, allowed: str) -> ParameterError:
-        """Return the error for a parameter that a route itself found wrong."""
-        return ParameterError(name, found, allowed)

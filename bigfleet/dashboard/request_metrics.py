@@ -72,7 +72,7 @@ class RequestMetrics:
 
 
 def kind_of(path: str) -> str:
-    """Return the value of the `route` label for a path."""
+    """Return the kind of request that a path is, as the metrics label it."""
     if path in _PROBES:
         return "probe"
     if path.startswith("/static/"):

@@ -105,9 +105,9 @@ class ShardReader:
         except RpcError as error:
             if error.code is not Code.UNIMPLEMENTED:
                 raise failed(self._name, error) from error
-        told = await self.needs()
-        cycle, at_ns = told["cycle"], told["computedAtUnixNanos"]
-        return await asyncio.to_thread(listed, told["needs"], query, cycle, at_ns)
+        answer = await self.needs()
+        cycle, at_ns = answer["cycle"], answer["computedAtUnixNanos"]
+        return await asyncio.to_thread(listed, answer["needs"], query, cycle, at_ns)
 
     async def _need_list(self, query: NeedListQuery) -> NeedList:
         request = pb.ListNeedsRequest(

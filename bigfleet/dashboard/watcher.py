@@ -98,11 +98,11 @@ class Watcher:
         self.on_news()
         moved, self._moved = sorted(self._moved), set()
         for shard_id in moved:
-            self._tell("cycle", shard_id)
+            self._announce("cycle", shard_id)
         if before.at and self.events.note(before, self.picture):
-            self._tell("event", "")
+            self._announce("event", "")
         if coordinator is not None and coordinator.error == "":
-            self._tell("report", "")
+            self._announce("report", "")
 
     def reader(self, shard_id: str) -> ShardReader | None:
         """Return the reader of a shard."""
@@ -118,7 +118,7 @@ class Watcher:
         finally:
             self._waiting.pop(queue, None)
 
-    def _tell(self, kind: str, what: str) -> None:
+    def _announce(self, kind: str, what: str) -> None:
         for queue in self._waiting:
             if not queue.full():
                 queue.put_nowait((kind, what))

@@ -65,8 +65,8 @@ class WhatIf:
                 SourceProblem.FAILED,
                 f"the question needed more than {self._memory // 1024**2} MiB and was given up",
             )
-        told = json.loads(output)
-        if "error" in told:
-            raise SourceError(SourceProblem.REFUSED, told["error"])
-        answer: Mapping[str, Any] = told["answer"]
+        reply = json.loads(output)
+        if "error" in reply:
+            raise SourceError(SourceProblem.REFUSED, reply["error"])
+        answer: Mapping[str, Any] = reply["answer"]
         return answer

@@ -17,7 +17,7 @@ from bigfleet.dashboard.core.need_list import NeedListQuery
 from bigfleet.dashboard.core.observed import ObservedCoordinator, ObservedReport
 from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.metric_reader import MetricReader
-from bigfleet.dashboard.parameters import Parameters
+from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting
 from bigfleet.dashboard.sources import SourceError, SourceProblem, not_wired
 from bigfleet.model.times import rfc3339_of_s
@@ -201,13 +201,13 @@ async def needs(fleet: FleetSources, given: Parameters) -> Answer:
     shard_id = given.required("shard")
     limit = given.number("limit", 2000, least=1, most=100_000)
     query = NeedListQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
-    told = await fleet.shard(shard_id).need_list(query)
+    answer = await fleet.shard(shard_id).need_list(query)
     return {
         "shardId": shard_id,
-        "cycle": told.cycle,
-        "computedAtUnixNanos": told.computed_at_ns,
-        "totalNeeds": told.total,
-        "needs": await asyncio.to_thread(fitting, told.rows, _NEEDS_BYTES),
+        "cycle": answer.cycle,
+        "computedAtUnixNanos": answer.computed_at_ns,
+        "totalNeeds": answer.total,
+        "needs": await asyncio.to_thread(fitting, answer.rows, _NEEDS_BYTES),
     }
 
 
@@ -252,7 +252,7 @@ def _coordinator(fleet: FleetSources) -> ObservedCoordinator:
 async def _known_pod(fleet: FleetSources, given: Parameters) -> tuple[str, MetricReader]:
     pod = given.path("pod")
     if not _POD.fullmatch(pod):
-        raise given.refuse("pod", pod, "letters a-z, digits, dots and hyphens, at most 253")
+        raise ParameterError("pod", pod, "letters a-z, digits, dots and hyphens, at most 253")
     reader = fleet.metric_reader()
     if (pod,) not in await reader.sums(names.INVENTORY, ("pod",)) and (pod,) not in await reader.sums(
         names.SESSIONS, ("pod",)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from bigfleet.dashboard.core.approximate import approximate, find
 from bigfleet.dashboard.core.summary import STATES, summarise
 from bigfleet.dashboard.fleet_sources import FleetSources
-from bigfleet.dashboard.parameters import Parameters
+from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.rows import decision_row, machine_row, transition_row
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.sources import SourceError, SourceProblem
@@ -40,11 +40,11 @@ async def status(fleet: FleetSources, _given: Parameters) -> Answer:
     """The overview page as one object, for scripts too."""
     summary = summarise(fleet.picture)
     return {
-        "state": summary.standing.word,
+        "state": summary.health.word,
         "reasons": [
             {
                 "kind": reason.kind,
-                "state": reason.standing.word,
+                "state": reason.health.word,
                 "text": reason.text,
                 "page": f"/{reason.path}",
             }
@@ -95,7 +95,7 @@ def machine_query(given: Parameters, page_size: int = PAGE) -> pb.ListMachinesRe
     states = given.texts("state")
     for state in states:
         if state not in STATES:
-            raise given.refuse("state", state, "one of " + ", ".join(STATES))
+            raise ParameterError("state", state, "one of " + ", ".join(STATES))
     return pb.ListMachinesRequest(
         states=states,
         clusters=given.texts("cluster"),
@@ -152,16 +152,16 @@ async def explain_need(fleet: FleetSources, given: Parameters) -> Answer:
 
 async def _guessed(reader: ShardReader, key: pb.NeedKey) -> Answer:
     """An approximate explanation, from the needs of a shard without the insight service."""
-    told = await reader.needs()
-    place = find(told["needs"], key.cluster, key.fingerprint, key.group)
+    answer = await reader.needs()
+    place = find(answer["needs"], key.cluster, key.fingerprint, key.group)
     if place is None:
         raise SourceError(SourceProblem.NOT_FOUND, f"shard {reader.shard_id} has no such need")
-    row = told["needs"][place]
+    row = answer["needs"][place]
     return {
         "shardId": reader.shard_id,
-        "cycle": told["cycle"],
+        "cycle": answer["cycle"],
         "approximate": True,
-        "explanation": approximate(told["needs"], place),
+        "explanation": approximate(answer["needs"], place),
         "ageCyclesUnmet": row["ageCyclesUnmet"],
         "parkedAgeCycles": row["parkedAgeCycles"],
         "blobBackoffUntilUnixNanos": 0,
@@ -208,7 +208,7 @@ def decision_query(given: Parameters) -> pb.ListDecisionsRequest:
     kinds = given.texts("kind")
     for kind in kinds:
         if kind not in _KINDS:
-            raise given.refuse("kind", kind, "one of " + ", ".join(_KINDS))
+            raise ParameterError("kind", kind, "one of " + ", ".join(_KINDS))
     return pb.ListDecisionsRequest(
         since_unix_nanos=given.number("since", 0, least=0, most=2**62),
         kinds=kinds,

@@ -41,14 +41,14 @@ class CostTrend:
 
     def note(self, picture: FleetPicture) -> None:
         """Record a picture if every shard answered and the last record is old enough."""
-        told = [place.seen for place in picture.shards if place.seen is not None and not place.error]
-        if not told or len(told) < len(picture.shards) or not all(seen.insight for seen in told):
+        answered = [place.seen for place in picture.shards if place.seen is not None and not place.error]
+        if not answered or len(answered) < len(picture.shards) or not all(seen.insight for seen in answered):
             return
         if self._points and picture.at - self._points[-1].at < EVERY_S:
             return
         machines: dict[str, int] = {}
         dollars: dict[str, float] = {}
-        for row in (row for seen in told for row in seen.machines if row.state in HOSTED):
+        for row in (row for seen in answered for row in seen.machines if row.state in HOSTED):
             machines[row.capacity_type] = machines.get(row.capacity_type, 0) + row.count
             dollars[row.capacity_type] = dollars.get(row.capacity_type, 0.0) + row.price_per_hour
         self._points.append(_Point(picture.at, machines, dollars))

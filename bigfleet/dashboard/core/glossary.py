@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 GLOSSARY: Final[Mapping[str, str]] = {
-    "priority": "Higher is served first; at equal priority, higher interruption penalty first, then higher reclaim penalty.",
+    "priority": "Higher is served first; at equal priority, higher interruption penalty first, then higher reclamation penalty.",
     "asks for": "The total wanted; the shard decides how many machines that takes.",
     "gang": "Needs with one group name that must be placed together in one domain, such as a rack.",
     "missing": "What no machine covers yet.",

@@ -36,7 +36,7 @@ class FleetHealth(enum.IntEnum):
 class HealthReason:
     """A problem: its effect on the fleet's health, a text, and the page with details."""
 
-    standing: FleetHealth
+    health: FleetHealth
     kind: str
     text: str
     path: str
@@ -51,12 +51,12 @@ def reasons(picture: FleetPicture) -> tuple[HealthReason, ...]:
     ]
     if not picture.shards:
         found.append(_nothing_known(picture))
-    return tuple(sorted(found, key=lambda reason: -reason.standing))
+    return tuple(sorted(found, key=lambda reason: -reason.health))
 
 
-def standing(found: tuple[HealthReason, ...]) -> FleetHealth:
+def fleet_health(found: tuple[HealthReason, ...]) -> FleetHealth:
     """Return the health that the worst reason gives."""
-    return max((reason.standing for reason in found), default=FleetHealth.GOOD)
+    return max((reason.health for reason in found), default=FleetHealth.GOOD)
 
 
 def _nothing_known(picture: FleetPicture) -> HealthReason:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.dashboard.core.health import FleetHealth, HealthReason, reasons, standing
+from bigfleet.dashboard.core.health import FleetHealth, HealthReason, fleet_health, reasons
 from bigfleet.dashboard.core.observed import FleetPicture, MachineCount, ObservedShortfall
 
 CLASSES: Final = ("critical", "service", "batch", "other")
@@ -31,7 +31,7 @@ _OLDEST: Final = 5
 class OverviewSummary:
     """Everything on the overview page; None for unknown values."""
 
-    standing: FleetHealth
+    health: FleetHealth
     reasons: tuple[HealthReason, ...]
     shards: int
     silent_shards: int
@@ -73,17 +73,17 @@ def summarise(picture: FleetPicture) -> OverviewSummary:
     """Return the summary of a picture."""
     found = reasons(picture)
     seen = [place.seen for place in picture.shards if place.seen is not None]
-    told = [one for one in seen if one.insight]
-    rows = [row for one in told for row in one.machines]
+    detailed = [one for one in seen if one.insight]
+    rows = [row for one in detailed for row in one.machines]
     shortfalls = [row for place in picture.shards for row in place.shortfalls]
-    known = bool(told)
+    known = bool(detailed)
     cycles = [picture.at - one.computed_at for one in seen if one.cycle]
     return OverviewSummary(
-        standing=standing(found),
+        health=fleet_health(found),
         reasons=found,
         shards=len(picture.shards),
         silent_shards=sum(bool(place.error) or place.seen is None for place in picture.shards),
-        clusters=len({cluster.cluster for one in told for cluster in one.clusters}) if known else None,
+        clusters=len({cluster.cluster for one in detailed for cluster in one.clusters}) if known else None,
         by_state=_count(rows, lambda row: row.state) if known else None,
         by_capacity_type=_count(_hosted(rows), lambda row: row.capacity_type) if known else None,
         cost_per_hour=sum(row.price_per_hour for row in _hosted(rows)) if known else None,
@@ -96,10 +96,10 @@ def summarise(picture: FleetPicture) -> OverviewSummary:
         oldest=tuple(
             sorted(shortfalls, key=lambda row: (-row.age_cycles, -row.priority, row.fingerprint))[:_OLDEST]
         ),
-        queue_depth=sum(one.queue_depth for one in told) if known else None,
-        in_flight=sum(one.in_flight for one in told) if known else None,
+        queue_depth=sum(one.queue_depth for one in detailed) if known else None,
+        in_flight=sum(one.in_flight for one in detailed) if known else None,
         last_cycle_age_s=max(cycles, default=None),
-        withheld={name: sum(one.totals.get(name, 0) for one in told) for name in _WITHHELD}
+        withheld={name: sum(one.totals.get(name, 0) for one in detailed) for name in _WITHHELD}
         if known
         else None,
     )

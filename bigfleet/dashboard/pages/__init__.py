@@ -1,1 +1,1 @@
-"""Pages as text: pure functions from what is known to HTML."""
+"""Pages: pure functions from the picture of the fleet to HTML."""

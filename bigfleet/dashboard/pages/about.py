@@ -1,4 +1,4 @@
-"""What this dashboard is wired to, which versions it sees, and what happened.
+"""The About page: configured sources, versions and events.
 
 Rules: `dashboard#page-contents`.
 """
@@ -18,14 +18,14 @@ _SKEW_S = 1.0
 
 
 def _clocks(picture: FleetPicture) -> Html:
-    """Whose clock runs ahead of this host's; one that runs behind looks like a shard that answers late."""
+    """Shards whose clock is ahead of this host's; a clock behind looks like a late answer."""
     ahead = {
         place.shard_id: place.seen.computed_at - picture.at
         for place in picture.shards
         if place.seen and place.seen.computed_at - picture.at > _SKEW_S
     }
     if not ahead:
-        return el("p", "No clock is seen ahead of this host's.")
+        return el("p", "No shard's clock is ahead of this host's.")
     return pairs({shard: f"{duration(seconds)} ahead of this host" for shard, seconds in ahead.items()})
 
 
@@ -36,7 +36,7 @@ def about(
     events: Sequence[FleetEvent],
     problems: Mapping[str, str],
 ) -> Html:
-    """Return what this dashboard is wired to."""
+    """Return the main part of the About page."""
     sources = pairs(dict(wiring.notes))
     versions = {place.shard_id: place.seen.version or "unknown" for place in picture.shards if place.seen}
     trouble = join(

@@ -13,10 +13,10 @@ from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, ma
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
 
 
-def clusters(frame: Frame, picture: FleetPicture, told: Mapping[str, Mapping[str, Any]] | None) -> Html:
-    """Return the list of clusters; `told` is what their API servers say, by cluster."""
+def clusters(frame: Frame, picture: FleetPicture, reported: Mapping[str, Mapping[str, Any]] | None) -> Html:
+    """Return the list of clusters; `reported` holds the rows of their API servers, by cluster."""
     rows = [
-        _cluster_row(frame, place.shard_id, cluster, picture.at, told)
+        _cluster_row(frame, place.shard_id, cluster, picture.at, reported)
         for place in picture.shards
         if place.seen
         for cluster in place.seen.clusters
@@ -34,8 +34,8 @@ def clusters(frame: Frame, picture: FleetPicture, told: Mapping[str, Mapping[str
     )
     hint = (
         None
-        if told is not None
-        else empty("Requests and nodes are read from the clusters themselves.", "--kubeconfig FILE")
+        if reported is not None
+        else empty("The clusters' API servers supply requests and nodes.", "--kubeconfig FILE")
     )
     body = table(plural(len(rows), "cluster"), columns, rows) if rows else empty("No cluster is known yet.")
     return main_part(frame, "Clusters", live("clusters", body, hint), every=20)
@@ -46,9 +46,9 @@ def _cluster_row(
     shard: str,
     cluster: ObservedCluster,
     now: float,
-    told: Mapping[str, Mapping[str, Any]] | None,
+    reported: Mapping[str, Mapping[str, Any]] | None,
 ) -> TableRow:
-    row = (told or {}).get(cluster.cluster, {})
+    row = (reported or {}).get(cluster.cluster, {})
     numbers = [row.get(name) for name in ("capacityRequests", "capacityRequestsPending", "upcomingNodes")]
     return TableRow(
         (
@@ -65,7 +65,7 @@ def _cluster_row(
 
 
 def session(cluster: ObservedCluster) -> Html:
-    """Return whether an operator is there."""
+    """Return whether the cluster's operator has a session."""
     if cluster.connected:
         return el("span", "● connected", class_="good")
     return el("span", "■ no session", class_="bad")
@@ -78,7 +78,7 @@ def _rollup(cluster: ObservedCluster, now: float) -> Html | str:
 
 
 def cluster(
-    frame: Frame, name: str, picture: FleetPicture, told: Mapping[str, Any] | None, problem: str
+    frame: Frame, name: str, picture: FleetPicture, reported: Mapping[str, Any] | None, problem: str
 ) -> Html:
     """Return one cluster over all shards."""
     seen = [
@@ -108,15 +108,17 @@ def cluster(
         )
         for shard, row in seen
     ]
-    if told is not None:
+    if reported is not None:
         cards.append(
             card(
-                "Requests by phase", pairs({k: count(v) for k, v in told["capacityRequestsByPhase"].items()})
+                "Requests by phase",
+                pairs({k: count(v) for k, v in reported["capacityRequestsByPhase"].items()}),
             )
         )
         cards.append(
             card(
-                "Coming nodes by phase", pairs({k: count(v) for k, v in told["upcomingNodesByPhase"].items()})
+                "Coming nodes by phase",
+                pairs({k: count(v) for k, v in reported["upcomingNodesByPhase"].items()}),
             )
         )
     else:

@@ -1,4 +1,4 @@
-"""What the coordinator tells: reports of shards, replicas, registry, domains.
+"""What the coordinator reports: shard reports, replicas, registry, domains.
 
 Rules: `dashboard#page-contents`; an empty list after a failover means rebuilding.
 """
@@ -18,7 +18,7 @@ from bigfleet.model.times import rfc3339_of_s
 
 
 def capacity(frame: Frame, picture: FleetPicture, hints: Sequence[Mapping[str, Any]] | None) -> Html:
-    """Return what each shard reported to the coordinator, and what clusters are told could be had."""
+    """Return each shard's report to the coordinator, and the available capacity that clusters see."""
     place = picture.coordinator
     if place is None:
         body: Html = empty("Source not configured.", "--coordinator-addr HOST:PORT")
@@ -49,7 +49,7 @@ def _report(frame: Frame, report: ObservedReport, now: float) -> Html:
         figures(
             ("reported", fresh),
             ("machines", count(report.total_machines)),
-            ("free or to be had", count(report.free_machines)),
+            ("free or obtainable", count(report.free_machines)),
         ),
         bar("By type", [ChartPart(name, value) for name, value in report.per_instance_type.items()]),
         bar("By zone", [ChartPart(name, value) for name, value in report.per_zone.items()]),
@@ -86,12 +86,12 @@ def _hints(row: Mapping[str, Any]) -> Html:
         for item in row.get("items", ())
     ]
     body = (
-        table("what could be had", columns, rows) if rows else empty(row.get("error") or "Nothing offered.")
+        table("available capacity", columns, rows) if rows else empty(row.get("error") or "Nothing offered.")
     )
     return card(f"Offered to {row['id']}", body)
 
 
-def topology(frame: Frame, picture: FleetPicture, told: Mapping[str, Any] | None) -> Html:
+def topology(frame: Frame, picture: FleetPicture, reported: Mapping[str, Any] | None) -> Html:
     """Return coordinator, registry and domains."""
     place = picture.coordinator
     if place is None:
@@ -102,16 +102,16 @@ def topology(frame: Frame, picture: FleetPicture, told: Mapping[str, Any] | None
             every=15,
         )
     parts = [_replicas(place, picture.at)]
-    if told is not None:
-        figures_told = told["coordinator"]
+    if reported is not None:
+        raft = reported["coordinator"]
         parts.append(
             card(
                 "Log",
                 figures(
-                    ("term", count(figures_told["raftTerm"])),
-                    ("writes", f"{amount(figures_told['applyRatePerSec'])}/s"),
-                    ("refused", f"{amount(figures_told['applyErrorRatePerSec'])}/s"),
-                    ("instructions waiting", count(figures_told["pendingInstructionsTotal"])),
+                    ("term", count(raft["raftTerm"])),
+                    ("writes", f"{amount(raft['applyRatePerSec'])}/s"),
+                    ("refused", f"{amount(raft['applyErrorRatePerSec'])}/s"),
+                    ("instructions waiting", count(raft["pendingInstructionsTotal"])),
                 ),
             )
         )

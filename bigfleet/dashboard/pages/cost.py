@@ -1,4 +1,4 @@
-"""What the fleet costs, and which work sits on machines that may vanish.
+"""The cost page: cost of the fleet, and work at risk on interruptible machines.
 
 Rules: `dashboard#page-contents`; the gauge of demand counts rows, and is called so.
 """
@@ -23,22 +23,22 @@ def cost(
     frame: Frame,
     picture: FleetPicture,
     summary: OverviewSummary,
-    told: Mapping[str, Any] | None,
+    reported: Mapping[str, Any] | None,
     trend: PriceLines,
 ) -> Html:
-    """Return what the fleet costs and what it risks."""
+    """Return the main part of the cost page."""
     rows = [
         row for place in picture.shards if place.seen for row in place.seen.machines if row.state in HOSTED
     ]
-    if not rows and told is None:
-        body: Html = empty("Unknown: no shard has told yet.")
+    if not rows and reported is None:
+        body: Html = empty("Unknown: no shard has reported yet.")
     else:
         body = el(
             "div",
             _costs(rows, summary),
             _clusters(frame, picture),
             _trend(trend),
-            _buckets(told),
+            _buckets(reported),
             class_="grid",
         )
     return main_part(frame, "Cost", live("cost", body), every=20)
@@ -73,7 +73,7 @@ def _costs(rows: Sequence[MachineCount], summary: OverviewSummary) -> list[Html]
 
 
 def _clusters(frame: Frame, picture: FleetPicture) -> Html:
-    """What each cluster's machines cost, over all shards, the dearest first."""
+    """Cost of each cluster's machines over all shards, highest first."""
     machines: dict[str, int] = {}
     dollars: dict[str, float] = {}
     for row in (row for place in picture.shards if place.seen for row in place.seen.clusters):
@@ -95,14 +95,14 @@ def _clusters(frame: Frame, picture: FleetPicture) -> Html:
     more = len(names) - _CLUSTERS
     return card(
         "By cluster",
-        table("machines bound to it, the dearest first", columns, listed) if names else empty("None yet."),
+        table("machines bound to it, highest cost first", columns, listed) if names else empty("None yet."),
         el("p", f"{count(more)} more, which cost less", class_="dim") if more > 0 else None,
     )
 
 
 def _trend(trend: PriceLines) -> Html:
     if len(trend.times) < 2:
-        return card("Price trend", empty("Told once this dashboard has looked at the fleet for a while."))
+        return card("Price trend", empty("Appears after this dashboard has polled the fleet for a while."))
     times = [rfc3339_of_s(time)[11:16] for time in trend.times]
     return card(
         "Price trend",
@@ -121,22 +121,28 @@ def _trend(trend: PriceLines) -> Html:
     )
 
 
-def _buckets(told: Mapping[str, Any] | None) -> list[Html]:
-    if told is None:
-        return [card("By penalty", empty("Told by metrics.", "--scrape URL"))]
+def _buckets(reported: Mapping[str, Any] | None) -> list[Html]:
+    if reported is None:
+        return [card("By penalty", empty("Needs metrics.", "--scrape URL"))]
     rows = [
         TableRow(
-            (bucket, count(told["configuredByBucket"].get(bucket, 0)), count(told["demand"].get(bucket, 0)))
+            (
+                bucket,
+                count(reported["configuredByBucket"].get(bucket, 0)),
+                count(reported["demand"].get(bucket, 0)),
+            )
         )
-        for bucket in told["buckets"]
-        if told["configuredByBucket"].get(bucket, 0) or told["demand"].get(bucket, 0)
+        for bucket in reported["buckets"]
+        if reported["configuredByBucket"].get(bucket, 0) or reported["demand"].get(bucket, 0)
     ]
     columns = (
         TableColumn("penalty in $"),
         TableColumn("machines", True),
         TableColumn("rows of demand", True),
     )
-    flags = [el("p", f"■ {flag['severity']}: {flag['message']}", class_="bad") for flag in told["redFlags"]]
+    flags = [
+        el("p", f"■ {flag['severity']}: {flag['message']}", class_="bad") for flag in reported["redFlags"]
+    ]
     return [
         card(
             "By penalty of an interruption",

@@ -1,4 +1,4 @@
-"""Why a need fares as it does, why a machine is where it is: the tables of `bigfleet explain`, as a page.
+"""Explains a need or a machine: the tables of `bigfleet explain`, as a page.
 
 Rules: `dashboard#explain`; the text is the command line's, since both are made of the same listings.
 """
@@ -31,16 +31,16 @@ _TITLES: Final = {
 
 def need_page(frame: Frame, answer: Mapping[str, Any]) -> Html:
     """Return the explanation of a need."""
-    told = answer["explanation"]
+    document = answer["explanation"]
     return main_part(
         frame,
         "Explain",
         el(
             "article",
-            _head(need_title(told), told["sentence"], answer),
-            _standing(answer),
+            _head(need_title(document), document["sentence"], answer),
+            _ages(answer),
             _history(answer["history"]),
-            (_listing(listing) for listing in need_listings(told, quick=answer["approximate"])),
+            (_listing(listing) for listing in need_listings(document, quick=answer["approximate"])),
             class_="card",
         ),
     )
@@ -48,15 +48,15 @@ def need_page(frame: Frame, answer: Mapping[str, Any]) -> Html:
 
 def machine_page(frame: Frame, answer: Mapping[str, Any], now: float) -> Html:
     """Return the explanation of a machine."""
-    told = answer["explanation"]
+    document = answer["explanation"]
     return main_part(
         frame,
         "Explain",
         el(
             "article",
-            _head(machine_title(told), told["sentence"], answer),
+            _head(machine_title(document), document["sentence"], answer),
             _record(answer["machine"], now),
-            (_listing(listing) for listing in machine_listings(told)),
+            (_listing(listing) for listing in machine_listings(document)),
             _transitions(answer["transitions"], now),
             _decisions(answer["decisions"]),
             class_="card",
@@ -64,11 +64,11 @@ def machine_page(frame: Frame, answer: Mapping[str, Any], now: float) -> Html:
     )
 
 
-def explanation_tables(told: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return title and tables of an explanation as plain values, for a script that draws them: of a need, or of a machine."""
-    listings = machine_listings(told) if kind == "machine" else need_listings(told, quick=False)
+def explanation_tables(document: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Return title and tables of the explanation of a need or a machine as plain values, for the script that draws them."""
+    listings = machine_listings(document) if kind == "machine" else need_listings(document, quick=False)
     return {
-        "title": machine_title(told) if kind == "machine" else need_title(told),
+        "title": machine_title(document) if kind == "machine" else need_title(document),
         "tables": [
             {
                 "title": _TITLES[listing.name],
@@ -81,7 +81,7 @@ def explanation_tables(told: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def start_page(frame: Frame, problem: str = "") -> Html:
-    """Return what stands there before anything was asked, or when the answer failed."""
+    """Return the page before a choice, or after an answer failed."""
     return main_part(
         frame,
         "Explain",
@@ -101,7 +101,7 @@ def start_page(frame: Frame, problem: str = "") -> Html:
 
 
 def _head(title: str, sentence: str, answer: Mapping[str, Any]) -> Html:
-    guess = "This shard explains nothing itself; what follows is approximate, made from its list of needs."
+    guess = "This shard does not explain needs; this explanation is approximate, made from its list of needs."
     return join(
         el("p", guess, class_="banner") if answer.get("approximate") else None,
         el("h2", title[:1].upper() + title[1:]),
@@ -110,16 +110,18 @@ def _head(title: str, sentence: str, answer: Mapping[str, Any]) -> Html:
     )
 
 
-def _standing(answer: Mapping[str, Any]) -> Html:
-    told = []
+def _ages(answer: Mapping[str, Any]) -> Html:
+    lines = []
     if answer["ageCyclesUnmet"]:
-        told.append(f"Short for {plural(answer['ageCyclesUnmet'], 'cycle')} in a row.")
+        lines.append(f"Short for {plural(answer['ageCyclesUnmet'], 'cycle')} in a row.")
     if answer["parkedAgeCycles"]:
-        told.append(f"Without progress for {plural(answer['parkedAgeCycles'], 'cycle')}.")
+        lines.append(f"Without progress for {plural(answer['parkedAgeCycles'], 'cycle')}.")
     if answer["blobBackoffUntilUnixNanos"]:
         until = rfc3339_of_s(answer["blobBackoffUntilUnixNanos"] / 1e9)
-        told.append(f"Its operator could not make a bootstrap; nothing is tried before {until}.")
-    return join(el("p", line) for line in told)
+        lines.append(
+            f"Its operator could not create a bootstrap blob; the shard does not try again before {until}."
+        )
+    return join(el("p", line) for line in lines)
 
 
 def _history(rows: Sequence[Mapping[str, Any]]) -> Html | None:
@@ -146,13 +148,13 @@ def _listing(listing: Listing) -> Html:
 
 
 def _shown(row: Mapping[str, object], key: str) -> str:
-    """A value of a listing; a page breaks lines, so ids stand apart."""
+    """A value of a listing; a space after each id lets the page break lines."""
     text = cell(row.get(key))
     return text.replace(",", ", ") if key == "ids" else text
 
 
 def cell(value: object) -> str:
-    """Return a value as the command line's tables have it."""
+    """Return a value as in the tables of the command line."""
     if value is None:
         return "—"
     if isinstance(value, bool):
@@ -223,10 +225,10 @@ WHY: Final = {
     "phase1.idle": "a need takes an idle one",
     "phase1.speculative": "a need wants one more",
     "phase2.inversion": "higher priority needs it",
-    "phase3.excess": "nobody needs it there",
+    "phase3.excess": "no need uses it there",
     "phase3.release": "idle for long enough",
 }
-"""Tags of actions in words."""
+"""Reasons of actions in words."""
 DECISION_COLUMNS: Final = (
     TableColumn("when"),
     TableColumn("kind"),
@@ -239,7 +241,7 @@ DECISION_COLUMNS: Final = (
 
 
 def decision(row: Mapping[str, Any], where: str = "") -> TableRow:
-    """Return an action and what became of it as a row."""
+    """Return an action and its outcome as a row."""
     at = rfc3339_of_s(row["atUnixNanos"] / 1e9)
     tone = "good" if row["outcome"] == "success" else "warn"
     machine = identity(row["machine"])

@@ -1,6 +1,6 @@
 """The frame around every page: head, navigation, state announcements, drawer.
 
-Must never: refer to anything outside this server, or hold a script or style of its own (the security policy).
+Must never: refer to anything outside this server, or hold inline script or style, which the security policy forbids.
 Rules: `dashboard#api`, `dashboard#page-contents`, `dashboard#look`, `dashboard#security`.
 """
 
@@ -36,7 +36,7 @@ class Frame:
     assets: str = ""
     """Path of the static files under the base, with their hash."""
     warnings: tuple[str, ...] = ()
-    """Said on every page, such as listening to strangers without a token."""
+    """A warning on every page, such as a remote listener without authentication."""
 
     def to(self, path: str = "", **query: str | int | None) -> str:
         """Return an address of this server."""
@@ -116,7 +116,7 @@ def figures(*rows: tuple[str, Child]) -> Html:
 
 
 def empty(text: str, flag: str = "") -> Html:
-    """Return what stands where nothing is: what the emptiness means, and which flag would change it."""
+    """Return the text for an empty part: why it is empty, and which flag would fill it."""
     return el("p", text, join(" Pass ", el("code", flag), ".") if flag else None, class_="dim")
 
 

@@ -72,14 +72,14 @@ def _body(frame: Frame, answer: Mapping[str, Any] | None, chosen: Mapping[str, s
     if answer is None:
         return empty("No shard is known yet.", "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT")
     if answer["cycle"] == 0:
-        return empty("No cycle yet: the shard has not looked at its machines since it started.")
+        return empty("No cycle yet: the shard has not listed its machines since it started.")
     if not answer["rows"]:
         words = (
             "The provider lists no machine." if not answer["machines"] else "No machine passes these filters."
         )
         return el("p", words, class_="dim")
-    told = ", ".join(f"{count(number)} {state}" for state, number in answer["byState"].items())
-    caption = f"Cycle {count(answer['cycle'])}: {count(answer['total'])} of {count(answer['machines'])} machines ({told})"
+    by_state = ", ".join(f"{count(number)} {state}" for state, number in answer["byState"].items())
+    caption = f"Cycle {count(answer['cycle'])}: {count(answer['total'])} of {count(answer['machines'])} machines ({by_state})"
     rows = [_row(frame, answer["shardId"], row) for row in answer["rows"]]
     query = {name: value for name, value in chosen.items() if value}
     pages = el(

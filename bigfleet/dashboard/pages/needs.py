@@ -1,4 +1,4 @@
-"""The needs of a shard as its last cycle saw them, by precedence and grouped by profile, with a line where supply ended.
+"""The needs page: needs of a shard's last cycle, by precedence and grouped by profile, with a line where supply ended.
 
 Rules: `dashboard#page-contents`: filters in the address, grouped by profile, cut line, drawer with the explanation. ADR-0163.
 """
@@ -47,7 +47,7 @@ _COLUMNS: Final = (
 
 
 def query_of(chosen: Mapping[str, str]) -> NeedListQuery:
-    """Return what a page with these filters asks of the shard; a filter that means nothing asks for nothing."""
+    """Return the shard's query for these filters; an invalid filter is ignored."""
     statuses, reasons = [status for status, _ in STATUSES], REASONS
     return NeedListQuery(
         cluster=chosen["cluster"],
@@ -111,7 +111,7 @@ def _body(frame: Frame, answer: NeedList | None, chosen: Mapping[str, str], prob
     first = query_of(chosen).first
     if not answer.rows:
         return join(
-            el("p", "This page lies behind the last one.", class_="dim"),
+            el("p", "This page is beyond the last one.", class_="dim"),
             _pages(frame, chosen, 0, answer),
         )
     groups = _groups(frame, chosen["shard"], answer, first)
@@ -119,16 +119,16 @@ def _body(frame: Frame, answer: NeedList | None, chosen: Mapping[str, str], prob
 
 
 def _groups(frame: Frame, shard: str, answer: NeedList, first: int) -> Iterator[RowGroup]:
-    """The rows of the page under the profiles they share, and the lines where supply ended."""
-    told = {group.fingerprint: group for group in answer.groups}
+    """The rows of the page grouped by profile, and the lines where supply ended."""
+    groups = {group.fingerprint: group for group in answer.groups}
     place = first
     for fingerprint, members in groupby(answer.rows, key=lambda row: str(row["profileFingerprint"])):
-        group, rows, begin = told.get(fingerprint), list[TableRow | RowNote](), place
+        group, rows, begin = groups.get(fingerprint), list[TableRow | RowNote](), place
         heading: Html | None = None
         for row in members:
             line = _line(answer, group, place)
             if line is not None and place == begin:
-                yield RowGroup([line])  # above the heading, as it is between two profiles
+                yield RowGroup([line])  # above the heading, between two profiles
             elif line is not None:
                 rows.append(line)
             heading = heading or _heading(row, group, begin)
@@ -138,7 +138,7 @@ def _groups(frame: Frame, shard: str, answer: NeedList, first: int) -> Iterator[
 
 
 def _line(answer: NeedList, group: NeedListGroup | None, place: int) -> RowNote | None:
-    """The line before a need, if supply ended there: for all that is listed, or for one profile."""
+    """The line before a need, if supply ended there: for the whole list, or for one profile."""
     if not place:
         return None
     if place == answer.before_first_short and answer.short:
@@ -162,7 +162,7 @@ def _all(needs: int) -> str:
 
 
 def _heading(row: Mapping[str, Any], group: NeedListGroup | None, begin: int) -> Html:
-    if group is None:  # of a shard that does not tell groups
+    if group is None:  # from a shard that does not group needs
         return el("span", profile_text(row), title=row["profileFingerprint"])
     covered = group.needs - group.short
     how = (
@@ -189,7 +189,7 @@ def _page(text: str) -> int:
 
 
 def _pages(frame: Frame, chosen: Mapping[str, str], first: int, answer: NeedList) -> Html:
-    """Where in the list one is, and the ways on."""
+    """The position in the list, and links to other pages."""
     here, last = first // PAGE + 1, (answer.total - 1) // PAGE + 1
     cut = answer.before_first_short // PAGE + 1 if answer.short and answer.before_first_short else here
 
@@ -215,7 +215,7 @@ def _pages(frame: Frame, chosen: Mapping[str, str], first: int, answer: NeedList
 
 
 def explain_address(frame: Frame, shard: str, row: Mapping[str, Any]) -> str:
-    """Return the page that explains a need."""
+    """Return the address of the page that explains a need."""
     return frame.to(
         "explain",
         shard=shard,

@@ -1,4 +1,4 @@
-"""The first screen: is anything wrong, who is short, what is being done, what do we have, is it fast, what changed.
+"""The overview page: health, shortfalls, actions, machines and cost, speed, events.
 
 Rules: `dashboard#first-screen`; no scrolling at 1280 by 720.
 """
@@ -34,7 +34,7 @@ def overview(
     cycles: Mapping[str, tuple[float, float]] | None,
     events: Sequence[FleetEvent],
 ) -> Html:
-    """Return the main part of the first screen."""
+    """Return the main part of the overview page."""
     return main_part(
         frame,
         "Fleet",
@@ -42,10 +42,10 @@ def overview(
             "fleet",
             el(
                 "div",
-                _standing(frame, summary),
+                _health(frame, summary),
                 _shortfalls(frame, summary),
                 _actions(frame, summary, actions),
-                _stock(frame, summary),
+                _machines(frame, summary),
                 _speed(frame, summary, cycles),
                 _events(frame, events),
                 class_="grid screen",
@@ -55,8 +55,8 @@ def overview(
     )
 
 
-def _standing(frame: Frame, summary: OverviewSummary) -> Html:
-    word = summary.standing.word
+def _health(frame: Frame, summary: OverviewSummary) -> Html:
+    word = summary.health.word
     if summary.reasons:
         listed: Html = el(
             "ul",
@@ -68,16 +68,16 @@ def _standing(frame: Frame, summary: OverviewSummary) -> Html:
         listed = el("p", f"{plural(summary.shards, 'shard')} ready, nothing is wrong.")
     return card(
         "Is anything wrong now?",
-        el("p", word, class_=f"state {_CLASS[summary.standing]}", data_state=word),
+        el("p", word, class_=f"state {_CLASS[summary.health]}", data_state=word),
         listed,
     )
 
 
 def _shortfalls(frame: Frame, summary: OverviewSummary) -> Html:
     if summary.short_by_class is None:
-        body: Html = empty("Unknown: no shard has told yet.")
+        body: Html = empty("Unknown: no shard has reported yet.")
     elif not summary.oldest:
-        body = el("p", f"Nobody: all of {count(summary.needs)} needs are covered.")
+        body = el("p", f"No cluster: all of {count(summary.needs)} needs are covered.")
     else:
         body = join(
             figures(
@@ -112,9 +112,9 @@ def _shortfall(frame: Frame, row: ObservedShortfall) -> Html:
 
 def _actions(frame: Frame, summary: OverviewSummary, trend: Trend | None) -> Html:
     chart = _action_chart(trend)
-    told = "unknown"
+    withheld = "unknown"
     if summary.withheld is not None:
-        told = (
+        withheld = (
             ", ".join(
                 f"{count(number)} {name.replace('_', ' ')}"
                 for name, number in summary.withheld.items()
@@ -123,12 +123,12 @@ def _actions(frame: Frame, summary: OverviewSummary, trend: Trend | None) -> Htm
             or "nothing"
         )
     more = el("a", "All decisions", href=frame.to("decisions"))
-    return card("What is it doing?", chart, el("p", f"Withheld since the start: {told}. ", more))
+    return card("What is it doing?", chart, el("p", f"Withheld since the start: {withheld}. ", more))
 
 
 def _action_chart(trend: Trend | None) -> Html:
     if trend is None:
-        return empty("Unknown: actions are counted by metrics, and none are read.", "--scrape URL")
+        return empty("Unknown: metrics count actions, and this dashboard reads none.", "--scrape URL")
     if not any(value for row in trend.values.values() for value in row):
         return empty("No action within the last hour.")
     lines = [
@@ -141,9 +141,9 @@ def _action_chart(trend: Trend | None) -> Html:
     )
 
 
-def _stock(frame: Frame, summary: OverviewSummary) -> Html:
+def _machines(frame: Frame, summary: OverviewSummary) -> Html:
     if summary.by_state is None or summary.by_capacity_type is None:
-        return card("What do we have, what does it cost?", empty("Unknown: no shard has told yet."))
+        return card("What do we have, what does it cost?", empty("Unknown: no shard has reported yet."))
     spot, hosted = summary.by_capacity_type.get("Spot", 0), sum(summary.by_capacity_type.values())
     risk = summary.pinned_at_risk or 0
     return card(
@@ -208,7 +208,7 @@ def _speed(frame: Frame, summary: OverviewSummary, cycles: Mapping[str, tuple[fl
                 "unknown" if summary.last_cycle_age_s is None else f"{age(summary.last_cycle_age_s)} ago",
             ),
         ),
-        None if cycles else empty("How long cycles take is told by metrics, once some have been read."),
+        None if cycles else empty("Cycle times come from metrics, and none have been read yet."),
     )
 
 
@@ -241,7 +241,7 @@ def event_list(frame: Frame, events: Sequence[FleetEvent]) -> Html:
 
 
 def link(frame: Frame, path: str) -> str:
-    """Return the address of a page that was named with its query."""
+    """Return the address of a path that may have a query."""
     place, _, query = path.partition("?")
     return frame.to(place) + (f"?{query}" if query else "")
 

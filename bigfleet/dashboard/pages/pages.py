@@ -1,6 +1,6 @@
-"""From an address to a page: gathers what the page shows, and renders it.
+"""Maps an address to a page: reads the sources that the page shows, and renders it.
 
-Must never: fail because one source is silent; the page says so in the place of what is missing.
+Must never: fail because one source is silent; the page names it in place of the missing part.
 Rules: `dashboard#sources`, `dashboard#api`, `dashboard#page-contents`.
 """
 
@@ -80,7 +80,7 @@ class Pages:
         return str(content) if part else whole(self._frame, title, head, content)
 
     def missing(self, path: str, *, part: bool) -> str:
-        """Return what stands at an address without a page."""
+        """Return the page for an unknown address."""
         content = main_part(
             self._frame,
             "No such page",
@@ -109,7 +109,7 @@ class Pages:
             answer, problem = await _or_problem(self._need_list(chosen["shard"], asked))
         place = self._fleet.picture.shard(chosen["shard"])
         clusters = [row.cluster for row in place.seen.clusters] if place and place.seen else []
-        # In a thread: two hundred rows of markup would hold everybody else's answers.
+        # In a thread: two hundred rows of markup would delay other requests.
         return await asyncio.to_thread(
             needs.needs,
             self._frame,
@@ -132,18 +132,18 @@ class Pages:
 
     async def _clusters(self, _query: Mapping[str, str]) -> Html:
         reader = self._fleet.clusters
-        told = None
+        reported = None
         if reader is not None:
             rows = await _or_none(reader.clusters())
-            told = {row["id"]: row for row in rows or ()}
-        return clusters.clusters(self._frame, self._fleet.picture, told)
+            reported = {row["id"]: row for row in rows or ()}
+        return clusters.clusters(self._frame, self._fleet.picture, reported)
 
     async def _cluster(self, name: str) -> Html:
         reader = self._fleet.clusters
-        told, problem = None, ""
+        reported, problem = None, ""
         if reader is not None:
-            told, problem = await _or_problem(reader.cluster(name))
-        return clusters.cluster(self._frame, name, self._fleet.picture, told, problem)
+            reported, problem = await _or_problem(reader.cluster(name))
+        return clusters.cluster(self._frame, name, self._fleet.picture, reported, problem)
 
     async def _shards(self, _query: Mapping[str, str]) -> Html:
         p99: Mapping[tuple[str, ...], float] | None = None
@@ -156,13 +156,13 @@ class Pages:
         place = self._fleet.picture.shard(name)
         if place is None:
             raise PageNotFoundError(f"no shard is called {name}")
-        told: Mapping[str, Any] | None = None
+        reported: Mapping[str, Any] | None = None
         trends: Trend | None = None
         metrics = self._fleet.metrics
         if metrics is not None:
-            told = await _or_none(compat.shard(self._fleet, _parameters(pod=name)))
+            reported = await _or_none(compat.shard(self._fleet, _parameters(pod=name)))
             trends = await _or_none(metrics.quantile_trend(names.CYCLE, (), 0.99, 3600.0, 60.0, pod=name))
-        return shards.shard(self._frame, place, self._fleet.picture.at, told, trends)
+        return shards.shard(self._frame, place, self._fleet.picture.at, reported, trends)
 
     async def _capacity(self, _query: Mapping[str, str]) -> Html:
         reader = self._fleet.clusters
@@ -172,15 +172,15 @@ class Pages:
         return coordinator.capacity(self._frame, self._fleet.picture, hints)
 
     async def _topology(self, _query: Mapping[str, str]) -> Html:
-        told = await _or_none(compat.topology(self._fleet, _parameters()))
-        return coordinator.topology(self._frame, self._fleet.picture, told)
+        reported = await _or_none(compat.topology(self._fleet, _parameters()))
+        return coordinator.topology(self._frame, self._fleet.picture, reported)
 
     async def _cost(self, _query: Mapping[str, str]) -> Html:
-        told = None
+        reported = None
         if self._fleet.metrics is not None:
-            told = await _or_none(compat.finops_snapshot(self._fleet, _parameters()))
+            reported = await _or_none(compat.finops_snapshot(self._fleet, _parameters()))
         picture, trend = self._fleet.picture, self._fleet.watcher.costs.lines()
-        return cost.cost(self._frame, picture, summarise(picture), told, trend)
+        return cost.cost(self._frame, picture, summarise(picture), reported, trend)
 
     async def _decisions(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_DECISIONS, ""), **_known(query, _DECISIONS)}
@@ -223,12 +223,12 @@ class Pages:
 
 
 def _known(query: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, str]:
-    """The parameters a page knows; a stray one in a shared address is no reason to show nothing."""
+    """The parameters that a page knows; it ignores others, so that an old shared address still works."""
     return {name: value for name, value in query.items() if name in wanted}
 
 
 def _parameters(query: Mapping[str, str] | None = None, **path: str) -> Parameters:
-    """Parameters of a route from values that a page has chosen; empty ones are left out."""
+    """Parameters of a route from the values of a page, without empty ones."""
     given = {name: value for name, value in (query or {}).items() if value}
     return Parameters(given, path, frozenset(given))
 

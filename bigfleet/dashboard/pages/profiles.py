@@ -1,6 +1,6 @@
-"""A profile in words: what its needs ask of a machine, and what they are worth.
+"""Describes a profile in words: its requirements and penalties.
 
-Must never: leave out a part that tells two profiles apart; the fingerprint has the same parts.
+Must never: leave out a part that distinguishes two profiles; the fingerprint has the same parts.
 Rules: `dashboard#page-contents`, `dashboard#look`.
 """
 
@@ -20,7 +20,7 @@ _KEYS: Final = {
     "kubernetes.io/os": "operating system",
     "kubernetes.io/hostname": "host",
 }
-"""What everybody calls the labels that every cluster has; the heading's title has them as they are."""
+"""Short names of well-known labels; the heading's title has the full names."""
 _NO_PENALTY: Final = ("ZERO", "UNSPECIFIED")
 
 
@@ -45,7 +45,7 @@ def _requirement(part: Mapping[str, Any]) -> str:
 
 
 def _spread(part: Mapping[str, Any]) -> str:
-    binding = "" if part["whenUnsatisfiable"] == "DoNotSchedule" else ", if that can be"
+    binding = "" if part["whenUnsatisfiable"] == "DoNotSchedule" else ", if possible"
     return f"spread over {_key(part['topologyKey'])}, at most {count(part['maxSkew'])} apart{binding}"
 
 

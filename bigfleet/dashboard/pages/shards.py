@@ -1,4 +1,4 @@
-"""Shards: all of them in a table, and one of them in detail.
+"""The shard pages: a table of all shards, and one shard in detail.
 
 Rules: `dashboard#page-contents`.
 """
@@ -71,7 +71,7 @@ def _row(frame: Frame, place: ShardPlace, now: float, p99: Mapping[str, float]) 
 
 
 def state(place: ShardPlace) -> Html:
-    """Return how a shard stands, in a few words with a mark."""
+    """Return the state of a shard, in a few words with a mark."""
     seen = place.seen
     if place.error:
         return el("span", f"■ silent: {place.error}", class_="bad")
@@ -97,22 +97,22 @@ def cycle_time(seconds: float | None) -> Html:
 
 
 def conflict_share(lost: float, proposals: float) -> Html:
-    """Return how many proposals were overtaken, with a word beside the colour; what is much is the original's."""
+    """Return the share of conflicting proposals, with a word beside the colour; the thresholds are the original's."""
     part = lost / proposals if proposals else 0.0
     tone, word = ("bad", " far too many") if part >= 0.3 else ("warn", " many") if part >= 0.15 else ("", "")
     return el("span", f"{share(lost, proposals)}{word}", class_=tone or None)
 
 
 def shard(
-    frame: Frame, place: ShardPlace, now: float, told: Mapping[str, Any] | None, trends: Trend | None
+    frame: Frame, place: ShardPlace, now: float, reported: Mapping[str, Any] | None, trends: Trend | None
 ) -> Html:
-    """Return the main part of one shard; `told` is the answer of `/shards/{pod}`, None without metrics."""
+    """Return the main part of one shard; `reported` is the answer of `/shards/{pod}`, None without metrics."""
     old = place.answered_at is not None and now - place.answered_at > STALE_S
     content = (
         el("p", f"Stale: last heard {age(now - (place.answered_at or now))} ago.", class_="banner")
         if old
         else None,
-        el("div", _cards(frame, place, now, told, trends), class_="grid"),
+        el("div", _cards(frame, place, now, reported, trends), class_="grid"),
     )
     return main_part(
         frame, f"Shard {place.shard_id}", live("shard", content), every=ONE_EVERY_S, aside=state(place)
@@ -120,13 +120,13 @@ def shard(
 
 
 def _cards(
-    frame: Frame, place: ShardPlace, now: float, told: Mapping[str, Any] | None, trends: Trend | None
+    frame: Frame, place: ShardPlace, now: float, reported: Mapping[str, Any] | None, trends: Trend | None
 ) -> list[Html]:
     seen = place.seen
     if seen is None:
         return [card("No answer yet", empty(place.error or "The shard has not been asked yet."))]
     return [
-        _now(seen, now, told),
+        _now(seen, now, reported),
         _machines(frame, place.shard_id, seen),
         _about(place, seen, now),
         _trends(trends),
@@ -134,28 +134,30 @@ def _cards(
     ]
 
 
-def _now(seen: ObservedShard, now: float, told: Mapping[str, Any] | None) -> Html:
+def _now(seen: ObservedShard, now: float, reported: Mapping[str, Any] | None) -> Html:
     conflicts = None
-    if told is not None:
-        lost, won = told["occConflictPerSec"], told["occCommittedPerSec"]
+    if reported is not None:
+        lost, won = reported["occConflictPerSec"], reported["occCommittedPerSec"]
         conflicts = conflict_share(lost, lost + won)
     phases = (
         el(
             "p",
             "p99 by phase: ",
-            ", ".join(f"{name} {duration(value)}" for name, value in told["cycleP99ByPhaseSeconds"].items())
+            ", ".join(
+                f"{name} {duration(value)}" for name, value in reported["cycleP99ByPhaseSeconds"].items()
+            )
             or "unknown",
             class_="dim",
         )
-        if told
-        else empty("Times come with metrics.", "--scrape URL")
+        if reported
+        else empty("Times need metrics.", "--scrape URL")
     )
     return card(
         "Now",
         figures(
             ("cycle", count(seen.cycle)),
             ("last", f"{age(now - seen.computed_at)} ago" if seen.cycle else "none yet"),
-            ("p99", cycle_time(told["cycleP99Seconds"] or None if told else None)),
+            ("p99", cycle_time(reported["cycleP99Seconds"] or None if reported else None)),
             ("needs", count(seen.needs)),
             ("short", count(seen.needs_short)),
             ("queue", count(seen.queue_depth)),
@@ -168,7 +170,7 @@ def _now(seen: ObservedShard, now: float, told: Mapping[str, Any] | None) -> Htm
 
 def _machines(frame: Frame, shard_id: str, seen: ObservedShard) -> Html:
     if not seen.insight:
-        return card("Machines", empty("This shard does not tell about its machines."))
+        return card("Machines", empty("This shard does not report its machines."))
     by_state: dict[str, int] = {}
     by_type: dict[str, int] = {}
     for row in seen.machines:
@@ -212,7 +214,7 @@ def _clusters(frame: Frame, seen: ObservedShard, now: float) -> Html:
     ]
     return card(
         "Clusters",
-        table("as this shard sees them", columns, rows) if rows else empty("No cluster has come yet."),
+        table("as this shard sees them", columns, rows) if rows else empty("No cluster has connected yet."),
     )
 
 

@@ -64,7 +64,7 @@ def grouped_table(
     groups: Iterable[RowGroup],
     sorted_by: "SortOrder | None" = None,
 ) -> Html:
-    """Return a table whose rows stand in groups."""
+    """Return a table whose rows are in groups."""
     head = el("tr", (_header(column, sorted_by) for column in columns))
     return el(
         "div",
@@ -78,7 +78,7 @@ def grouped_table(
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """How a table is sorted at present, and the address that sorts it otherwise."""
+    """The sort order of a table, and the addresses of other orders."""
 
     frame: Frame
     page: str
@@ -86,7 +86,7 @@ class SortOrder:
     by: str
 
     def link(self, word: str) -> str:
-        """Return the address at which the table is sorted by a word, or the other way round if it is already."""
+        """Return the address that sorts the table by a word, or reverses the order if it already does."""
         return self.frame.to(
             self.page, **{**self.query, "sort": f"-{word}" if self.by == word else word, "page": None}
         )
@@ -144,7 +144,7 @@ def _row(row: TableRow | RowNote, columns: Sequence[TableColumn]) -> Html:
 
 
 def filters(frame: Frame, page: str, fields: Sequence[Html], hidden: Mapping[str, str] | None = None) -> Html:
-    """Return a form whose values stand in the address."""
+    """Return a form whose values go into the address."""
     kept = (
         el("input", type="hidden", name=name, value=value) for name, value in (hidden or {}).items() if value
     )
@@ -175,12 +175,12 @@ def search(name: str, title: str, value: str) -> Html:
 
 
 def identity(text: str) -> Html:
-    """Return an id, in type that tells l from 1."""
+    """Return an id, in a font that distinguishes l from 1."""
     return el("span", text, class_="id")
 
 
 def copy_button(text: str) -> Html:
-    """Return a button that copies a text; it is there for scripts alone."""
+    """Return a button that copies a text; it works only with scripts."""
     return el("button", "copy", type="button", class_="copy", data_copy=text, aria_label=f"Copy {text[:60]}")
 
 

@@ -1,4 +1,4 @@
-"""What if: edits on a snapshot, tried on the production engine in a process of its own.
+"""The what-if page: edits on a snapshot, run on the production engine in a separate process.
 
 Rules: `dashboard#what-if`; the result is drawn by a small script from the answer of `/x/whatif`, as it exists only when
 asked for.
@@ -30,15 +30,15 @@ _EDITS: Final = (
     ("holds", "Release holds", (("on_demand", "on demand, s", "600"), ("spot", "spot, s", "60"))),
     ("pass_time", "Let time pass", (("seconds", "seconds", "600"),)),
 )
-"""Name for the script, words for people, fields with their labels and first values."""
+"""Name for the script, title, and fields with their labels and initial values."""
 _KNOWN: Final = {"like": "types", "type": "types", "zone": "zones", "cluster": "clusters"}
-"""Fields for which the browser offers names, and which."""
+"""Fields for which the browser suggests names, and the list it suggests."""
 _HORIZONS: Final = (("cycle", "one cycle"), ("quiet", "until nothing is left to do"))
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfForm:
-    """The question as it stands in the address."""
+    """The question in the address of the page."""
 
     shard: str = ""
     edits: str = ""
@@ -56,11 +56,11 @@ def what_if(frame: Frame, shards: Sequence[str], asked: WhatIfForm, picture: Fle
             "div",
             card(
                 "Try a change on paper",
-                el("p", "Nothing is carried out; no shard decides differently for it."),
+                el("p", "This changes nothing in the fleet and no decision of a shard."),
                 _form(frame, shards, asked),
                 el(
                     "noscript",
-                    "This page asks by script. Without, use: bigfleet what-if snapshot.json --edit FILE",
+                    "This page needs scripts. Without them, use: bigfleet what-if snapshot.json --edit FILE",
                 ),
             ),
             card("Common edits, one after the other", (_edit(*edit) for edit in _EDITS)),
@@ -105,7 +105,7 @@ def _seconds(name: str, title: str, value: str) -> Html:
 
 
 def _edit(name: str, words: str, fields: Sequence[tuple[str, str, str]]) -> Html:
-    """One edit to fill in; the script writes it to the end of the list."""
+    """A form for one edit; the script appends the edit to the list."""
     return el(
         "fieldset",
         el("legend", words),
@@ -131,7 +131,7 @@ def _edit(name: str, words: str, fields: Sequence[tuple[str, str, str]]) -> Html
 
 
 def _known(picture: FleetPicture) -> Mapping[str, set[str]]:
-    """Names that the fleet is known to use: those of types and zones are in the reports that a coordinator has."""
+    """Names in use in the fleet; types and zones come from the coordinator's reports."""
     seen = picture.coordinator.seen if picture.coordinator is not None else None
     reports = seen.reports if seen is not None else ()
     return {

@@ -13,12 +13,12 @@ from tests.integration.dashboard.world import dashboard_world
 def served(**options: Any) -> Iterator[str]:  # Any: options of the world
     """Serve until the block ends; yields the address."""
     ready, end = threading.Event(), asyncio.Event()
-    told: list[Any] = []
+    reply: list[Any] = []
 
     async def play() -> None:
         async with dashboard_world(**options) as world:
             await world.dashboard.scrape()
-            told.extend((world.url, asyncio.get_running_loop()))
+            reply.extend((world.url, asyncio.get_running_loop()))
             ready.set()
             await end.wait()
 
@@ -26,7 +26,7 @@ def served(**options: Any) -> Iterator[str]:  # Any: options of the world
     thread.start()
     try:
         assert ready.wait(60)
-        yield told[0]
+        yield reply[0]
     finally:
-        told[1].call_soon_threadsafe(end.set)
+        reply[1].call_soon_threadsafe(end.set)
         thread.join(30)

@@ -51,14 +51,14 @@ def run(story: Any, **options: Any) -> None:  # Any: a coroutine function of the
 
 
 @pytest.mark.rule("dashboard#state-word", "dashboard#unknown-not-zero")
-def test_status_tells_the_first_screen_and_says_null_for_what_is_unknown() -> None:
+def test_status_reports_the_first_screen_and_null_for_unknown_values() -> None:
     async def story(world: World) -> None:
-        told = await world.json("/api/v1/x/status")
-        assert told["state"] == "good"
-        assert told["machines"] == len(MACHINES)
-        assert told["needs"] == len(NEEDS)
-        assert told["needsShort"] == 2
-        assert {row["reason"] for row in told["oldestShortfalls"]} == {
+        reply = await world.json("/api/v1/x/status")
+        assert reply["state"] == "good"
+        assert reply["machines"] == len(MACHINES)
+        assert reply["needs"] == len(NEEDS)
+        assert reply["needsShort"] == 2
+        assert {row["reason"] for row in reply["oldestShortfalls"]} == {
             "TOPOLOGY_UNSATISFIABLE",
             "PRIORITY_STARVED",
         }
@@ -66,10 +66,10 @@ def test_status_tells_the_first_screen_and_says_null_for_what_is_unknown() -> No
     run(story)
 
     async def nothing(world: World) -> None:
-        told = await world.json("/api/v1/x/status")
-        assert told["state"] == "degraded"
-        assert told["machines"] is None
-        assert told["costPerHour"] is None
+        reply = await world.json("/api/v1/x/status")
+        assert reply["state"] == "degraded"
+        assert reply["machines"] is None
+        assert reply["costPerHour"] is None
 
     run(nothing, names=())
 
@@ -84,14 +84,14 @@ def test_every_compatible_route_answers_or_names_the_flag_it_lacks(prefix: str) 
             path = route.path.replace("{pod}", "shard-0").replace("{id}", "web")
             query = "?shard=shard-0" if path == "/needs" else ""
             status, text, _ = await world.get(f"{prefix}{path}{query}")
-            told = json.loads(text)
+            reply = json.loads(text)
             if path in {"/clusters", "/clusters/web", "/available-capacity"}:
-                assert (status, "--kubeconfig" in told["error"]) == (503, True), path
+                assert (status, "--kubeconfig" in reply["error"]) == (503, True), path
             elif path in {"/topology", "/shard-reports"}:
-                assert (status, "--coordinator-addr" in told["error"]) == (503, True), path
+                assert (status, "--coordinator-addr" in reply["error"]) == (503, True), path
             else:
                 assert status == 200, (path, text)
-                assert told["queriedAt"].endswith("Z")
+                assert reply["queriedAt"].endswith("Z")
 
     run(story, endpoints=[ScrapeTarget("shard-0", exported)])
 
@@ -99,7 +99,7 @@ def test_every_compatible_route_answers_or_names_the_flag_it_lacks(prefix: str) 
 @pytest.mark.rule("dashboard#compatible-routes")
 def test_metrics_become_the_answers_of_the_original() -> None:
     async def story(world: World) -> None:
-        fleet = await _until(world, "/api/v1/fleet/overview", lambda told: told["machines"] == 5)
+        fleet = await _until(world, "/api/v1/fleet/overview", lambda reply: reply["machines"] == 5)
         assert fleet["machinesByState"] == {"Configured": 2, "Idle": 3}
         assert (fleet["clusters"], fleet["shortfalls"]) == (2, 1)
         rows = (await world.json("/api/v1/shards"))["shards"]
@@ -116,19 +116,19 @@ def test_metrics_become_the_answers_of_the_original() -> None:
 async def _until(world: World, path: str, holds: Any) -> Mapping[str, Any]:  # Any: a predicate on JSON
     async with asyncio.timeout(20):
         while True:
-            told: Mapping[str, Any] = await world.json(path)
-            if holds(told):
-                return told
+            reply: Mapping[str, Any] = await world.json(path)
+            if holds(reply):
+                return reply
             await world.dashboard.scrape()
 
 
 @pytest.mark.rule("dashboard#openapi")
 def test_needs_have_exactly_the_keys_of_the_contract() -> None:
     async def story(world: World) -> None:
-        told = await world.json("/api/v1/needs?shard=shard-0")
-        assert set(told) == {"shardId", "cycle", "computedAtUnixNanos", "totalNeeds", "needs", "queriedAt"}
-        assert [row["clusterId"] for row in told["needs"]] == ["train", "web", "batch"]
-        gang = told["needs"][0]
+        reply = await world.json("/api/v1/needs?shard=shard-0")
+        assert set(reply) == {"shardId", "cycle", "computedAtUnixNanos", "totalNeeds", "needs", "queriedAt"}
+        assert [row["clusterId"] for row in reply["needs"]] == ["train", "web", "batch"]
+        gang = reply["needs"][0]
         assert gang["requirements"] == [{"key": "rack", "operator": "Same", "values": []}]
         assert gang["unmetReason"] == "TOPOLOGY_UNSATISFIABLE"
         assert set(gang) == {
@@ -144,9 +144,9 @@ def test_needs_have_exactly_the_keys_of_the_contract() -> None:
 
 def test_machines_are_filtered_sorted_and_paged_by_the_shard() -> None:
     async def story(world: World) -> None:
-        told = await world.json("/api/v1/x/machines?shard=shard-0&state=Idle&sort=-id")
-        assert [row["id"] for row in told["rows"]] == [f"i-{n}" for n in range(4, -1, -1)]
-        assert (told["total"], told["machines"]) == (5, len(MACHINES))
+        reply = await world.json("/api/v1/x/machines?shard=shard-0&state=Idle&sort=-id")
+        assert [row["id"] for row in reply["rows"]] == [f"i-{n}" for n in range(4, -1, -1)]
+        assert (reply["total"], reply["machines"]) == (5, len(MACHINES))
         one = await world.json("/api/v1/x/machines/shard-0/f-0")
         assert one["machine"]["lastError"] == "the disk is gone"
 
@@ -158,14 +158,14 @@ def test_explanations_carry_the_document_of_the_command_line() -> None:
     async def story(world: World) -> None:
         need = (await world.json("/api/v1/needs?shard=shard-0&cluster=batch"))["needs"][0]
         fingerprint = need["profileFingerprint"].replace("=", "%3D").replace("|", "%7C")
-        told = await world.json(
+        reply = await world.json(
             f"/api/v1/x/explain/need?shard=shard-0&cluster=batch&fingerprint={fingerprint}"
         )
-        taken = sum(row["count"] for row in told["explanation"]["chosen"])
-        refused = sum(row["count"] for row in told["explanation"]["refused"])
+        taken = sum(row["count"] for row in reply["explanation"]["chosen"])
+        refused = sum(row["count"] for row in reply["explanation"]["refused"])
         assert taken + refused == len(MACHINES)  # `dashboard#explain-classes`
-        told = await world.json("/api/v1/x/explain/machine?shard=shard-0&id=m-01")
-        assert told["explanation"]["sentence"] == "Configured; kept for need 1 of web."
+        reply = await world.json("/api/v1/x/explain/machine?shard=shard-0&id=m-01")
+        assert reply["explanation"]["sentence"] == "Configured; kept for need 1 of web."
 
     run(story)
 
@@ -198,7 +198,7 @@ def test_explanations_carry_the_document_of_the_command_line() -> None:
         ("/api/v1/x/export/secrets.csv", 404, "Not Found"),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong_with_it(path: str, status: int, words: str) -> None:
+def test_the_answer_to_a_bad_request_names_the_mistake(path: str, status: int, words: str) -> None:
     async def story(world: World) -> None:
         found, text, _ = await world.get(path)
         assert (found, words in json.loads(text)["error"]) == (status, True), text
@@ -212,8 +212,8 @@ def test_a_lost_shard_is_a_failed_source_and_an_event() -> None:
         status, text, _ = await world.get("/api/v1/needs?shard=shard-0")
         assert (status, "shard shard-0 does not answer" in text) == (502, True)
         await world.look()
-        told = await world.json("/api/v1/x/events")
-        assert [row["kind"] for row in told["events"]] == ["shard_lost"]
+        reply = await world.json("/api/v1/x/events")
+        assert [row["kind"] for row in reply["events"]] == ["shard_lost"]
         assert (await world.json("/api/v1/x/status"))["shardsWithoutCurrentNumbers"] == 1
 
     run(story)
@@ -240,7 +240,7 @@ def test_nothing_but_reading_and_the_one_question_is_allowed() -> None:
 
 
 @pytest.mark.rule("dashboard#who-may-read")
-def test_with_a_token_nothing_is_told_without_it() -> None:
+def test_with_a_token_configured_a_request_without_it_gets_nothing() -> None:
     """Rules: `dashboard#who-may-read`."""
 
     async def story(world: World) -> None:
@@ -274,10 +274,13 @@ def test_exports_equal_the_table_filters_included() -> None:
         rows = list(csv.DictReader(io.StringIO(text)))
         assert [row["clusterId"] for row in rows] == ["train", "batch"]
         assert headers["Content-Disposition"] == 'attachment; filename="needs.csv"'
-        told = await world.json("/api/v1/x/export/machines.json?shard=shard-0&state=Idle")
-        assert [row["id"] for row in told["machines"]] == [f"i-{n}" for n in range(5)]
-        told = await world.json("/api/v1/x/export/shortfalls.json")
-        assert {row["reason"] for row in told["shortfalls"]} == {"TOPOLOGY_UNSATISFIABLE", "PRIORITY_STARVED"}
+        reply = await world.json("/api/v1/x/export/machines.json?shard=shard-0&state=Idle")
+        assert [row["id"] for row in reply["machines"]] == [f"i-{n}" for n in range(5)]
+        reply = await world.json("/api/v1/x/export/shortfalls.json")
+        assert {row["reason"] for row in reply["shortfalls"]} == {
+            "TOPOLOGY_UNSATISFIABLE",
+            "PRIORITY_STARVED",
+        }
 
     run(story)
 
@@ -294,7 +297,7 @@ def test_a_reader_who_has_the_answer_gets_nothing_but_that_word() -> None:
 class Counting:
     """A channel that counts what is asked through it."""
 
-    def __init__(self, channel: Any) -> None:  # Any: it stands in for every kind of call
+    def __init__(self, channel: Any) -> None:  # Any: it replaces every kind of call
         self._channel = channel
         self.asked: list[Any] = []
 
@@ -312,7 +315,7 @@ class Counting:
 
 @pytest.mark.rule("dashboard#shared-answers")
 def test_a_hundred_readers_cost_the_shard_one_call() -> None:
-    """Counted where the shard is asked. The dashboard's own look at it, on a timer whoever reads, is none of these."""
+    """The test counts calls on the channel to the shard; polls by the dashboard's own timer do not count."""
     looks = (calls.GET_STATUS, calls.LIST_SHORTFALLS, calls.WATCH_CYCLES)
     wanted = {
         "/api/v1/needs?shard=shard-0": calls.LIST_NEEDS,
@@ -342,21 +345,21 @@ def test_a_hundred_readers_cost_the_shard_one_call() -> None:
 
 @pytest.mark.rule("dashboard#answer-cost")
 def test_the_needs_of_a_large_fleet_fit_into_a_megabyte() -> None:
-    """`dashboard#budgets`: rows are cut where they would be more, and the count tells how many there are."""
+    """`dashboard#budgets`: the answer cuts rows at a megabyte, and gives their total."""
     needs = [Need(f"c-{n % 40:02}", Profile(priority=20_000 - n), amounts(cpu=1)) for n in range(2_000)]
 
     async def story(world: World) -> None:
         world.complete(given=situation(needs=needs))
         status, text, _ = await world.get("/api/v1/needs?shard=shard-0")
-        told = json.loads(text)
-        assert (status, told["totalNeeds"]) == (200, 2_000)
+        reply = json.loads(text)
+        assert (status, reply["totalNeeds"]) == (200, 2_000)
         assert 900_000 < len(text.encode()) <= 1_000_000
-        assert [row["priority"] for row in told["needs"]] == [20_000 - n for n in range(len(told["needs"]))]
+        assert [row["priority"] for row in reply["needs"]] == [20_000 - n for n in range(len(reply["needs"]))]
 
     run(story)
 
 
-def test_the_stream_tells_of_cycles_and_ends_with_the_server() -> None:
+def test_the_stream_announces_cycles_and_ends_with_the_server() -> None:
     async def story(world: World) -> None:
         async with world.session.get(f"{world.url}/api/v1/x/stream") as answer:
             assert answer.headers["Content-Type"] == "text/event-stream"

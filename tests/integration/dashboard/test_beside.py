@@ -17,12 +17,14 @@ from tests.support.program import RunningProgram
 pytestmark = pytest.mark.integration
 
 
-def ask(port: int, path: str) -> dict[str, Any]:  # Any: what JSON can say; nothing while nobody answers
+def ask(
+    port: int, path: str
+) -> dict[str, Any]:  # Any: a JSON value; empty while the dashboard does not answer
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", path)
-        told: dict[str, Any] = json.loads(connection.getresponse().read())
-        return told
+        reply: dict[str, Any] = json.loads(connection.getresponse().read())
+        return reply
     except OSError:
         return {}
     finally:
@@ -42,13 +44,13 @@ def test_it_comes_and_goes_with_its_shard_and_its_end_is_not_the_shards(tmp_path
         "bigfleet", "shard", *flags, f"--dashboard-addr=127.0.0.1:{port}", "--cycle-interval=500ms",
         log=tmp_path / "log", environ={},
     ) as program:  # fmt: skip
-        told = program.wait("it shows the fleet", lambda: ask(port, "/api/v1/x/status").get("machines"))
-        assert told is not None
-        assert told > 20
+        reply = program.wait("it shows the fleet", lambda: ask(port, "/api/v1/x/status").get("machines"))
+        assert reply is not None
+        assert reply > 20
         assert ask(port, "/api/v1/config")["prometheusWired"] is True
         (started,) = program.lines("dashboard_started")
         os.kill(started["pid"], signal.SIGKILL)
-        program.wait("its end is told", lambda: program.lines("dashboard_ended"))
+        program.wait("its end is logged", lambda: program.lines("dashboard_ended"))
         assert program.http("/healthz")[0] == 200
         assert program.end() == 0
 

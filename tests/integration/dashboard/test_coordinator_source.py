@@ -80,17 +80,17 @@ async def with_coordinator() -> AsyncIterator[tuple[ReadCoordinator, World]]:
 
 
 @pytest.mark.rule("dashboard#optional-sources", "dashboard#compatible-routes")
-def test_with_a_coordinator_alone_every_page_loads_and_topology_and_reports_are_told() -> None:
+def test_with_a_coordinator_alone_every_page_loads_and_topology_and_reports_are_shown() -> None:
     async def play() -> None:
         async with with_coordinator() as (_, world):
             for page in PAGES:
                 assert (await world.get(f"/{page}"))[0] == 200, page
-            told = await world.json("/api/v1/topology")
-            assert [row["shardId"] for row in told["shards"]] == ["shard-0"]
-            assert told["domainAssignments"] == [
+            reply = await world.json("/api/v1/topology")
+            assert [row["shardId"] for row in reply["shards"]] == ["shard-0"]
+            assert reply["domainAssignments"] == [
                 {"topologyKey": "zone", "topologyValue": "za", "shardId": "shard-0"}
             ]
-            assert "--scrape" in told["warnings"][0]
+            assert "--scrape" in reply["warnings"][0]
             (report,) = (await world.json("/api/v1/shard-reports"))["reports"]
             assert report["summary"]["providerAddress"] == "provider:9000"
             assert report["shortfalls"][0]["penaltyBucket"] == "PENALTY_BUCKET_PINNED"

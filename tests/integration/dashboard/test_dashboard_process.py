@@ -42,7 +42,7 @@ pytestmark = pytest.mark.integration
 
 def ask(program: RunningProgram, path: str, **headers: str) -> tuple[int, Any]:
     (port,) = program.wait(
-        "it tells where it is", lambda: re.findall(r"dashboard: http://127.0.0.1:(\d+)/", program.text())
+        "it prints its address", lambda: re.findall(r"dashboard: http://127.0.0.1:(\d+)/", program.text())
     )
     connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
     try:
@@ -91,8 +91,8 @@ def test_a_shard_given_by_address_appears_under_its_own_name_and_clusters_by_con
             assert ask(program, "/api/v1/needs?shard=shard-7")[1]["shardId"] == "shard-7"
             assert "shard-7" in ask(program, "/shards")[1]
             assert [row["id"] for row in ask(program, "/api/v1/clusters")[1]["clusters"]] == ["east", "west"]
-            told = ask(program, "/api/v1/config")[1]
-            assert (told["prometheusWired"], told["kubeconfigWired"]) == (True, True)
+            reply = ask(program, "/api/v1/config")[1]
+            assert (reply["prometheusWired"], reply["kubeconfigWired"]) == (True, True)
             assert program.end() == 0
             assert "Traceback" not in program.text()
 
@@ -132,13 +132,13 @@ def test_a_wrong_flag_ends_the_start_with_a_sentence(
     flags: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["dashboard", *flags]) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert "Traceback" not in told
+    reply = capsys.readouterr().err
+    assert words in reply
+    assert "Traceback" not in reply
 
 
 @pytest.mark.rule("dashboard#who-may-read")
-def test_under_https_nobody_reads_without_token_or_certificate(tmp_path: Path) -> None:
+def test_under_https_no_reader_gets_in_without_token_or_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca", datetime.now(UTC))
     own, reader = authority.issue(READONLY, "own"), authority.issue(READONLY, "reader")
     (tmp_path / "token").write_text("right\n")
@@ -146,7 +146,8 @@ def test_under_https_nobody_reads_without_token_or_certificate(tmp_path: Path) -
 
     def read(program: RunningProgram, context: ssl.SSLContext, **headers: str) -> int:
         (port,) = program.wait(
-            "it tells where it is", lambda: re.findall(r"dashboard: https://127.0.0.1:(\d+)/", program.text())
+            "it prints its address",
+            lambda: re.findall(r"dashboard: https://127.0.0.1:(\d+)/", program.text()),
         )
         connection = http.client.HTTPSConnection("127.0.0.1", int(port), timeout=60, context=context)
         try:
@@ -171,7 +172,7 @@ def test_under_https_nobody_reads_without_token_or_certificate(tmp_path: Path) -
 
 
 @pytest.mark.rule("dashboard#upstream-identity")
-def test_a_readonly_certificate_reads_and_anothers_refusal_is_told(tmp_path: Path) -> None:
+def test_a_readonly_certificate_reads_and_anothers_refusal_is_reported(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca", datetime.now(UTC))
     server = authority.issue(Identity.shard("shard-7"), "server")
 
@@ -179,8 +180,8 @@ def test_a_readonly_certificate_reads_and_anothers_refusal_is_told(tmp_path: Pat
         flags = (f"--tls-cert={files.cert}", f"--tls-key={files.key}", f"--tls-ca={files.ca}")
         with run(tmp_path, f"--shard-addr={address}", *flags) as program:
             program.wait("it was asked", lambda: ask(program, "/api/v1/x/status")[1]["shards"])
-            told: dict[str, Any] = ask(program, "/api/v1/x/status")[1]
-            return told
+            reply: dict[str, Any] = ask(program, "/api/v1/x/status")[1]
+            return reply
 
     async def refused(address: str, files: TlsFiles) -> str:
         """What a dashboard with this certificate says of the shard."""

@@ -34,7 +34,7 @@ LABELS = {
     "bigfleet_coordinator_apply_total": {"outcome"},
     "bigfleet_coordinator_pending_instructions": {"shard"},
 }
-"""Every metric of `dashboard#metrics-contract`, as a scrape spells it, and its labels; `pod` is added by whoever scrapes."""
+"""Every metric of `dashboard#metrics-contract`, as a scrape spells it, and its labels; the scraper adds `pod`."""
 
 
 class FleetSources:
@@ -150,10 +150,10 @@ def test_a_real_process_exports_every_metric_with_its_labels_and_only_a_shard_th
     fleet: FleetSources,
 ) -> None:
     def missing() -> dict[str, set[str]]:
-        told = series_of(fleet.metrics(fleet.shard_metrics)) | series_of(
+        reply = series_of(fleet.metrics(fleet.shard_metrics)) | series_of(
             fleet.metrics(fleet.coordinator_metrics)
         )
-        return {name: labels for name, labels in LABELS.items() if told.get(name) != labels}
+        return {name: labels for name, labels in LABELS.items() if reply.get(name) != labels}
 
     fleet.wait("every metric is there", lambda: not missing())
     coordinator = series_of(fleet.metrics(fleet.coordinator_metrics))

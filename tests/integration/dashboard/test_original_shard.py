@@ -16,11 +16,11 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.rule("dashboard#approximate")
-def test_what_needs_tell_is_shown_and_every_guess_is_called_approximate() -> None:
+def test_data_from_needs_is_shown_and_every_guess_is_called_approximate() -> None:
     async def story(world: World) -> None:
-        told = await world.json("/api/v1/x/status")
-        assert (told["needs"], told["needsShort"]) == (len(NEEDS), 2)
-        assert (told["machines"], told["costPerHour"]) == (None, None)
+        reply = await world.json("/api/v1/x/status")
+        assert (reply["needs"], reply["needsShort"]) == (len(NEEDS), 2)
+        assert (reply["machines"], reply["costPerHour"]) == (None, None)
         need = (await world.json("/api/v1/needs?shard=shard-0&cluster=batch"))["needs"][0]
         where = f"shard=shard-0&cluster=batch&fingerprint={quote(need['profileFingerprint'], safe='')}"
         guess = await world.json(f"/api/v1/x/explain/need?{where}")
@@ -39,7 +39,7 @@ def test_what_needs_tell_is_shown_and_every_guess_is_called_approximate() -> Non
 
 
 @pytest.mark.rule("dashboard#approximate")
-def test_every_page_loads_and_machines_say_that_the_shard_does_not_tell_them() -> None:
+def test_every_page_loads_and_machines_say_that_the_shard_does_not_report_them() -> None:
     async def story(world: World) -> None:
         for page in PAGES:
             assert (await world.get(f"/{page}"))[0] == 200, page

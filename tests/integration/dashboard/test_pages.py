@@ -147,7 +147,7 @@ def lines_of(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("insight", [True, False], ids=["ours", "the original"])
-def test_needs_stand_in_groups_of_one_profile_with_lines_where_supply_ended(insight: bool) -> None:
+def test_needs_are_grouped_by_profile_with_lines_where_supply_ended(insight: bool) -> None:
     low, high = Profile(priority=10), Profile(priority=5000)
     needs = [
         *(Need(f"w-{n}", high, amounts(cpu=4)) for n in range(3)),
@@ -275,19 +275,19 @@ def test_the_explanation_is_the_command_lines_for_the_same_cycle(flag: str, name
         _, text, _ = await world.get(f"/explain?shard=shard-0&{query}")
         title, sentence, *lines = said.splitlines()
         assert sentence in unescape(text)
-        # A page breaks lines, so ids stand apart in it.
+        # The page puts a space after each id, so that lines can break.
         found = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", text.replace(", ", ","))
         cells = {unescape(re.sub(r"<[^>]*>", "", cell)) for cell in found}
-        told = [line for line in lines if line and not line.split()[0].isupper()]
-        assert told
-        for line in told:
+        reply = [line for line in lines if line and not line.split()[0].isupper()]
+        assert reply
+        for line in reply:
             assert set(re.split(r" {2,}", line.strip().replace(", ", ","))) <= cells, (line, title)
 
     run(story)
 
 
 @pytest.mark.rule("dashboard#optional-sources")
-def test_a_lost_shard_leaves_its_last_word_and_says_that_it_is_old() -> None:
+def test_a_lost_shard_leaves_its_last_answer_marked_as_old() -> None:
     async def story(world: World) -> None:
         await world.lose("shard-0")
         await world.look()
@@ -301,7 +301,7 @@ def test_a_lost_shard_leaves_its_last_word_and_says_that_it_is_old() -> None:
 
 
 @pytest.mark.rule("dashboard#state-word", "dashboard#unknown-not-zero")
-def test_a_figure_that_no_metric_tells_is_unknown_and_not_zero() -> None:
+def test_a_figure_that_no_metric_has_is_unknown_and_not_zero() -> None:
     async def story(world: World) -> None:
         await world.dashboard.scrape()
         _, text, _ = await world.get("/shards/shard-0")

@@ -42,7 +42,7 @@ async def test_a_killed_leader_leaves_rebuilding_and_then_its_successor(
                 status, page = await topology()
                 if status == 200 and _serving(page) not in {"", leader}:
                     break
-                # Meanwhile it says that nobody leads, and nothing else.
+                # Meanwhile the page reports that no replica leads, and nothing else.
                 assert status == 503, page
                 seen.add("rebuilding" if "rebuilding" in page else page)
             record_property("recovered_s", round(time.monotonic() - begin, 1))

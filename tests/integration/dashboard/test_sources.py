@@ -36,7 +36,7 @@ NOW = 1_893_456_015.0
 def result(*rows: tuple[Mapping[str, str], Any], kind: str = "value") -> dict[str, Any]:
     return {
         "status": "success",
-        "data": {"result": [{"metric": labels, kind: told} for labels, told in rows]},
+        "data": {"result": [{"metric": labels, kind: reply} for labels, reply in rows]},
     }
 
 
@@ -72,10 +72,10 @@ class StubPrometheus:
     async def _answer(self, request: web.Request) -> web.Response:
         query = {name: str(value) for name, value in (await request.post()).items()}
         self.asked.append({"path": request.path, **query})
-        told = self.answers.get(
+        reply = self.answers.get(
             query["query"], {"status": "error", "error": f"no answer to {query['query']}"}
         )
-        return web.Response(text=told if isinstance(told, str) else json.dumps(told))
+        return web.Response(text=reply if isinstance(reply, str) else json.dumps(reply))
 
 
 def test_figures_become_queries_and_what_is_not_a_number_is_unknown() -> None:
@@ -128,11 +128,11 @@ def test_a_trend_has_a_value_for_each_step_or_none() -> None:
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("told", ["not JSON", "[]", '{"status": "success"}'])
-def test_nonsense_from_a_prometheus_is_a_failed_source(told: str) -> None:
+@pytest.mark.parametrize("reply", ["not JSON", "[]", '{"status": "success"}'])
+def test_nonsense_from_a_prometheus_is_a_failed_source(reply: str) -> None:
     async def play() -> None:
         async with (
-            StubPrometheus({"sum by () (m)": told}).reader() as reader,
+            StubPrometheus({"sum by () (m)": reply}).reader() as reader,
             dashboard_world(metrics=reader) as world,
         ):
             with pytest.raises(SourceError):
@@ -157,7 +157,7 @@ async def api_with_objects(clock: SystemClock) -> InMemoryApi:
 
 
 @pytest.mark.rule("dashboard#compatible-routes")
-def test_clusters_are_counted_by_phase_and_a_broken_one_is_told_in_its_row() -> None:
+def test_clusters_are_counted_by_phase_and_the_row_of_a_broken_one_has_its_error() -> None:
     async def play() -> None:
         clock = SystemClock()
         api = await api_with_objects(clock)

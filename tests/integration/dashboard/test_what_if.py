@@ -39,17 +39,17 @@ def run(story: Callable[[World, Ask], Awaitable[None]]) -> None:
 @pytest.mark.rule("dashboard#what-if-difference")
 def test_no_edit_no_difference_machines_satisfy_and_a_lost_zone_breaks() -> None:
     async def story(_world: World, ask: Ask) -> None:
-        assert [(status, told["same"]) for status, told in [await ask()]] == [(200, True)]
-        _, told = await ask(edits=MORE)
-        changes = {row["cluster"]: row["change"] for row in told["needs"]}
+        assert [(status, reply["same"]) for status, reply in [await ask()]] == [(200, True)]
+        _, reply = await ask(edits=MORE)
+        changes = {row["cluster"]: row["change"] for row in reply["needs"]}
         assert changes["batch"] == "becomes satisfied"
-        assert (told["base"]["shard"], told["base"]["cycle"]) == ("shard-0", 1)
-        _, told = await ask(edits=[{"edit": "lose_zone", "zone": "z1"}])
-        assert {row["change"] for row in told["needs"]} <= {"becomes short", "shorter", "less short"}
+        assert (reply["base"]["shard"], reply["base"]["cycle"]) == ("shard-0", 1)
+        _, reply = await ask(edits=[{"edit": "lose_zone", "zone": "z1"}])
+        assert {row["change"] for row in reply["needs"]} <= {"becomes short", "shorter", "less short"}
         assert (
-            told["totals"]["machines"]
-            == sum(row["count"] for row in told["machines"])
-            > len(told["machines"])
+            reply["totals"]["machines"]
+            == sum(row["count"] for row in reply["machines"])
+            > len(reply["machines"])
         )
 
     run(story)
@@ -69,17 +69,17 @@ def test_a_horizon_shows_where_the_change_ends() -> None:
 
 def test_rows_of_an_answer_are_explained_in_the_very_world_they_are_about() -> None:
     async def story(world: World, ask: Ask) -> None:
-        _, told = await ask(edits=MORE)
-        (need,) = [row for row in told["needs"] if row["cluster"] == "batch"]
-        world.complete(given=situation(needs=()))  # the shard goes on; the question does not
-        same = {"edits": MORE, "cycle": told["base"]["cycle"]}
+        _, reply = await ask(edits=MORE)
+        (need,) = [row for row in reply["needs"] if row["cluster"] == "batch"]
+        world.complete(given=situation(needs=()))  # the shard moves on; the kept snapshot does not
+        same = {"edits": MORE, "cycle": reply["base"]["cycle"]}
         _, why = await ask(**same, explain={"need": need["needs"][0]})
         assert why["explanation"]["satisfied"] is True
         assert why["tables"][0]["title"] == "Steps of the decision"
         _, why = await ask(**same, explain={"machine": "added-0000"})
         assert "batch" in why["explanation"]["sentence"]
-        status, told = await ask(edits=MORE, cycle=77)
-        assert (status, "cycle 77 of shard shard-0 is not kept any more" in told["error"]) == (404, True)
+        status, reply = await ask(edits=MORE, cycle=77)
+        assert (status, "cycle 77 of shard shard-0 is not kept any more" in reply["error"]) == (404, True)
 
     run(story)
 
@@ -87,15 +87,15 @@ def test_rows_of_an_answer_are_explained_in_the_very_world_they_are_about() -> N
 def test_a_snapshot_may_come_with_the_question() -> None:
     async def story(_world: World, ask: Ask) -> None:
         given = json.loads(write_situation(situation()))
-        status, told = await ask(json.dumps({"snapshot": given, "edits": MORE}).encode())
-        assert (status, told["base"]) == (200, {"shard": "", "cycle": 0, "address": ""})
-        status, told = await ask(json.dumps({"snapshot": {"version": 2}}).encode())
-        assert (status, "version" in told["error"]) == (400, True)
+        status, reply = await ask(json.dumps({"snapshot": given, "edits": MORE}).encode())
+        assert (status, reply["base"]) == (200, {"shard": "", "cycle": 0, "address": ""})
+        status, reply = await ask(json.dumps({"snapshot": {"version": 2}}).encode())
+        assert (status, "version" in reply["error"]) == (400, True)
 
     run(story)
 
 
-def test_a_bad_question_is_told_what_is_wrong_with_it() -> None:
+def test_the_answer_to_a_bad_question_names_the_mistake() -> None:
     async def story(_world: World, ask: Ask) -> None:
         bad: list[tuple[dict[str, Any], str]] = [
             ({"edits": {}}, "edits: found '{}', allowed is a list"),
@@ -110,11 +110,11 @@ def test_a_bad_question_is_told_what_is_wrong_with_it() -> None:
             ({"colour": 1}, "colour: found 'colour', allowed is one of shard"),
         ]
         for question, words in bad:
-            status, told = await ask(**question)
-            assert (status, words in told["error"]) == (400, True), (question, told)
+            status, reply = await ask(**question)
+            assert (status, words in reply["error"]) == (400, True), (question, reply)
         for body in (b"[", b"[]", b"\xff", b'{"edits": NaN}', b'{"shard": "\\ud800"}', b"[" * 100_000):
-            status, told = await ask(body)
-            assert (status, "body: found" in told["error"]) == (400, True), (body[:20], told)
+            status, reply = await ask(body)
+            assert (status, "body: found" in reply["error"]) == (400, True), (body[:20], reply)
 
     run(story)
 

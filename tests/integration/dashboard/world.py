@@ -1,4 +1,4 @@
-"""A dashboard over real sockets in front of shards that only stand there to be looked at."""
+"""A dashboard over real sockets in front of shards that serve reads and do nothing else."""
 
 import asyncio
 import json

@@ -1,6 +1,6 @@
 """Pictures of pages as coarse grey blocks: what a reader takes in at a glance, and nothing finer.
 
-Why: pixels differ between versions of a browser, and ages between runs; where things stand does not. A picture is a few lines
+Why: pixels differ between versions of a browser, and ages between runs; the layout does not. A picture is a few lines
 of text, so that a change of it can be read in a review.
 How: 48 by 27 blocks, each the mean brightness of its pixels in one of 64 steps, as one character.
 """

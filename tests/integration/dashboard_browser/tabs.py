@@ -29,13 +29,13 @@ class Browsing:
     pictures: Path | None
 
     def play(self, story: Callable[[World], Awaitable[None]], **options: Any) -> None:
-        """Tell a story in a world of its own."""
+        """Run a story in its own world."""
 
-        async def told() -> None:
+        async def run_story() -> None:
             async with dashboard_world(**options) as world, asyncio.timeout(120):
                 await story(world)
 
-        self.loop.run(told())
+        self.loop.run(run_story())
 
     @asynccontextmanager
     async def tab(

@@ -69,7 +69,7 @@ def test_the_skip_link_is_the_first_stop_and_leads_to_the_content(browsing: Brow
     browsing.play(story)
 
 
-def test_filters_stand_in_the_address_and_survive_a_reload(browsing: Browsing) -> None:
+def test_filters_are_in_the_address_and_survive_a_reload(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
             page = tab.page
@@ -121,7 +121,7 @@ def test_behind_a_prefix_links_lead_on_and_the_page_is_refreshed(browsing: Brows
 
 
 @pytest.mark.rule("dashboard#optional-sources")
-def test_a_lost_shard_is_told_and_its_return_too(browsing: Browsing) -> None:
+def test_a_lost_shard_and_its_return_are_shown(browsing: Browsing) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world) as tab:
             page = tab.page

@@ -36,10 +36,10 @@ _THERE = Axe("0")  # for a page into which axe has been put already
 
 async def findings(tab: Tab, axe: Axe | None = None, options: dict[str, Any] | None = None) -> list[str]:
     """What axe finds serious or critical on the page that is open."""
-    told = (await (axe or Axe()).run(tab.page, options=options or _AXE)).response
+    reply = (await (axe or Axe()).run(tab.page, options=options or _AXE)).response
     return [
         f"{tab.page.url} {row['id']}: {node['html'][:150]} {node['failureSummary']}"
-        for row in told["violations"]
+        for row in reply["violations"]
         if row["impact"] in {"serious", "critical"}
         for node in row["nodes"]
     ]
@@ -65,7 +65,7 @@ def test_axe_notices_what_it_is_there_for(browsing: Browsing) -> None:
 def test_every_page_loads_in_both_themes_and_all_widths_without_a_complaint(browsing: Browsing) -> None:
     """One load of each page: what axe and the browser say, the other theme, a narrow screen, a zoom of 200 %.
 
-    A theme changes colours and nothing else, so in the dark one contrast is judged anew. A zoom of 200 % halves the pixels
+    A theme changes colours and nothing else, so the dark one needs only a second check of contrast. A zoom of 200 % halves the pixels
     that a page has to live in.
     """
 
@@ -99,7 +99,9 @@ def test_every_page_loads_in_both_themes_and_all_widths_without_a_complaint(brow
     [("nothing", {"names": ()}), ("no-cycle", {"cycles": 0})],
     ids=["nothing wired", "no cycle yet"],
 )
-def test_an_empty_fleet_is_told_on_every_page(browsing: Browsing, name: str, options: dict[str, Any]) -> None:
+def test_every_page_shows_that_the_fleet_is_empty(
+    browsing: Browsing, name: str, options: dict[str, Any]
+) -> None:
     async def story(world: World) -> None:
         async with browsing.tab(world, forgiven=_MISSING) as tab:
             for path in PAGES:

@@ -1,7 +1,7 @@
 """Every page in both themes looks as it did, coarsely (`dashboard#browser-tests`). `pytest --rewrite` takes the new
 looks; explain them.
 
-What is compared is where things stand and how dark they are, in one font: see `coarse`.
+The test compares layout and darkness, in one font: see `coarse`.
 """
 
 import os

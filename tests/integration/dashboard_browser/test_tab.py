@@ -46,8 +46,8 @@ def test_a_tab_over_twenty_thousand_needs_stays_small(browsing: Browsing, record
             await expect(tab.page.locator("caption")).to_contain_text("20,000 needs")
             record_property("frames_per_s", round(await tab.page.evaluate(SCROLL)))
             session = await browsing.browser.new_browser_cdp_session()
-            told = await session.send("SystemInfo.getProcessInfo")
-            renderers = [row["id"] for row in told["processInfo"] if row["type"] == "renderer"]
+            reply = await session.send("SystemInfo.getProcessInfo")
+            renderers = [row["id"] for row in reply["processInfo"] if row["type"] == "renderer"]
             largest = max(map(private_bytes, renderers))
             record_property("tab_mb", round(largest / 1024**2))
             assert largest < MOST_BYTES

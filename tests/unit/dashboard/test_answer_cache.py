@@ -1,7 +1,4 @@
-"""Answers that are shared by whoever asks the same thing within two seconds.
-
-Rules: `dashboard#budgets`, `dashboard#shared-answers`.
-"""
+"""Requests for the same thing within two seconds share one answer (`dashboard#budgets`, `dashboard#shared-answers`)."""
 
 import asyncio
 
@@ -14,7 +11,7 @@ from bigfleet.testing.loop import run_virtual
 
 
 class Source:
-    """Answers with how often it was asked, after a while."""
+    """Answers after a while with the number of calls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self.asked = clock, 0
@@ -29,25 +26,25 @@ class Source:
 
 
 @pytest.mark.rule("dashboard#shared-answers")
-def test_a_hundred_who_ask_at_once_and_within_two_seconds_get_one_answer() -> None:
+def test_a_hundred_requests_at_once_and_within_two_seconds_get_one_answer() -> None:
     async def story() -> None:
         clock = VirtualClock()
         source, answers = Source(clock), AnswerCache(clock)
-        told = await asyncio.gather(*(answers.get("needs", source) for _ in range(100)))
-        assert set(told) == {1}
+        reply = await asyncio.gather(*(answers.get("needs", source) for _ in range(100)))
+        assert set(reply) == {1}
         await clock.sleep(1.9)
         assert await answers.get("needs", source) == 1
         await clock.sleep(0.2)
         assert await answers.get("needs", source) == 2
         answers.forget()
-        with pytest.raises(OSError, match="away"):  # told to whoever waited, and not kept
+        with pytest.raises(OSError, match="away"):  # raised to the waiting request, and not kept
             await answers.get("needs", source)
         assert await answers.get("needs", source) == 4
 
     run_virtual(story())
 
 
-def test_one_who_gives_up_takes_the_answer_from_nobody() -> None:
+def test_a_cancelled_request_does_not_cancel_the_call_for_others() -> None:
     async def story() -> None:
         clock = VirtualClock()
         source, answers = Source(clock), AnswerCache(clock)
@@ -73,7 +70,7 @@ def test_only_so_many_answers_are_kept_the_newest_ones() -> None:
             await answers.get(number, lambda number=number: once(number))  # type: ignore[misc]
         source = Source(clock)
         assert await answers.get(199, source) == 199
-        assert await answers.get(0, source) == 1  # asked anew
+        assert await answers.get(0, source) == 1  # asked again
         assert source.asked == 1
 
     run_virtual(story())

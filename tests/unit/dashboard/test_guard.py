@@ -1,4 +1,4 @@
-"""Who is let in: by token, by certificate, by a proxy that is trusted for where it is (`dashboard#security`, ADR-0162)."""
+"""Admission of readers by token, by certificate, by a proxy in a trusted network (`dashboard#security`, ADR-0162)."""
 
 import asyncio
 import base64
@@ -28,14 +28,14 @@ def ask(
     method: str = "GET",
     **headers: str,
 ) -> web.StreamResponse:
-    """What becomes of a request; the handler behind the guard answers 200."""
+    """Return the response to a request; the handler behind the guard answers 200."""
 
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response()
 
-    told = {"peername": (peer, 1234), "peercert": certificate}
+    connection = {"peername": (peer, 1234), "peercert": certificate}
     transport = Mock()
-    transport.get_extra_info = lambda name, default=None: told.get(name, default)
+    transport.get_extra_info = lambda name, default=None: connection.get(name, default)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = make_mocked_request(method, path, headers={"Host": "inside:8760", **named}, transport=transport)
 
@@ -107,5 +107,5 @@ def test_the_one_question_comes_from_the_dashboards_own_pages_also_behind_a_prox
 
 @pytest.mark.rule("dashboard#read-only")
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_every_other_method_is_refused_whoever_asks(method: str) -> None:
+def test_every_other_method_is_refused_for_every_reader(method: str) -> None:
     assert ask(Admission(), method=method).status == 405

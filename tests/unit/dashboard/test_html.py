@@ -1,4 +1,4 @@
-"""Markup that names from strangers cannot break (`dashboard#security`, `dashboard#hostile-names`)."""
+"""Untrusted names cannot break the markup (`dashboard#security`, `dashboard#hostile-names`)."""
 
 from html import unescape
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bigfleet.dashboard.html import Html, el, join, page
 
 
-def test_text_is_escaped_wherever_it_stands() -> None:
+def test_text_is_escaped_in_content_and_attributes() -> None:
     hostile = '"><script>alert(1)</script>'
     made = el("td", hostile, title=hostile)
     assert "<script>" not in made

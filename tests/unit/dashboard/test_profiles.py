@@ -30,7 +30,7 @@ def test_every_kind_of_requirement_has_words() -> None:
     assert "key, which is not understood" in words(requirements=[R(key="key")])
 
 
-def test_spreads_and_penalties_are_told() -> None:
+def test_spreads_and_penalties_have_words() -> None:
     strict = pb.TopologySpread(
         topology_key="zone",
         max_skew=1,
@@ -38,7 +38,7 @@ def test_spreads_and_penalties_are_told() -> None:
     )
     loose = pb.TopologySpread(topology_key="host", max_skew=2)
     assert words(spread=[strict, loose]) == (
-        "Priority 0 · spread over zone, at most 1 apart; spread over host, at most 2 apart, if that can be"
+        "Priority 0 · spread over zone, at most 1 apart; spread over host, at most 2 apart, if possible"
     )
     assert (
         words(

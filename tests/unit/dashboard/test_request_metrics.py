@@ -1,4 +1,4 @@
-"""What the dashboard counts of itself (`dashboard#api`, `packaging#process-metrics`)."""
+"""The dashboard's own metrics (`dashboard#api`, `packaging#process-metrics`)."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -30,7 +30,7 @@ def test_a_path_is_counted_by_what_it_asks_for(path: str, kind: str) -> None:
     assert kind_of(path) == kind
 
 
-def test_every_trouble_and_both_sources_have_a_series() -> None:
+def test_every_problem_and_both_sources_have_a_series() -> None:
     store = SeriesStore(max_series=1)
     meter = RequestMetrics(own_metrics("c"), SystemClock(), store)
     for trouble in SourceProblem:
@@ -44,17 +44,18 @@ def test_every_trouble_and_both_sources_have_a_series() -> None:
     store.record("s", 2.0, [MetricSample("b", {}, 1.0)])
     body, kind = meter.exported("")
     assert kind.startswith("text/plain")
-    told = {
+    reply = {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(body.decode())
         for sample in family.samples
     }
     assert all(
-        told["bigfleet_dashboard_source_errors_total", trouble.name.lower()] == 1 for trouble in SourceProblem
+        reply["bigfleet_dashboard_source_errors_total", trouble.name.lower()] == 1
+        for trouble in SourceProblem
     )
-    assert told["bigfleet_dashboard_looks_total", "shard", "silent"] == 1
-    assert told["bigfleet_dashboard_series",] == 1
-    assert told["bigfleet_dashboard_series_refused_total",] == 3
+    assert reply["bigfleet_dashboard_looks_total", "shard", "silent"] == 1
+    assert reply["bigfleet_dashboard_series",] == 1
+    assert reply["bigfleet_dashboard_series_refused_total",] == 3
     own = {metric.name for metric in DASHBOARD_METRICS.metrics}
-    bases = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in told}
+    bases = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in reply}
     assert own <= bases

@@ -27,7 +27,7 @@ def test_rows_are_cut_where_the_next_would_not_fit() -> None:
     assert json.loads(fitting(rows, 0)) == []
 
 
-def test_what_is_written_already_stands_in_an_answer_as_it_is() -> None:
+def test_an_answer_contains_encoded_json_unchanged() -> None:
     rows = [{"name": "é"}, {"name": '"'}]
     answer = {"cycle": 7, "needs": fitting(rows, 100), "shardId": 's"'}
     assert json.loads(write_answer(answer)) == {"cycle": 7, "needs": rows, "shardId": 's"'}

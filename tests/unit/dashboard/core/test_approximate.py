@@ -30,9 +30,9 @@ def test_a_need_is_found_by_cluster_profile_and_gang() -> None:
 
 
 def test_competitors_are_the_needs_ahead_that_hold_the_same_resources_most_first() -> None:
-    told = approximate(ROWS, 3)
-    assert [(item["cluster"], item["machines"]) for item in told["competitors"]] == [("b", 5), ("a", 2)]
-    assert {item["relation"] for item in told["competitors"]} == {"approximate: ahead"}
+    reply = approximate(ROWS, 3)
+    assert [(item["cluster"], item["machines"]) for item in reply["competitors"]] == [("b", 5), ("a", 2)]
+    assert {item["relation"] for item in reply["competitors"]} == {"approximate: ahead"}
 
 
 def test_the_sentence_says_that_it_is_a_guess_and_what_is_known() -> None:
@@ -50,6 +50,6 @@ def test_it_has_the_form_of_the_engines_so_that_the_same_tables_show_it() -> Non
         sameDomain="r1",
         sameCandidates=[{"domain": "r1", "coveragePerMille": 500, "satisfiable": False}],
     )
-    told = approximate([*ROWS, gang], 4)
-    assert need_title(told) == "need 4 of d, priority 10"
-    assert [listing.name for listing in need_listings(told, quick=True)] == ["competitors", "domains"]
+    reply = approximate([*ROWS, gang], 4)
+    assert need_title(reply) == "need 4 of d, priority 10"
+    assert [listing.name for listing in need_listings(reply, quick=True)] == ["competitors", "domains"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bigfleet.dashboard.core.health import FleetHealth, reasons, standing
+from bigfleet.dashboard.core.health import FleetHealth, fleet_health, reasons
 from bigfleet.dashboard.core.observed import (
     CoordinatorPlace,
     FleetPicture,
@@ -39,7 +39,7 @@ def kinds(given: FleetPicture) -> list[str]:
 def test_a_fleet_of_which_nothing_is_wrong_is_good() -> None:
     found = reasons(picture(replace(SEEN, clusters=(CLUSTER,))))
     assert found == ()
-    assert standing(found) is FleetHealth.GOOD
+    assert fleet_health(found) is FleetHealth.GOOD
     assert FleetHealth.GOOD.word == "good"
 
 
@@ -107,7 +107,7 @@ def test_a_fleet_of_which_nothing_is_wrong_is_good() -> None:
 def test_each_reason_is_named(given: FleetPicture, kind: str, word: str) -> None:
     found = reasons(given)
     assert [reason.kind for reason in found] == [kind]
-    assert standing(found).word == word
+    assert fleet_health(found).word == word
 
 
 @pytest.mark.rule("dashboard#state-word", "dashboard#unknown-not-zero")

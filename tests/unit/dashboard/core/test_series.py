@@ -21,7 +21,7 @@ def test_a_rate_is_the_rise_over_the_time_in_which_it_was_seen() -> None:
     assert store.rates("c", ("pod",), 30, 300) == {("s0",): 1.0}
 
 
-def test_a_counter_that_began_anew_counts_from_zero() -> None:
+def test_a_counter_that_was_reset_counts_from_zero() -> None:
     store = recorded("c", [100, 110, 5, 15])
     assert store.rates("c", (), 30, 300) == {(): (10 + 5 + 10) / 30}
 
