@@ -28,9 +28,9 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
-from bigfleet.shard import explaining
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import StatusSources
+from bigfleet.shard.read import explainer
 from bigfleet.shard.read.cycle_follower import CycleFollower
 from bigfleet.shard.read.insight_service import InsightService
 from bigfleet.shard.read.read_service import ReadService
@@ -329,7 +329,7 @@ def test_a_shard_that_fails_is_reported_in_one_line_with_the_next_step(
 def test_on_a_large_fleet_changes_are_left_out_and_where_to_try_them_is_reported(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explaining, "LARGE", 3)
+    monkeypatch.setattr(explainer, "LARGE", 3)
     code, out, err = live.run("explain --shard shard-0:7780 --need train/llm-7")
     assert code == 0
     assert "too large to try changes in the shard; save it with bigfleet snapshot" in err
