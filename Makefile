@@ -172,7 +172,7 @@ format: $(ENV) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 
 .PHONY: lock
-lock: $(ENV) ## resolve the dependencies anew into the three hashed lock files (needs uv on the PATH)
+lock: $(ENV) ## resolve the dependencies again into the three hashed lock files (needs uv on the PATH)
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements-dev.lock
 	uv pip compile pyproject.toml --constraint requirements-dev.lock --universal --python-version 3.11 --generate-hashes \

@@ -1,4 +1,4 @@
-"""Figures from metrics, whoever keeps them: our own hour in memory, or a Prometheus.
+"""Reads figures from metrics: from the hour kept in memory, or from a Prometheus.
 
 Why: pages ask for sums, rates and quantiles by label and need not know where they come from.
 Must never: turn "nothing known" into 0; a label that is not in an answer is unknown.
@@ -34,7 +34,7 @@ class Trend:
 
 
 class MetricReader(Protocol):
-    """What pages ask of metrics. Raises `SourceError` when whoever keeps them cannot be asked."""
+    """What pages ask of metrics. Raises `SourceError` when the source does not answer."""
 
     async def sums(self, name: str, by: Sequence[str], **only: str) -> Mapping[Labels, float]:
         """Latest values, added up by labels."""
@@ -107,7 +107,7 @@ RATE_WINDOW_S: Final = 60.0
 def steps(end: float, duration_s: float, step_s: float) -> list[float]:
     """Return the times of a trend, oldest first; they fall on multiples of the step, so that charts do not creep.
 
-    The last one lies ahead: it stands for the step that has begun.
+    The last one is in the future: it is the step that has begun.
     """
     last = end - end % step_s + step_s
     return [last - step_s * back for back in range(int(duration_s // step_s), -1, -1)]

@@ -1,6 +1,6 @@
 """Figures from a Prometheus: each question of a page as one query.
 
-Why: whoever has a Prometheus has more than an hour, and does not want every process scraped twice.
+Why: a site with a Prometheus has more than an hour of data, and does not want every process scraped twice.
 Must never: turn "no such series" into 0, or wait longer than 5 s for a value and 10 s for a range.
 Rules: `dashboard#sources`, `dashboard#metrics-contract`.
 """
@@ -71,7 +71,7 @@ class Prometheus:
 
     async def _result(self, path: str, query: Mapping[str, str], timeout_s: float) -> Sequence[Any]:
         try:
-            told = json.loads(await self._ask(path, query, timeout_s))
+            reply = json.loads(await self._ask(path, query, timeout_s))
         except TimeoutError as error:
             raise SourceError(SourceProblem.FAILED, "the Prometheus did not answer in time") from error
         except OSError as error:
@@ -80,15 +80,15 @@ class Prometheus:
             raise SourceError(
                 SourceProblem.FAILED, "the Prometheus answered something that is no JSON"
             ) from error
-        if not isinstance(told, dict) or told.get("status") != "success":
+        if not isinstance(reply, dict) or reply.get("status") != "success":
             why = (
-                told.get("error", "it does not say why")
-                if isinstance(told, dict)
+                reply.get("error", "it does not say why")
+                if isinstance(reply, dict)
                 else "its answer is no object"
             )
             raise SourceError(SourceProblem.FAILED, f"the Prometheus refused the query: {why}")
         try:
-            rows: Sequence[Any] = told["data"]["result"]
+            rows: Sequence[Any] = reply["data"]["result"]
         except (KeyError, TypeError) as error:
             raise SourceError(SourceProblem.FAILED, "the Prometheus answered in an unknown form") from error
         return rows

@@ -76,8 +76,8 @@ class DashboardServer:
     def _compatible(self, route: Route) -> Any:  # Any: aiohttp's own kind of handler
         async def answer(request: web.Request) -> web.Response:
             given = _parameters(request, route.parameters)
-            told = await self._shared(route, request, given)
-            return await _json(request, compat.stamped(self._fleet, told))
+            answer = await self._shared(route, request, given)
+            return await _json(request, compat.stamped(self._fleet, answer))
 
         return answer
 

@@ -125,7 +125,7 @@ class Dashboard:
         await self._scraper.once()
 
     async def wait_failure(self) -> BaseException:
-        """Return what ended the looking, which nothing should; whoever runs the dashboard ends with it."""
+        """Return the error that ended the watcher; nothing should end it, so the process ends with it."""
         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         ended = next(task for task in self._tasks if task.done())
         return ended.exception() or RuntimeError("the dashboard stopped looking")

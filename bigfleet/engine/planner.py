@@ -99,12 +99,12 @@ class Planner:
     def _decide(self, asked: _Asked, before: _Asked | None) -> tuple[Decision, float]:
         fleet, dirty, refold = self._follow(asked, before)
         supply = GangSupply(fleet)
-        anew = self._plan_anew(fleet, asked, dirty, refold)
-        again = self._look_again(fleet, anew)
-        run_prepass(anew.values(), again.values(), supply, self._workers)
-        for name, run in (*anew.items(), *again.items()):
+        replanned = self._replan(fleet, asked, dirty, refold)
+        again = self._look_again(fleet, replanned)
+        run_prepass(replanned.values(), again.values(), supply, self._workers)
+        for name, run in (*replanned.items(), *again.items()):
             self._clusters[name].run = run
-        self._list_in_order(anew)
+        self._list_in_order(replanned)
         open_needs = self._open_needs()
         reporter = self._reporter
         if reporter is not None:
@@ -174,11 +174,11 @@ class Planner:
             dirty |= {gang.cluster for gang in asked.parked ^ before.parked}
         return fleet, dirty, changes.kinds_in_supply
 
-    def _plan_anew(self, fleet: Fleet, asked: _Asked, dirty: set[str], refold: bool) -> dict[str, ClusterRun]:
+    def _replan(self, fleet: Fleet, asked: _Asked, dirty: set[str], refold: bool) -> dict[str, ClusterRun]:
         """New runs for clusters whose machines, demand, parked gangs or folds have changed."""
         folding = Folding(fleet)
         by_cluster = asked.demand.by_cluster
-        anew: dict[str, ClusterRun] = {}
+        replanned: dict[str, ClusterRun] = {}
         for name in sorted({*self._clusters, *dirty}) if refold else sorted(dirty):
             part = by_cluster.get(name)
             kept = self._clusters.get(name)
@@ -191,24 +191,26 @@ class Planner:
             plans: Sequence[PlannedNeed] = ()
             if part is not None:
                 plans = planned_needs(part, folds, asked.parked, fleet.kinds.scale)
-            anew[name] = run = ClusterRun(fleet, name, plans)
+            replanned[name] = run = ClusterRun(fleet, name, plans)
             self._clusters[name] = _Cluster(part, folds, run)
-        return anew
+        return replanned
 
-    def _look_again(self, fleet: Fleet, anew: dict[str, ClusterRun]) -> dict[str, ClusterRun]:
+    def _look_again(self, fleet: Fleet, replanned: dict[str, ClusterRun]) -> dict[str, ClusterRun]:
         """Copies of runs that are still valid except for gangs that depend on shared supply."""
         return {
             name: kept.run.again(fleet)
             for name, kept in self._clusters.items()
-            if name not in anew and kept.run.waits
+            if name not in replanned and kept.run.waits
         }
 
-    def _list_in_order(self, anew: dict[str, ClusterRun]) -> None:
+    def _list_in_order(self, replanned: dict[str, ClusterRun]) -> None:
         """Keep all needs in list order; kept entries are in order already, so only new ones are sorted and merged in."""
         there = self._clusters
-        kept = [entry for entry in self._listed if entry[1] not in anew and entry[1] in there]
+        kept = [entry for entry in self._listed if entry[1] not in replanned and entry[1] in there]
         came = [
-            (plan.order, name, visit) for name, run in anew.items() for visit, plan in enumerate(run.plans)
+            (plan.order, name, visit)
+            for name, run in replanned.items()
+            for visit, plan in enumerate(run.plans)
         ]
         came.sort()
         self._listed = _merged(kept, came)

@@ -42,7 +42,7 @@ ScannedParts = tuple[
 """The same parts of many records, each kind together."""
 
 UNUSUAL: Scanned = (0, b"", b"", b"", b"", b"", ())
-"""Stands for a record of another form; no machine has state 0."""
+"""Marks a record of another form; no machine has state 0."""
 
 
 def leading_id(record: bytes) -> str | None:

@@ -2,7 +2,7 @@
 
     python deploy/compose/fleet.py --data DIR [--tls]
 
-Why: the same topology must come up where there is no container engine, and a compose file that nobody runs rots.
+Why: the same topology must come up where there is no container engine, and a compose file that no test runs breaks unnoticed.
 Must never: listen beyond loopback, leave a process behind, or know a service that the file does not name.
 
 Each service gets a loopback address of its own, so ports are those of the file; Linux has the whole of 127.0.0.0/8. A program that
@@ -123,7 +123,7 @@ def run(data: Path, *, tls: bool) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     began = time.monotonic()
-    told = was_waiting = False
+    announced = was_waiting = False
     try:
         for service in fleet:
             service.start()
@@ -138,11 +138,11 @@ def run(data: Path, *, tls: bool) -> int:
                 if service.process is None and time.monotonic() >= service.due_s:
                     service.start()
             waiting = [service.name for service in fleet if not service.is_ready()]
-            if not waiting and not told:
+            if not waiting and not announced:
                 tell(fleet, time.monotonic() - began, data, tls=tls)
             elif not waiting and was_waiting:
                 print("ready again", flush=True)
-            told, was_waiting = told or not waiting, bool(waiting)
+            announced, was_waiting = announced or not waiting, bool(waiting)
             time.sleep(0.2)
     finally:
         for service in fleet:

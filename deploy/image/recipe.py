@@ -6,7 +6,7 @@ Why: no container engine is there when the project is tested, so the recipe is a
 Must never: install anything whose hash is not in a lock file, or leave behind what only building needs.
 
 The tree: `lib/` with all packages, compiled, and `bin/` with one launcher per program. Bytecode carries the hash of its source and
-is never checked, since the tree is read-only and nobody could write a fresh one.
+is never checked, since the tree is read-only and no process can write a fresh one.
 """
 
 import argparse

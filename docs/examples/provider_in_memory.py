@@ -34,7 +34,7 @@ QUOTA = 40
 
 
 class PretendCloud:
-    """Stands for the client library of a cloud: it makes instances and tells which nodes have joined."""
+    """Takes the place of a cloud's client library: it makes instances and reports which nodes have joined."""
 
     def __init__(self, quota: int) -> None:
         self._quota = quota

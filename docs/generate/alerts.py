@@ -10,7 +10,7 @@ from docs.generate.markdown import page as markdown_page
 
 _INTRO = """
 All alerts of `deploy/prometheus/rules.yaml`, which the charts install with `prometheusRule.enabled`. In Prometheus every name begins
-with `BigFleet`. Critical pages somebody, warning opens a ticket, info is shown. The page behind a name says what to do.
+with `BigFleet`. Critical pages the engineer on call, warning opens a ticket, info is only shown. The page behind a name says what to do.
 """
 
 

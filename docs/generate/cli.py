@@ -21,7 +21,7 @@ def page() -> str:
         "Command line",
         "Flags are written with one dash or two, as `--flag value` or `--flag=value`; a boolean is `--flag`, "
         "`--flag=true` or `--flag=false`. Every flag can also be set by an environment variable or in a file, see "
-        "[settings](settings.md). On any level `-h` prints help and `--version` the version. How a command ends is told by "
+        "[settings](settings.md). On any level `-h` prints help and `--version` the version. A command's exit code is explained by "
         "its [exit code](exit-codes.md).",
         *(part for program in PROGRAMS for part in _program(program)),
     )

@@ -1,6 +1,6 @@
 """The page of errors: every kind that a program raises on purpose, what it means, and the texts it is raised with.
 
-Why: whoever meets a line in a log searches for it; the page is read from the `raise` statements, so it has the words of the code.
+Why: an operator who finds a line in a log searches for it; the page is read from the `raise` statements, so it has the words of the code.
 Must never: import what it reads; a module that needs a missing library has texts, too.
 """
 
@@ -15,7 +15,7 @@ from docs.generate.markdown import page as markdown_page
 
 _INTRO = """
 What goes wrong on purpose is one line: the program, a colon, the cause with the field and what is allowed. This page has the
-texts as the code writes them, by the part they come from; `…` stands for what differs each time. A text that is not here comes from
+texts as the code writes them, by the part they come from; `…` is the part that differs each time. A text that is not here comes from
 a library or the system. [Exit codes](exit-codes.md) say how a command ends.
 """
 _PARTS: Final = {
@@ -55,8 +55,8 @@ def page(package: Path) -> str:
                 for name, text in _raised(tree, fields):
                     texts[name] += [] if text in texts[name] else [text]
         rows = [
-            (code(name), plain(meanings[name]), "<br>".join(map(code, told)))
-            for name, told in sorted(texts.items())
+            (code(name), plain(meanings[name]), "<br>".join(map(code, words)))
+            for name, words in sorted(texts.items())
             if name in meanings and not name.startswith("_")
         ]
         sections += [f"## {title}", table(("Error", "Meaning", "Texts"), rows)]
@@ -90,12 +90,12 @@ def _raised(tree: ast.Module, fields: set[str]) -> Iterator[tuple[str, str]]:
             and isinstance(node.exc, ast.Call)
             and isinstance(node.exc.func, ast.Name)
         ):
-            name, told = node.exc.func.id, [_text(argument) for argument in node.exc.args]
-            if name in fields and len(told) >= _FIELD_ERROR:
-                field, _, allowed = told[-_FIELD_ERROR:]
+            name, words = node.exc.func.id, [_text(argument) for argument in node.exc.args]
+            if name in fields and len(words) >= _FIELD_ERROR:
+                field, _, allowed = words[-_FIELD_ERROR:]
                 text = f"{field}: found …, allowed is {allowed}"
             else:
-                text = ": ".join(word for word in told if word != _OTHER)
+                text = ": ".join(word for word in words if word != _OTHER)
             if text.strip(f"{_OTHER}: ") not in {"", "found …, allowed is"} and "`" not in text:
                 yield name, text
 

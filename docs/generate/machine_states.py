@@ -32,7 +32,7 @@ _PLACES = {
 _MEANINGS = {
     S.SPECULATIVE: "a slot that can be bought; no machine exists",
     S.CREATING: "the provider is obtaining it",
-    S.IDLE: "exists and serves nobody",
+    S.IDLE: "exists and serves no cluster",
     S.CONFIGURING: "is joining a cluster",
     S.CONFIGURED: "serves a cluster",
     S.DRAINING: "is leaving its cluster",

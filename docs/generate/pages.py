@@ -56,7 +56,7 @@ def write_pages() -> list[Path]:
 
 
 def drifted() -> list[Path]:
-    """Return the pages whose text on the disk is not what the code says now, and those nobody makes."""
+    """Return the pages whose text on the disk is not what the code says now, and those that no generator makes."""
     made = {DOCS / name: generate for name, generate in GENERATORS.items()}
     differing = [
         path for path, make in made.items() if not path.exists() or path.read_text(encoding="utf-8") != make()

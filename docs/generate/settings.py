@@ -25,7 +25,7 @@ _VALUES = """
 - **Byte sizes** are a number with no unit, a binary one (`64KiB`, `100MiB`) or a decimal one (`10MB`).
 - **Booleans** are `true` or `false`, also `1`, `0`, `t`, `f`.
 - **Addresses** are `host:port` or `[ipv6]:port`; to listen, `:port` means all interfaces, and `0` switches an HTTP
-  listener off. Nothing listens beyond 127.0.0.1 unless it is told to.
+  listener off. Nothing listens beyond 127.0.0.1 unless a flag says so.
 - **Lists** are given by repeating the flag, or with commas.
 """
 

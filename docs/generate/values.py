@@ -6,7 +6,7 @@ from docs.generate.markdown import page as markdown_page
 
 _INTRO = """
 Every value of the three charts that have any; `bigfleet-crds` has none. The same rows make `values.yaml`, its schema and the
-table in each chart's own README, so an unknown key is refused by name. How they work together is told in
+table in each chart's own README, so an unknown key is refused by name. How they work together is explained in
 [Install](../install.md).
 """
 

@@ -56,7 +56,7 @@ CACHES: tuple[Fault, ...] = (
     Fault(
         "gangs that counted on shared supply are not looked at again",
         _PLANNER,
-        "            if name not in anew and kept.run.waits",
+        "            if name not in replanned and kept.run.waits",
         "            if False",
         "test_a_gang_that_counted_on_shared_supply_is_looked_at_again_when_that_changes",
     ),

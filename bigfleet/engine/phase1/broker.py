@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Precedence = tuple[int, int, int]
-NOBODY = -1
+NO_OWNER = -1
 
 
 class CommitMode(Enum):
@@ -40,7 +40,7 @@ class Broker:
     """The holder of each machine in this cycle."""
 
     def __init__(self, machines: int, precedences: Sequence[Precedence]) -> None:
-        self.owner: NDArray[np.int32] = np.full(machines, NOBODY, dtype=np.int32)
+        self.owner: NDArray[np.int32] = np.full(machines, NO_OWNER, dtype=np.int32)
         self.taken: NDArray[np.bool_] = np.zeros(machines, dtype=np.bool_)
         self._precedences = precedences
         self.held: list[list[int]] = [[] for _ in precedences]
@@ -55,13 +55,13 @@ class Broker:
         if self.taken[rows].any():
             owners = self.owner[rows].tolist()
             mine = self._precedences[need]
-            held = [owner != NOBODY and self._precedences[owner] >= mine for owner in owners]
+            held = [owner != NO_OWNER and self._precedences[owner] >= mine for owner in owners]
             if any(held) and mode is CommitMode.ALL_OR_NOTHING:
                 return Commit(())
             displaced = [
                 (owner, row)
                 for row, owner, blocked in zip(rows.tolist(), owners, held, strict=True)
-                if owner != NOBODY and not blocked
+                if owner != NO_OWNER and not blocked
             ]
             rows = rows[~np.array(held, dtype=np.bool_)]
         for owner, machine in displaced:

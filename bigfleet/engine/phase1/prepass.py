@@ -35,10 +35,13 @@ class _Run:
 
 
 def run_prepass(
-    anew: Iterable[ClusterRun], again: Iterable[ClusterRun], supply: GangSupply, workers: Workers
+    replanned: Iterable[ClusterRun], again: Iterable[ClusterRun], supply: GangSupply, workers: Workers
 ) -> None:
     """Finish new runs, and check finished ones again that shared supply may have changed."""
-    runs = [*(_Run(run.steps(supply)) for run in anew), *(_Run(run.steps_again(supply)) for run in again)]
+    runs = [
+        *(_Run(run.steps(supply)) for run in replanned),
+        *(_Run(run.steps_again(supply)) for run in again),
+    ]
     # Up to the first gang that has to wait; until then runs are independent.
     workers([run.advance for run in runs])
     waiting = [(run.turn, number, run) for number, run in enumerate(runs) if run.turn is not None]

@@ -77,7 +77,7 @@ class FewGroups:
     def _evenly(self, heads: dict[int, _First], counts: dict[int, int]) -> Iterator[int]:
         """The values to take from while none may be ahead of another: one machine each, then the next round.
 
-        Whoever is behind takes part in the round, and in a round the order of heads does not change.
+        Every group that is behind takes part in the round, and in a round the order of heads does not change.
         """
         if not heads:
             return

@@ -95,7 +95,7 @@ class _Control:
 
     async def _carried_out(self, verb: Verb, body: object) -> HttpResponse:
         try:
-            told = await verb(self._fake, body)
+            result = await verb(self._fake, body)
         except NoSuchMachineError as error:
             raise HttpRefusedError(HTTPStatus.NOT_FOUND, str(error)) from error
         except ProviderError as error:
@@ -107,9 +107,9 @@ class _Control:
         except Exception as error:  # a defect must be logged, and its text must not reach the peer
             self._log.error("control_defect", verb=verb.name, exc_info=error)
             raise HttpRefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, DEFECT) from error
-        if verb.name == "log" and isinstance(told, list):
-            return _response("".join(f"{line}\n" for line in told).encode(), _LINES)
-        return _response(_json(told))
+        if verb.name == "log" and isinstance(result, list):
+            return _response("".join(f"{line}\n" for line in result).encode(), _LINES)
+        return _response(_json(result))
 
 
 def _body(verb: Verb, request: HttpRequest) -> object:
@@ -147,5 +147,5 @@ def _refuse(status: HTTPStatus, text: str) -> HttpResponse:
     return HttpResponse(_json({"error": text}), status, _JSON, _HEADERS)
 
 
-def _json(told: object) -> bytes:
-    return json.dumps(told, ensure_ascii=False, allow_nan=True, default=str).encode()
+def _json(result: object) -> bytes:
+    return json.dumps(result, ensure_ascii=False, allow_nan=True, default=str).encode()
