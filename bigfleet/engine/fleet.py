@@ -222,8 +222,8 @@ class Fleet:
         bound = self.id_order[(states == MachineState.CONFIGURED) | (states == MachineState.CONFIGURING)]
         creating: dict[str, list[int]] = {}
         for row in self.id_order[states == MachineState.CREATING].tolist():
-            name = self.stamps[int(self.assignment[row])].cluster
             # a machine on order for no cluster is credited to none (`engine#crediting`, `engine#stamps`)
+            name = self.stamps[int(self.assignment[row])].cluster
             if name:
                 creating.setdefault(name, []).append(row)
         code = (self.state[bound] == MachineState.CONFIGURING) * np.int64(self.kinds.price_ranks)

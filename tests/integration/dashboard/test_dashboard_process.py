@@ -107,7 +107,10 @@ def test_a_shard_given_by_address_appears_under_its_own_name_and_clusters_by_con
         (("--kubeconfig=/nowhere",), "--kubeconfig: "),
         (("--tls-cert=a.pem",), "--tls-"),
         (("--https-cert=a.pem",), "--https-cert, --https-key: found one of them"),
-        (("--https-cert=a.pem", "--https-key=a.pem"), "--https-cert: found without a way to know readers"),
+        (
+            ("--https-cert=a.pem", "--https-key=a.pem"),
+            "--https-cert: found without a way to authenticate readers",
+        ),
         (("--https-client-ca=a.pem",), "--https-client-ca: found without --https-cert"),
         (
             ("--trusted-proxy=proxy.example",),

@@ -28,7 +28,7 @@ def test_data_from_needs_is_shown_and_every_guess_is_called_approximate() -> Non
         assert guess["explanation"]["sentence"].startswith("Approximate: short cpu=368 of cpu=400")
         assert [row["cluster"] for row in guess["explanation"]["competitors"]] == ["web", "train"]
         _, text, _ = await world.get(f"/explain?{where}")
-        assert "what follows is approximate" in text
+        assert "this explanation is approximate" in text
         assert guess["explanation"]["sentence"] in unescape(text)
         status, text, _ = await world.get(
             "/api/v1/x/explain/need?shard=shard-0&cluster=batch&fingerprint=none"

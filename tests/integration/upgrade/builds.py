@@ -57,14 +57,14 @@ EDITS: Final[tuple[tuple[str, str, str], ...]] = (
     # A kind of command, with a table of its own.
     (
         f"{_COORDINATOR}/core/commands.py",
-        "KINDS: Final[Mapping[str, Kind]] = {\n",
+        "KINDS: Final[Mapping[str, CommandKind]] = {\n",
         "def note_domain(key: str, value: str, note: str) -> Command:\n"
         '    return {"kind": "note_domain", "key": key, "value": value, "note": note}\n\n\n'
-        "def _note_domain(tables: Tables, given: Mapping[str, Any]) -> Verdict:\n"
+        "def _note_domain(tables: Tables, given: Mapping[str, Any]) -> CommandOutcome:\n"
         '    tables.notes[fields.text(given, "key") + "=" + fields.text(given, "value")] = fields.text(given, "note")\n'
         "    return DONE\n\n\n"
-        "KINDS: Final[Mapping[str, Kind]] = {\n"
-        f'    "note_domain": Kind({NEXT_LEVEL}, _note_domain),\n',
+        "KINDS: Final[Mapping[str, CommandKind]] = {\n"
+        f'    "note_domain": CommandKind({NEXT_LEVEL}, _note_domain),\n',
     ),
     (
         f"{_COORDINATOR}/core/tables.py",
@@ -85,15 +85,15 @@ EDITS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         f"{_COORDINATOR}/service.py",
         "        return pb.AssignDomainResponse()\n",
-        f"        if request.note and self._machine.read(lambda tables: tables.level) >= {NEXT_LEVEL}:\n"
+        f"        if request.note and self._state_machine.read(lambda tables: tables.level) >= {NEXT_LEVEL}:\n"
         "            noted = commands.note_domain(request.topology_key, request.topology_value, request.note)\n"
-        "            _accepted(await self._desk.propose(noted, call))\n"
+        "            _accepted(await self._proposer.propose(noted, call))\n"
         "        return pb.AssignDomainResponse()\n",
     ),
     (
         f"{_COORDINATOR}/service.py",
         "asyncio.to_thread(_encode_assignments, owned)",
-        "asyncio.to_thread(_encode_assignments, owned, self._machine.read(lambda tables: dict(tables.notes)))",
+        "asyncio.to_thread(_encode_assignments, owned, self._state_machine.read(lambda tables: dict(tables.notes)))",
     ),
     (
         f"{_COORDINATOR}/service.py",

@@ -59,14 +59,14 @@ def test_other_forms_have_no_live_lines(provider: str, form: str, beginning: str
 def test_without_yes_and_without_a_person_it_refuses_before_it_dials() -> None:
     code, out, err = conformance("--target", "127.0.0.1:9")
     assert (code, out) == (2, "")
-    assert err.startswith("bigfleet: --yes: found nothing, and nobody is here to ask")
+    assert err.startswith("bigfleet: --yes: missing, and there is no terminal to ask")
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 1), (b"n\n", 2), (b"", 2)])
 def test_it_asks_before_the_first_change(provider: str, answer: bytes, code: int) -> None:
     found, out, err = conformance("--target", provider, "--only", "A06", stdin=Terminal(answer))
     assert found == code
-    assert f"{provider} has 64 machines; 64 of them may be created" in out
+    assert f"{provider} has 64 machines; this test will create, bind, drain and delete 64 of them" in out
     assert ("nothing was done" in err) == (code == 2)
 
 
@@ -121,7 +121,7 @@ def test_the_list_has_27_plus_93_behaviours_and_twelve_of_our_own() -> None:
     assert code == 0
     lines = out.splitlines()
     assert len(lines) == 1 + 132 + 2
-    assert lines[-1] == "27 baseline + 93 extension behaviours, and 12 of our own"
+    assert lines[-1] == "27 baseline + 93 extension behaviours, and 12 additional ones"
     _, out, _ = conformance("--list", "-o", "json")
     assert len(json.loads(out)["behaviours"]) == 132
 
