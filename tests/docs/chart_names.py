@@ -38,14 +38,13 @@ OTHERS = {
         *(
             "blockOwnerDeletion",
             "gitVersion",
-            "kubeVersion",
             "matchFields",
             "namespaceSelector",
             "podSelector",
         ),
-        *("publishNotReadyAddresses", "spec.providerID"),
+        "spec.providerID",
     },
-    "Python and Go in the design": {"gc.freeze", "go.mod", "go.sum", "os.urandom"},
+    "Python and Go in the design": {"gc.freeze", "os.urandom"},
     "reasons of actions": {
         *("phase1.idle", "phase1.speculative", "phase2.inversion", "phase3.excess", "phase3.release"),
     },
