@@ -2,7 +2,8 @@
 
 Why: such a gang needs no choice of a domain, and a whole machine for each of many small gangs would overstate demand.
 Must never: look at another cluster's bound machines, so that a cluster's needs change only with its own or with supply.
-Rules: `engine#folding`; a Creating machine on order for the class counts, `engine#foldable`.
+Rules: `engine#folding`; a Creating machine on order for the class counts, `engine#foldable`; free machines count only
+where they are `engine#obtainable`.
 """
 
 from operator import itemgetter
@@ -47,7 +48,7 @@ class Folding:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._in_supply = fleet.acquirable_counts() > 0
-        self._anywhere: dict[tuple[str, Resources], bool] = {}
+        self._anywhere: dict[tuple[str, Resources, bool], bool] = {}
 
     def of(self, demand: ClusterNeeds) -> Folds:
         """Decide it for every group of a cluster."""
@@ -60,10 +61,10 @@ class Folding:
 
     def _anywhere_whole(self, group: GangGroup) -> bool:
         """Whether a machine that any need may acquire could hold the whole gang."""
-        key = (group.profile.requirements_text, group.total)
+        key = (group.profile.requirements_text, group.total, group.profile.refuses_interruptible)
         found = self._anywhere.get(key)
         if found is None:
-            fitting = self._fitting(group) & self._in_supply & self._fleet.kinds.pinned(group.profile)
+            fitting = self._fitting(group) & self._in_supply & self._fleet.kinds.obtainable(group.profile)
             found = self._anywhere[key] = bool(fitting.any())
         return found
 

@@ -166,9 +166,10 @@ class Kinds:
         plain: Numbers,
     ) -> None:
         self.size, self.price, self.probability, self.capacity_type = size, price, probability, capacity_type
+        self.interruptible: Flags = probability > 0
         self._plain = plain  # the kind by shapes alone
         self.price_rank, self.price_ranks = dense_ranks(price)
-        self.by_price: tuple[Numbers, Numbers] = (np.argsort(self.price_rank, kind="stable"), self.price_rank)
+        self._costs: dict[PenaltyBucket, NDArray[np.float64]] = {}
         self._by_cost: dict[PenaltyBucket, tuple[Numbers, Numbers]] = {}
         self._wide: dict[str, KeyValues] = {}
         self._values: dict[str, KeyValues] = {}
@@ -177,7 +178,7 @@ class Kinds:
         self._covering: dict[Resources, Flags] = {}
         self._eligible: dict[tuple[str, Resources], Flags] = {}
         self._pinned: dict[tuple[str, ...], Flags] = {}
-        self._acquirable: dict[tuple[str, Resources], Flags] = {}
+        self._acquirable: dict[tuple[str, Resources, bool], Flags] = {}
         self._usable: dict[tuple[str, Resources, str], Flags] = {}
 
     def split(self, of_row: NDArray[np.int32], wide: Mapping[str, Texts], live: Numbers) -> NDArray[np.int32]:
@@ -283,13 +284,13 @@ class Kinds:
         return found
 
     def acquirable(self, profile: Profile, unit: Resources) -> Flags:
-        """The kinds a need may acquire or preempt: eligible, and of a pinned type if its types are pinned."""
-        if not profile.pinned_types:
+        """The kinds a need may acquire or preempt: eligible, obtainable, and of a pinned type if its types are pinned."""
+        if not profile.pinned_types and not profile.refuses_interruptible:
             return self.eligible(profile, unit)
-        key = (profile.requirements_text, unit)
+        key = (profile.requirements_text, unit, profile.refuses_interruptible)
         found = self._acquirable.get(key)
         if found is None:
-            found = self._acquirable[key] = self.eligible(profile, unit) & self.pinned(profile)
+            found = self._acquirable[key] = self.eligible(profile, unit) & self.obtainable(profile)
         return found
 
     def usable(self, profile: Profile, unit: Resources, key: str) -> Flags:
@@ -311,15 +312,29 @@ class Kinds:
             found = self._pinned[types] = wanted[self._plain]
         return found
 
+    def obtainable(self, profile: Profile) -> Flags:
+        """The kinds that a profile may obtain, whatever it requires: of a pinned type, and not at an infinite cost.
+
+        Rules: `engine#pinned-types`, `engine#obtainable`.
+        """
+        pinned = self.pinned(profile)
+        return pinned & ~self.interruptible if profile.refuses_interruptible else pinned
+
+    def costs(self, bucket: PenaltyBucket) -> NDArray[np.float64]:
+        """What each kind costs a workload of this bucket (`engine#effective-cost`)."""
+        found = self._costs.get(bucket)
+        if found is None:
+            # The formula of `bigfleet.model.costs`, for all kinds at once: no risk, no share of a boundless penalty.
+            risky = self.interruptible
+            found = self._costs[bucket] = self.price.copy()
+            found[risky] += self.probability[risky] * max(0.0, upper_bound(bucket))
+        return found
+
     def by_cost(self, bucket: PenaltyBucket) -> tuple[Numbers, Numbers]:
         """Kinds by what they cost a workload of this bucket, and for each kind the place of its cost."""
         found = self._by_cost.get(bucket)
         if found is None:
-            # The formula of `bigfleet.model.costs`, for all kinds at once: no risk, no share of a boundless penalty.
-            risky = self.probability > 0
-            costs = self.price.copy()
-            costs[risky] += self.probability[risky] * max(0.0, upper_bound(bucket))
-            ranks, _ = dense_ranks(costs)
+            ranks, _ = dense_ranks(self.costs(bucket))
             found = self._by_cost[bucket] = (np.argsort(ranks, kind="stable"), ranks)
         return found
 

@@ -4,7 +4,7 @@ Why: priority is the only throttle, so a machine held by less important work is 
 Must never: take a machine twice, one claimed this cycle by a need of equal or higher precedence (`engine#victims`), or
 a Draining one.
 Rules: `engine#phase-2`; capacity already draining for a need counts (`engine#preemption-in-flight`); victim order
-(`engine#victim-cost`).
+(`engine#victim-cost`); a machine that the need could not obtain helps it nothing (`engine#obtainable`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -104,7 +104,7 @@ def _freed(fleet: Fleet, rows: Numbers) -> Resources:
 
 
 def _usable_kinds(fleet: Fleet, item: OpenNeed) -> Flags:
-    """Kinds that could serve the need: matching, of a pinned type, covering the unit, and in a gang's domain."""
+    """Kinds that could serve the need: obtainable for it, matching, covering the unit, and in a gang's domain."""
     profile = item.need.profile
     flags = fleet.kinds.acquirable(profile, item.need.unit)
     if profile.same_key is not None and item.domain is not None:
@@ -126,7 +126,7 @@ class _Victims:
         self._taken = np.zeros(rows.size, dtype=np.bool_)
         self._lowest = int(self._priority.min(initial=np.iinfo(np.int64).max))
         self._costs = self._victim_costs(rows)
-        self._ordered: dict[tuple[str, Resources, str | None, int], Numbers] = {}
+        self._ordered: dict[tuple[object, ...], Numbers] = {}
 
     def _victim_costs(self, rows: Numbers) -> NDArray[np.float64]:
         """What taking each machine away would cost (`engine#victim-cost`), summed from left to right."""
@@ -160,7 +160,8 @@ class _Victims:
     def _candidates(self, item: OpenNeed, usable: Flags) -> Numbers:
         """Places of machines of lower priority that could serve, in the order in which they are given up."""
         profile = item.need.profile
-        name = (profile.requirements_text, item.need.unit, item.domain, profile.priority)
+        refuses = profile.refuses_interruptible
+        name = (profile.requirements_text, item.need.unit, item.domain, profile.priority, refuses)
         found = self._ordered.get(name)
         if found is None:
             places = np.flatnonzero(usable[self._kind] & (self._priority < profile.priority))

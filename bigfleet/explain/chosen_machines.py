@@ -1,6 +1,6 @@
 """Counts what a need has and would take next, in columns.
 
-Rules: `dashboard#explain-steps`, `engine#acquisition-order`.
+Rules: `dashboard#explain-steps`, `engine#pools`.
 """
 
 import numpy as np
@@ -77,10 +77,10 @@ class ChosenMachines:
         """The machine that would be taken next if the need wanted more; Idle ones come first."""
         state = self._columns.state[places]
         idle, speculative = places[state == S.IDLE], places[state == S.SPECULATIVE]
+        _, ranks = self._columns.kinds.by_cost(need.profile.interruption_bucket)
         if idle.size:
-            best, alike = self._cheapest_idle(idle), idle
+            best, alike = self._first_idle(idle, ranks), idle
         elif speculative.size:
-            _, ranks = self._columns.kinds.by_cost(need.profile.interruption_bucket)
             best, alike = int(np.argmin(ranks[self._columns.kind[speculative]])), speculative
         else:
             return None
@@ -91,10 +91,10 @@ class ChosenMachines:
         first = (f"would be {step_in(state_of)}", state_of, shape)
         return self._seen(alike[same], np.zeros(int(same.sum()), dtype=np.intp), [first])[0]
 
-    def _cheapest_idle(self, idle: Places) -> int:
-        """The index of the one that is taken first: by price, by reclamation penalty, by id."""
+    def _first_idle(self, idle: Places, ranks: Codes) -> int:
+        """The index of the one that is taken first: by effective cost, by reclamation penalty, by id."""
         columns = self._columns
-        prices = columns.kinds.price[columns.kind[idle]]
-        cheap = np.flatnonzero(prices == prices.min())
+        costs = ranks[columns.kind[idle]]
+        cheap = np.flatnonzero(costs == costs.min())
         penalties = columns.stamps.reclamation[columns.stamp(idle[cheap])]
         return int(cheap[np.argmin(penalties)])

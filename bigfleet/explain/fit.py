@@ -2,13 +2,14 @@
 
 Why: "why not that one?" has exactly one answer for every machine: the first test it fails, or that it was not needed.
 Must never: give a machine two results or none; taken and refused machines add up to the fleet.
-Rules: `dashboard#explain-classes`, `engine#matching`, `engine#phase-1`, `engine#phase-2`.
+Rules: `dashboard#explain-classes`, `engine#matching`, `engine#obtainable`, `engine#phase-1`, `engine#phase-2`.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bigfleet.explain.decided_cycle import NO_NEED, DecidedCycle, MachineGroup
+from bigfleet.explain.usable import is_refused
 from bigfleet.model.machine import BOUND_STATES, Assignment, Machine, MachineState, Shape
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
@@ -41,6 +42,7 @@ class FitResult(StrEnum):
     PINNED_TYPE = "instance type not wanted"
     REQUIREMENT = "requirement not met"
     BELOW_UNIT = "below the unit"
+    INTERRUPTIBLE = "interruptible, refused to pinned work"
     CLAIMED = "claimed by another need"
     OUTSIDE_DOMAIN = "outside the domain"
     PARKED = "parked"
@@ -95,8 +97,7 @@ class FitChecker:
 
     def fits(self, machine: Machine) -> bool:
         """Whether the need could use such a machine, regardless of its holder and state."""
-        of_type = not self._pinned or machine.shape.instance_type in self._pinned
-        return of_type and self._unfit(machine) is None
+        return self._obtainable(machine.shape) and self._unfit(machine) is None
 
     def suits(self, machine: Machine) -> bool:
         """Whether profile and unit allow this machine in its state, regardless of its holder."""
@@ -105,8 +106,11 @@ class FitChecker:
     def matches(self, machine: Machine) -> bool:
         """Whether the need could use such a machine if it were large enough."""
         fit = self._unfit(machine)
-        of_type = not self._pinned or machine.shape.instance_type in self._pinned
-        return of_type and (fit is None or fit.result is FitResult.BELOW_UNIT)
+        return self._obtainable(machine.shape) and (fit is None or fit.result is FitResult.BELOW_UNIT)
+
+    def _obtainable(self, shape: Shape) -> bool:
+        of_type = not self._pinned or shape.instance_type in self._pinned
+        return of_type and not is_refused(shape, self.need)
 
     def _bound(self, machine: Machine) -> MachineFit | None:
         state = machine.state
@@ -141,6 +145,8 @@ class FitChecker:
         for name, wanted in self.need.unit.items():
             if shape.capacity.amount(name) < wanted:
                 return below_unit(name, wanted)
+        if free and is_refused(shape, self.need):
+            return MachineFit(FitResult.INTERRUPTIBLE)
         return None
 
     def _unfree(self, group: MachineGroup) -> MachineFit:

@@ -133,10 +133,11 @@ def _next_taker(cycle: DecidedCycle, group: MachineGroup, ranked: list[int]) -> 
     if machine.state not in (S.IDLE, S.SPECULATIVE):
         near = frozenset(cycle.places_of(machine.cluster or machine.assigned.cluster))
         places = [place for place in ranked if place in near]
-    fits: dict[tuple[str, Resources], bool] = {}
+    fits: dict[tuple[str, Resources, bool], bool] = {}
     for place in places:
         need = cycle.need(place)
-        key, gathers_by = (need.profile.requirements_text, need.unit), need.profile.same_key
+        refuses, gathers_by = need.profile.refuses_interruptible, need.profile.same_key
+        key = (need.profile.requirements_text, need.unit, refuses)
         if not fits.get(key, True):
             continue
         if gathers_by is not None and cycle.domain(place) not in (None, machine.shape.label(gathers_by)):

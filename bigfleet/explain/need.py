@@ -166,6 +166,7 @@ _REMEDIES: Mapping[FitResult, str] = {
     FitResult.PINNED_TYPE: "add {detail} to the instance types of the profile",
     FitResult.REQUIREMENT: "drop or widen the requirement {detail}",
     FitResult.BELOW_UNIT: "a smaller unit, or larger machines: each must hold {detail}",
+    FitResult.INTERRUPTIBLE: "a lower interruption penalty, or machines that cannot be interrupted",
     FitResult.CLAIMED: "a higher priority, or less demand of that need",
     FitResult.OUTSIDE_DOMAIN: "the gang gathers in {domain}",
     FitResult.PARKED: "waits for the gang's next free try",

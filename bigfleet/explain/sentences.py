@@ -27,7 +27,27 @@ def machines_text(count: int) -> str:
 
 
 def need_sentence(explanation: NeedExplanation) -> str:
-    """How the need fares and why, in one sentence."""
+    """How the need fares and why, in one sentence; and why it keeps what costs more than it would have to."""
+    return " ".join(filter(None, (_fares(explanation), _not_moved(explanation))))
+
+
+def _not_moved(explanation: NeedExplanation) -> str:
+    """Said where a free machine would cost the need less than one that it has; else a reader expects a move."""
+    best = explanation.next_best
+    if best is None:
+        return ""
+    dearer = sum(
+        item.count
+        for item in explanation.chosen
+        if item.how in ("kept", "on order") and item.effective_cost > best.effective_cost
+    )
+    if not dearer:
+        return ""
+    costs = "costs" if dearer == 1 else "cost"
+    return f"{machines_text(dearer)} of these {costs} more than the next best one; machines that serve are not moved."
+
+
+def _fares(explanation: NeedExplanation) -> str:
     verdict, need = explanation.verdict, explanation.need
     taken = sum(item.count for item in explanation.chosen if item.examples and _held(item.how))
     if need.total.is_zero:

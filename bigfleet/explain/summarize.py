@@ -140,13 +140,17 @@ class _Summary:
         tests += [(below_unit(name, wanted), kinds.below(name, wanted)) for name, wanted in need.unit.items()]
         for fit, failed in tests:
             flaw[failed & (flaw == _NO_FLAW)] = fits.setdefault(fit, len(fits))
+        free = flaw
+        if need.profile.refuses_interruptible:
+            refused = fits.setdefault(MachineFit(FitResult.INTERRUPTIBLE), len(fits))
+            free = np.where(kinds.interruptible & (flaw == _NO_FLAW), refused, flaw)
         if not need.profile.pinned_types:
-            return flaw, flaw, list(fits)
+            return flaw, free, list(fits)
         types = kinds.types()
         numbers, texts = numbered([text or "none" for text in types.values])
         other_type = numbers[types.codes] + len(fits)
         pinned = [MachineFit(FitResult.PINNED_TYPE, text) for text in texts]
-        return flaw, np.where(kinds.pinned(need.profile), flaw, other_type), [*fits, *pinned]
+        return flaw, np.where(kinds.pinned(need.profile), free, other_type), [*fits, *pinned]
 
     def _inside(self) -> Flags | None:
         """The kinds in the domain of a gang; None when there is no domain to keep to."""

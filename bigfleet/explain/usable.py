@@ -1,17 +1,23 @@
 """Which machines could serve a need in its domain if they were free, and which of those already drain for it.
 
-Rules: `engine#phase-2`; capacity in flight, `engine#preemption-in-flight`.
+Rules: `engine#phase-2`, `engine#obtainable`; capacity in flight, `engine#preemption-in-flight`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from bigfleet.model.decision import Verdict
-from bigfleet.model.machine import Machine, MachineState, NeedRef
+from bigfleet.model.machine import Machine, MachineState, NeedRef, Shape
 from bigfleet.model.matching import matches
+from bigfleet.model.need import Need
+
+
+def is_refused(shape: Shape, need: Need) -> bool:
+    """Whether machines of a shape can be interrupted and the need's work must not be (`engine#obtainable`)."""
+    return need.profile.refuses_interruptible and shape.interruption_probability > 0
 
 
 class Usable:
-    """Whether a need could use a machine: of a pinned type, in its domain, large enough, matching."""
+    """Whether a need could use a machine: of a pinned type, in its domain, large enough, matching, and not refused."""
 
     def __init__(self, verdict: Verdict) -> None:
         self._need = verdict.need
@@ -25,6 +31,7 @@ class Usable:
             and (self._key is None or shape.label(self._key) == self._domain)
             and shape.capacity.covers(self._need.unit)
             and matches(shape, self._need.profile)
+            and not is_refused(shape, self._need)
         )
 
 

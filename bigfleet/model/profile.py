@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 
-from bigfleet.model.buckets import ZERO_DOLLARS, PenaltyBucket
+from bigfleet.model.buckets import PINNED, ZERO_DOLLARS, PenaltyBucket
 
 INSTANCE_TYPE_KEY = "node.kubernetes.io/instance-type"
 ZONE_KEY = "topology.kubernetes.io/zone"
@@ -121,6 +121,11 @@ class Profile:
         if first is None or first.operator is not RequirementOperator.IN:
             return ()
         return tuple(dict.fromkeys(first.values))
+
+    @cached_property
+    def refuses_interruptible(self) -> bool:
+        """Whether an interruption costs this work without end, so that no interruptible machine is obtained for it."""
+        return self.interruption_bucket == PINNED
 
     @cached_property
     def without_same(self) -> "Profile":

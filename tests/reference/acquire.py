@@ -3,8 +3,7 @@
 Must never: displace a claim, or take a machine outside of a gang's recorded domain.
 Rules: `engine#acquisition-order`, `engine#ordinary-picker`, `engine#gang-picker`, `engine#spread-picker`,
 `engine#commit-broker`, `engine#prepass-order`.
-Read literally: the deficit of the fallback's choice is what is missing at that step, and the price that ranks its
-domains is the price per hour also where the pool is ordered by effective cost.
+Read literally: the deficit of the fallback's choice is what is missing at that step.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from bigfleet.model.resources import ZERO, Resources
 from tests.reference.board import Board, Row
 from tests.reference.prepass import value_of
 from tests.reference.spread import fill_evenly
-from tests.reference.supply import idle_pool, speculative_pool
+from tests.reference.supply import cost_of, idle_pool, speculative_pool
 
 
 def acquire(board: Board) -> None:
@@ -87,7 +86,7 @@ def fallback(eligible: Iterable[Machine], row: Row, deficit: Resources) -> str |
     def order(value: str) -> tuple[bool, int, float, str]:
         members = by_value[value]
         covers = sum((machine.shape.capacity for machine in members), ZERO).covers(deficit)
-        first_price = members[0].shape.price_per_hour
-        return (not covers, 0 if covers else -len(members), first_price, value)
+        first_cost = cost_of(members[0], row.need.profile)
+        return (not covers, 0 if covers else -len(members), first_cost, value)
 
     return min(by_value, key=order, default=None)

@@ -216,7 +216,8 @@ def _next_best(wanted: Need, fits: Fits) -> ChosenClass | None:
     def order(record: RecordGroup) -> tuple[bool, float, float, str]:
         machine = record.first
         if machine.state is S.IDLE:
-            return (False, machine.shape.price_per_hour, machine.assigned.reclamation_penalty, record.ids[0])
+            penalty = machine.assigned.reclamation_penalty
+            return (False, cost_for(machine.shape, wanted), penalty, record.ids[0])
         return (True, cost_for(machine.shape, wanted), 0.0, record.ids[0])
 
     best = min(free, key=order).first

@@ -12,7 +12,7 @@ from bigfleet.model.machine import BOUND_STATES, Machine, MachineState
 from bigfleet.model.matching import matches
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
-from tests.reference.supply import is_of_pinned_type
+from tests.reference.supply import is_obtainable
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ def is_foldable(need: Need, machines: Iterable[Machine]) -> bool:
 
 
 def counts_for_folding(machine: Machine, need: Need) -> bool:
-    """Bound to the cluster; free and of a pinned type; or on order for the cluster's folded class.
+    """Bound to the cluster; free and obtainable; or on order for the cluster's folded class.
 
-    Rules: `engine#folding`, `engine#foldable`.
+    Rules: `engine#folding`, `engine#foldable`, `engine#obtainable`.
     """
     if machine.state in BOUND_STATES:
         return machine.cluster == need.cluster
     if machine.state in (MachineState.IDLE, MachineState.SPECULATIVE):
-        return is_of_pinned_type(machine, need.profile)
+        return is_obtainable(machine, need.profile)
     if machine.state is MachineState.CREATING:
         stripped = need.profile.without_same.fingerprint
         return machine.assigned.fingerprint == stripped and machine.assigned.cluster == need.cluster

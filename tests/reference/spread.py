@@ -7,7 +7,7 @@ Read literally: a machine credited to the need that has no value for the topolog
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.profile import Spread
 from tests.reference.board import Board, Row
-from tests.reference.supply import idle_pool, speculative_pool
+from tests.reference.supply import cost_of, idle_pool, speculative_pool
 
 
 def fill_evenly(board: Board, row: Row, spread: Spread) -> None:
@@ -30,11 +30,11 @@ def fill_evenly(board: Board, row: Row, spread: Spread) -> None:
         allowed = [value for value in left if left[value] and count[value] <= highest]
         if not allowed:
             return
-        value = min(allowed, key=lambda value: next_order(left[value][0], value))
+        value = min(allowed, key=lambda value: next_order(left[value][0], row, value))
         board.claim(left[value].pop(0), row)
         count[value] += 1
 
 
-def next_order(machine: Machine, value: str) -> tuple[bool, float, str]:
-    """Whose turn it is among allowed groups: Idle before Speculative, price per hour, value (`engine#spread-picker`)."""
-    return (machine.state is MachineState.SPECULATIVE, machine.shape.price_per_hour, value)
+def next_order(machine: Machine, row: Row, value: str) -> tuple[bool, float, str]:
+    """Whose turn it is among allowed groups: Idle before Speculative, effective cost, value (`engine#spread-picker`)."""
+    return (machine.state is MachineState.SPECULATIVE, cost_of(machine, row.need.profile), value)

@@ -2,9 +2,10 @@
 
 Why: the phases differ in what they do with a machine, hardly in which machines they look at; the filters and the orders
 of the rules are here once, each with its number.
-Rules: `engine#inventory`, `engine#matching`, `engine#acquisition-order`, `engine#pools`.
+Rules: `engine#inventory`, `engine#matching`, `engine#acquisition-order`, `engine#pools`, `engine#obtainable`.
 """
 
+import math
 from collections.abc import Iterable
 
 from bigfleet.model.buckets import upper_bound
@@ -44,19 +45,31 @@ def suits(machine: Machine, need: Need) -> bool:
     return matches(machine.shape, need.profile) and machine.shape.capacity.covers(need.unit)
 
 
-def can_be_got_for(machine: Machine, need: Need) -> bool:
-    """The same for machines that would have to be got, which pinned types restrict.
+def cost_of(machine: Machine, profile: Profile) -> float:
+    """What a machine costs work of this profile per hour (`engine#effective-cost`)."""
+    shape = machine.shape
+    penalty = upper_bound(profile.interruption_bucket)
+    return effective_cost(shape.price_per_hour, shape.interruption_probability, penalty)
 
-    Rules: `engine#matching`, `engine#acquisition-order`.
+
+def is_obtainable(machine: Machine, profile: Profile) -> bool:
+    """Whether a profile may get such a machine at all: of a pinned type, and at a finite cost.
+
+    Rules: `engine#pinned-types`, `engine#obtainable`.
     """
-    return is_of_pinned_type(machine, need.profile) and suits(machine, need)
+    return is_of_pinned_type(machine, profile) and math.isfinite(cost_of(machine, profile))
+
+
+def can_be_got_for(machine: Machine, need: Need) -> bool:
+    """`suits`, for machines that would have to be got (`engine#obtainable`)."""
+    return is_obtainable(machine, need.profile) and suits(machine, need)
 
 
 def idle_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
-    """Idle machines a need could take, in the order of `engine#pools`: price, least worth elsewhere, id."""
+    """Idle machines a need could take, in the order of `engine#pools`: effective cost, least worth elsewhere, id."""
 
     def idle_order(machine: Machine) -> tuple[float, float, str]:
-        return (machine.shape.price_per_hour, machine.assigned.reclamation_penalty, machine.id)
+        return (cost_of(machine, need.profile), machine.assigned.reclamation_penalty, machine.id)
 
     idle = in_state(machines, MachineState.IDLE)
     return sorted((machine for machine in idle if can_be_got_for(machine, need)), key=idle_order)
@@ -64,12 +77,9 @@ def idle_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
 
 def speculative_pool(machines: Iterable[Machine], need: Need) -> list[Machine]:
     """Speculative machines a need could buy, by effective cost for its profile, then id (`engine#acquisition-order`)."""
-    penalty = upper_bound(need.profile.interruption_bucket)
 
     def speculative_order(machine: Machine) -> tuple[float, str]:
-        shape = machine.shape
-        cost = effective_cost(shape.price_per_hour, shape.interruption_probability, penalty)
-        return (cost, machine.id)
+        return (cost_of(machine, need.profile), machine.id)
 
     speculative = in_state(machines, MachineState.SPECULATIVE)
     return sorted(

@@ -4,7 +4,7 @@ Why: the second half of Phase 1; each claim made here becomes a Bootstrap or a P
 Must never: depend on anything but precedence, gangs first among equals, and list order (`engine#acquisition-order`,
 `engine#commit-broker`, `engine#prepass-order`).
 Rules: `engine#acquisition-order`, `engine#ordinary-picker`, `engine#gang-picker`, `engine#spread-picker`; Idle order by
-`engine#pools`, spread by `engine#spread-picker`.
+`engine#pools`, what counts as supply by `engine#obtainable`.
 """
 
 from collections.abc import Sequence
@@ -132,17 +132,18 @@ class _Pass:
                 domain = chosen  # what Idle yielded binds the Speculative step (`engine#gang-picker`)
 
     def _fallback_domain(self, item: OpenNeed, state: MachineState, key: str) -> str | None:
-        """Where a gang without a domain looks: a value that covers it, cheapest first machine; else the fullest."""
+        """Where a gang without a domain looks: a value that covers it, least cost of its first machine; else the fullest."""
         values = self._kinds.values(key)
         free = self._stream(item.need, state, (key,), values.present).everything(self._broker.taken)
         codes = values.codes[self._fleet.kind[free]]
+        costs = self._kinds.costs(item.need.profile.interruption_bucket)
         best: tuple[object, ...] | None = None
         chosen: str | None = None
         for code in np.unique(codes).tolist():
             rows = free[codes == code]
             covers = not any(self._cover(rows, item.missing)[1])
-            price = float(self._kinds.price[self._fleet.kind[rows[0]]])
-            rank = (False, 0, price, code) if covers else (True, -rows.size, price, code)
+            cost = float(costs[self._fleet.kind[rows[0]]])
+            rank = (False, 0, cost, code) if covers else (True, -rows.size, cost, code)
             if best is None or rank < best:
                 best, chosen = rank, values.values[code]
         return chosen
@@ -151,8 +152,8 @@ class _Pass:
         self, need: Need, state: MachineState, where: tuple[str, ...] = (), flags: Flags | None = None
     ) -> Stream:
         """The stream of machines in a state that a need may acquire, perhaps only where some label says so."""
-        bucket = need.profile.interruption_bucket if state is MachineState.SPECULATIVE else None
-        name = (state, need.profile.requirements_text, need.unit, bucket, where)
+        profile = need.profile
+        name = (state, profile.requirements_text, need.unit, profile.interruption_bucket, where)
         found = self._streams.get(name)
         if found is None:
             found = self._streams[name] = self._new_stream(need, state, flags)
@@ -161,10 +162,7 @@ class _Pass:
     def _new_stream(self, need: Need, state: MachineState, flags: Flags | None) -> Stream:
         wanted = self._kinds.acquirable(need.profile, need.unit)
         wanted = wanted if flags is None else wanted & flags
-        if state is MachineState.IDLE:
-            order, tiers = self._kinds.by_price
-        else:
-            order, tiers = self._kinds.by_cost(need.profile.interruption_bucket)
+        order, tiers = self._kinds.by_cost(need.profile.interruption_bucket)
         kinds = order[wanted[order]]
         second = self._fleet.reclamation_penalty if state is MachineState.IDLE else None
         return Stream(self._fleet.pool(state), kinds, tiers[kinds], second)
@@ -177,12 +175,12 @@ class _Pass:
         return found
 
     def _new_groups(self, need: Need, key: str) -> Groups:
-        values = self._kinds.values(key)
+        values, costs = self._kinds.values(key), self._kinds.costs(need.profile.interruption_bucket)
         if len(values.values) > FEW_VALUES:
             idle, speculative = (
                 self._stream(need, state).everything(self._broker.taken) for state in _STATES
             )
-            return ManyGroups(self._fleet, self._broker, key, idle, speculative)
+            return ManyGroups(self._fleet, self._broker, key, costs, idle, speculative)
 
         def streams(value: str) -> tuple[Stream, Stream]:
             here = values.codes == values.code(value)
@@ -190,4 +188,4 @@ class _Pass:
             idle, speculative = (self._new_stream(need, state, here) for state in _STATES)
             return idle, speculative
 
-        return FewGroups(self._fleet, self._broker, key, streams)
+        return FewGroups(self._fleet, self._broker, key, costs, streams)

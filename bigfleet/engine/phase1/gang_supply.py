@@ -3,7 +3,7 @@
 Why: a gang that is short fills up from its domain later. So that gangs visited afterwards do not count on the same
 machines, it marks them (`engine#consumption`); marks are only for the pre-pass.
 Must never: see ordinary needs, which neither make marks nor see them.
-Rules: `engine#gang-supply`, `engine#consumption`.
+Rules: `engine#gang-supply`, `engine#consumption`, `engine#obtainable`.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,9 @@ from bigfleet.engine.pools import Stream
 from bigfleet.model.machine import MachineState
 from bigfleet.model.resources import Resources
 
-PoolName = tuple[str, Resources, str]
+PoolName = tuple[str, Resources, str, bool]
+"""What gangs of one pool have in common; the flag says that interruptible machines are refused."""
+
 _A_FEW = 12  # machines that a gang or two have taken since the last look; beyond that arrays are quicker
 
 
@@ -108,7 +110,9 @@ class GangSupply:
     def _usable(self, plan: PlannedNeed, key: str) -> NDArray[np.bool_]:
         profile, unit = plan.need.profile, plan.need.unit
         flags = self._kinds.usable(profile, unit, key)
-        return flags & self._kinds.pinned(profile) if profile.pinned_types else flags
+        if not profile.pinned_types and not profile.refuses_interruptible:
+            return flags
+        return flags & self._kinds.obtainable(profile)
 
     def _stream(self, plan: PlannedNeed, key: str, domain: int, state: MachineState) -> Stream:
         name = (_name(plan, key), domain, state)
@@ -128,4 +132,5 @@ class GangSupply:
 
 
 def _name(plan: PlannedNeed, key: str) -> PoolName:
-    return (plan.need.profile.requirements_text, plan.need.unit, key)
+    profile = plan.need.profile
+    return (profile.requirements_text, plan.need.unit, key, profile.refuses_interruptible)

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import Vector, fill, less
 from bigfleet.engine.fleet import Fleet
@@ -27,10 +28,10 @@ FEW_VALUES = 64
 _PIECE = 64
 _PLENTY = 2**62
 _First = tuple[bool, float]
-"""State and price of the next machine of a value."""
+"""State and effective cost of the next machine of a value."""
 
 _Head = tuple[bool, float, int, int]
-"""The next machine of a group: Idle before Speculative, then by price, then by value; and the group."""
+"""The next machine of a group: Idle before Speculative, then by effective cost, then by value; and the group."""
 
 
 class Groups(Protocol):
@@ -45,14 +46,19 @@ class FewGroups:
     """The machines that needs of one sort may acquire, by a label key of few values."""
 
     def __init__(
-        self, fleet: Fleet, broker: Broker, key: str, streams: Callable[[str], tuple[Stream, Stream]]
+        self,
+        fleet: Fleet,
+        broker: Broker,
+        key: str,
+        costs: NDArray[np.float64],
+        streams: Callable[[str], tuple[Stream, Stream]],
     ) -> None:
-        """`streams` gives Idle and Speculative machines with a value of the key; no other need takes from those."""
+        """`costs` are those of kinds for the needs; `streams` gives Idle and Speculative machines with a value of the key; no other need takes from those."""
         values = fleet.kinds.values(key)
         self._codes = values.codes
         self._fleet, self._broker = fleet, broker
         self._queues = {
-            code: _Queue(fleet, broker, streams(value)) for code, value in enumerate(values.values)
+            code: _Queue(fleet, broker, costs, streams(value)) for code, value in enumerate(values.values)
         }
 
     def pick(self, number: int, credited: Numbers, missing: Vector, max_skew: int) -> Vector:
@@ -135,22 +141,25 @@ class _Missing:
 class _Queue:
     """The machines of one value, Idle before Speculative, read from their streams chunk by chunk."""
 
-    def __init__(self, fleet: Fleet, broker: Broker, streams: tuple[Stream, Stream]) -> None:
+    def __init__(
+        self, fleet: Fleet, broker: Broker, costs: NDArray[np.float64], streams: tuple[Stream, Stream]
+    ) -> None:
         self._fleet, self._broker, self._streams = fleet, broker, list(streams)
+        self._cost_of_kind = costs
         self._later = False
         self._rows: Sequence[int] = ()
-        self._prices: Sequence[float] = ()
+        self._costs: Sequence[float] = ()
         self._sizes: Sequence[int] = ()
         self._next = 0
         self._waiting: Numbers = np.empty(0, dtype=np.intp)  # of the stream, not yet made into lists
 
     def head(self) -> _First | None:
-        """State and price of the next machine that is not taken."""
+        """State and effective cost of the next machine that is not taken."""
         taken = self._broker.taken
         while True:
             while self._next < len(self._rows):
                 if not taken[self._rows[self._next]]:
-                    return self._later, self._prices[self._next]
+                    return self._later, self._costs[self._next]
                 self._next += 1
             if not self._refill():
                 return None
@@ -169,7 +178,7 @@ class _Queue:
         rows, self._waiting = self._waiting[:_PIECE], self._waiting[_PIECE:]
         kinds = self._fleet.kind[rows]
         self._rows, self._next = rows.tolist(), 0
-        self._prices = self._fleet.kinds.price[kinds].tolist()
+        self._costs = self._cost_of_kind[kinds].tolist()
         self._sizes = self._fleet.kinds.size[kinds].tolist()
         return bool(self._rows)
 
@@ -177,8 +186,17 @@ class _Queue:
 class ManyGroups:
     """The machines that needs of one sort may acquire, by a label key of many values."""
 
-    def __init__(self, fleet: Fleet, broker: Broker, key: str, idle: Numbers, speculative: Numbers) -> None:
-        self._fleet, self._broker = fleet, broker
+    def __init__(
+        self,
+        fleet: Fleet,
+        broker: Broker,
+        key: str,
+        costs: NDArray[np.float64],
+        idle: Numbers,
+        speculative: Numbers,
+    ) -> None:
+        """`costs` are those of kinds for the needs; `idle` and `speculative` are rows in pool order."""
+        self._fleet, self._broker, self._costs = fleet, broker, costs
         values = fleet.kinds.values(key)
         self._codes = values.codes
         rows = np.concatenate([idle, speculative])
@@ -198,7 +216,7 @@ class ManyGroups:
     def _head(self, group: int) -> _Head:
         at = self._next[group]
         kind = self._fleet.kind[self._rows[at]]
-        return bool(self._later[at]), float(self._fleet.kinds.price[kind]), self._code_of[group], group
+        return bool(self._later[at]), float(self._costs[kind]), self._code_of[group], group
 
     def _move_on(self, group: int) -> bool:
         """Go to the next machine of a group that is not taken; return whether there is one."""
