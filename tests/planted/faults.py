@@ -61,9 +61,23 @@ RULES: tuple[Fault, ...] = (
     Fault(
         "pinned types are forgotten when folding",
         _FOLD,
-        " & self._fleet.kinds.pinned(group.profile)",
+        " & self._fleet.kinds.obtainable(group.profile)",
         "",
         "q-06",
+    ),
+    Fault(
+        "a free machine makes a gang fold that it is refused to (engine#obtainable)",
+        _FOLD,
+        "self._fleet.kinds.obtainable(group.profile)",
+        "self._fleet.kinds.pinned(group.profile)",
+        "e-11",
+    ),
+    Fault(
+        "a pinned gang folds as one does that is not pinned (engine#obtainable)",
+        _FOLD,
+        "group.total, group.profile.refuses_interruptible)",
+        "group.total, False)",
+        "e-11",
     ),
     Fault(
         "a folded class loses its members' unit",
@@ -151,7 +165,66 @@ RULES: tuple[Fault, ...] = (
         "                self._log += []",
         "f-19",
     ),
+    Fault(
+        "a pinned gang counts on interruptible machines (engine#obtainable)",
+        _GANGS,
+        "if not profile.pinned_types and not profile.refuses_interruptible:\n            return flags\n        return flags & self._kinds.obtainable(profile)",
+        "if not profile.pinned_types:\n            return flags\n        return flags & self._kinds.pinned(profile)",
+        "f-32",
+    ),
+    Fault(
+        "a gang that is not pinned counts on what one counts on that is (engine#obtainable)",
+        _GANGS,
+        "plan.need.unit, key, profile.refuses_interruptible)",
+        "plan.need.unit, key, False)",
+        "f-32",
+    ),
     # Acquisition
+    Fault(
+        "interruptible machines are supply for pinned work (engine#obtainable)",
+        _KINDS,
+        "return pinned & ~self.interruptible if profile.refuses_interruptible else pinned",
+        "return pinned",
+        "c-29",
+    ),
+    Fault(
+        "interruptible machines are refused to everybody (engine#obtainable)",
+        _KINDS,
+        "return pinned & ~self.interruptible if profile.refuses_interruptible else pinned",
+        "return pinned & ~self.interruptible",
+        "c-29",
+    ),
+    Fault(
+        "what is refused to pinned work is refused to all that ask for the same (engine#obtainable)",
+        _KINDS,
+        "key = (profile.requirements_text, unit, profile.refuses_interruptible)",
+        "key = (profile.requirements_text, unit, False)",
+        "c-29",
+    ),
+    Fault(
+        "Idle machines are taken by price (engine#pools)",
+        _ACQUIRE,
+        "        order, tiers = self._kinds.by_cost(need.profile.interruption_bucket)\n",
+        "        idle = state is MachineState.IDLE\n"
+        "        ranks = self._kinds.price_rank\n"
+        "        by_price = (np.argsort(ranks, kind='stable'), ranks)\n"
+        "        order, tiers = by_price if idle else self._kinds.by_cost(need.profile.interruption_bucket)\n",
+        "c-28",
+    ),
+    Fault(
+        "needs of different penalties share a stream of Idle machines (engine#pools)",
+        _ACQUIRE,
+        "need.unit, profile.interruption_bucket, where)",
+        "need.unit, state is MachineState.SPECULATIVE and profile.interruption_bucket, where)",
+        "c-28",
+    ),
+    Fault(
+        "the fallback compares prices per hour (engine#gang-picker)",
+        _ACQUIRE,
+        "cost = float(costs[self._fleet.kind[rows[0]]])",
+        "cost = float(self._kinds.price[self._fleet.kind[rows[0]]])",
+        "q-04",
+    ),
     Fault(
         "idle machines are taken without a look at their penalty (engine#pools)",
         _ACQUIRE,
@@ -176,7 +249,7 @@ RULES: tuple[Fault, ...] = (
     Fault(
         "the risk of losing a machine has no price",
         _KINDS,
-        "costs[risky] += self.probability[risky] * max(0.0, upper_bound(bucket))",
+        "found[risky] += self.probability[risky] * max(0.0, upper_bound(bucket))",
         "pass",
         "c-03",
     ),
@@ -226,9 +299,16 @@ RULES: tuple[Fault, ...] = (
     Fault(
         "a group's cheaper Speculative machine comes before an Idle one (engine#spread-picker)",
         _SPREAD,
-        "return self._later, self._prices[self._next]",
-        "return False, self._prices[self._next]",
+        "return self._later, self._costs[self._next]",
+        "return False, self._costs[self._next]",
         "spread_is_one_walk",
+    ),
+    Fault(
+        "groups of few values compare prices per hour (engine#spread-picker)",
+        _SPREAD,
+        "self._costs = self._cost_of_kind[kinds].tolist()",
+        "self._costs = self._fleet.kinds.price[kinds].tolist()",
+        "d-10",
     ),
     Fault(
         "values without machines are forgotten when the least is sought (engine#spread-picker)",
@@ -238,11 +318,11 @@ RULES: tuple[Fault, ...] = (
         "d-02",
     ),
     Fault(
-        "needs of different penalties read one queue dry",
+        "needs of different penalties share the groups of a spread (engine#spread-picker)",
         _ACQUIRE,
-        "(self._new_stream(need, state, here) for state in _STATES)",
-        '(self._stream(need, state, ("spread", key, value), here) for state in _STATES)',
-        "edge-04",
+        "need.unit, need.profile.interruption_bucket, key)",
+        "need.unit, key)",
+        "d-10",
     ),
     # Phase 2
     Fault(
@@ -258,6 +338,13 @@ RULES: tuple[Fault, ...] = (
         "        if waiting is None:",
         "        if True:",
         "preemption_in_flight",
+    ),
+    Fault(
+        "victims for pinned work are those for other work of its priority (engine#obtainable)",
+        _PHASE2,
+        "item.domain, profile.priority, refuses)",
+        "item.domain, profile.priority, False)",
+        "g-16",
     ),
     Fault(
         "drain grace costs nothing (engine#victim-cost)",

@@ -132,7 +132,7 @@ class _Pass:
                 domain = chosen  # what Idle yielded binds the Speculative step (`engine#gang-picker`)
 
     def _fallback_domain(self, item: OpenNeed, state: MachineState, key: str) -> str | None:
-        """Where a gang without a domain looks: a value that covers it, least cost of its first machine; else the fullest."""
+        """Where a gang without a domain looks: a value that covers it, by cost of its first machine; else the fullest."""
         values = self._kinds.values(key)
         free = self._stream(item.need, state, (key,), values.present).everything(self._broker.taken)
         codes = values.codes[self._fleet.kind[free]]
@@ -184,7 +184,7 @@ class _Pass:
 
         def streams(value: str) -> tuple[Stream, Stream]:
             here = values.codes == values.code(value)
-            # Not shared: needs of another penalty have queues of their own, and each queue reads its streams dry.
+            # Not shared: the queues of these groups read their streams dry.
             idle, speculative = (self._new_stream(need, state, here) for state in _STATES)
             return idle, speculative
 

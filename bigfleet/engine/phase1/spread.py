@@ -53,7 +53,10 @@ class FewGroups:
         costs: NDArray[np.float64],
         streams: Callable[[str], tuple[Stream, Stream]],
     ) -> None:
-        """`costs` are those of kinds for the needs; `streams` gives Idle and Speculative machines with a value of the key; no other need takes from those."""
+        """`costs` are what each kind costs the needs.
+
+        `streams` gives Idle and Speculative machines with a value of the key; no other need takes from those.
+        """
         values = fleet.kinds.values(key)
         self._codes = values.codes
         self._fleet, self._broker = fleet, broker
@@ -195,7 +198,7 @@ class ManyGroups:
         idle: Numbers,
         speculative: Numbers,
     ) -> None:
-        """`costs` are those of kinds for the needs; `idle` and `speculative` are rows in pool order."""
+        """`costs` are what each kind costs the needs; `idle` and `speculative` are rows in pool order."""
         self._fleet, self._broker, self._costs = fleet, broker, costs
         values = fleet.kinds.values(key)
         self._codes = values.codes
