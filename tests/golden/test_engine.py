@@ -5,6 +5,7 @@ line of it by the rules.
 """
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.support.engine.world import Engine, EngineWorld
 from tests.support.golden import replay
 
 SCRIPTS = sorted((Path(__file__).parent / "engine").glob("*.txt"))
+SPREADS = [path for path in SCRIPTS if path.stem.startswith(("d-", "edge-04", "spread"))]
 ENGINES: dict[str, Engine] = {"reference": decide, "production": decide_situation}
 
 
@@ -25,3 +27,11 @@ def test_engine_answers_the_script(path: Path, engine: Engine, pytestconfig: pyt
     if pytestconfig.getoption("--rewrite") and engine is decide:
         path.write_text(actual, encoding="utf-8")
     assert actual == expected
+
+
+@pytest.mark.rule("engine#spread-picker")
+@pytest.mark.parametrize("path", SPREADS, ids=lambda path: path.stem)
+def test_spread_over_many_values_gives_the_answers_of_spread_over_few(path: Path) -> None:
+    expected = path.read_text(encoding="utf-8")
+    with patch("bigfleet.engine.phase1.acquire.FEW_VALUES", 0):
+        assert replay(expected, EngineWorld(decide_situation).command) == expected

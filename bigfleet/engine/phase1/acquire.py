@@ -180,7 +180,7 @@ class _Pass:
             idle, speculative = (
                 self._stream(need, state).everything(self._broker.taken) for state in _STATES
             )
-            return ManyGroups(self._fleet, self._broker, key, costs, idle, speculative)
+            return ManyGroups(self._fleet, self._broker, key, costs, (idle, speculative))
 
         def streams(value: str) -> tuple[Stream, Stream]:
             here = values.codes == values.code(value)

@@ -195,14 +195,14 @@ class ManyGroups:
         broker: Broker,
         key: str,
         costs: NDArray[np.float64],
-        idle: Numbers,
-        speculative: Numbers,
+        pools: tuple[Numbers, Numbers],
     ) -> None:
-        """`costs` are what each kind costs the needs; `idle` and `speculative` are rows in pool order."""
+        """`costs` are what each kind costs the needs; `pools` are Idle and Speculative rows in pool order."""
         self._fleet, self._broker, self._costs = fleet, broker, costs
         values = fleet.kinds.values(key)
         self._codes = values.codes
-        rows = np.concatenate([idle, speculative])
+        idle, _ = pools
+        rows = np.concatenate(pools)
         codes = self._codes[fleet.kind[rows]]
         speculative_too = np.arange(rows.size) >= idle.size
         order = stable_order(codes + 1, len(values.values) + 1)
