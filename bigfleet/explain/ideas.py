@@ -1,7 +1,7 @@
 """Ideas: changes that might satisfy a need, in the form of edits, before they are tried.
 
 Must never: be shown untried.
-Rules: `dashboard#explain-changes`.
+Rules: `dashboard#explain-changes`, `engine#obtainable`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +12,8 @@ from bigfleet.explain.decided_cycle import DecidedCycle, MachineGroup
 from bigfleet.explain.fit import FitChecker, requirement_text, strict_spread
 from bigfleet.explain.prices import price_idea
 from bigfleet.explain.templates import Template, templates_for
+from bigfleet.explain.usable import is_refused
+from bigfleet.model.buckets import PINNED, PenaltyBucket, upper_bound
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
@@ -84,6 +86,7 @@ def _ideas_of_a_short_need(cycle: DecidedCycle, checker: FitChecker, where: Edit
     # One idea of each sort first: on a large fleet there are few tries.
     yield from more[:1]
     yield from _higher_priority(cycle, checker, where)
+    yield from _not_pinned(cycle, verdict.need, where)
     yield from _fewer_constraints(verdict.need, where)
     yield from more[1:]
     yield from _smaller_unit(cycle, checker, where)
@@ -166,6 +169,18 @@ def _sampled(levels: tuple[int, ...]) -> tuple[int, ...]:
     if len(levels) <= most:
         return levels
     return tuple(sorted({levels[(len(levels) - 1) * place // (most - 1)] for place in range(most)}))
+
+
+def _not_pinned(cycle: DecidedCycle, need: Need, where: EditObject) -> Iterator[Idea]:
+    """The largest penalty that still lets the need have machines that can be interrupted."""
+    if any(is_refused(group.first.shape, need) for group in cycle.groups):
+        bucket = PenaltyBucket(PINNED - 1)
+        yield Idea(
+            lambda _: f"an interruption penalty of ${upper_bound(bucket):,.0f} instead of pinned",
+            lambda _: [
+                {"edit": "change_needs", "where": where, "to": {"interruption_penalty_bucket": int(bucket)}}
+            ],
+        )
 
 
 def _fewer_constraints(need: Need, where: EditObject) -> Iterator[Idea]:

@@ -44,7 +44,7 @@ def _not_moved(explanation: NeedExplanation) -> str:
     if not dearer:
         return ""
     costs = "costs" if dearer == 1 else "cost"
-    return f"{machines_text(dearer)} of these {costs} more than the next best one; machines that serve are not moved."
+    return f"{dearer} of them {costs} more than the next best machine; machines that serve or are on order are not moved."
 
 
 def _fares(explanation: NeedExplanation) -> str:
@@ -65,7 +65,9 @@ def _fares(explanation: NeedExplanation) -> str:
     short = (
         f"Short {amounts_text(verdict.deficit)} of {amounts_text(need.total)}: {machines_text(taken)} taken"
     )
-    return f"{short}; {_why(explanation)}."
+    why = _why(explanation)
+    refused = "" if verdict.reason is Reason.NO_MATCHING_SUPPLY else _refused(explanation)
+    return f"{short}; {why}{refused}."
 
 
 def _held(how: str) -> bool:
@@ -85,7 +87,7 @@ def _why(explanation: NeedExplanation) -> str:
             return f"no value of {key} has a machine for this gang"
         return f"{verdict.domain} is the best value of {key}, and even there the gang does not fit"
     if verdict.reason is Reason.NO_MATCHING_SUPPLY:
-        return f"no machine can serve it{_mostly(explanation)}"
+        return f"no machine can serve it{_refused(explanation) or _mostly(explanation)}"
     if verdict.reason is Reason.PREEMPTION_EXHAUSTED:
         leaves = "leaves" if waiting == 1 else "leave"
         return f"{machines_text(waiting)} {leaves} for it, and no other of lower priority could"
@@ -108,6 +110,14 @@ def _others_first(explanation: NeedExplanation) -> str:
 
 def _is(count: int) -> str:
     return "is" if count == 1 else "are"
+
+
+def _refused(explanation: NeedExplanation) -> str:
+    """Free machines that would do if the work were not pinned."""
+    count = sum(item.count for item in explanation.refusals if item.result is FitResult.INTERRUPTIBLE)
+    if not count:
+        return ""
+    return f"; interruptible machines are refused to pinned work ({count})"
 
 
 def _mostly(explanation: NeedExplanation) -> str:

@@ -37,6 +37,7 @@ ANY = (
     laws.test_what_is_bound_and_not_claimed_is_reclaimed_and_nothing_claimed_is_deleted,
     laws.test_the_deficit_is_the_total_less_all_claims,
     laws.test_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain,
+    laws.test_nothing_is_taken_or_preempted_for_a_need_that_it_costs_without_end,
     laws.test_folding_loses_no_need_and_no_amount,
     laws.test_every_action_fits_its_machine_and_carries_the_fields_of_its_kind,
     laws.test_a_machine_that_matches_nobody_changes_only_its_own_release,  # last, as it asks about another one too

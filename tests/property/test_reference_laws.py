@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.model.action import Action, ActionKind
+from bigfleet.model.buckets import PINNED
 from bigfleet.model.decision import Decision, Reason, Verdict
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, HostRef, Machine, MachineState, Shape
@@ -127,6 +128,24 @@ def test_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain(
         assert holder is None or holder.profile.precedence < need.profile.precedence
 
 
+@pytest.mark.rule("engine#l-10")
+@engines
+@EXAMPLES
+@given(situation=situations())
+def test_nothing_is_taken_or_preempted_for_a_need_that_it_costs_without_end(
+    engine: Engine, situation: Situation
+) -> None:
+    decision = engine(situation)
+    for action in decision.actions:
+        if action.need is not None:
+            machine = machine_of(situation, action.machine_id)
+            assert not costs_without_end(machine, decision.verdicts[action.need].need)
+
+
+def costs_without_end(machine: Machine, need: Need) -> bool:
+    return need.profile.interruption_bucket == PINNED and machine.shape.interruption_probability > 0
+
+
 STRANGER = Machine(
     "stranger",
     MachineState.IDLE,
@@ -220,6 +239,7 @@ def can_serve(machine: Machine, need: Need) -> bool:
     pinned = need.profile.pinned_types
     return (
         matches(machine.shape, need.profile)
+        and not costs_without_end(machine, need)
         and machine.shape.capacity.covers(need.unit)
         and (not pinned or machine.shape.instance_type in pinned)
     )
