@@ -1,7 +1,7 @@
 """What a fleet costs once a decision is carried out, and what is short by class of priority.
 
 Why: two decisions are compared in dollars and in needs left open; both must be counted in one way only.
-Rules: `dashboard#what-if`. Of several actions on one machine the first counts, as an executor would have it.
+Rules: `dashboard#what-if`, `dashboard#exposure`. Of several actions on one machine the first counts, as an executor would have it.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.buckets import upper_bound
-from bigfleet.model.decision import Decision, Verdict
+from bigfleet.model.decision import Decision
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.situation import Situation
 
@@ -20,6 +20,9 @@ SERVING_STATES = frozenset({S.CREATING, S.CONFIGURING, S.CONFIGURED})
 """Paid for and in use: serving a cluster, on the way to one, or on order for one."""
 WAITING_STATES = frozenset({S.IDLE, S.DRAINING})
 """Paid for and unused, or about to be. Speculative, Deleting and Failed machines are not counted as paid."""
+
+IN_USE_STATES = frozenset({S.CONFIGURING, S.CONFIGURED, S.DRAINING})
+"""Where an interruption meets work, as the shard's figures count it (`dashboard#exposure`)."""
 
 _AFTER = {
     ActionKind.BOOTSTRAP: S.CONFIGURED,
@@ -43,7 +46,7 @@ class Costs:
     serving: float
     waiting: float
     exposure: float
-    """What interruptions are expected to cost: probability × penalty over all machines that needs hold."""
+    """What interruptions are expected to cost: probability × stamped penalty over all machines in use."""
     pinned_at_risk: int
     """Machines that may be interrupted and hold work which must not be; their exposure is infinite and counted here."""
 
@@ -56,9 +59,9 @@ class Costs:
 def costs_of(situation: Situation, decision: Decision) -> Costs:
     """Add up a fleet as the decision leaves it."""
     actions = first_actions(decision.actions)
-    machines = {machine.id: machine for machine in situation.machines}
     serving: list[float] = []
     waiting: list[float] = []
+    risks: list[float] = []
     for machine in situation.machines:
         action = actions.get(machine.id)
         state = machine.state if action is None else _AFTER[action.kind]
@@ -66,12 +69,8 @@ def costs_of(situation: Situation, decision: Decision) -> Costs:
             serving.append(machine.shape.price_per_hour)
         elif state in WAITING_STATES:
             waiting.append(machine.shape.price_per_hour)
-    risks = [
-        risk
-        for verdict in decision.verdicts
-        for machine_id in verdict.claimed
-        if (risk := _risk(machines[machine_id], verdict))
-    ]
+        if state in IN_USE_STATES and machine.shape.interruption_probability:
+            risks.append(machine.shape.interruption_probability * _penalty(machine, action, decision))
     return Costs(
         serving=_sum(serving),
         waiting=_sum(waiting),
@@ -93,10 +92,11 @@ def priority_class(priority: int) -> str:
     return next((name for name, least in PRIORITY_CLASSES if priority >= least), OTHER_CLASS)
 
 
-def _risk(machine: Machine, verdict: Verdict) -> float:
-    probability = machine.shape.interruption_probability
-    # Zero times a pinned penalty is no risk, and no number either.
-    return probability * upper_bound(verdict.need.profile.interruption_bucket) if probability else 0.0
+def _penalty(machine: Machine, action: Action | None, decision: Decision) -> float:
+    """The interruption penalty that a machine carries once an executor has stamped it (`engine#stamps`)."""
+    if action is None or action.need is None:
+        return machine.assigned.interruption_penalty
+    return upper_bound(decision.verdicts[action.need].need.profile.interruption_bucket)
 
 
 def _sum(dollars: Iterable[float]) -> float:

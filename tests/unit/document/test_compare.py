@@ -1,6 +1,9 @@
 """Two decisions side by side: needs are followed through renumbering, folding and new fingerprints; money is counted once."""
 
+import math
 from typing import Any
+
+import pytest
 
 from bigfleet.document.compare import Comparison, NeedChangeKind, Side, compare
 from bigfleet.document.compare_costs import priority_class
@@ -9,7 +12,7 @@ from bigfleet.document.edits import apply_edits, edits_of
 from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.model.action import ActionKind
-from bigfleet.model.buckets import PINNED, bucket_of
+from bigfleet.model.buckets import bucket_of
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
@@ -136,13 +139,21 @@ def test_of_a_preempt_and_a_reclaim_of_one_machine_the_preempt_counts() -> None:
     assert change.after.action is ActionKind.PREEMPT
 
 
-def test_exposure_is_probability_times_penalty_and_pinned_work_at_risk_is_counted_apart() -> None:
+@pytest.mark.rule("dashboard#exposure")
+def test_exposure_is_probability_times_stamped_penalty_and_pinned_work_at_risk_is_counted_apart() -> None:
     risky = shape(probability=0.25)
-    profiles = [Profile(interruption_bucket=bucket_of(8)), Profile(interruption_bucket=PINNED)]
-    needs = [Need(cluster, profile, amounts(cpu=4)) for cluster, profile in zip("ab", profiles, strict=True)]
-    both = side([machine(name, S.IDLE, shape=risky) for name in ("m1", "m2")], needs)
+    # What runs on a machine counts, not the need to which the machine is credited.
+    wanted = [Need("a", Profile(interruption_bucket=bucket_of(64)), amounts(cpu=4))]
+    wanted += [Need("b", Profile(interruption_bucket=bucket_of(2)), amounts(cpu=4))]
+    fleet = [
+        machine("kept", S.CONFIGURED, shape=risky, cluster="a", assigned=assigned(1, 8.0)),
+        machine("pinned", S.DRAINING, shape=risky, cluster="a", assigned=assigned(1, math.inf)),
+        machine("taken", S.IDLE, shape=risky),
+    ]
+    both = side(fleet, wanted)
+    assert [action.machine_id for action in both.decision.actions] == ["taken"]
     costs = compare(both, both).before.costs
-    assert (costs.exposure, costs.pinned_at_risk) == (2.0, 1)
+    assert (costs.exposure, costs.pinned_at_risk) == (0.25 * 8 + 0.25 * 2, 1)
 
 
 def test_shortfalls_are_counted_by_class_of_priority() -> None:

@@ -2,8 +2,11 @@
 
 import math
 
+import pytest
 from hypothesis import given
 
+from bigfleet.document.compare_costs import costs_of
+from bigfleet.model.decision import Decision
 from bigfleet.model.machine import CapacityType
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
@@ -38,6 +41,16 @@ def test_the_figures_add_up_to_the_fleet(situation: Situation) -> None:
     assert sum(figure.count for figure in figures) == len(situation.machines)
     price = sum(item.shape.price_per_hour for item in situation.machines)
     assert math.isclose(sum(figure.price_per_hour for figure in figures), price, abs_tol=1e-6)
+
+
+@pytest.mark.rule("dashboard#exposure")
+@given(situations())
+def test_exposure_to_interruption_is_what_a_comparison_counts_before_any_action(situation: Situation) -> None:
+    figures = machine_figures(cycle_of(situation).snapshot)
+    costs = costs_of(situation, Decision((), (), ()))
+    in_cents = sum(figure.exposure_per_hour for figure in figures)
+    assert math.isclose(in_cents, costs.exposure, abs_tol=0.005 * (len(figures) + 1))
+    assert sum(figure.pinned_at_risk for figure in figures) == costs.pinned_at_risk
 
 
 def test_a_cluster_is_listed_for_its_session_its_demand_or_its_machines() -> None:
