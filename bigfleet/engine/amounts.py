@@ -127,7 +127,7 @@ class CapacitySizes:
         count, left = fill(missing, self.vectors[first], sizes.size)
         if count == 1 or np.count_nonzero(sizes[:count] == first) == count:
             return count, left
-        # Machines come sorted by price, so equal sizes are together in a few runs, each of which is arithmetic.
+        # Machines come sorted by cost, so equal sizes are together in a few runs, each of which is arithmetic.
         ends = (sizes[1:] != sizes[:-1]).nonzero()[0]
         if ends.size > _RUNS:
             return self._cover_mixed(sizes, missing)
