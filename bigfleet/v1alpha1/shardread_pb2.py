@@ -26,15 +26,15 @@ from bigfleet.v1alpha1 import capacity_pb2 as bigfleet_dot_v1alpha1_dot_capacity
 from bigfleet.v1alpha1 import provider_pb2 as bigfleet_dot_v1alpha1_dot_provider__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bigfleet/v1alpha1/shardread.proto\x12\x11\x62igfleet.v1alpha1\x1a bigfleet/v1alpha1/capacity.proto\x1a bigfleet/v1alpha1/provider.proto\"8\n\x13InspectNeedsRequest\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"\x85\x01\n\x14InspectNeedsResponse\x12\x37\n\x06header\x18\x01 \x01(\x0b\x32%.bigfleet.v1alpha1.InspectNeedsHeaderH\x00\x12+\n\x04need\x18\x02 \x01(\x0b\x32\x1b.bigfleet.v1alpha1.NeedViewH\x00\x42\x07\n\x05\x66rame\"X\n\x12InspectNeedsHeader\x12\r\n\x05\x63ycle\x18\x01 \x01(\x03\x12\x1e\n\x16\x63omputed_at_unix_nanos\x18\x02 \x01(\x03\x12\x13\n\x0btotal_needs\x18\x03 \x01(\x05\"\x8a\x05\n\x08NeedView\x12-\n\x04need\x18\x01 \x01(\x0b\x32\x1f.bigfleet.v1alpha1.CapacityNeed\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x1a\n\x12\x61rrival_unix_nanos\x18\x03 \x01(\x03\x12\x1b\n\x13profile_fingerprint\x18\x04 \x01(\t\x12\x11\n\tsatisfied\x18\x05 \x01(\x08\x12\x36\n\x10residual_deficit\x18\x06 \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x1d\n\x15\x63laimed_machine_count\x18\x07 \x01(\x05\x12\x17\n\x0f\x62ootstrap_count\x18\x08 \x01(\x05\x12\x17\n\x0fprovision_count\x18\t \x01(\x05\x12\x13\n\x0bsame_domain\x18\n \x01(\t\x12\x18\n\x10same_satisfiable\x18\x0b \x01(\x08\x12\x1a\n\x12\x61\x63quisition_parked\x18\x0c \x01(\x08\x12\x19\n\x11parked_age_cycles\x18\r \x01(\x05\x12\x18\n\x10\x61ge_cycles_unmet\x18\x0e \x01(\x05\x12\x34\n\x0cunmet_reason\x18\x0f \x01(\x0e\x32\x1e.bigfleet.v1alpha1.UnmetReason\x12:\n\x0fmatching_supply\x18\x10 \x01(\x0b\x32!.bigfleet.v1alpha1.MatchingSupply\x12\x38\n\npreemption\x18\x11 \x01(\x0b\x32$.bigfleet.v1alpha1.PreemptionSummary\x12:\n\x0fsame_candidates\x18\x12 \x03(\x0b\x32!.bigfleet.v1alpha1.DomainCoverage\"W\n\x0eMatchingSupply\x12\x0c\n\x04idle\x18\x01 \x01(\x05\x12\x12\n\nconfigured\x18\x02 \x01(\x05\x12\x13\n\x0bspeculative\x18\x03 \x01(\x05\x12\x0e\n\x06\x63\x61pped\x18\x04 \x01(\x08\"`\n\x11PreemptionSummary\x12\x15\n\rvictims_found\x18\x01 \x01(\x05\x12\x34\n\x0e\x63\x61pacity_freed\x18\x02 \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\"Q\n\x0e\x44omainCoverage\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x1a\n\x12\x63overage_per_mille\x18\x02 \x01(\x05\x12\x13\n\x0bsatisfiable\x18\x03 \x01(\x08*\xc3\x01\n\x0bUnmetReason\x12\x1c\n\x18UNMET_REASON_UNSPECIFIED\x10\x00\x12!\n\x1dUNMET_REASON_PRIORITY_STARVED\x10\x01\x12#\n\x1fUNMET_REASON_NO_MATCHING_SUPPLY\x10\x02\x12\'\n#UNMET_REASON_TOPOLOGY_UNSATISFIABLE\x10\x03\x12%\n!UNMET_REASON_PREEMPTION_EXHAUSTED\x10\x04\x32n\n\tShardRead\x12\x61\n\x0cInspectNeeds\x12&.bigfleet.v1alpha1.InspectNeedsRequest\x1a\'.bigfleet.v1alpha1.InspectNeedsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bigfleet/v1alpha1/shardread.proto\x12\x11\x62igfleet.v1alpha1\x1a bigfleet/v1alpha1/capacity.proto\x1a bigfleet/v1alpha1/provider.proto\"8\n\x13InspectNeedsRequest\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"\x85\x01\n\x14InspectNeedsResponse\x12\x37\n\x06header\x18\x01 \x01(\x0b\x32%.bigfleet.v1alpha1.InspectNeedsHeaderH\x00\x12+\n\x04need\x18\x02 \x01(\x0b\x32\x1b.bigfleet.v1alpha1.NeedViewH\x00\x42\x07\n\x05\x66rame\"X\n\x12InspectNeedsHeader\x12\r\n\x05\x63ycle\x18\x01 \x01(\x03\x12\x1e\n\x16\x63omputed_at_unix_nanos\x18\x02 \x01(\x03\x12\x13\n\x0btotal_needs\x18\x03 \x01(\x05\"\xbe\x05\n\x08NeedView\x12-\n\x04need\x18\x01 \x01(\x0b\x32\x1f.bigfleet.v1alpha1.CapacityNeed\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x1a\n\x12\x61rrival_unix_nanos\x18\x03 \x01(\x03\x12\x1b\n\x13profile_fingerprint\x18\x04 \x01(\t\x12\x11\n\tsatisfied\x18\x05 \x01(\x08\x12\x36\n\x10residual_deficit\x18\x06 \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x1d\n\x15\x63laimed_machine_count\x18\x07 \x01(\x05\x12\x17\n\x0f\x62ootstrap_count\x18\x08 \x01(\x05\x12\x17\n\x0fprovision_count\x18\t \x01(\x05\x12\x13\n\x0bsame_domain\x18\n \x01(\t\x12\x18\n\x10same_satisfiable\x18\x0b \x01(\x08\x12\x1a\n\x12\x61\x63quisition_parked\x18\x0c \x01(\x08\x12\x19\n\x11parked_age_cycles\x18\r \x01(\x05\x12\x18\n\x10\x61ge_cycles_unmet\x18\x0e \x01(\x05\x12\x34\n\x0cunmet_reason\x18\x0f \x01(\x0e\x32\x1e.bigfleet.v1alpha1.UnmetReason\x12:\n\x0fmatching_supply\x18\x10 \x01(\x0b\x32!.bigfleet.v1alpha1.MatchingSupply\x12\x38\n\npreemption\x18\x11 \x01(\x0b\x32$.bigfleet.v1alpha1.PreemptionSummary\x12:\n\x0fsame_candidates\x18\x12 \x03(\x0b\x32!.bigfleet.v1alpha1.DomainCoverage\x12\x32\n\x08\x63overage\x18\xe8\x07 \x01(\x0b\x32\x1f.bigfleet.v1alpha1.NeedCoverage\"\xac\x01\n\x0cNeedCoverage\x12\x0f\n\x07running\x18\x01 \x01(\x05\x12\x0f\n\x07joining\x18\x02 \x01(\x05\x12\x10\n\x08on_order\x18\x03 \x01(\x05\x12\x0e\n\x06wanted\x18\x04 \x01(\x05\x12-\n\x07missing\x18\x05 \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x10\n\x08held_off\x18\x06 \x01(\t\x12\x17\n\x0fwaiting_seconds\x18\x07 \x01(\x01\"W\n\x0eMatchingSupply\x12\x0c\n\x04idle\x18\x01 \x01(\x05\x12\x12\n\nconfigured\x18\x02 \x01(\x05\x12\x13\n\x0bspeculative\x18\x03 \x01(\x05\x12\x0e\n\x06\x63\x61pped\x18\x04 \x01(\x08\"`\n\x11PreemptionSummary\x12\x15\n\rvictims_found\x18\x01 \x01(\x05\x12\x34\n\x0e\x63\x61pacity_freed\x18\x02 \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\"Q\n\x0e\x44omainCoverage\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x1a\n\x12\x63overage_per_mille\x18\x02 \x01(\x05\x12\x13\n\x0bsatisfiable\x18\x03 \x01(\x08*\xc3\x01\n\x0bUnmetReason\x12\x1c\n\x18UNMET_REASON_UNSPECIFIED\x10\x00\x12!\n\x1dUNMET_REASON_PRIORITY_STARVED\x10\x01\x12#\n\x1fUNMET_REASON_NO_MATCHING_SUPPLY\x10\x02\x12\'\n#UNMET_REASON_TOPOLOGY_UNSATISFIABLE\x10\x03\x12%\n!UNMET_REASON_PREEMPTION_EXHAUSTED\x10\x04\x32n\n\tShardRead\x12\x61\n\x0cInspectNeeds\x12&.bigfleet.v1alpha1.InspectNeedsRequest\x1a\'.bigfleet.v1alpha1.InspectNeedsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bigfleet.v1alpha1.shardread_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_UNMETREASON']._serialized_start=1332
-  _globals['_UNMETREASON']._serialized_end=1527
+  _globals['_UNMETREASON']._serialized_start=1559
+  _globals['_UNMETREASON']._serialized_end=1754
   _globals['_INSPECTNEEDSREQUEST']._serialized_start=124
   _globals['_INSPECTNEEDSREQUEST']._serialized_end=180
   _globals['_INSPECTNEEDSRESPONSE']._serialized_start=183
@@ -42,13 +42,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INSPECTNEEDSHEADER']._serialized_start=318
   _globals['_INSPECTNEEDSHEADER']._serialized_end=406
   _globals['_NEEDVIEW']._serialized_start=409
-  _globals['_NEEDVIEW']._serialized_end=1059
-  _globals['_MATCHINGSUPPLY']._serialized_start=1061
-  _globals['_MATCHINGSUPPLY']._serialized_end=1148
-  _globals['_PREEMPTIONSUMMARY']._serialized_start=1150
-  _globals['_PREEMPTIONSUMMARY']._serialized_end=1246
-  _globals['_DOMAINCOVERAGE']._serialized_start=1248
-  _globals['_DOMAINCOVERAGE']._serialized_end=1329
-  _globals['_SHARDREAD']._serialized_start=1529
-  _globals['_SHARDREAD']._serialized_end=1639
+  _globals['_NEEDVIEW']._serialized_end=1111
+  _globals['_NEEDCOVERAGE']._serialized_start=1114
+  _globals['_NEEDCOVERAGE']._serialized_end=1286
+  _globals['_MATCHINGSUPPLY']._serialized_start=1288
+  _globals['_MATCHINGSUPPLY']._serialized_end=1375
+  _globals['_PREEMPTIONSUMMARY']._serialized_start=1377
+  _globals['_PREEMPTIONSUMMARY']._serialized_end=1473
+  _globals['_DOMAINCOVERAGE']._serialized_start=1475
+  _globals['_DOMAINCOVERAGE']._serialized_end=1556
+  _globals['_SHARDREAD']._serialized_start=1756
+  _globals['_SHARDREAD']._serialized_end=1866
 # @@protoc_insertion_point(module_scope)

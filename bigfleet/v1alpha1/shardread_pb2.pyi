@@ -170,6 +170,7 @@ class NeedView(_message.Message):
     MATCHING_SUPPLY_FIELD_NUMBER: _builtins.int
     PREEMPTION_FIELD_NUMBER: _builtins.int
     SAME_CANDIDATES_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
     cluster_id: _builtins.str
     """The cluster that asks."""
     arrival_unix_nanos: _builtins.int
@@ -216,6 +217,10 @@ class NeedView(_message.Message):
     def same_candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___DomainCoverage]:
         """For gangs, the best domains, at most six, best first."""
 
+    @_builtins.property
+    def coverage(self) -> Global___NeedCoverage:
+        """How far the machines of the need are. An addition of this implementation; older shards leave it out."""
+
     def __init__(
         self,
         *,
@@ -237,14 +242,65 @@ class NeedView(_message.Message):
         matching_supply: Global___MatchingSupply | None = ...,
         preemption: Global___PreemptionSummary | None = ...,
         same_candidates: _abc.Iterable[Global___DomainCoverage] | None = ...,
+        coverage: Global___NeedCoverage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["matching_supply", b"matching_supply", "need", b"need", "preemption", b"preemption", "residual_deficit", b"residual_deficit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage", "matching_supply", b"matching_supply", "need", b"need", "preemption", b"preemption", "residual_deficit", b"residual_deficit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquisition_parked", b"acquisition_parked", "age_cycles_unmet", b"age_cycles_unmet", "arrival_unix_nanos", b"arrival_unix_nanos", "bootstrap_count", b"bootstrap_count", "claimed_machine_count", b"claimed_machine_count", "cluster_id", b"cluster_id", "matching_supply", b"matching_supply", "need", b"need", "parked_age_cycles", b"parked_age_cycles", "preemption", b"preemption", "profile_fingerprint", b"profile_fingerprint", "provision_count", b"provision_count", "residual_deficit", b"residual_deficit", "same_candidates", b"same_candidates", "same_domain", b"same_domain", "same_satisfiable", b"same_satisfiable", "satisfied", b"satisfied", "unmet_reason", b"unmet_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquisition_parked", b"acquisition_parked", "age_cycles_unmet", b"age_cycles_unmet", "arrival_unix_nanos", b"arrival_unix_nanos", "bootstrap_count", b"bootstrap_count", "claimed_machine_count", b"claimed_machine_count", "cluster_id", b"cluster_id", "coverage", b"coverage", "matching_supply", b"matching_supply", "need", b"need", "parked_age_cycles", b"parked_age_cycles", "preemption", b"preemption", "profile_fingerprint", b"profile_fingerprint", "provision_count", b"provision_count", "residual_deficit", b"residual_deficit", "same_candidates", b"same_candidates", "same_domain", b"same_domain", "same_satisfiable", b"same_satisfiable", "satisfied", b"satisfied", "unmet_reason", b"unmet_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NeedView: _TypeAlias = NeedView  # noqa: Y015
+
+@_typing.final
+class NeedCoverage(_message.Message):
+    """The machines of a need, by how far they are. A need is covered when running, joining and on order leave nothing missing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNNING_FIELD_NUMBER: _builtins.int
+    JOINING_FIELD_NUMBER: _builtins.int
+    ON_ORDER_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    HELD_OFF_FIELD_NUMBER: _builtins.int
+    WAITING_SECONDS_FIELD_NUMBER: _builtins.int
+    running: _builtins.int
+    """Machines that serve it: Configured."""
+    joining: _builtins.int
+    """Machines that join its cluster: Configuring."""
+    on_order: _builtins.int
+    """Machines that the provider is making: Creating, and accepted by the provider."""
+    wanted: _builtins.int
+    """Machines that the shard decided to obtain and that the provider has not accepted: not called yet, held off or failed."""
+    held_off: _builtins.str
+    """Why wanted machines are not obtained: "provider-unreachable", "blob-back-off", "no-session", "machine-back-off" or
+    "not-accepted"; empty when nothing holds them off.
+    """
+    waiting_seconds: _builtins.float
+    """For how long machines have been wanted and none was accepted, in seconds."""
+    @_builtins.property
+    def missing(self) -> _provider_pb2.Resources:
+        """What running, joining and on order leave of the demand; absent when nothing."""
+
+    def __init__(
+        self,
+        *,
+        running: _builtins.int = ...,
+        joining: _builtins.int = ...,
+        on_order: _builtins.int = ...,
+        wanted: _builtins.int = ...,
+        missing: _provider_pb2.Resources | None = ...,
+        held_off: _builtins.str = ...,
+        waiting_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["missing", b"missing"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["held_off", b"held_off", "joining", b"joining", "missing", b"missing", "on_order", b"on_order", "running", b"running", "waiting_seconds", b"waiting_seconds", "wanted", b"wanted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NeedCoverage: _TypeAlias = NeedCoverage  # noqa: Y015
 
 @_typing.final
 class MatchingSupply(_message.Message):

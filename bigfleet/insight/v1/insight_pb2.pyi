@@ -126,6 +126,11 @@ class GetStatusResponse(_message.Message):
     SHORTFALLS_FIELD_NUMBER: _builtins.int
     TOTALS_FIELD_NUMBER: _builtins.int
     CYCLE_INTERVAL_SECONDS_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    COOL_OFFS_FIELD_NUMBER: _builtins.int
+    NEEDS_COVERED_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the program."""
     started_at_unix_nanos: _builtins.int
@@ -154,6 +159,8 @@ class GetStatusResponse(_message.Message):
     """Profiles in the shortfall ledger."""
     cycle_interval_seconds: _builtins.float
     """Seconds from one cycle to the next."""
+    needs_covered: _builtins.int
+    """How many of the needs are covered by machines that run, join or are on order."""
     @_builtins.property
     def cycle(self) -> Global___Cycle:
         """The last completed cycle."""
@@ -180,6 +187,24 @@ class GetStatusResponse(_message.Message):
         of the metrics, without prefix and suffix.
         """
 
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___Problem]:
+        """What is wrong at this moment, worst first; empty when nothing is. The same list is in the readiness detail and in the
+        metric bigfleet_shard_problems.
+        """
+
+    @_builtins.property
+    def provider(self) -> Global___ProviderStatus:
+        """The provider as the shard sees it at this moment."""
+
+    @_builtins.property
+    def cool_offs(self) -> _containers.RepeatedCompositeFieldContainer[Global___OfferingCoolOff]:
+        """Offerings that the shard does not order for now."""
+
+    @_builtins.property
+    def coverage(self) -> _shardread_pb2.NeedCoverage:
+        """The machines of all needs, by how far they are."""
+
     def __init__(
         self,
         *,
@@ -203,14 +228,153 @@ class GetStatusResponse(_message.Message):
         shortfalls: _builtins.int = ...,
         totals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         cycle_interval_seconds: _builtins.float = ...,
+        problems: _abc.Iterable[Global___Problem] | None = ...,
+        provider: Global___ProviderStatus | None = ...,
+        cool_offs: _abc.Iterable[Global___OfferingCoolOff] | None = ...,
+        needs_covered: _builtins.int = ...,
+        coverage: _shardread_pb2.NeedCoverage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["coordinator", b"coordinator", "cycle", b"cycle"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["coordinator", b"coordinator", "coverage", b"coverage", "cycle", b"cycle", "provider", b"provider"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_paused", b"actuation_paused", "clusters", b"clusters", "coordinator", b"coordinator", "cycle", b"cycle", "cycle_interval_seconds", b"cycle_interval_seconds", "dry_run", b"dry_run", "in_flight", b"in_flight", "last_reconcile_unix_nanos", b"last_reconcile_unix_nanos", "machines", b"machines", "needs", b"needs", "needs_short", b"needs_short", "notes", b"notes", "provider_address", b"provider_address", "queue_depth", b"queue_depth", "ready", b"ready", "self_paused", b"self_paused", "shortfalls", b"shortfalls", "started_at_unix_nanos", b"started_at_unix_nanos", "totals", b"totals", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_paused", b"actuation_paused", "clusters", b"clusters", "cool_offs", b"cool_offs", "coordinator", b"coordinator", "coverage", b"coverage", "cycle", b"cycle", "cycle_interval_seconds", b"cycle_interval_seconds", "dry_run", b"dry_run", "in_flight", b"in_flight", "last_reconcile_unix_nanos", b"last_reconcile_unix_nanos", "machines", b"machines", "needs", b"needs", "needs_covered", b"needs_covered", "needs_short", b"needs_short", "notes", b"notes", "problems", b"problems", "provider", b"provider", "provider_address", b"provider_address", "queue_depth", b"queue_depth", "ready", b"ready", "self_paused", b"self_paused", "shortfalls", b"shortfalls", "started_at_unix_nanos", b"started_at_unix_nanos", "totals", b"totals", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetStatusResponse: _TypeAlias = GetStatusResponse  # noqa: Y015
+
+@_typing.final
+class Problem(_message.Message):
+    """Something that is wrong."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    FOR_SECONDS_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """provider_unreachable, self_paused, listing_doubted, rollup_quarantine, shortfalls, offering_cool_off or audit_lost."""
+    text: _builtins.str
+    """One sentence with names and numbers."""
+    for_seconds: _builtins.float
+    """For how long it has been so, by the shard's monotonic clock; 0 when that is not known."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        text: _builtins.str = ...,
+        for_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["for_seconds", b"for_seconds", "kind", b"kind", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Problem: _TypeAlias = Problem  # noqa: Y015
+
+@_typing.final
+class ProviderStatus(_message.Message):
+    """The provider as the shard sees it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REACHABLE_FIELD_NUMBER: _builtins.int
+    UNREACHABLE_FOR_SECONDS_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_FIELD_NUMBER: _builtins.int
+    NEXT_PROBE_IN_SECONDS_FIELD_NUMBER: _builtins.int
+    HELD_OFF_ACTIONS_FIELD_NUMBER: _builtins.int
+    LAST_LISTING_AGE_SECONDS_FIELD_NUMBER: _builtins.int
+    LISTING_DOUBTED_FIELD_NUMBER: _builtins.int
+    LISTING_DOUBTED_FOR_SECONDS_FIELD_NUMBER: _builtins.int
+    LISTING_MISSING_MACHINES_FIELD_NUMBER: _builtins.int
+    reachable: _builtins.bool
+    """False after three failed calls in a row, until one is answered."""
+    unreachable_for_seconds: _builtins.float
+    """For how long it has not been reachable."""
+    failures: _builtins.int
+    """Calls in a row that failed."""
+    last_error: _builtins.str
+    """Why the last one failed; empty while the provider answers."""
+    next_probe_in_seconds: _builtins.float
+    """Seconds until the shard tries again; 0 while the provider is reachable."""
+    held_off_actions: _builtins.int
+    """Actions of the last cycle that wait for the provider."""
+    last_listing_age_seconds: _builtins.float
+    """Seconds since the provider was last listed with success; negative when it never was."""
+    listing_doubted: _builtins.bool
+    """The last full listings lack so many machines that the shard does not believe them yet."""
+    listing_doubted_for_seconds: _builtins.float
+    """For how long listings have been doubted."""
+    listing_missing_machines: _builtins.int
+    """Machines that the last doubted listing lacked."""
+    def __init__(
+        self,
+        *,
+        reachable: _builtins.bool = ...,
+        unreachable_for_seconds: _builtins.float = ...,
+        failures: _builtins.int = ...,
+        last_error: _builtins.str = ...,
+        next_probe_in_seconds: _builtins.float = ...,
+        held_off_actions: _builtins.int = ...,
+        last_listing_age_seconds: _builtins.float = ...,
+        listing_doubted: _builtins.bool = ...,
+        listing_doubted_for_seconds: _builtins.float = ...,
+        listing_missing_machines: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failures", b"failures", "held_off_actions", b"held_off_actions", "last_error", b"last_error", "last_listing_age_seconds", b"last_listing_age_seconds", "listing_doubted", b"listing_doubted", "listing_doubted_for_seconds", b"listing_doubted_for_seconds", "listing_missing_machines", b"listing_missing_machines", "next_probe_in_seconds", b"next_probe_in_seconds", "reachable", b"reachable", "unreachable_for_seconds", b"unreachable_for_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProviderStatus: _TypeAlias = ProviderStatus  # noqa: Y015
+
+@_typing.final
+class OfferingCoolOff(_message.Message):
+    """An offering that is out of stock, and when the shard tries it again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCE_TYPE_FIELD_NUMBER: _builtins.int
+    ZONE_FIELD_NUMBER: _builtins.int
+    CAPACITY_TYPE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    NEXT_ATTEMPT_IN_SECONDS_FIELD_NUMBER: _builtins.int
+    MACHINES_FIELD_NUMBER: _builtins.int
+    instance_type: _builtins.str
+    """Its instance type."""
+    zone: _builtins.str
+    """Its zone."""
+    capacity_type: _builtins.str
+    """Its capacity type."""
+    error: _builtins.str
+    """What the provider said."""
+    failures: _builtins.int
+    """Failed attempts in a row."""
+    next_attempt_in_seconds: _builtins.float
+    """Seconds until the next attempt; 0 while one is allowed or under way."""
+    machines: _builtins.int
+    """Speculative machines of the offering that the last decision left out."""
+    def __init__(
+        self,
+        *,
+        instance_type: _builtins.str = ...,
+        zone: _builtins.str = ...,
+        capacity_type: _builtins.str = ...,
+        error: _builtins.str = ...,
+        failures: _builtins.int = ...,
+        next_attempt_in_seconds: _builtins.float = ...,
+        machines: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_type", b"capacity_type", "error", b"error", "failures", b"failures", "instance_type", b"instance_type", "machines", b"machines", "next_attempt_in_seconds", b"next_attempt_in_seconds", "zone", b"zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OfferingCoolOff: _TypeAlias = OfferingCoolOff  # noqa: Y015
 
 @_typing.final
 class CoordinatorStatus(_message.Message):
@@ -314,6 +478,7 @@ class ClusterStatus(_message.Message):
     REPORTED_FIELD_NUMBER: _builtins.int
     MACHINES_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    COVERAGE_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """The cluster."""
     connected: _builtins.bool
@@ -330,6 +495,10 @@ class ClusterStatus(_message.Message):
     """Machines bound to it."""
     price_per_hour: _builtins.float
     """What those cost in an hour, added up."""
+    @_builtins.property
+    def coverage(self) -> _shardread_pb2.NeedCoverage:
+        """The machines of its needs, by how far they are."""
+
     def __init__(
         self,
         *,
@@ -341,10 +510,11 @@ class ClusterStatus(_message.Message):
         reported: _builtins.bool = ...,
         machines: _builtins.int = ...,
         price_per_hour: _builtins.float = ...,
+        coverage: _shardread_pb2.NeedCoverage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "held_rollups", b"held_rollups", "machines", b"machines", "price_per_hour", b"price_per_hour", "reported", b"reported", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "coverage", b"coverage", "held_rollups", b"held_rollups", "machines", b"machines", "price_per_hour", b"price_per_hour", "reported", b"reported", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1288,6 +1458,8 @@ class ListDecisionsResponse(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     GRACE_SECONDS_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    DECIDED_CYCLE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Counts the decisions of this shard process."""
     at_unix_nanos: _builtins.int
@@ -1306,6 +1478,10 @@ class ListDecisionsResponse(_message.Message):
     """Seconds that the work on the machine gets to leave."""
     outcome: _builtins.str
     """Label of the outcome, such as "success", "provider_error", "suppressed" or "dryrun"."""
+    decided_cycle: _builtins.int
+    """The cycle that decided it."""
+    error: _builtins.str
+    """Why it failed, as the provider or the operator said; empty otherwise."""
     def __init__(
         self,
         *,
@@ -1318,10 +1494,12 @@ class ListDecisionsResponse(_message.Message):
         reason: _builtins.str = ...,
         grace_seconds: _builtins.int = ...,
         outcome: _builtins.str = ...,
+        decided_cycle: _builtins.int = ...,
+        error: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_unix_nanos", b"at_unix_nanos", "cluster", b"cluster", "cycle", b"cycle", "grace_seconds", b"grace_seconds", "kind", b"kind", "machine", b"machine", "outcome", b"outcome", "reason", b"reason", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_unix_nanos", b"at_unix_nanos", "cluster", b"cluster", "cycle", b"cycle", "decided_cycle", b"decided_cycle", "error", b"error", "grace_seconds", b"grace_seconds", "kind", b"kind", "machine", b"machine", "outcome", b"outcome", "reason", b"reason", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1423,8 +1601,8 @@ class ShortfallRow(_message.Message):
     interruption_penalty_bucket: _builtins.str
     """Penalty bucket of an interruption, as text: dollars, "pinned" or "unspecified"."""
     reason: _builtins.str
-    """Why, as in the verdict of the first need of that profile that is short, such as "NO_MATCHING_SUPPLY"; or
-    "BLOB_BACK_OFF", when its operator could not make a bootstrap blob.
+    """Why, as in the verdict of the first need of that profile that is short, such as "NO_MATCHING_SUPPLY"; or why decided
+    machines are not obtained: "PROVIDER_UNREACHABLE", "BLOB_BACK_OFF", "NO_SESSION", "MACHINE_BACK_OFF" or "NOT_ACCEPTED".
     """
     @_builtins.property
     def deficit(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:

@@ -9,12 +9,14 @@ Rules: `shard#inspection`, `shard#memory`, `dashboard#insight-service`, `coordin
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import InventorySnapshot
+from bigfleet.model.machine import CapacityType
 from bigfleet.model.profile import Profile
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import GangRef, IdleHolds
@@ -34,6 +36,57 @@ class AgedShortfall:
 @dataclass(frozen=True, slots=True)
 class BootstrapBackoff:
     """The back-off of a profile of a cluster whose bootstrap blob failed (`shard#blob-back-off`)."""
+
+    error: str
+    until_s: float
+    """On the same clock as `CycleView.now`."""
+
+
+class HoldOff(StrEnum):
+    """Why the shard does not start an action that it decided."""
+
+    PROVIDER_UNREACHABLE = "provider-unreachable"
+    BLOB_BACK_OFF = "blob-back-off"
+    NO_SESSION = "no-session"
+    MACHINE_BACK_OFF = "machine-back-off"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """The provider as the shard sees it at one moment (`shard#provider-standing`, `shard#listing-guard-window`)."""
+
+    reachable: bool = True
+    unreachable_for_s: float = 0.0
+    failures: int = 0
+    """Calls in a row that failed on the way to or from the provider."""
+    last_error: str = ""
+    next_probe_in_s: float = 0.0
+    last_listing_age_s: float | None = None
+    """None when the provider was never listed."""
+    doubted_for_s: float | None = None
+    """For how long full listings have lacked too many machines; None when the last one did not."""
+    doubted_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OfferingCoolOff:
+    """An offering that is out of stock (`shard#offering-cool-off`)."""
+
+    instance_type: str
+    zone: str
+    capacity_type: CapacityType
+    error: str
+    failures: int
+    """Failed attempts in a row."""
+    until_s: float
+    """When the next attempt is allowed, on the same clock as `CycleView.now`."""
+    machines: int = 0
+    """Speculative machines that the decision of this cycle left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineBackoff:
+    """A machine whose last action failed (`shard#machine-back-off`)."""
 
     error: str
     until_s: float
@@ -68,6 +121,7 @@ class CycleView:
     now: float
     """The `now` of the decision in seconds since 1970 (`shard#steady-time`)."""
     snapshot: InventorySnapshot
+    """The machines on which the engine decided: all but Speculative ones of offerings in cool-off."""
     demand: Demand
     decision: Decision
     """Its verdicts are in list order: priority descending, arrival, cluster; `Unresolved.need` is a place in them."""
@@ -87,6 +141,21 @@ class CycleView:
     """Clusters with an operator connected when the cycle ended."""
     holds: IdleHolds
     facts: CycleFacts = CycleFacts()
+    inventory: InventorySnapshot | None = None
+    """All machines, if `snapshot` leaves some out; rows have the same numbers in both."""
+    cool_offs: tuple[OfferingCoolOff, ...] = ()
+    """By instance type, zone and capacity type."""
+    machine_backoffs: Mapping[str, MachineBackoff] = field(default_factory=dict)
+    """By machine id."""
+    held_off: Mapping[int, HoldOff] = field(default_factory=dict)
+    """Why acquisitions of a need were not started, by its place in the verdicts; the first reason in list order of actions."""
+    waiting_since_s: Mapping[int, float] = field(default_factory=dict)
+    """Since when a need has wanted machines and none was accepted, by its place; on the clock of `now`."""
+
+    @property
+    def every_machine(self) -> InventorySnapshot:
+        """All machines, those that the decision left out included."""
+        return self.snapshot if self.inventory is None else self.inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +181,7 @@ class ShardStatus:
     sessions: int
     queued: int
     in_flight: int
+    provider: ProviderState = ProviderState()
 
 
 class ShardViews(Protocol):
@@ -122,6 +192,9 @@ class ShardViews(Protocol):
 
     def status(self) -> ShardStatus:
         """The present status."""
+
+    def is_accepted(self, machine_id: str) -> bool:
+        """Whether the provider has acknowledged the last call for the machine, or listed its result."""
 
 
 class TermMark:
