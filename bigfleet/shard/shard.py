@@ -168,6 +168,10 @@ class Shard:
             in_flight=self.dispatcher.in_flight,
         )
 
+    def is_accepted(self, machine_id: str) -> bool:
+        """Whether the provider has acknowledged the last call for the machine, or listed its result."""
+        return not self.dispatcher.is_pending(machine_id)
+
     def _completed(self, view: CycleView) -> None:
         self._last = view
 

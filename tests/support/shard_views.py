@@ -97,6 +97,10 @@ class StaticShard:
         """Show a cycle that was made elsewhere."""
         self._cycle = view
 
+    def is_accepted(self, machine_id: str) -> bool:
+        """Every call of a static shard is acknowledged."""
+        return bool(machine_id)
+
     def stand(self, **changed: Any) -> None:  # Any: fields of the status
         """Change fields of the status."""
         self._status = replace(self._status, **changed)
