@@ -240,6 +240,14 @@ class Channel(Protocol):
         wait_for_ready: bool = False,
     ) -> BidiStream[Request, Response]: ...
 
+    def connectivity(self) -> AsyncIterator[bool]:
+        """Yield each change: True once connected, False once the connection was lost or could not be made.
+
+        While it is read, a lost connection is dialled again without a call. It ends when the channel is closed. A reader
+        that comes back late sees the newest state, not every state between.
+        """
+        ...
+
     async def close(self) -> None:
         """End every call on the channel; later calls raise `ClosedError`."""
         ...

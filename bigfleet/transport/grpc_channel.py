@@ -45,7 +45,7 @@ class _Line:
     def __init__(self, channel: grpc.aio.Channel, pair: TlsPair | None) -> None:
         self.channel, self.pair = channel, pair
         self._calls = 0
-        self._retired = False
+        self._retired = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
 
     def enter(self, call: Any) -> None:  # Any: the library's call types share no base that has this method
@@ -53,8 +53,25 @@ class _Line:
         call.add_done_callback(self._leave)
 
     def retire(self) -> None:
-        self._retired = True
+        self._retired.set()
         self._close_if_idle()
+
+    async def close(self) -> None:
+        self._retired.set()
+        await self.channel.close()
+
+    async def changes(self, state: grpc.ChannelConnectivity) -> bool:
+        """Wait until the connection is in another state; False when the line was retired first."""
+        tasks = [
+            asyncio.ensure_future(self._retired.wait()),
+            asyncio.ensure_future(self.channel.wait_for_state_change(state)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return not self._retired.is_set()
 
     @property
     def closed(self) -> bool:
@@ -65,7 +82,7 @@ class _Line:
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        if self._retired and not self._calls and self._closing is None:
+        if self._retired.is_set() and not self._calls and self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self.channel.close())
 
 
@@ -129,10 +146,24 @@ class GrpcChannel:
         line.enter(call)
         return _Bidi(call, method)
 
+    async def connectivity(self) -> AsyncIterator[bool]:
+        connected: bool | None = None
+        while not self._closed:
+            line = self._line()
+            state = line.channel.get_state(try_to_connect=True)
+            ready = state is grpc.ChannelConnectivity.READY
+            if ready is not connected and (ready or state is grpc.ChannelConnectivity.TRANSIENT_FAILURE):
+                connected = ready
+                yield ready
+            # A retired line says nothing about the new one, which is connecting.
+            if await line.changes(state) and ready:
+                connected = False
+                yield False
+
     async def close(self) -> None:
         self._closed = True
         for line in self._lines:
-            await line.channel.close()
+            await line.close()
         self._lines.clear()
 
     def _line(self) -> _Line:

@@ -10,7 +10,7 @@ Rules: `shard#in-process-fake`, `wire#codes`; ADR-0101.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final, Never, TypeVar
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
@@ -90,6 +90,7 @@ class InsideChannel:
         self._dispatcher = Dispatcher(log_hooks(), options.statuses)
         self._running: dict[asyncio.Task[bytes], str] = {}  # to the reason it was broken off, if it was
         self._closed = False
+        self._lost = asyncio.Event()  # set and replaced when every call is broken off
 
     async def unary(
         self,
@@ -154,6 +155,15 @@ class InsideChannel:
         del timeout_s, metadata, wait_for_ready
         _no_streams(method.path)
 
+    async def connectivity(self) -> AsyncIterator[bool]:
+        """Yield True, and False with True again each time `break_off` was called; ends with the channel."""
+        while not self._closed:
+            lost = self._lost
+            yield True
+            await lost.wait()
+            if not self._closed:
+                yield False
+
     async def close(self) -> None:
         """End every call; later ones raise `ClosedError`."""
         self._closed = True
@@ -161,6 +171,8 @@ class InsideChannel:
 
     async def break_off(self, why: str) -> None:
         """End every call that runs, as a lost connection would; later ones are served again."""
+        self._lost.set()
+        self._lost = asyncio.Event()
         running: Sequence[asyncio.Task[bytes]] = [task for task in self._running if not task.done()]
         for task in running:
             self._running[task] = why

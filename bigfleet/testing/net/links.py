@@ -184,6 +184,7 @@ class Connection:
         self.client_alive = self.server_alive = True
         self.stopping = False
         self._going_away = False
+        self.lost = asyncio.Event()  # set once the client knows that it can begin no further call
         self._client_calls: dict[CallEnd, None] = {}  # dicts keep their order
         self._server_calls: dict[CallEnd, None] = {}
 
@@ -199,6 +200,7 @@ class Connection:
 
     def _go(self) -> None:
         self._going_away = True
+        self.lost.set()
 
     def add_client(self, call: CallEnd) -> None:
         self._client_calls[call] = None
@@ -234,6 +236,7 @@ class Connection:
     def _end_client(self, detail: str) -> None:
         if self.client_alive:
             self.client_alive = False
+            self.lost.set()
             calls, self._client_calls = self._client_calls, {}
             for call in calls:
                 call.connection_lost(detail)

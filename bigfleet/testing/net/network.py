@@ -281,7 +281,7 @@ class MemoryChannel:
         self._connection: tuple[Connection, MemoryServer] | None = None
         self._connecting = asyncio.Lock()
         self._calls: dict[ClientEnd, None] = {}
-        self._closed = False
+        self._closed = asyncio.Event()
 
     async def unary(
         self,
@@ -326,17 +326,47 @@ class MemoryChannel:
     ) -> "_Bidi[Request, Response]":
         return _Bidi(self._start(method.path, None, timeout_s, metadata, wait_for_ready), method)
 
+    async def connectivity(self) -> AsyncIterator[bool]:
+        connected: bool | None = None
+        delay_s = _FIRST_RETRY_S
+        while not self._closed.is_set():
+            try:
+                connection, _ = await self._connect(wait=False)
+            except RpcError:
+                if connected is not False:
+                    connected = False
+                    yield False
+                await self._until_closed(delay_s)
+                delay_s = min(2 * delay_s, _LAST_RETRY_S)
+                continue
+            delay_s = _FIRST_RETRY_S
+            if self._closed.is_set():
+                connection.close_from_client()
+                return
+            if not connected:
+                connected = True
+                yield True
+            await connection.lost.wait()
+            if not self._closed.is_set():
+                connected = False
+                yield False
+
     async def close(self) -> None:
-        self._closed = True
+        self._closed.set()
         for end in list(self._calls):
             end.cancel()
         if self._connection is not None:
             self._connection[0].close_from_client()
 
+    async def _until_closed(self, at_most_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(at_most_s):
+                await self._closed.wait()
+
     def _start(
         self, path: str, request: bytes | None, timeout_s: float | None, metadata: Metadata, wait: bool
     ) -> ClientEnd:
-        if self._closed:
+        if self._closed.is_set():
             raise ClosedError(f"the channel to {self._target} is closed")
         end = ClientEnd(self._limit, timeout_s)
         self._calls[end] = None

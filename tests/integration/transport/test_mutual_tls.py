@@ -100,9 +100,9 @@ class Fleet:
         hooks = ServerHooks(lambda method, _peer, why: self.refusals.append((method, why)), lambda *_: None)
         return GrpcNet(TlsStore(files, self.problems.append) if files else None, hooks)
 
-    async def serve(self, net: Net | None = None) -> RpcServer:
+    async def serve(self, net: Net | None = None, address: str = "127.0.0.1:0") -> RpcServer:
         services = [COORDINATOR.bind(self.service), SHARD.bind(self.service)]
-        server = await (net or self.net(self.server_files)).serve("127.0.0.1:0", services)
+        server = await (net or self.net(self.server_files)).serve(address, services)
         self._servers.append(server)
         return server
 
@@ -290,6 +290,25 @@ async def test_a_rotated_client_certificate_is_used_without_dropping_streams(fle
         await stream.send(hello("a"))
         assert await code(stream.receive()) is Code.OK  # the old one, undisturbed
     assert fleet.problems == []
+
+
+@pytest.mark.rule("wire#connectivity")
+async def test_a_rotated_certificate_is_no_loss_and_the_new_line_is_the_one_watched(fleet: Fleet) -> None:
+    server, files = await fleet.serve(), fleet.authority.issue(Identity.shard("a"), "one")
+    channel = fleet.dial(server, files)
+    states = channel.connectivity()
+    async with asyncio.timeout(SOON_S):
+        assert await anext(states) is True
+        change = asyncio.ensure_future(anext(states))
+        replace_pair(files, fleet.authority.issue(Identity.shard("b"), "two"))
+        assert await report(channel, "b") is Code.OK  # on a new line; the old one is closed
+        await server.stop(0)
+        assert await change is False
+        assert await report(channel, "b") is Code.UNAVAILABLE
+        again = await fleet.serve(address=f"127.0.0.1:{server.port}")
+        assert again.port == server.port
+        assert await anext(states) is True
+        assert await report(channel, "b") is Code.OK
 
 
 async def test_a_client_keeps_the_last_good_pair_while_the_files_do_not_fit(fleet: Fleet) -> None:

@@ -408,6 +408,56 @@ async def test_waiting_for_ready_ends_with_the_deadline(world: World) -> None:
     assert caught.value.code is Code.DEADLINE_EXCEEDED
 
 
+@pytest.mark.rule("wire#connectivity")
+async def test_a_watched_channel_connects_and_connects_again_without_a_call(world: World) -> None:
+    server = await world.serve()
+    channel = world.dial(server.port)
+    states = channel.connectivity()
+    async with asyncio.timeout(60):
+        assert await anext(states) is True
+        await server.stop(0)
+        assert await anext(states) is False
+        await world.serve(address=f"127.0.0.1:{server.port}")
+        assert await anext(states) is True
+    assert await get(channel, "m") == "m"
+
+
+@pytest.mark.rule("wire#connectivity")
+async def test_a_dial_that_fails_is_reported_once_and_the_connection_that_follows(world: World) -> None:
+    before = await world.serve()
+    await before.stop(0)
+    channel = world.dial(before.port)
+    states = channel.connectivity()
+    async with asyncio.timeout(60):
+        assert await anext(states) is False
+        await world.serve(address=f"127.0.0.1:{before.port}")
+        assert await anext(states) is True
+
+
+@pytest.mark.rule("wire#connectivity")
+@pytest.mark.parametrize("listening", [True, False])
+async def test_watching_ends_when_the_channel_is_closed(world: World, listening: bool) -> None:
+    server = await world.serve()
+    if not listening:
+        await server.stop(0)
+    channel = world.dial(server.port)
+    seen: list[bool] = []
+    known = asyncio.Event()
+
+    async def watch() -> None:
+        async for connected in channel.connectivity():
+            seen.append(connected)
+            known.set()
+
+    watching = asyncio.create_task(watch())
+    await happens(known)
+    await channel.close()
+    async with asyncio.timeout(SOON_S):
+        await watching
+    assert seen == [listening]
+    assert [state async for state in channel.connectivity()] == []
+
+
 # RpcServer streams
 
 

@@ -151,6 +151,25 @@ def test_calls_that_are_broken_off_are_unavailable_and_the_next_one_is_served() 
     play(scene)
 
 
+@pytest.mark.rule("wire#connectivity")
+def test_the_channel_is_connected_until_it_is_closed_and_loses_the_connection_when_calls_are_broken_off() -> (
+    None
+):
+    async def scene(channel: InsideChannel, _service: Service, _clock: Clock) -> None:
+        states = channel.connectivity()
+        assert await anext(states) is True
+        lost = asyncio.ensure_future(anext(states))
+        await asyncio.sleep(1)
+        assert not lost.done()
+        await channel.break_off("the connection was reset")
+        assert await lost is False
+        assert await anext(states) is True
+        await channel.close()
+        assert [state async for state in states] == []
+
+    play(scene)
+
+
 def test_limits_hold_in_both_directions() -> None:
     async def scene(channel: InsideChannel, _service: Service, _clock: Clock) -> None:
         for request in (pb.MachineRef(id="x" * 101),):
