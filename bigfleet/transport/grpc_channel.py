@@ -248,6 +248,7 @@ class _Bidi(_Responses[Response], Generic[Request, Response]):
 
 
 def _channel_options(options: DialOptions) -> list[tuple[str, Any]]:
+    redial = options.redial
     chosen: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", options.max_message_bytes),
@@ -256,12 +257,20 @@ def _channel_options(options: DialOptions) -> list[tuple[str, Any]]:
         # Never by an ambient proxy variable: it would see, or end, every session of the fleet.
         ("grpc.enable_http_proxy", 0),
         ("grpc.enable_retries", 0),
-        ("grpc.initial_reconnect_backoff_ms", 500),
-        ("grpc.max_reconnect_backoff_ms", 30_000),
+        ("grpc.initial_reconnect_backoff_ms", _milliseconds(redial.first_s)),
+        ("grpc.max_reconnect_backoff_ms", _milliseconds(redial.ceiling_s)),
+        # The library's name misleads: it is how long one dial may take.
+        ("grpc.min_reconnect_backoff_ms", _milliseconds(redial.connect_timeout_s)),
+        # A peer may return under another address; its name is looked up again as often as it is dialled.
+        ("grpc.dns_min_time_between_resolutions_ms", _milliseconds(redial.ceiling_s)),
     ]
     if options.server_name:
         chosen.append(("grpc.ssl_target_name_override", options.server_name))
     return chosen
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
 
 
 _NOT_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")
