@@ -2,9 +2,10 @@
 
 Why: the system form of `Net.dial`. A channel of the library holds static credentials, so a rotated certificate needs a
 new one; calls and streams that are under way must not notice.
-Must never: repeat a call, ping a peer (see `bigfleet.transport.grpc_server`), or turn a lost call into a cancellation of
+Must never: repeat a call, or turn a lost call into a cancellation of
 the task that waits for it.
-Rules: `wire#conventions`, `shard#tls`, `shard#large-listings`, `operator#reconnect-delays`.
+Rules: `wire#conventions`, `shard#tls`, `shard#large-listings`, `operator#reconnect-delays`, `wire#keepalive`, `wire#redial`,
+`wire#connectivity`.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from bigfleet.aio.net import (
 )
 from bigfleet.aio.service import BidiMethod, Method, ServerStreamMethod, UnaryMethod, encode
 from bigfleet.transport.dispatch import decode_answer
+from bigfleet.transport.keepalive import Keepalive
 from bigfleet.transport.pending import PendingRead
 from bigfleet.transport.tls import TlsPair, TlsStore
 
@@ -89,8 +91,8 @@ class _Line:
 class GrpcChannel:
     """A way to one target; see `bigfleet.aio.net.Channel`."""
 
-    def __init__(self, target: str, options: DialOptions, tls: TlsStore | None) -> None:
-        self._target, self._options, self._tls = target, options, tls
+    def __init__(self, target: str, options: DialOptions, tls: TlsStore | None, keepalive: Keepalive) -> None:
+        self._target, self._options, self._tls, self._keepalive = target, options, tls, keepalive
         self._ca_pem = b"" if tls is None else tls.fresh_ca_pem() if options.fresh_ca else tls.ca_pem
         self._lines: list[_Line] = []  # the last one takes new calls, the others finish theirs
         self._closed = False
@@ -178,7 +180,7 @@ class GrpcChannel:
         return self._lines[-1]
 
     def _connect(self, pair: TlsPair | None) -> grpc.aio.Channel:
-        options = _channel_options(self._options)
+        options = [*_channel_options(self._options), *self._keepalive.channel_options()]
         if pair is None:
             return grpc.aio.insecure_channel(self._target, options)
         credentials = grpc.ssl_channel_credentials(self._ca_pem, pair.key_pem, pair.cert_pem)

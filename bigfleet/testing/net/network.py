@@ -14,7 +14,7 @@ the host is made, and the whole network is either secured or plaintext.
     operator = network.host("operator-1", Identity.cluster("one"))
     server = await shard.serve(":7780", [SHARD.bind(service)])
     channel = operator.dial("shard-a:7780")
-    network.partition(["operator-1"], ["shard-a"])      # unnoticed by both, until a deadline or the server's ping
+    network.partition(["operator-1"], ["shard-a"])      # unnoticed by both, until a deadline or a ping
 """
 
 import asyncio

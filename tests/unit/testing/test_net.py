@@ -21,9 +21,10 @@ from bigfleet.aio.net import (
 )
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net.links import SERVER_NOTICES_AFTER_S, RefusingLink, SteadyLink
+from bigfleet.testing.net.links import RefusingLink, SteadyLink
 from bigfleet.testing.net.network import MemoryNet, Network
 from bigfleet.transport.gates import require
+from bigfleet.transport.keepalive import NOTICED_AFTER_S
 from bigfleet.v1alpha1 import provider_pb2, shard_pb2
 
 SHARD = ServiceSpec(shard_pb2.DESCRIPTOR.services_by_name["Shard"])
@@ -183,34 +184,34 @@ def test_a_policy_may_reset_in_the_middle_of_a_stream() -> None:
     run_virtual(run())
 
 
-def test_silence_is_noticed_by_nobody_and_healed_without_loss() -> None:
+def test_a_short_silence_is_not_noticed_and_loses_nothing() -> None:
     async def run() -> float:
         world = await make()
         stream = world.channel.bidi(SESSION)
         assert await echo(stream, "a") == "a"
         world.network.partition(["here"], ["there"])
-        asyncio.get_running_loop().call_later(SERVER_NOTICES_AFTER_S - 1, world.network.heal)
+        asyncio.get_running_loop().call_later(NOTICED_AFTER_S - 1, world.network.heal)
         assert await echo(stream, "b") == "b"
         assert world.service.ended == []
         return now()
 
-    assert run_virtual(run()) == SERVER_NOTICES_AFTER_S - 1
+    assert run_virtual(run()) == NOTICED_AFTER_S - 1
 
 
-def test_a_long_silence_is_noticed_by_the_server_and_by_the_client_only_after_healing() -> None:
+@pytest.mark.rule("wire#keepalive")
+@pytest.mark.parametrize("silent", [("here", "there"), ("there", "here")])
+def test_a_long_silence_of_either_direction_is_noticed_by_both_ends(silent: tuple[str, str]) -> None:
     async def run() -> None:
         world = await make()
         stream = world.channel.bidi(SESSION)
         assert await echo(stream, "a") == "a"
-        world.network.partition(["here"], ["there"])
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1000):
-                await stream.receive()
-        assert world.service.ended == [("cancelled", SERVER_NOTICES_AFTER_S)]
-        world.network.heal()
+        world.network.link(*silent).silence()
         with pytest.raises(RpcError) as caught:
             await stream.receive()
         assert caught.value.code is Code.UNAVAILABLE
+        assert now() == NOTICED_AFTER_S == 15
+        await asyncio.sleep(0)
+        assert world.service.ended == [("cancelled", NOTICED_AFTER_S)]
 
     run_virtual(run())
 

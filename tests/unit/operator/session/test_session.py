@@ -128,11 +128,26 @@ def test_with_32_writes_hanging_a_bootstrap_request_is_answered_at_once() -> Non
 def test_a_silent_shard_is_left_after_a_minute_with_one_more_hello() -> None:
     async def scene(world: World) -> None:
         await world.clock.sleep(3)
-        world.network.partition(["operator"], ["shard-0"])
+        world.shard.acks_hello = world.shard.acks_rollups = False
         began_s = world.now_s
         reconnects = world.value("session_reconnects_total")
         await world.eventually(lambda: world.value("session_reconnects_total") > reconnects, 120)
         assert 55 <= world.now_s - began_s <= 62
+        world.shard.acks_hello = world.shard.acks_rollups = True
+        await world.eventually(lambda: len(world.shard.sessions) == 2, 120)
+
+    play(scene, rollup_interval_s=1000.0)
+
+
+@pytest.mark.rule("wire#keepalive")
+def test_a_shard_behind_a_partition_is_left_after_fifteen_seconds_and_found_again_after_it() -> None:
+    async def scene(world: World) -> None:
+        await world.clock.sleep(3)
+        world.network.partition(["operator"], ["shard-0"])
+        began_s = world.now_s
+        reconnects = world.value("session_reconnects_total")
+        await world.eventually(lambda: world.value("session_reconnects_total") > reconnects, 120)
+        assert world.now_s - began_s == pytest.approx(15, abs=0.1)
         world.network.heal()
         await world.eventually(lambda: len(world.shard.sessions) == 2, 120)
 
