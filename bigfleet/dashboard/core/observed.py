@@ -54,6 +54,7 @@ class ObservedShard:
     shard_id: str
     cycle: int
     computed_at: float
+    """By this host's clock, as are all times here."""
     epoch: int
     version: str = ""
     started_at: float = 0.0
@@ -74,6 +75,8 @@ class ObservedShard:
     shortfalls: int = 0
     totals: Mapping[str, int] = field(default_factory=dict)
     cycle_interval_s: float = 10.0
+    clock_ahead_s: float = 0.0
+    """How far the shard's clock is ahead of this host's; negative when it is behind."""
     insight: bool = True
     """False for a shard of the original, which reports nothing but its needs."""
 
