@@ -21,7 +21,7 @@ from bigfleet.dashboard.core.observed import (
     ShardPlace,
 )
 from bigfleet.dashboard.rows import decision_row, machine_row, need_row
-from bigfleet.dashboard.sources import SourceError, failed
+from bigfleet.dashboard.sources import SourceError, failed, here
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.transport import shard_reading as calls
 from bigfleet.v1alpha1 import shardread_pb2 as read
@@ -285,17 +285,9 @@ async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> Sh
     return ShardPlace(seen.shard_id or reader.shard_id, reader.address, now, now, "", seen, shortfalls)
 
 
-def _here(now: float, age_s: float, stamp_ns: int) -> float:
-    """When something happened, by this host's clock: so long ago as the shard says, whatever the shard's clock says.
-
-    A shard of an older release gives no age; then its clock is believed.
-    """
-    return now - age_s if age_s else stamp_ns / 1e9
-
-
 def _seen(answer: pb.GetStatusResponse, now: float) -> ObservedShard:
     link = answer.coordinator if answer.HasField("coordinator") else None
-    computed_at = _here(now, answer.cycle.age_seconds, answer.cycle.computed_at_unix_nanos)
+    computed_at = here(now, answer.cycle.age_seconds, answer.cycle.computed_at_unix_nanos)
     return ObservedShard(
         shard_id=answer.cycle.shard_id,
         cycle=answer.cycle.number,
@@ -303,18 +295,18 @@ def _seen(answer: pb.GetStatusResponse, now: float) -> ObservedShard:
         clock_ahead_s=answer.cycle.computed_at_unix_nanos / 1e9 - computed_at if answer.cycle.number else 0.0,
         epoch=answer.cycle.shard_epoch,
         version=answer.version,
-        started_at=_here(now, answer.uptime_seconds, answer.started_at_unix_nanos),
+        started_at=here(now, answer.uptime_seconds, answer.started_at_unix_nanos),
         ready=answer.ready,
         notes=tuple(answer.notes),
         actuation_paused=answer.actuation_paused,
         dry_run=answer.dry_run,
         self_paused=answer.self_paused,
         provider_address=answer.provider_address,
-        last_reconcile=_here(now, answer.last_reconcile_age_seconds, answer.last_reconcile_unix_nanos),
+        last_reconcile=here(now, answer.last_reconcile_age_seconds, answer.last_reconcile_unix_nanos),
         coordinator=link
         and CoordinatorLinkState(
             link.address,
-            _here(now, link.last_answer_age_seconds, link.last_answer_unix_nanos),
+            here(now, link.last_answer_age_seconds, link.last_answer_unix_nanos),
             link.failures,
             link.last_error,
             link.term,
@@ -334,7 +326,7 @@ def _seen(answer: pb.GetStatusResponse, now: float) -> ObservedShard:
             ObservedCluster(
                 row.cluster,
                 row.connected,
-                _here(now, row.rollup_age_seconds, row.rollup_unix_nanos),
+                here(now, row.rollup_age_seconds, row.rollup_unix_nanos),
                 row.rows,
                 row.held_rollups,
                 row.reported,

@@ -129,7 +129,7 @@ class Watcher:
         address, reader = self._coordinator
         before = self.picture.coordinator
         try:
-            seen = await reader.read()
+            seen = await reader.read(now)
         except SourceError as error:
             answered, kept = (before.answered_at, before.seen) if before else (None, None)
             self.on_look("coordinator", False)

@@ -150,6 +150,9 @@ class ObservedReport:
     shard_id: str
     cycle: int
     received_at_ns: int
+    """By the coordinator's clock, as the original shows it."""
+    received_at: float
+    """By this host's clock."""
     total_machines: int = 0
     free_machines: int = 0
     per_instance_type: Mapping[str, int] = field(default_factory=dict)
