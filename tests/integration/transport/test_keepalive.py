@@ -173,4 +173,4 @@ async def test_a_slow_call_ends_well_at_a_server_that_allows_a_ping_every_five_m
         slow_answer_from([], Eager(after_s=1.0)),  # shows that the server minds
         slow_answer_from(ours, Eager(after_s=1.0)),
     )
-    assert ends == (Code.OK, Code.UNAVAILABLE, Code.OK)
+    assert tuple(ends) == (Code.OK, Code.UNAVAILABLE, Code.OK)
