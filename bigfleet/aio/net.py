@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.service import BidiMethod, BoundService, ServerStreamMethod, UnaryMethod
-from bigfleet.model.errors import BigFleetError
+from bigfleet.model.errors import BigFleetError, InvalidFieldError
 
 MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
 """Limit of every edge, both directions, unless the caller says otherwise (`wire#conventions`)."""
@@ -278,8 +278,35 @@ class RpcServer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class RedialPolicy:
+    """How soon a channel dials a lost connection again: the first time, at most, and how long one dial may take.
+
+    The defaults suit a peer with thousands of clients, which must not all come at once when it returns.
+    """
+
+    first_s: float = 0.5
+    ceiling_s: float = 30.0
+    """Before the scatter that the transport adds to every wait, up to a fifth."""
+    connect_timeout_s: float = 20.0
+    """A dial whose packets are lost is given up after this time, and the next one begins."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first_s <= self.ceiling_s:
+            raise InvalidFieldError(
+                "first_s", self.first_s, f"more than 0, at most ceiling_s ({self.ceiling_s})"
+            )
+        if self.connect_timeout_s <= 0:
+            raise InvalidFieldError("connect_timeout_s", self.connect_timeout_s, "more than 0")
+
+
+PROVIDER_REDIAL: Final = RedialPolicy(first_s=0.2, ceiling_s=1.0, connect_timeout_s=5.0)
+"""For a peer with one client: connected again within 2 s of its return (`shard#provider-reconnect`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class DialOptions:
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    redial: RedialPolicy = RedialPolicy()
     server_name: str = ""
     """Name the peer's certificate must carry, where it is not the host of the target."""
     fresh_ca: bool = False

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 import structlog
 
-from bigfleet.aio.backoff import Attempt, Backoff, keep_connected
+from bigfleet.aio.backoff import RECONNECT, Attempt, Backoff, keep_connected
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.net import BidiStream, DialOptions, Net
 from bigfleet.aio.rng import RandomStream
@@ -68,7 +68,7 @@ class SimulatedCluster:
     ) -> None:
         self.cluster, self._address, self.demand = cluster, shard_addr, demand
         self._net, self._clock, self._on_event = net, clock, on_event
-        self._backoff = Backoff(stream)
+        self._backoff = Backoff(stream, RECONNECT)
         self._start_s = monotonic_s(clock)
         self._log = structlog.get_logger("bigfleet.clustersim")
         self.state = ClusterState()
@@ -125,10 +125,10 @@ class SimulatedCluster:
             frame = frame_from_proto(message)
             match frame:
                 case ShardAck(echo="hello"):
-                    attempt.established()
                     self.state.connected = True
                     self._on_event("session", f"{self.cluster} is connected")
                 case ShardAck(echo="rollup"):
+                    attempt.established()
                     self.state.acked += 1
                 case BlobRequest():
                     await stream.send(answer_frame(self._blob(frame)))

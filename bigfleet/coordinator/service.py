@@ -128,7 +128,7 @@ class CoordinatorService:
         await self._proposer.barrier(call)
         self.leadership.require(leader)
 
-        shards = self._state_machine.read(lambda tables: dict(tables.shards))
+        shards, now = self._state_machine.read(lambda tables: dict(tables.shards)), self._now()
         return pb.ListShardsResponse(
             shards=[
                 pb.ShardRegistryEntry(
@@ -136,6 +136,7 @@ class CoordinatorService:
                     address=address,
                     registered_at_unix_ns=registered_at_ns,
                     last_heartbeat_unix_ns=leader.soft.heartbeat_ns(shard),
+                    last_heartbeat_age_nanos=leader.soft.heartbeat_age_ns(shard, now),
                 )
                 for shard, (address, registered_at_ns) in sorted(shards.items())
             ]
@@ -159,12 +160,13 @@ class CoordinatorService:
         leader = self.leadership.require()
         await self._proposer.barrier(call)
         self.leadership.require(leader)
-        reports = []
+        reports, now = [], self._now()
         for shard, state in leader.soft.reported(request.shard_id):
             entry = pb.ShardReportSnapshot(
                 shard_id=shard,
                 cycle=state.cycle,
                 received_at_unix_ns=state.reported.wall_ns if state.reported is not None else 0,
+                received_age_nanos=state.reported.age_ns(now) if state.reported is not None else 0,
                 shortfalls=[shortfall_to_proto(item, with_requirements=False) for item in state.shortfalls],
             )
             if state.summary is not None:

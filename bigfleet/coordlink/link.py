@@ -90,11 +90,17 @@ class CoordinatorLink:
         self._instructions = InstructionHandler(self._domains)
         self._acks = AckQueue()
         self._status = LinkStatus(address)
+        self._answered_s: float | None = None
         self._raise_mark(self._term_file.load())
 
     @property
     def status(self) -> LinkStatus:
         return self._status
+
+    @property
+    def last_answer_age_s(self) -> float:
+        """How long ago a report was last answered, by the monotonic clock; 0 if none ever was."""
+        return 0.0 if self._answered_s is None else monotonic_s(self._clock) - self._answered_s
 
     @property
     def domains(self) -> AssignedDomains:
@@ -179,7 +185,7 @@ class CoordinatorLink:
         self._metrics.gauge("bigfleet_shard_coordinator_term").set(self._mark.value)
 
     def _record_answer(self, outcome: str) -> None:
-        now_ns = self._clock.wall_ns()
+        now_ns, self._answered_s = self._clock.wall_ns(), monotonic_s(self._clock)
         if self._status.failures:
             self._log.info("coordinator_back", failures=self._status.failures)
         self._status = replace(self._status, last_answer_ns=now_ns, failures=0, last_error="")

@@ -14,7 +14,7 @@ from bigfleet.dashboard.core.observed import (
     ObservedReport,
     RegisteredShard,
 )
-from bigfleet.dashboard.sources import SourceError, SourceProblem, failed
+from bigfleet.dashboard.sources import SourceError, SourceProblem, failed, here
 from bigfleet.transport.coordinator import LIST_DOMAIN_ASSIGNMENTS, LIST_SHARD_REPORTS, LIST_SHARDS, facts_of
 from bigfleet.transport.leader import LeaderClient, NoLeaderError
 from bigfleet.v1alpha1 import capacity_pb2
@@ -29,8 +29,8 @@ class CoordinatorReader:
     def __init__(self, client: LeaderClient) -> None:
         self._client = client
 
-    async def read(self) -> ObservedCoordinator:
-        """Return everything the coordinator reports; raises `SourceError`."""
+    async def read(self, now: float) -> ObservedCoordinator:
+        """Return everything the coordinator reports, dated by the time given; raises `SourceError`."""
         try:
             shards = (
                 await self._client.unary(LIST_SHARDS, pb.ListShardsRequest(), timeout_s=TIMEOUT_S)
@@ -52,11 +52,11 @@ class CoordinatorReader:
         except RpcError as error:
             raise failed("the coordinator", error) from error
         return ObservedCoordinator(
-            tuple(_registered(row) for row in shards.shards),
+            tuple(_registered(row, now) for row in shards.shards),
             tuple(
                 DomainRow(row.topology_key, row.topology_value, row.shard_id) for row in domains.assignments
             ),
-            tuple(_report(row) for row in reports.reports),
+            tuple(_report(row, now) for row in reports.reports),
             await self._replicas(),
         )
 
@@ -87,18 +87,18 @@ class CoordinatorReader:
         return tuple(found)
 
 
-def _registered(row: pb.ShardRegistryEntry) -> RegisteredShard:
-    return RegisteredShard(
-        row.shard_id, row.address, row.registered_at_unix_ns / 1e9, row.last_heartbeat_unix_ns / 1e9
-    )
+def _registered(row: pb.ShardRegistryEntry, now: float) -> RegisteredShard:
+    heartbeat = here(now, row.last_heartbeat_age_nanos / 1e9, row.last_heartbeat_unix_ns)
+    return RegisteredShard(row.shard_id, row.address, row.registered_at_unix_ns / 1e9, heartbeat)
 
 
-def _report(row: pb.ShardReportSnapshot) -> ObservedReport:
+def _report(row: pb.ShardReportSnapshot, now: float) -> ObservedReport:
     summary = row.summary
     return ObservedReport(
         row.shard_id,
         row.cycle,
         row.received_at_unix_ns,
+        here(now, row.received_age_nanos / 1e9, row.received_at_unix_ns),
         summary.total_machines,
         summary.free_machines,
         dict(sorted(summary.per_instance_type_counts.items())),

@@ -72,7 +72,7 @@ class Dashboard:
         resolve: Resolve,
         metrics: Metrics | None = None,
     ) -> None:
-        self._options, self._clock = options, clock
+        self._options = options
         coordinator = None
         if options.coordinator:
             client = LeaderClient(net, options.coordinator, resolve=resolve)
@@ -88,12 +88,14 @@ class Dashboard:
         self._watcher.on_look = counts.looked
         self._scraper = Scraper(store, clock, self._endpoints)
         scraped = bool(options.endpoints) or options.find_endpoint is not None
-        figures = options.metrics or (MemoryMetrics(store, self._now) if scraped else None)
+        figures = options.metrics or (
+            MemoryMetrics(store, lambda: clock.wall_ns() / 1e9) if scraped else None
+        )
         answers = AnswerCache(clock)
         self._watcher.on_news = answers.forget
         self.fleet = FleetSources(
             wiring=_wiring(options, figures is not None),
-            now=self._now,
+            now=self._watcher.now,
             watcher=self._watcher,
             answers=answers,
             metrics=figures,
@@ -148,9 +150,6 @@ class Dashboard:
         replicas = seen.replicas if seen is not None else ()
         found += [find(row.address, f"{_host(row.address)}:{COORDINATOR_METRICS}") for row in replicas]
         return found
-
-    def _now(self) -> float:
-        return self._clock.wall_ns() / 1e9
 
 
 def _host(address: str) -> str:

@@ -21,7 +21,7 @@ from bigfleet.dashboard.core.observed import (
     ShardPlace,
 )
 from bigfleet.dashboard.rows import decision_row, machine_row, need_row
-from bigfleet.dashboard.sources import SourceError, failed
+from bigfleet.dashboard.sources import SourceError, failed, here
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.transport import shard_reading as calls
 from bigfleet.v1alpha1 import shardread_pb2 as read
@@ -52,8 +52,8 @@ class ShardReader:
         """Close the connection."""
         await self._channel.close()
 
-    async def status(self) -> ObservedShard:
-        """Return the shard's status; for a shard without the insight service, only what its needs show."""
+    async def status(self, now: float) -> ObservedShard:
+        """Return the shard's status, dated by the time given; for a shard without the insight service, only what its needs show."""
         try:
             answer = (
                 await self._channel.unary(calls.GET_STATUS, pb.GetStatusRequest(), timeout_s=TIMEOUT_S)
@@ -62,7 +62,7 @@ class ShardReader:
             if error.code is Code.UNIMPLEMENTED:
                 return await self._plain_status()
             raise failed(self._name, error) from error
-        return _seen(answer)
+        return _seen(answer, now)
 
     async def shortfalls(self) -> tuple[ObservedShortfall, ...]:
         """Return the shard's ledger, worst first."""
@@ -275,7 +275,7 @@ def _rows_of(batch: pb.NeedBatch) -> list[TableRow]:
 async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> ShardPlace:
     """Read a shard's status; for a shard that does not answer, keep its last one."""
     try:
-        seen = await reader.status()
+        seen = await reader.status(now)
         shortfalls = await reader.shortfalls() if seen.insight and seen.shortfalls else ()
     except SourceError as error:
         answered = before.answered_at if before else None
@@ -285,25 +285,31 @@ async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> Sh
     return ShardPlace(seen.shard_id or reader.shard_id, reader.address, now, now, "", seen, shortfalls)
 
 
-def _seen(answer: pb.GetStatusResponse) -> ObservedShard:
+def _seen(answer: pb.GetStatusResponse, now: float) -> ObservedShard:
     link = answer.coordinator if answer.HasField("coordinator") else None
+    computed_at = here(now, answer.cycle.age_seconds, answer.cycle.computed_at_unix_nanos)
     return ObservedShard(
         shard_id=answer.cycle.shard_id,
         cycle=answer.cycle.number,
-        computed_at=answer.cycle.computed_at_unix_nanos / 1e9,
+        computed_at=computed_at,
+        clock_ahead_s=answer.cycle.computed_at_unix_nanos / 1e9 - computed_at if answer.cycle.number else 0.0,
         epoch=answer.cycle.shard_epoch,
         version=answer.version,
-        started_at=answer.started_at_unix_nanos / 1e9,
+        started_at=here(now, answer.uptime_seconds, answer.started_at_unix_nanos),
         ready=answer.ready,
         notes=tuple(answer.notes),
         actuation_paused=answer.actuation_paused,
         dry_run=answer.dry_run,
         self_paused=answer.self_paused,
         provider_address=answer.provider_address,
-        last_reconcile=answer.last_reconcile_unix_nanos / 1e9,
+        last_reconcile=here(now, answer.last_reconcile_age_seconds, answer.last_reconcile_unix_nanos),
         coordinator=link
         and CoordinatorLinkState(
-            link.address, link.last_answer_unix_nanos / 1e9, link.failures, link.last_error, link.term
+            link.address,
+            here(now, link.last_answer_age_seconds, link.last_answer_unix_nanos),
+            link.failures,
+            link.last_error,
+            link.term,
         ),
         machines=tuple(
             MachineCount(
@@ -320,7 +326,7 @@ def _seen(answer: pb.GetStatusResponse) -> ObservedShard:
             ObservedCluster(
                 row.cluster,
                 row.connected,
-                row.rollup_unix_nanos / 1e9,
+                here(now, row.rollup_age_seconds, row.rollup_unix_nanos),
                 row.rows,
                 row.held_rollups,
                 row.reported,

@@ -65,3 +65,11 @@ def failed(who: str, error: RpcError) -> SourceError:
     return SourceError(
         trouble, f"{who} {_WORDS.get(error.code, f'answered {error.code.name}: {error.detail}')}"
     )
+
+
+def here(now: float, age_s: float, stamp_ns: int) -> float:
+    """When something happened, by this host's clock: so long ago as the peer says, whatever the peer's clock says.
+
+    A peer of an older release gives no age; then its clock is believed.
+    """
+    return now - age_s if age_s else stamp_ns / 1e9

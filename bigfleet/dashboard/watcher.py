@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from bigfleet.aio.clock import Clock, timeout
+from bigfleet.aio.clock import Clock, SteadyWall, timeout
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.cost_trend import CostTrend
 from bigfleet.dashboard.core.fleet_events import FleetEvents
@@ -48,7 +48,7 @@ class Watcher:
         make_reader: MakeReader,
     ) -> None:
         self._clock, self._given, self._make_reader = clock, dict(shards), make_reader
-        self._coordinator = coordinator
+        self._coordinator, self._steady = coordinator, SteadyWall(clock)
         self._readers: dict[str, ShardReader] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -80,7 +80,7 @@ class Watcher:
 
     async def once(self) -> None:
         """Poll every source once, in parallel."""
-        now = self._now()
+        now = self.now()
         coordinator = await self._look_at_coordinator(now)
         places = await asyncio.gather(
             *(self._look_at_shard(reader, now) for reader in self._known(coordinator))
@@ -88,7 +88,7 @@ class Watcher:
         before, self.picture = (
             self.picture,
             FleetPicture(
-                self._now(),
+                self.now(),
                 tuple(sorted(places, key=lambda place: place.shard_id)),
                 coordinator,
                 self.picture.shards_wired,
@@ -129,7 +129,7 @@ class Watcher:
         address, reader = self._coordinator
         before = self.picture.coordinator
         try:
-            seen = await reader.read()
+            seen = await reader.read(now)
         except SourceError as error:
             answered, kept = (before.answered_at, before.seen) if before else (None, None)
             self.on_look("coordinator", False)
@@ -181,5 +181,6 @@ class Watcher:
         for reader in self._readers.values():
             await reader.close()
 
-    def _now(self) -> float:
-        return self._clock.wall_ns() / 1e9
+    def now(self) -> float:
+        """The time by which everything here is dated; a jump of the host's clock does not move it."""
+        return self._steady.now_s()

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from bigfleet.aio.clock import NANOSECONDS, Clock, timeout
 from bigfleet.aio.host import Host
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, DialOptions, RpcServer
+from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES, PROVIDER_REDIAL, DialOptions, RpcServer
 from bigfleet.demo.session_peer import BlobAnswer, SessionPeer, good_blob
 from bigfleet.obs.audit import AuditFile
 from bigfleet.obs.logs import build_logger
@@ -64,7 +64,8 @@ class ShardRun:
         seams = self.process.seams(self.net)
         self.client = ProviderClient(
             self.net.dial(
-                f"{FAKE_HOST}:{FAKE_PORT}", DialOptions(max_message_bytes=PROVIDER_MAX_MESSAGE_BYTES)
+                f"{FAKE_HOST}:{FAKE_PORT}",
+                DialOptions(max_message_bytes=PROVIDER_MAX_MESSAGE_BYTES, redial=PROVIDER_REDIAL),
             ),
             shard_id=fleet.options.shard_id,
             epoch=self.data.epoch,

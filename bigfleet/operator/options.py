@@ -5,10 +5,10 @@ Rules: `operator#session`, `operator#reconnect-delays`, `operator#outbox`, `oper
 `operator#sweep-with-marker`, `operator#process`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.aio.backoff import BackoffPolicy
+from bigfleet.aio.backoff import RECONNECT, BackoffPolicy
 from bigfleet.operator.core.orphans import PATIENCE_S
 
 HANDLERS: Final = 32
@@ -37,4 +37,4 @@ class OperatorOptions:
     silence_s: float = 30.0
     shutdown_grace_s: float = 10.0
     """How long evictions under way may take when the process ends."""
-    backoff: BackoffPolicy = field(default_factory=BackoffPolicy)
+    backoff: BackoffPolicy = RECONNECT

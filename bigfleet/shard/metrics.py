@@ -205,6 +205,11 @@ SHARD_METRICS = catalogue(
             "When the provider was last listed and compared in full, in seconds since 1970; 0 before the first time.",
         ),
         gauge(
+            "bigfleet_shard_last_reconcile_age_seconds",
+            "How long ago the provider was last listed and compared in full, by the monotonic clock; before the first time,"
+            " how long ago the shard started.",
+        ),
+        gauge(
             "bigfleet_shard_self_paused",
             "1 after the shard stopped its own actuation because the provider fenced it three times in a row.",
         ),

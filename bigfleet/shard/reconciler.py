@@ -67,6 +67,10 @@ class Reconciler:
         self._cursor = b""
         self._again: set[str] = set()
         self._fetching: asyncio.Task[_Fetched] | None = None
+        self._listed_s = self._steady.now_s()
+        context.metrics.gauge("bigfleet_shard_last_reconcile_age_seconds").set_function(
+            lambda: self._steady.now_s() - self._listed_s
+        )
         self.done_once = False
         """Whether a listing of the provider was applied once; never becomes false again."""
 
@@ -92,9 +96,8 @@ class Reconciler:
                 raise
             self._log.warning("reconcile_failed", problem=str(error))
             return False
-        self._metrics.gauge("bigfleet_shard_last_reconcile_success_timestamp_seconds").set(
-            self._steady.now_s()
-        )
+        self._listed_s = self._steady.now_s()
+        self._metrics.gauge("bigfleet_shard_last_reconcile_success_timestamp_seconds").set(self._listed_s)
         if not self.done_once:
             self.done_once = True
             self._log.info("first_reconcile", machines=len(self._guarded.inventory))

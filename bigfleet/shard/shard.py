@@ -166,6 +166,7 @@ class Shard:
             sessions=len(self.sessions),
             queued=self.dispatcher.queued,
             in_flight=self.dispatcher.in_flight,
+            now_ns=self.steady.now_ns(),
         )
 
     def is_accepted(self, machine_id: str) -> bool:

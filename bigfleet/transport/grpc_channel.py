@@ -2,9 +2,10 @@
 
 Why: the system form of `Net.dial`. A channel of the library holds static credentials, so a rotated certificate needs a
 new one; calls and streams that are under way must not notice.
-Must never: repeat a call, ping a peer (see `bigfleet.transport.grpc_server`), or turn a lost call into a cancellation of
+Must never: repeat a call, or turn a lost call into a cancellation of
 the task that waits for it.
-Rules: `wire#conventions`, `shard#tls`, `shard#large-listings`, `operator#reconnect-delays`.
+Rules: `wire#conventions`, `shard#tls`, `shard#large-listings`, `operator#reconnect-delays`, `wire#keepalive`, `wire#redial`,
+`wire#connectivity`.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from bigfleet.aio.net import (
 )
 from bigfleet.aio.service import BidiMethod, Method, ServerStreamMethod, UnaryMethod, encode
 from bigfleet.transport.dispatch import decode_answer
+from bigfleet.transport.keepalive import Keepalive
 from bigfleet.transport.pending import PendingRead
 from bigfleet.transport.tls import TlsPair, TlsStore
 
@@ -89,8 +91,8 @@ class _Line:
 class GrpcChannel:
     """A way to one target; see `bigfleet.aio.net.Channel`."""
 
-    def __init__(self, target: str, options: DialOptions, tls: TlsStore | None) -> None:
-        self._target, self._options, self._tls = target, options, tls
+    def __init__(self, target: str, options: DialOptions, tls: TlsStore | None, keepalive: Keepalive) -> None:
+        self._target, self._options, self._tls, self._keepalive = target, options, tls, keepalive
         self._ca_pem = b"" if tls is None else tls.fresh_ca_pem() if options.fresh_ca else tls.ca_pem
         self._lines: list[_Line] = []  # the last one takes new calls, the others finish theirs
         self._closed = False
@@ -178,7 +180,7 @@ class GrpcChannel:
         return self._lines[-1]
 
     def _connect(self, pair: TlsPair | None) -> grpc.aio.Channel:
-        options = _channel_options(self._options)
+        options = [*_channel_options(self._options), *self._keepalive.channel_options()]
         if pair is None:
             return grpc.aio.insecure_channel(self._target, options)
         credentials = grpc.ssl_channel_credentials(self._ca_pem, pair.key_pem, pair.cert_pem)
@@ -248,6 +250,7 @@ class _Bidi(_Responses[Response], Generic[Request, Response]):
 
 
 def _channel_options(options: DialOptions) -> list[tuple[str, Any]]:
+    redial = options.redial
     chosen: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", options.max_message_bytes),
@@ -256,12 +259,20 @@ def _channel_options(options: DialOptions) -> list[tuple[str, Any]]:
         # Never by an ambient proxy variable: it would see, or end, every session of the fleet.
         ("grpc.enable_http_proxy", 0),
         ("grpc.enable_retries", 0),
-        ("grpc.initial_reconnect_backoff_ms", 500),
-        ("grpc.max_reconnect_backoff_ms", 30_000),
+        ("grpc.initial_reconnect_backoff_ms", _milliseconds(redial.first_s)),
+        ("grpc.max_reconnect_backoff_ms", _milliseconds(redial.ceiling_s)),
+        # The library's name misleads: it is how long one dial may take.
+        ("grpc.min_reconnect_backoff_ms", _milliseconds(redial.connect_timeout_s)),
+        # A peer may return under another address; its name is looked up again as often as it is dialled.
+        ("grpc.dns_min_time_between_resolutions_ms", _milliseconds(redial.ceiling_s)),
     ]
     if options.server_name:
         chosen.append(("grpc.ssl_target_name_override", options.server_name))
     return chosen
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
 
 
 _NOT_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")

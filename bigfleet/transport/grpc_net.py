@@ -12,6 +12,7 @@ from bigfleet.transport.address import parse_listen
 from bigfleet.transport.dispatch import Dispatcher, log_hooks
 from bigfleet.transport.grpc_channel import GrpcChannel
 from bigfleet.transport.grpc_server import GrpcServer, start_server
+from bigfleet.transport.keepalive import KEEPALIVE, Keepalive
 from bigfleet.transport.tls import TlsStore
 
 _DIAL = DialOptions()
@@ -21,15 +22,24 @@ _SERVE = ServeOptions()
 class GrpcNet:
     """Dials and serves on gRPC; see `bigfleet.aio.net.Net`."""
 
-    def __init__(self, tls: TlsStore | None = None, hooks: ServerHooks | None = None) -> None:
-        self._tls = tls
+    def __init__(
+        self,
+        tls: TlsStore | None = None,
+        hooks: ServerHooks | None = None,
+        *,
+        keepalive: Keepalive = KEEPALIVE,
+    ) -> None:
+        self._tls, self._keepalive = tls, keepalive
         self._hooks = hooks or log_hooks()
 
     def dial(self, target: str, options: DialOptions = _DIAL) -> GrpcChannel:
-        return GrpcChannel(target, options, self._tls)
+        return GrpcChannel(target, options, self._tls, self._keepalive)
 
     async def serve(
         self, address: str, services: Sequence[BoundService], options: ServeOptions = _SERVE
     ) -> GrpcServer:
         dispatcher = Dispatcher(self._hooks, options.statuses)
-        return await start_server(parse_listen(address), services, options, dispatcher, self._tls)
+        place = parse_listen(address)
+        return await start_server(
+            place, services, options, dispatcher, tls=self._tls, keepalive=self._keepalive
+        )

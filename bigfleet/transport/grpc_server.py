@@ -3,16 +3,13 @@
 Why: the system form of `Net.serve`.
 Must never: share a port with another process unnoticed, trust a property of the peer other than its certificate, or wait
 for never-ending streams beyond the grace of a stop.
-Rules: `wire#conventions`, `wire#identity`, `shard#tls`, `shard#large-listings`, `shard#grpc-health`, `shard#start-and-stop`.
-
-Keepalive: the server pings, and thereby finds half-open connections; clients do not, since servers with default settings
-close a connection that pings more often than every five minutes (`operator#session`). Peers may ping every 10 s.
+Rules: `wire#conventions`, `wire#identity`, `shard#tls`, `shard#large-listings`, `shard#grpc-health`, `shard#start-and-stop`, `wire#keepalive`.
 """
 
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
@@ -23,12 +20,9 @@ from bigfleet.transport.address import ListenAddress, listen_problem
 from bigfleet.transport.dispatch import Dispatcher
 from bigfleet.transport.health import HEALTH, HealthService
 from bigfleet.transport.identity import peer_of_certificate
+from bigfleet.transport.keepalive import Keepalive
 from bigfleet.transport.pending import PendingRead
 from bigfleet.transport.tls import TlsStore
-
-KEEPALIVE_S: Final = 30
-KEEPALIVE_TIMEOUT_S: Final = 20
-_MIN_PING_INTERVAL_S: Final = 10
 
 _Context = grpc.aio.ServicerContext[Any, Any]  # Any: bytes go both ways, which the library's types cannot say
 
@@ -57,10 +51,12 @@ async def start_server(
     services: Sequence[BoundService],
     options: ServeOptions,
     dispatcher: Dispatcher,
+    *,
     tls: TlsStore | None,
+    keepalive: Keepalive,
 ) -> GrpcServer:
     """Listen and serve; `ListenError` when the address is not available."""
-    server = grpc.aio.server(options=_server_options(options))
+    server = grpc.aio.server(options=_server_options(options, keepalive))
     health = HealthService(service.name for service in services)
     for service in (*services, HEALTH.bind(health)):
         handlers = {
@@ -93,18 +89,14 @@ def server_credentials(tls: TlsStore) -> grpc.ServerCredentials:
     return grpc.dynamic_ssl_server_credentials(configuration(), fetch, require_client_authentication=True)
 
 
-def _server_options(options: ServeOptions) -> list[tuple[str, Any]]:
+def _server_options(options: ServeOptions, keepalive: Keepalive) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", options.max_message_bytes),
         ("grpc.max_concurrent_streams", options.max_concurrent_streams),
         # Else a second process on the same port would silently get half of the connections.
         ("grpc.so_reuseport", 0),
-        ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),
-        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_INTERVAL_S * 1000),
+        *keepalive.server_options(),
         *_idle_close(options),
     ]
 

@@ -991,6 +991,7 @@ class ShardRegistryEntry(_message.Message):
     ADDRESS_FIELD_NUMBER: _builtins.int
     REGISTERED_AT_UNIX_NS_FIELD_NUMBER: _builtins.int
     LAST_HEARTBEAT_UNIX_NS_FIELD_NUMBER: _builtins.int
+    LAST_HEARTBEAT_AGE_NANOS_FIELD_NUMBER: _builtins.int
     shard_id: _builtins.str
     """The shard."""
     address: _builtins.str
@@ -999,6 +1000,8 @@ class ShardRegistryEntry(_message.Message):
     """When its first report came."""
     last_heartbeat_unix_ns: _builtins.int
     """When its last report came."""
+    last_heartbeat_age_nanos: _builtins.int
+    """Addition: how long ago its last report came, by the leader's monotonic clock; 0 when this leader has none."""
     def __init__(
         self,
         *,
@@ -1006,10 +1009,11 @@ class ShardRegistryEntry(_message.Message):
         address: _builtins.str = ...,
         registered_at_unix_ns: _builtins.int = ...,
         last_heartbeat_unix_ns: _builtins.int = ...,
+        last_heartbeat_age_nanos: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "last_heartbeat_unix_ns", b"last_heartbeat_unix_ns", "registered_at_unix_ns", b"registered_at_unix_ns", "shard_id", b"shard_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "last_heartbeat_age_nanos", b"last_heartbeat_age_nanos", "last_heartbeat_unix_ns", b"last_heartbeat_unix_ns", "registered_at_unix_ns", b"registered_at_unix_ns", "shard_id", b"shard_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1143,12 +1147,15 @@ class ShardReportSnapshot(_message.Message):
     RECEIVED_AT_UNIX_NS_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     SHORTFALLS_FIELD_NUMBER: _builtins.int
+    RECEIVED_AGE_NANOS_FIELD_NUMBER: _builtins.int
     shard_id: _builtins.str
     """The shard."""
     cycle: _builtins.int
     """ShardReport.cycle."""
     received_at_unix_ns: _builtins.int
     """When it came, by the leader's clock; callers judge by it how fresh the rest is."""
+    received_age_nanos: _builtins.int
+    """Addition: how long ago it came, by the leader's monotonic clock."""
     @_builtins.property
     def summary(self) -> Global___ShardSummary:
         """ShardReport.summary."""
@@ -1165,10 +1172,11 @@ class ShardReportSnapshot(_message.Message):
         received_at_unix_ns: _builtins.int = ...,
         summary: Global___ShardSummary | None = ...,
         shortfalls: _abc.Iterable[Global___Shortfall] | None = ...,
+        received_age_nanos: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "received_at_unix_ns", b"received_at_unix_ns", "shard_id", b"shard_id", "shortfalls", b"shortfalls", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "received_age_nanos", b"received_age_nanos", "received_at_unix_ns", b"received_at_unix_ns", "shard_id", b"shard_id", "shortfalls", b"shortfalls", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

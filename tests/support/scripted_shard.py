@@ -32,7 +32,7 @@ class HeardSession:
         self.blobs: dict[str, shard_pb2.BootstrapBlobResponse] = {}
         self.reclaim_acks: list[shard_pb2.ReclaimAck] = []
         self.is_open = True
-        self._out: asyncio.Queue[shard_pb2.ShardMessage | None] = asyncio.Queue()
+        self._out: asyncio.Queue[shard_pb2.ShardMessage | Code | None] = asyncio.Queue()
 
     def send(self, message: shard_pb2.ShardMessage) -> None:
         """Say something to the operator."""
@@ -42,9 +42,15 @@ class HeardSession:
         """End the stream in good order, after what was said before."""
         self._out.put_nowait(None)
 
+    def end_with(self, code: Code) -> None:
+        """End the stream with a status, after what was said before."""
+        self._out.put_nowait(code)
+
     async def outgoing(self, stream: _Stream) -> None:
-        """Write what is to be said, until `close`."""
+        """Write what is to be said, until `close` or `end_with`."""
         while (message := await self._out.get()) is not None:
+            if isinstance(message, Code):
+                raise RpcRefusedError(message, "ended by the script")
             await stream.send(message)
 
 
@@ -96,6 +102,8 @@ class ScriptedShard:
         reading = asyncio.ensure_future(self._read(heard, stream))
         try:
             await asyncio.wait({writing, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()
         finally:
             heard.is_open = False
             for task in (writing, reading):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.net import Channel, DialOptions, RpcServer, ServeOptions
+from bigfleet.aio.net import PROVIDER_REDIAL, Channel, DialOptions, RpcServer, ServeOptions
 from bigfleet.aio.seams import Seams
 from bigfleet.app.parts import flag_errors
 from bigfleet.app.shard.command import ShardSettings
@@ -87,8 +87,10 @@ async def listening_shard(
     async with AsyncExitStack() as stack:
         if settings.provider_addr:
             fake = None
-            limit = DialOptions(max_message_bytes=settings.provider_max_message_bytes)
-            channel: Channel = seams.net.dial(settings.provider_addr, limit)
+            options = DialOptions(
+                max_message_bytes=settings.provider_max_message_bytes, redial=PROVIDER_REDIAL
+            )
+            channel: Channel = seams.net.dial(settings.provider_addr, options)
         else:
             log.warning("in_process_fake", meaning=IN_PROCESS_FAKE)
             fake = fake or fake_provider(settings, seams, log)

@@ -84,6 +84,7 @@ def readers_of(
         last_reconcile_ns=lambda: round(
             metrics.value("bigfleet_shard_last_reconcile_success_timestamp_seconds") * NANOSECONDS
         ),
+        rollup_accepted_ns=lambda cluster: shard.intake.accepted_ns.get(cluster, 0),
         held_rollups=lambda cluster: int(metrics.value("bigfleet_shard_rollup_quarantined", cluster=cluster)),
         is_pending=shard.dispatcher.is_pending,
         totals=lambda: metrics.totals("bigfleet_shard_"),
@@ -99,6 +100,7 @@ def _link_status(link: CoordinatorLink, term: int) -> CoordinatorLinkStatus:
     return CoordinatorLinkStatus(
         address=status.address,
         last_answer_ns=status.last_answer_ns,
+        last_answer_age_s=link.last_answer_age_s,
         failures=status.failures,
         last_error=status.last_error,
         term=term,

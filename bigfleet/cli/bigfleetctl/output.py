@@ -41,11 +41,14 @@ def done(console: Console, settings: OutputFlags, text: str, wire: Mapping[str, 
         console.print(text)
 
 
-def age(unix_ns: int, now: datetime) -> str | None:
-    """Return how long ago a time is, in one unit of at least two; None for the zero time."""
+def age(unix_ns: int, now: datetime, age_ns: int = 0) -> str | None:
+    """Return how long ago a time is, in one unit of at least two; None for the zero time.
+
+    `age_ns` is the age as the leader measured it; a leader of an older release gives none, and its clock is believed.
+    """
     if not unix_ns:
         return None
-    seconds = max(0, int(now.timestamp() - unix_ns / 1e9))
+    seconds = max(0, int(age_ns / 1e9 if age_ns else now.timestamp() - unix_ns / 1e9))
     for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length}{unit}"

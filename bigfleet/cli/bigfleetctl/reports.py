@@ -69,7 +69,7 @@ def _row(report: "ShardReportSnapshot", console: Console) -> dict[str, object]:
     return {
         "shard": report.shard_id,
         "cycle": report.cycle,
-        "age": age(report.received_at_unix_ns, console.now()),
+        "age": age(report.received_at_unix_ns, console.now(), report.received_age_nanos),
         "total": report.summary.total_machines,
         "free": report.summary.free_machines,
         "provider": report.summary.provider_address or None,

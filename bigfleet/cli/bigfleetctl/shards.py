@@ -70,7 +70,7 @@ def _list(settings: ListShardsSettings, console: Console) -> int:
                     "address": shard.address or None,
                     "registered": time_of(shard.registered_at_unix_ns),
                     "heartbeat": time_of(shard.last_heartbeat_unix_ns),
-                    "age": age(shard.last_heartbeat_unix_ns, console.now()),
+                    "age": age(shard.last_heartbeat_unix_ns, console.now(), shard.last_heartbeat_age_nanos),
                 }
                 for shard in shards
             ],
@@ -106,8 +106,9 @@ async def _check_removal(ctl: "LeaderConnection", settings: RemoveShardSettings,
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
 
     shards = (await ctl.call(LIST_SHARDS, pb.ListShardsRequest())).shards
-    heard_ns = next((row.last_heartbeat_unix_ns for row in shards if row.shard_id == settings.shard), 0)
-    since_s = console.now().timestamp() - heard_ns / 1e9
+    heard = next((row for row in shards if row.shard_id == settings.shard), pb.ShardRegistryEntry())
+    heard_ns, age_ns = heard.last_heartbeat_unix_ns, heard.last_heartbeat_age_nanos
+    since_s = age_ns / 1e9 if age_ns else console.now().timestamp() - heard_ns / 1e9
     if heard_ns and since_s <= _ALIVE_S and not (settings.yes or settings.destroyed):
         raise CommandError(
             f"shard {settings.shard} reported {max(0, since_s):.0f} s ago and would register again; use --yes to remove it, "

@@ -171,6 +171,7 @@ def _shard(row: Any, reports: Mapping[str, Any]) -> dict[str, object]:
         "shard_id": row.shard_id,
         "address": row.address or None,
         "last_heartbeat_unix_ns": row.last_heartbeat_unix_ns,
+        "last_heartbeat_age_ns": row.last_heartbeat_age_nanos,
         "total_machines": None if report is None else report.summary.total_machines,
         "free_machines": None if report is None else report.summary.free_machines,
         "shortfalls": None if report is None else len(report.shortfalls),
@@ -198,7 +199,13 @@ def _print(console: Console, settings: CtlStatusSettings, document: Mapping[str,
         if replica["problem"]:
             console.print(f"  {replica['address']}: {replica['problem']}")
     if leader:
-        shards = [{**shard, "age": age(shard["last_heartbeat_unix_ns"], now)} for shard in document["shards"]]
+        shards = [
+            {
+                **shard,
+                "age": age(shard["last_heartbeat_unix_ns"], now, shard["last_heartbeat_age_ns"]),
+            }
+            for shard in document["shards"]
+        ]
         console.print("")
         console.stdout.write(table_text(console, settings, Listing("shards", _SHARD, shards)))
 

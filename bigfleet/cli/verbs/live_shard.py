@@ -93,7 +93,8 @@ def cycle_line(console: Console, cycle: "insight_pb2.Cycle", *parts: str) -> str
     if not cycle.number:
         return f"{who} has completed no cycle yet"
     computed = time_of(cycle.computed_at_unix_nanos)
-    age = round((console.now() - computed).total_seconds())
+    # The shard measures its age; one of an older release does not, and its clock may differ from this host's.
+    age = round(cycle.age_seconds or (console.now() - computed).total_seconds())
     ago = f" ({age} s ago)" if age >= 0 else ""
     return ", ".join(
         [f"{who}, cycle {cycle.number} of {rfc3339(computed.replace(microsecond=0))}{ago}", *parts]

@@ -23,6 +23,10 @@ class ClockReading:
     monotonic_s: float
     wall_ns: int
 
+    def age_ns(self, now: "ClockReading") -> int:
+        """How long ago this was."""
+        return max(round((now.monotonic_s - self.monotonic_s) * 1e9), 0)
+
 
 @dataclass(slots=True)
 class ShardState:
@@ -96,6 +100,11 @@ class SoftState:
         """Return when a shard last reported to this leader; 0 for never."""
         state = self._shards.get(shard)
         return 0 if state is None else state.heartbeat.wall_ns
+
+    def heartbeat_age_ns(self, shard: str, now: ClockReading) -> int:
+        """Return how long ago a shard last reported to this leader; 0 for never."""
+        state = self._shards.get(shard)
+        return 0 if state is None else state.heartbeat.age_ns(now)
 
     def shares_provider(self, shard: str) -> bool:
         """Whether a shard last reported that it shares its provider."""

@@ -83,7 +83,7 @@ def _late_reports(place: CoordinatorPlace, now: float) -> Iterator[HealthReason]
     if place.seen is None:
         return
     for report in place.seen.reports:
-        late = now - report.received_at_ns / 1e9
+        late = now - report.received_at
         if late > STALE_S:
             text = f"the last report of shard {report.shard_id} is {age(late)} old"
             yield HealthReason(FleetHealth.DEGRADED, "late_report", text, f"shards/{report.shard_id}")

@@ -54,6 +54,7 @@ class ObservedShard:
     shard_id: str
     cycle: int
     computed_at: float
+    """By this host's clock, as are all times here."""
     epoch: int
     version: str = ""
     started_at: float = 0.0
@@ -74,6 +75,8 @@ class ObservedShard:
     shortfalls: int = 0
     totals: Mapping[str, int] = field(default_factory=dict)
     cycle_interval_s: float = 10.0
+    clock_ahead_s: float = 0.0
+    """How far the shard's clock is ahead of this host's; negative when it is behind."""
     insight: bool = True
     """False for a shard of the original, which reports nothing but its needs."""
 
@@ -147,6 +150,9 @@ class ObservedReport:
     shard_id: str
     cycle: int
     received_at_ns: int
+    """By the coordinator's clock, as the original shows it."""
+    received_at: float
+    """By this host's clock."""
     total_machines: int = 0
     free_machines: int = 0
     per_instance_type: Mapping[str, int] = field(default_factory=dict)

@@ -18,15 +18,20 @@ _SKEW_S = 1.0
 
 
 def _clocks(picture: FleetPicture) -> Html:
-    """Shards whose clock is ahead of this host's; a clock behind looks like a late answer."""
+    """Shards whose clock differs from this host's. Ages are right all the same, as a shard measures them itself."""
     ahead = {
-        place.shard_id: place.seen.computed_at - picture.at
+        place.shard_id: place.seen.clock_ahead_s
         for place in picture.shards
-        if place.seen and place.seen.computed_at - picture.at > _SKEW_S
+        if place.seen and abs(place.seen.clock_ahead_s) > _SKEW_S
     }
     if not ahead:
-        return el("p", "No shard's clock is ahead of this host's.")
-    return pairs({shard: f"{duration(seconds)} ahead of this host" for shard, seconds in ahead.items()})
+        return el("p", "No shard's clock differs from this host's.")
+    return pairs(
+        {
+            shard: f"{duration(abs(seconds))} {'ahead of' if seconds > 0 else 'behind'} this host"
+            for shard, seconds in ahead.items()
+        }
+    )
 
 
 def about(

@@ -31,7 +31,7 @@ def capacity(frame: Frame, picture: FleetPicture, hints: Sequence[Mapping[str, A
 
 
 def _report(frame: Frame, report: ObservedReport, now: float) -> Html:
-    late = now - report.received_at_ns / 1e9
+    late = now - report.received_at
     fresh = f"{age(late)} ago" if late <= STALE_S else el("span", f"▲ stale, {age(late)} ago", class_="warn")
     shortfalls = [
         TableRow(

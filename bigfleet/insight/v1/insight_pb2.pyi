@@ -39,6 +39,7 @@ class Cycle(_message.Message):
     COMPUTED_AT_UNIX_NANOS_FIELD_NUMBER: _builtins.int
     SHARD_ID_FIELD_NUMBER: _builtins.int
     SHARD_EPOCH_FIELD_NUMBER: _builtins.int
+    AGE_SECONDS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Its number, from 1; 0 means that none has been completed, which is not the same as an empty fleet."""
     computed_at_unix_nanos: _builtins.int
@@ -47,6 +48,8 @@ class Cycle(_message.Message):
     """The shard that answers."""
     shard_epoch: _builtins.int
     """Which start of the shard it is."""
+    age_seconds: _builtins.float
+    """How long ago it was computed, by the shard's monotonic clock; 0 if none has run."""
     def __init__(
         self,
         *,
@@ -54,10 +57,11 @@ class Cycle(_message.Message):
         computed_at_unix_nanos: _builtins.int = ...,
         shard_id: _builtins.str = ...,
         shard_epoch: _builtins.int = ...,
+        age_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["computed_at_unix_nanos", b"computed_at_unix_nanos", "number", b"number", "shard_epoch", b"shard_epoch", "shard_id", b"shard_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age_seconds", b"age_seconds", "computed_at_unix_nanos", b"computed_at_unix_nanos", "number", b"number", "shard_epoch", b"shard_epoch", "shard_id", b"shard_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -131,6 +135,8 @@ class GetStatusResponse(_message.Message):
     COOL_OFFS_FIELD_NUMBER: _builtins.int
     NEEDS_COVERED_FIELD_NUMBER: _builtins.int
     COVERAGE_FIELD_NUMBER: _builtins.int
+    LAST_RECONCILE_AGE_SECONDS_FIELD_NUMBER: _builtins.int
+    UPTIME_SECONDS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the program."""
     started_at_unix_nanos: _builtins.int
@@ -161,6 +167,10 @@ class GetStatusResponse(_message.Message):
     """Seconds from one cycle to the next."""
     needs_covered: _builtins.int
     """How many of the needs are covered by machines that run, join or are on order."""
+    last_reconcile_age_seconds: _builtins.float
+    """How long ago the provider was last listed with success, by the shard's monotonic clock; 0 if it never was."""
+    uptime_seconds: _builtins.float
+    """How long the process has been running, by its monotonic clock."""
     @_builtins.property
     def cycle(self) -> Global___Cycle:
         """The last completed cycle."""
@@ -233,10 +243,12 @@ class GetStatusResponse(_message.Message):
         cool_offs: _abc.Iterable[Global___OfferingCoolOff] | None = ...,
         needs_covered: _builtins.int = ...,
         coverage: _shardread_pb2.NeedCoverage | None = ...,
+        last_reconcile_age_seconds: _builtins.float = ...,
+        uptime_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["coordinator", b"coordinator", "coverage", b"coverage", "cycle", b"cycle", "provider", b"provider"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_paused", b"actuation_paused", "clusters", b"clusters", "cool_offs", b"cool_offs", "coordinator", b"coordinator", "coverage", b"coverage", "cycle", b"cycle", "cycle_interval_seconds", b"cycle_interval_seconds", "dry_run", b"dry_run", "in_flight", b"in_flight", "last_reconcile_unix_nanos", b"last_reconcile_unix_nanos", "machines", b"machines", "needs", b"needs", "needs_covered", b"needs_covered", "needs_short", b"needs_short", "notes", b"notes", "problems", b"problems", "provider", b"provider", "provider_address", b"provider_address", "queue_depth", b"queue_depth", "ready", b"ready", "self_paused", b"self_paused", "shortfalls", b"shortfalls", "started_at_unix_nanos", b"started_at_unix_nanos", "totals", b"totals", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_paused", b"actuation_paused", "clusters", b"clusters", "cool_offs", b"cool_offs", "coordinator", b"coordinator", "coverage", b"coverage", "cycle", b"cycle", "cycle_interval_seconds", b"cycle_interval_seconds", "dry_run", b"dry_run", "in_flight", b"in_flight", "last_reconcile_age_seconds", b"last_reconcile_age_seconds", "last_reconcile_unix_nanos", b"last_reconcile_unix_nanos", "machines", b"machines", "needs", b"needs", "needs_covered", b"needs_covered", "needs_short", b"needs_short", "notes", b"notes", "problems", b"problems", "provider", b"provider", "provider_address", b"provider_address", "queue_depth", b"queue_depth", "ready", b"ready", "self_paused", b"self_paused", "shortfalls", b"shortfalls", "started_at_unix_nanos", b"started_at_unix_nanos", "totals", b"totals", "uptime_seconds", b"uptime_seconds", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -389,6 +401,7 @@ class CoordinatorStatus(_message.Message):
     TERM_FIELD_NUMBER: _builtins.int
     REPORTS_FIELD_NUMBER: _builtins.int
     RESTARTS_FIELD_NUMBER: _builtins.int
+    LAST_ANSWER_AGE_SECONDS_FIELD_NUMBER: _builtins.int
     address: _builtins.str
     """Where it is dialled."""
     last_answer_unix_nanos: _builtins.int
@@ -403,6 +416,8 @@ class CoordinatorStatus(_message.Message):
     """Reports sent since the start."""
     restarts: _builtins.int
     """How often the client had to be started anew."""
+    last_answer_age_seconds: _builtins.float
+    """How long ago a report was last answered, by the shard's monotonic clock; 0 if none ever was."""
     def __init__(
         self,
         *,
@@ -413,10 +428,11 @@ class CoordinatorStatus(_message.Message):
         term: _builtins.int = ...,
         reports: _builtins.int = ...,
         restarts: _builtins.int = ...,
+        last_answer_age_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "failures", b"failures", "last_answer_unix_nanos", b"last_answer_unix_nanos", "last_error", b"last_error", "reports", b"reports", "restarts", b"restarts", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "failures", b"failures", "last_answer_age_seconds", b"last_answer_age_seconds", "last_answer_unix_nanos", b"last_answer_unix_nanos", "last_error", b"last_error", "reports", b"reports", "restarts", b"restarts", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -479,6 +495,7 @@ class ClusterStatus(_message.Message):
     MACHINES_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     COVERAGE_FIELD_NUMBER: _builtins.int
+    ROLLUP_AGE_SECONDS_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """The cluster."""
     connected: _builtins.bool
@@ -495,6 +512,8 @@ class ClusterStatus(_message.Message):
     """Machines bound to it."""
     price_per_hour: _builtins.float
     """What those cost in an hour, added up."""
+    rollup_age_seconds: _builtins.float
+    """How long ago the shard accepted the roll-up that counts, by the shard's monotonic clock; 0 if it accepted none."""
     @_builtins.property
     def coverage(self) -> _shardread_pb2.NeedCoverage:
         """The machines of its needs, by how far they are."""
@@ -511,10 +530,11 @@ class ClusterStatus(_message.Message):
         machines: _builtins.int = ...,
         price_per_hour: _builtins.float = ...,
         coverage: _shardread_pb2.NeedCoverage | None = ...,
+        rollup_age_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["coverage", b"coverage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "coverage", b"coverage", "held_rollups", b"held_rollups", "machines", b"machines", "price_per_hour", b"price_per_hour", "reported", b"reported", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "connected", b"connected", "coverage", b"coverage", "held_rollups", b"held_rollups", "machines", b"machines", "price_per_hour", b"price_per_hour", "reported", b"reported", "rollup_age_seconds", b"rollup_age_seconds", "rollup_unix_nanos", b"rollup_unix_nanos", "rows", b"rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -40,6 +40,8 @@ async def keep_sessions(
         try:
             await make_session().run(attempt)
         except RpcError as error:
+            if error.code is Code.ABORTED:  # a newer session of this cluster took over
+                attempt.taken_over()
             if _needs_repair(error):
                 backoff.lengthen()
                 expected = Identity(Role.CLUSTER, options.cluster)

@@ -149,12 +149,12 @@ class ShardSession:
     def _acked(self, ack: ShardAck, attempt: Attempt) -> None:
         match ack.echo:
             case "hello":
-                attempt.established()
                 if not self._greeted.is_set():
                     self._log.info("session_up", shard_epoch=ack.shard_epoch)
                 self._greeted.set()
                 self._state.greeted()
             case "rollup":
+                attempt.established()
                 self._state.rollup_acked()
             case "resync":
                 if self._sweep is not None:

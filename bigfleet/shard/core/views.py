@@ -182,6 +182,12 @@ class ShardStatus:
     queued: int
     in_flight: int
     provider: ProviderState = ProviderState()
+    now_ns: int = 0
+    """When this was read, by the same clock as the other times, so that their difference is an age."""
+
+    def age_s(self, at_ns: int) -> float:
+        """How long ago that was, never less than 0; 0 for a time that is 0, which means never."""
+        return max(self.now_ns - at_ns, 0) / 1e9 if at_ns else 0.0
 
 
 class ShardViews(Protocol):

@@ -45,6 +45,7 @@ def cycle_message(status: ShardStatus, view: CycleView | None) -> pb.Cycle:
     cycle = pb.Cycle(shard_id=status.shard_id, shard_epoch=status.epoch)
     if view is not None:
         cycle.number, cycle.computed_at_unix_nanos = view.number, view.computed_at_ns
+        cycle.age_seconds = status.age_s(view.computed_at_ns)
     return cycle
 
 
@@ -52,6 +53,7 @@ def status_message(
     status: ShardStatus, view: CycleView | None, sources: StatusSources
 ) -> pb.GetStatusResponse:
     """The status of the shard."""
+    last_reconcile_ns = sources.last_reconcile_ns()
     message = pb.GetStatusResponse(
         cycle=cycle_message(status, view),
         version=sources.version,
@@ -62,7 +64,9 @@ def status_message(
         dry_run=status.dry_run,
         self_paused=status.paused and not sources.actuation_paused,
         provider_address=status.provider_address,
-        last_reconcile_unix_nanos=sources.last_reconcile_ns(),
+        last_reconcile_unix_nanos=last_reconcile_ns,
+        last_reconcile_age_seconds=status.age_s(last_reconcile_ns),
+        uptime_seconds=status.age_s(status.started_at_ns),
         queue_depth=status.queued,
         in_flight=status.in_flight,
         totals=sources.totals(),
@@ -72,11 +76,13 @@ def status_message(
     if coordinator is not None:
         message.coordinator.CopyFrom(_coordinator(coordinator))
     if view is not None:
-        _add_cycle(message, view, sources)
+        _add_cycle(message, view, status, sources)
     return message
 
 
-def _add_cycle(message: pb.GetStatusResponse, view: CycleView, sources: StatusSources) -> None:
+def _add_cycle(
+    message: pb.GetStatusResponse, view: CycleView, status: ShardStatus, sources: StatusSources
+) -> None:
     verdicts = view.decision.verdicts
     message.needs, message.needs_short = len(verdicts), len(short_places(verdicts))
     message.shortfalls = len(view.shortfalls)
@@ -89,14 +95,15 @@ def _add_cycle(message: pb.GetStatusResponse, view: CycleView, sources: StatusSo
             exposure_per_hour=figure.exposure_per_hour,
             pinned_at_risk=figure.pinned_at_risk,
         )
-    message.clusters.extend(_cluster(item, sources) for item in cluster_figures(view))
+    message.clusters.extend(_cluster(item, status, sources) for item in cluster_figures(view))
 
 
-def _cluster(figure: ClusterFigure, sources: StatusSources) -> pb.ClusterStatus:
+def _cluster(figure: ClusterFigure, status: ShardStatus, sources: StatusSources) -> pb.ClusterStatus:
     return pb.ClusterStatus(
         cluster=figure.cluster,
         connected=figure.connected,
         rollup_unix_nanos=figure.rollup_ns,
+        rollup_age_seconds=status.age_s(sources.rollup_accepted_ns(figure.cluster)),
         rows=figure.rows,
         held_rollups=sources.held_rollups(figure.cluster),
         reported=figure.reported,
@@ -109,6 +116,7 @@ def _coordinator(link: CoordinatorLinkStatus) -> pb.CoordinatorStatus:
     return pb.CoordinatorStatus(
         address=link.address,
         last_answer_unix_nanos=link.last_answer_ns,
+        last_answer_age_seconds=link.last_answer_age_s,
         failures=link.failures,
         last_error=link.last_error,
         term=link.term,

@@ -26,6 +26,8 @@ class RollupIntake:
         self.needs = NeedsTable()
         self.reported: set[str] = set()
         """Clusters that sent a valid roll-up, even if empty or held; never cleared."""
+        self.accepted_ns: dict[str, int] = {}
+        """When the roll-up that counts was accepted, by cluster, in steady time."""
         self._rows_by_bucket = Counter({label_of(bucket): 0 for bucket in ALL_BUCKETS})
 
     @property
@@ -60,6 +62,7 @@ class RollupIntake:
             )
         before = self.needs.of_cluster(cluster)
         changed = self.needs.replace(cluster, rollup.needs)
+        self.accepted_ns[cluster] = self._steady.now_ns()
         fingerprints = dict.fromkeys(need.profile.fingerprint for need in rollup.needs)
         self._first_seen.reported(cluster, fingerprints, self._steady.now_s())
         if changed:

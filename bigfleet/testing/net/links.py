@@ -10,12 +10,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from bigfleet.aio.net import Peer
-
-SERVER_NOTICES_AFTER_S: Final = 50.0
-"""A server pings after 30 s and waits 20 s for the answer, like `bigfleet.transport.grpc_server`."""
+from bigfleet.transport.keepalive import NOTICED_AFTER_S
 
 
 class LinkPolicy(Protocol):
@@ -107,14 +105,14 @@ class NetworkLink:
         self._pipes.remove(pipe)
 
     def watch(self, pipe: "Pipe") -> None:
-        """Let the server of a connection notice when this silence outlasts its pings."""
+        """Let both ends of a connection notice when this silence outlasts their pings."""
         silence = self._silent_since
 
         def look() -> None:
             if self._silent_since == silence:
                 pipe.on_silence()
 
-        asyncio.get_running_loop().call_later(SERVER_NOTICES_AFTER_S, look)
+        asyncio.get_running_loop().call_later(NOTICED_AFTER_S, look)
 
 
 class Pipe:
@@ -230,8 +228,8 @@ class Connection:
             self.down.put(lambda: self._end_client(detail))
 
     def _silence_noticed(self) -> None:
-        if self.server_alive:
-            self.close_from_server("the server's keepalive ping was not answered")
+        # Whichever direction is silent, neither end gets the answers to its pings.
+        self.reset("the keepalive ping was not answered")
 
     def _end_client(self, detail: str) -> None:
         if self.client_alive:

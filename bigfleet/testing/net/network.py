@@ -14,7 +14,7 @@ the host is made, and the whole network is either secured or plaintext.
     operator = network.host("operator-1", Identity.cluster("one"))
     server = await shard.serve(":7780", [SHARD.bind(service)])
     channel = operator.dial("shard-a:7780")
-    network.partition(["operator-1"], ["shard-a"])      # unnoticed by both, until a deadline or the server's ping
+    network.partition(["operator-1"], ["shard-a"])      # unnoticed by both, until a deadline or a ping
 """
 
 import asyncio
@@ -53,9 +53,6 @@ from bigfleet.transport.address import parse_listen
 from bigfleet.transport.dispatch import Dispatcher, decode_answer, log_hooks
 from bigfleet.transport.health import HEALTH, HealthService
 
-CONNECT_TIMEOUT_S: Final = 20.0
-_FIRST_RETRY_S: Final = 0.5
-_LAST_RETRY_S: Final = 30.0
 _FIRST_FREE_PORT: Final = 40_000
 _DIAL: Final = DialOptions()
 _SERVE: Final = ServeOptions()
@@ -140,12 +137,12 @@ class Network:
     def unlisten(self, server: "MemoryServer") -> None:
         self._servers = {place: other for place, other in self._servers.items() if other is not server}
 
-    async def connect(self, peer: Peer, target: str) -> tuple[Connection, "MemoryServer"]:
+    async def connect(self, peer: Peer, target: str, timeout_s: float) -> tuple[Connection, "MemoryServer"]:
         """Connect from a host to a target, or raise `NotConnectedError`."""
         host, port = self.resolve(peer.address, target)
         up, down = self.link(peer.address, host), self.link(host, peer.address)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 for link in (up, down):  # one round trip, as a handshake has to
                     await link.until_open()
                     await asyncio.sleep(link.policy.delay_s(0))
@@ -277,7 +274,7 @@ class MemoryChannel:
 
     def __init__(self, network: Network, peer: Peer, target: str, options: DialOptions) -> None:
         self._network, self._peer, self._target = network, peer, target
-        self._limit = options.max_message_bytes
+        self._limit, self._redial = options.max_message_bytes, options.redial
         self._connection: tuple[Connection, MemoryServer] | None = None
         self._connecting = asyncio.Lock()
         self._calls: dict[ClientEnd, None] = {}
@@ -328,7 +325,7 @@ class MemoryChannel:
 
     async def connectivity(self) -> AsyncIterator[bool]:
         connected: bool | None = None
-        delay_s = _FIRST_RETRY_S
+        delay_s = self._redial.first_s
         while not self._closed.is_set():
             try:
                 connection, _ = await self._connect(wait=False)
@@ -337,9 +334,9 @@ class MemoryChannel:
                     connected = False
                     yield False
                 await self._until_closed(delay_s)
-                delay_s = min(2 * delay_s, _LAST_RETRY_S)
+                delay_s = min(2 * delay_s, self._redial.ceiling_s)
                 continue
-            delay_s = _FIRST_RETRY_S
+            delay_s = self._redial.first_s
             if self._closed.is_set():
                 connection.close_from_client()
                 return
@@ -387,20 +384,22 @@ class MemoryChannel:
             end.fail(error, inform_peer=False)
 
     async def _connect(self, wait: bool) -> tuple[Connection, MemoryServer]:
-        delay_s = _FIRST_RETRY_S
+        delay_s = self._redial.first_s
         while True:
             async with self._connecting:  # concurrent calls share the attempt
                 if self._connection is not None and self._connection[0].takes_calls:
                     return self._connection
                 try:
-                    self._connection = await self._network.connect(self._peer, self._target)
+                    self._connection = await self._network.connect(
+                        self._peer, self._target, self._redial.connect_timeout_s
+                    )
                 except RpcError:
                     if not wait:
                         raise
                 else:
                     return self._connection
             await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, _LAST_RETRY_S)
+            delay_s = min(2 * delay_s, self._redial.ceiling_s)
 
 
 class _Responses(Generic[Response]):

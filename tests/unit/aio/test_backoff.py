@@ -1,10 +1,13 @@
 """Back-off: exact waits in virtual time, and what the endless loop does with each kind of end."""
 
 import asyncio
+from collections import Counter
+from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
-from bigfleet.aio.backoff import Attempt, Backoff, BackoffPolicy, keep_connected
+from bigfleet.aio.backoff import RECONNECT, Attempt, Backoff, BackoffPolicy, keep_connected
 from bigfleet.aio.clock import monotonic_s, timeout
 from bigfleet.aio.rng import RandomStream, SeededRng
 from bigfleet.model.errors import InvalidFieldError
@@ -85,16 +88,31 @@ def run_sessions(*lives: tuple[bool, float]) -> list[float]:
     return waits
 
 
-def test_a_good_session_that_lived_a_minute_brings_the_wait_back() -> None:
-    assert run_sessions((True, 1), (True, 1), (True, 60), (True, 1)) == [0.5, 1, 0.5, 1]
+@pytest.mark.rule("operator#reconnect-delays")
+def test_an_established_session_brings_the_wait_back_however_short_it_was() -> None:
+    assert run_sessions((False, 1), (False, 1), (True, 0), (False, 1)) == [0.5, 1, 0.5, 1]
 
 
 def test_a_long_session_that_was_never_established_does_not() -> None:
     assert run_sessions((False, 1), (False, 600), (False, 1)) == [0.5, 1, 2]
 
 
-def test_an_established_session_of_less_than_a_minute_does_not() -> None:
-    assert run_sessions((True, 59.9), (True, 59.9)) == [0.5, 1]
+@pytest.mark.rule("operator#reconnect-delays")
+def test_an_operator_dials_four_times_in_the_first_five_seconds_after_its_shard_ended() -> None:
+    backoff = Backoff(stream(), replace(RECONNECT, jitter=0.0))
+    dialled_s = list(accumulate(backoff.next_s() for _ in range(13)))
+    # With the most jitter: 0.6, 1.5, 2.9, 4.9 s. A shard that needs 2 s to start is found by the third dial.
+    assert dialled_s[:4] == [0.5, 1.25, 2.375, 4.0625]
+    assert dialled_s[-1] - dialled_s[-2] == 30
+
+
+@pytest.mark.rule("operator#reconnect-delays")
+def test_five_thousand_operators_that_lost_one_shard_come_back_scattered() -> None:
+    streams = (SeededRng(number).stream("backoff") for number in range(5_000))
+    backoffs = [Backoff(own, RECONNECT) for own in streams]
+    third_s = [sum(backoff.next_s() for _ in range(3)) for backoff in backoffs]
+    busiest = Counter(int(dial_s * 20) for dial_s in third_s).most_common(1)[0][1]
+    assert busiest < 5_000 / 4  # in any twentieth of a second
 
 
 def test_a_session_closed_by_the_peer_is_followed_by_another_and_told_without_error() -> None:

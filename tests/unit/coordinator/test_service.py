@@ -282,6 +282,20 @@ def test_a_removed_sharing_shard_leaves_a_ghost_that_blocks_and_is_named_until_i
     run_virtual(run())
 
 
+@pytest.mark.rule("shard#ages", "coordinator#listings")
+def test_the_ages_of_reports_do_not_follow_the_leaders_wall_clock(world: Worlds) -> None:
+    async def run() -> None:
+        async with world() as here:
+            await here.report("s-1", 1, summary=pb.ShardSummary(provider_address="p:1"))
+            here.process.clock.jump_wall(-3600)
+            await here.process.clock.sleep(10)
+            (entry,) = await here.shards()
+            (report,) = await here.reports()
+            assert entry.last_heartbeat_age_nanos == report.received_age_nanos == 10 * 10**9
+
+    run_virtual(run())
+
+
 @pytest.mark.rule("coordinator#listings")
 def test_reports_are_listed_with_provider_and_without_requirements_and_are_gone_after_a_failover(
     world: Worlds,

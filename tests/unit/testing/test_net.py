@@ -6,12 +6,25 @@ from dataclasses import dataclass
 import pytest
 
 from bigfleet.aio.identity import READONLY, Identity
-from bigfleet.aio.net import BidiStream, Call, Channel, Code, ListenError, RpcError, RpcServer, ServerStream
+from bigfleet.aio.net import (
+    PROVIDER_REDIAL,
+    BidiStream,
+    Call,
+    Channel,
+    Code,
+    DialOptions,
+    ListenError,
+    RedialPolicy,
+    RpcError,
+    RpcServer,
+    ServerStream,
+)
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.testing.loop import run_virtual
-from bigfleet.testing.net.links import SERVER_NOTICES_AFTER_S, RefusingLink, SteadyLink
-from bigfleet.testing.net.network import CONNECT_TIMEOUT_S, MemoryNet, Network
+from bigfleet.testing.net.links import RefusingLink, SteadyLink
+from bigfleet.testing.net.network import MemoryNet, Network
 from bigfleet.transport.gates import require
+from bigfleet.transport.keepalive import NOTICED_AFTER_S
 from bigfleet.v1alpha1 import provider_pb2, shard_pb2
 
 SHARD = ServiceSpec(shard_pb2.DESCRIPTOR.services_by_name["Shard"])
@@ -171,34 +184,34 @@ def test_a_policy_may_reset_in_the_middle_of_a_stream() -> None:
     run_virtual(run())
 
 
-def test_silence_is_noticed_by_nobody_and_healed_without_loss() -> None:
+def test_a_short_silence_is_not_noticed_and_loses_nothing() -> None:
     async def run() -> float:
         world = await make()
         stream = world.channel.bidi(SESSION)
         assert await echo(stream, "a") == "a"
         world.network.partition(["here"], ["there"])
-        asyncio.get_running_loop().call_later(SERVER_NOTICES_AFTER_S - 1, world.network.heal)
+        asyncio.get_running_loop().call_later(NOTICED_AFTER_S - 1, world.network.heal)
         assert await echo(stream, "b") == "b"
         assert world.service.ended == []
         return now()
 
-    assert run_virtual(run()) == SERVER_NOTICES_AFTER_S - 1
+    assert run_virtual(run()) == NOTICED_AFTER_S - 1
 
 
-def test_a_long_silence_is_noticed_by_the_server_and_by_the_client_only_after_healing() -> None:
+@pytest.mark.rule("wire#keepalive")
+@pytest.mark.parametrize("silent", [("here", "there"), ("there", "here")])
+def test_a_long_silence_of_either_direction_is_noticed_by_both_ends(silent: tuple[str, str]) -> None:
     async def run() -> None:
         world = await make()
         stream = world.channel.bidi(SESSION)
         assert await echo(stream, "a") == "a"
-        world.network.partition(["here"], ["there"])
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1000):
-                await stream.receive()
-        assert world.service.ended == [("cancelled", SERVER_NOTICES_AFTER_S)]
-        world.network.heal()
+        world.network.link(*silent).silence()
         with pytest.raises(RpcError) as caught:
             await stream.receive()
         assert caught.value.code is Code.UNAVAILABLE
+        assert now() == NOTICED_AFTER_S == 15
+        await asyncio.sleep(0)
+        assert world.service.ended == [("cancelled", NOTICED_AFTER_S)]
 
     run_virtual(run())
 
@@ -234,7 +247,58 @@ def test_connecting_into_silence_times_out() -> None:
         world.network.partition(["here"], ["there"])
         return await get(world.channel, timeout_s=60), now()
 
-    assert run_virtual(run()) == (Code.UNAVAILABLE, CONNECT_TIMEOUT_S)
+    assert run_virtual(run()) == (Code.UNAVAILABLE, RedialPolicy().connect_timeout_s)
+
+
+@pytest.mark.rule("shard#provider-reconnect")
+@pytest.mark.parametrize("away", ["crashed", "cut off"])
+def test_a_watched_provider_is_connected_within_two_seconds_of_its_return_however_long_it_was_away(
+    away: str,
+) -> None:
+    async def run() -> float:
+        world = await make()
+        channel = world.here.dial("there:7780", DialOptions(redial=PROVIDER_REDIAL))
+        states = channel.connectivity()
+        assert await anext(states) is True
+        if away == "crashed":
+            world.network.crash("there")
+        else:
+            world.network.partition(["here"], ["there"])
+            world.network.reset("here", "there")
+        assert await anext(states) is False
+        again = asyncio.ensure_future(anext(states))
+        await asyncio.sleep(150)
+        assert not again.done()
+        returned_s = now()
+        if away == "crashed":
+            await world.there.serve(":7780", [SHARD.bind(world.service)])
+        else:
+            world.network.heal()
+        assert await again is True
+        await channel.close()
+        return now() - returned_s
+
+    assert run_virtual(run()) <= 2.0
+
+
+@pytest.mark.rule("wire#redial")
+def test_other_channels_dial_ever_more_rarely_up_to_every_thirty_seconds() -> None:
+    dialled: list[float] = []
+
+    class Counting(RefusingLink):
+        def accepts(self) -> bool:
+            dialled.append(now())
+            return False
+
+    async def run() -> None:
+        world = await make()
+        world.network.set_policy("here", "there", Counting())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(100):
+                assert [state async for state in world.channel.connectivity()] == [False]
+
+    run_virtual(run())
+    assert dialled == [0, 0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 61.5, 91.5]
 
 
 def test_a_refusing_link_refuses_new_connections_and_keeps_the_old() -> None:

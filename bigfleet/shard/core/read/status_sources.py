@@ -15,6 +15,7 @@ class CoordinatorLinkStatus:
 
     address: str
     last_answer_ns: int = 0
+    last_answer_age_s: float = 0.0
     failures: int = 0
     last_error: str = ""
     term: int = 0
@@ -32,6 +33,8 @@ class StatusSources:
     """Paused by the kill switch, not by the shard itself."""
     coordinator: Callable[[], CoordinatorLinkStatus | None] = lambda: None
     last_reconcile_ns: Callable[[], int] = lambda: 0
+    rollup_accepted_ns: Callable[[str], int] = lambda _cluster: 0
+    """When the roll-up of a cluster that counts was accepted, in steady time; 0 for none."""
     held_rollups: Callable[[str], int] = lambda _cluster: 0
     """Roll-ups of a cluster held in a row."""
     is_pending: Callable[[str], bool] = lambda _machine_id: False

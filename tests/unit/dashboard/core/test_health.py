@@ -93,7 +93,7 @@ def test_a_fleet_of_which_nothing_is_wrong_is_good() -> None:
                     NOW,
                     NOW,
                     "",
-                    ObservedCoordinator(reports=(ObservedReport("s0", 1, int((NOW - 21) * 1e9)),)),
+                    ObservedCoordinator(reports=(ObservedReport("s0", 1, 0, NOW - 21),)),
                 )
             ),
             "late_report",

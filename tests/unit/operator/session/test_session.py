@@ -41,7 +41,7 @@ def test_a_rollup_at_once_and_then_at_each_interval(interval_s: float) -> None:
 
 
 @pytest.mark.rule("operator#reconnect-delays")
-def test_with_no_shard_the_waits_double_to_half_a_minute() -> None:
+def test_with_no_shard_the_waits_grow_to_half_a_minute() -> None:
     async def scene(world: World) -> None:
         dials: list[float] = []
         operator = world.start_operator()
@@ -53,18 +53,22 @@ def test_with_no_shard_the_waits_double_to_half_a_minute() -> None:
 
         operator._session = noted  # type: ignore[method-assign,assignment]
         await world.stop_shard()
-        await world.eventually(lambda: len(dials) == 9, 300)
+        await world.eventually(lambda: len(dials) == 14, 300)
         waits = [later - sooner for sooner, later in itertools.pairwise(dials)]
-        for wait_s, least_s in zip(waits, (0.5, 1, 2, 4, 8, 16, 30, 30), strict=True):
+        for wait_s, least_s in zip(waits, [min(0.5 * 1.5**turn, 30) for turn in range(13)], strict=True):
             assert least_s <= wait_s <= least_s * 1.2 + 0.01
 
     play(scene, connect=False)
 
 
 @pytest.mark.rule("operator#reconnect-delays", "operator#session-activities")
-def test_a_clean_close_after_a_minute_is_dialled_again_soon() -> None:
+def test_a_session_that_ends_after_its_first_acknowledged_rollup_is_dialled_again_soon() -> None:
     async def scene(world: World) -> None:
-        await world.clock.sleep(65)
+        for _ in range(8):  # each of them short, as while a shard crashes again and again
+            await world.eventually(lambda: world.shard.is_connected and world.shard.current.rollups, 2)
+            world.shard.current.close()
+            await world.eventually(lambda: not world.shard.is_connected)
+        await world.connected()
         before = world.value("session_reconnects_total")
         world.shard.current.close()
         await world.eventually(lambda: not world.shard.is_connected)
@@ -79,10 +83,27 @@ def test_a_clean_close_after_a_minute_is_dialled_again_soon() -> None:
 @pytest.mark.rule("operator#s2")
 def test_a_shard_that_closes_after_each_hello_is_not_stormed() -> None:
     async def scene(world: World) -> None:
-        for _ in range(8):
+        world.shard.acks_rollups = False
+        world.shard.current.close()
+        await world.eventually(lambda: not world.shard.is_connected)
+        for _ in range(11):
             await world.eventually(lambda: world.shard.is_connected, 60)
             await world.clock.sleep(1)
             world.shard.current.close()
+            await world.eventually(lambda: not world.shard.is_connected)
+        began_s = world.now_s
+        await world.eventually(lambda: world.shard.is_connected, 60)
+        assert world.now_s - began_s >= 29
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#replaced-session", "operator#s1")
+def test_two_operators_that_take_the_session_from_each_other_wait_ever_longer() -> None:
+    async def scene(world: World) -> None:
+        for _ in range(12):
+            await world.eventually(lambda: world.shard.is_connected and world.shard.current.rollups, 60)
+            world.shard.current.end_with(Code.ABORTED)
             await world.eventually(lambda: not world.shard.is_connected)
         began_s = world.now_s
         await world.eventually(lambda: world.shard.is_connected, 60)
@@ -128,11 +149,26 @@ def test_with_32_writes_hanging_a_bootstrap_request_is_answered_at_once() -> Non
 def test_a_silent_shard_is_left_after_a_minute_with_one_more_hello() -> None:
     async def scene(world: World) -> None:
         await world.clock.sleep(3)
-        world.network.partition(["operator"], ["shard-0"])
+        world.shard.acks_hello = world.shard.acks_rollups = False
         began_s = world.now_s
         reconnects = world.value("session_reconnects_total")
         await world.eventually(lambda: world.value("session_reconnects_total") > reconnects, 120)
         assert 55 <= world.now_s - began_s <= 62
+        world.shard.acks_hello = world.shard.acks_rollups = True
+        await world.eventually(lambda: len(world.shard.sessions) == 2, 120)
+
+    play(scene, rollup_interval_s=1000.0)
+
+
+@pytest.mark.rule("wire#keepalive")
+def test_a_shard_behind_a_partition_is_left_after_fifteen_seconds_and_found_again_after_it() -> None:
+    async def scene(world: World) -> None:
+        await world.clock.sleep(3)
+        world.network.partition(["operator"], ["shard-0"])
+        began_s = world.now_s
+        reconnects = world.value("session_reconnects_total")
+        await world.eventually(lambda: world.value("session_reconnects_total") > reconnects, 120)
+        assert world.now_s - began_s == pytest.approx(15, abs=0.1)
         world.network.heal()
         await world.eventually(lambda: len(world.shard.sessions) == 2, 120)
 
