@@ -185,7 +185,10 @@ class CycleLoop:
         backed_off = len(decision.actions) - len(actions)
         self._metrics.counter("bigfleet_shard_acquisitions_held_off_total").inc(backed_off)
         actions, capped = cap_reclaims(
-            actions, self._options.reclaim_cap_fraction, configured_by_cluster(given.snapshot)
+            actions,
+            self._options.reclaim_cap_fraction,
+            configured_by_cluster(given.snapshot),
+            self._dispatcher.pending_releases,
         )
         if capped:
             self._metrics.counter("bigfleet_shard_reclaims_capped_total").inc(capped)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bigfleet.aio.clock import timeout
+from bigfleet.aio.clock import monotonic_s, timeout
 from bigfleet.model.errors import InvalidFieldError, UnknownMachineError
 from bigfleet.model.inventory import Inventory, Rows
 from bigfleet.model.machine import TRANSITIONS, Machine, MachineState
@@ -62,7 +62,7 @@ class Reconciler:
         self._provider, self._dispatcher, self._sessions = provider, dispatcher, sessions
         self._configured = configured
         self._reader = ListingReader(context.guarded.inventory)
-        self._disputes, self._guard = Disputes(), ListingGuard()
+        self._disputes, self._guard = Disputes(), ListingGuard(context.options.listing_guard_window_s)
         self._metadata = SkippedMetadataLog(context.metrics, context.log)
         self._cursor = b""
         self._again: set[str] = set()
@@ -103,6 +103,12 @@ class Reconciler:
             self._log.info("first_reconcile", machines=len(self._guarded.inventory))
             await self._sessions.resync_all()
         return True
+
+    @property
+    def doubted(self) -> tuple[float, int] | None:
+        """For how long listings have been doubted, and how many machines the last one lacked; None when none is."""
+        since_s = self._guard.since_s
+        return None if since_s is None else (monotonic_s(self._clock) - since_s, self._guard.missing)
 
     async def stop(self) -> None:
         """Cancel a listing in flight."""
@@ -264,8 +270,9 @@ class Reconciler:
     async def _remove_missing(self, known: int, seen: Rows, *, check: bool) -> None:
         await self._guarded.available()
         missing = self._guarded.inventory.missing_from(seen)
-        believed = self._guard.believes(known, len(missing))
+        believed = self._guard.believes(known, len(missing), monotonic_s(self._clock))
         self._metrics.gauge("bigfleet_shard_listings_held").set(self._guard.held)
+        self._metrics.gauge("bigfleet_shard_listing_doubted").set(not believed)
         if not believed:
             self._log.error("listing_held", known=known, missing=len(missing), held=self._guard.held)
             return
