@@ -9,6 +9,7 @@ import pytest
 
 from bigfleet.model.machine import MachineState as S
 from tests.support.builders import need
+from tests.support.program import DEADLINE_S
 from tests.support.real_fleet import RealFleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -89,8 +90,8 @@ async def test_a_restarted_provider_fails_no_machine_in_transition(tmp_path: Pat
             await fleet.until("two machines are in each transition", in_transition)
             await fleet.kill_provider()
             await fleet.start_provider()
-            await joins.until(lambda: len(joins.in_state(S.CONFIGURED)) == 2)
-            await orders.until(lambda: len(orders.in_state(S.CONFIGURED)) == 2)
+            await joins.until(lambda: len(joins.in_state(S.CONFIGURED)) == 2, DEADLINE_S)
+            await orders.until(lambda: len(orders.in_state(S.CONFIGURED)) == 2, DEADLINE_S)
 
             async def drained() -> bool:
                 found = await fleet.machines(instance_type="m6i.large")
