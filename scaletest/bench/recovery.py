@@ -69,7 +69,11 @@ class ManagedClusters:
                     f"--cluster-id=cluster-{number}",
                     f"--shard-addr={shard.address}",
                     f"--kubeconfig={config}",
-                    environ={"PATH": os.environ["PATH"], "HOME": str(fleet.directory), "NO_PROXY": "127.0.0.1"},
+                    environ={
+                        "PATH": os.environ["PATH"],
+                        "HOME": str(fleet.directory),
+                        "NO_PROXY": "127.0.0.1",
+                    },
                 )
                 clusters._apis.append(api)
             yield clusters
@@ -118,7 +122,8 @@ async def _more_creates(fleet: RealFleet, known: int) -> float:
 async def shard_killed(rounds: int) -> Seconds:
     """From kill -9 of the shard, which is started again at once."""
     seconds: Seconds = {"sessions": [], "work": [], "total": []}
-    async with _fleet() as (fleet, shard), ManagedClusters.running(fleet, shard) as clusters:
+    async with _fleet() as (fleet, first), ManagedClusters.running(fleet, first) as clusters:
+        shard = first
         for turn in range(rounds + 1):
             await clusters.ask_for_a_machine()
             await _settled(fleet, 2 * turn + 1)

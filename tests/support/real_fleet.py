@@ -61,14 +61,18 @@ class RealFleet:
     """The processes, and ways to look at them; `link` is between shards and provider when it is asked for."""
 
     def __init__(
-        self, directory: Path, pools: str, *provider_flags: str, linked: bool = False, state: bool = True
+        self,
+        directory: Path,
+        pools: str,
+        *provider_flags: str,
+        linked: bool = False,
+        tap: Callable[[bool, bytes], None] | None = None,
     ) -> None:
         self.directory, self._provider_flags = directory, provider_flags
         self._pools, self._state = directory / "pools.yaml", directory / "provider"
         self._pools.write_text(pools)
-        self._keeps = state
         self._provider_port, self.control_port = settled_port(), settled_port()
-        self.link = FaultyLink(self._provider_port) if linked else None
+        self.link = FaultyLink(self._provider_port, tap) if linked else None
         self.provider: RunningProgram | None = None
         self.net = GrpcNet()
         self._programs: list[RunningProgram] = []
@@ -90,13 +94,12 @@ class RealFleet:
 
     async def start_provider(self) -> RunningProgram:
         """Start the provider where it was, and return when it listens."""
-        state = (f"--state={self._state}",) if self._keeps else ()
         self.provider = self.run(
             PROVIDER,
             f"--inventory={self._pools}",
             f"--addr=127.0.0.1:{self._provider_port}",
             f"--control-addr=127.0.0.1:{self.control_port}",
-            *state,
+            f"--state={self._state}",
             *self._provider_flags,
         )
         await self._listens(self.provider)
@@ -127,7 +130,9 @@ class RealFleet:
         await self._listens(program)
         return ShardProcess(program, port, where, audit)
 
-    def run(self, program: str, *flags: str, **more: Any) -> RunningProgram:  # Any: as RunningProgram takes it
+    def run(
+        self, program: str, *flags: str, **more: Any
+    ) -> RunningProgram:  # Any: as RunningProgram takes it
         """Start any other program, which ends with the fleet."""
         log = self.directory / f"{len(self._programs)}-{program}.log"
         usual = ("--metrics-addr=127.0.0.1:0", "--log-format=json")

@@ -65,7 +65,9 @@ async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_e
             back_s = time.monotonic()
             await web.until(lambda: len(web.in_state(S.CONFIGURED)) == 3)
             served_s = time.monotonic() - back_s
-            await batch.until(lambda: len(batch.instructions) > 0)  # it would have been told, had the provider lived
+            await batch.until(
+                lambda: len(batch.instructions) > 0
+            )  # it would have been told, had the provider lived
             assert (await bigfleet("status", f"--shard={shard.address}"))[0] == 0
         figures = {"away_s": away_s, "calls_tried": tried, "drains_told": told, "seen_s": seen_s}
         evidence("fleet-faults.jsonl", {"case": "outage", **figures, "served_s": round(served_s, 2)})
@@ -75,9 +77,7 @@ async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_e
         assert not batch.in_state(S.FAILED)
 
 
-async def _seen(
-    fleet: RealFleet, shard: ShardProcess, dashboard: int, died_s: float
-) -> dict[str, float]:
+async def _seen(fleet: RealFleet, shard: ShardProcess, dashboard: int, died_s: float) -> dict[str, float]:
     """Wait until every place where people look says it; return when each did, in seconds since the death."""
 
     async def metric() -> bool:

@@ -41,7 +41,9 @@ async def test_a_dearer_offering_is_ordered_within_two_cycles_and_both_are_expla
             await _both_explained(shard)
             cycles = _cycles_until_dearer(shard.audited())
             tried = await _creates(fleet, "cheap-")
-            evidence("fleet-faults.jsonl", {"case": "stock-out", "cycles": cycles, "cheap_creates": len(tried)})
+            evidence(
+                "fleet-faults.jsonl", {"case": "stock-out", "cycles": cycles, "cheap_creates": len(tried)}
+            )
         assert cycles <= 2
         assert len(tried) <= 3  # one for each machine wanted, before the first of them was answered
 
