@@ -1,6 +1,6 @@
 """A shard that was paused while its successor took over, and goes on acting when it is resumed; real processes.
 
-Rules: `shard#fencing`, `providers#fencing`.
+`tests/integration/provider` has the short form, in which it orders machines; here it also drains what its successor serves.
 """
 
 import shutil
@@ -14,7 +14,7 @@ from bigfleet.model.machine import MachineState as S
 from tests.support.builders import need
 from tests.support.real_fleet import RealFleet, pause, resume
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio, pytest.mark.long]
 
 POOLS = """
 pools:
