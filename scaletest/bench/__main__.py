@@ -22,12 +22,16 @@ from scaletest.bench.bars import (
     ENGINE_BARS,
     GROWTH_BARS,
     INVENTORY_BARS,
+    REACTION_BARS,
+    RECOVERY_BARS,
     REFERENCE_BARS,
     SHARD_BARS,
     Judged,
     engine_values,
     growth_values,
     judge,
+    reaction_values,
+    recovery_values,
 )
 from scaletest.bench.listings import MACHINES, written
 from scaletest.bench.tables import tables
@@ -141,6 +145,18 @@ def _operator_live(_machines: int) -> Part:
     return measured, []
 
 
+def _reaction(_machines: int) -> Part:
+    """From pod to Create call before a real API server; without the test control plane nothing is measured or judged."""
+    measured: Figures = _child("scaletest.bench.reaction")
+    return measured, judge(REACTION_BARS, values) if (values := reaction_values(measured)) else []
+
+
+def _recovery(_machines: int) -> Part:
+    """Ten times each; about half an hour, most of which the fleets wait."""
+    measured: Figures = _child("scaletest.bench.recovery", "10")
+    return measured, judge(RECOVERY_BARS, recovery_values(measured))
+
+
 def _coordinator_load(_machines: int) -> Part:
     measured = _child("scaletest.bench.coordinator_load")
     values = {
@@ -174,6 +190,8 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "coordinator-snapshot": _coordinator_snapshot,
     "operator": _operator,
     "operator-live": _operator_live,
+    "reaction": _reaction,
+    "recovery": _recovery,
     "coordinator-load": _coordinator_load,
     "dashboard": _dashboard,
 }

@@ -6,6 +6,7 @@ aim is no promise.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any  # what a child process printed, as JSON has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,25 @@ DASHBOARD_BARS = (
     Bar(16, "dashboard: largest answer, 500k machines", "bytes", must=1_000_000),
     Bar(16, "dashboard: slowest explanation, 500k machines", "CPU ms", must=2_000, aim=300),
 )
+REACTION_BARS = (
+    Bar(17, "pod to Create call, median", "s", must=0.4),
+    Bar(17, "pod to Create call, p99", "s", must=1.0),
+    Bar(17, "last Create call after 1,000 pods", "s", must=6),
+    Bar(18, "pod to Create call, 50,000 requests, p99", "s", must=1.5),
+    Bar(18, "operator, 50,000 requests, 10 changes/s", "% of a core", must=30),
+    Bar(18, "roll-up, 50,000 requests, p99", "s", must=1.0),
+)
+RECOVERY_BARS = (
+    Bar(19, "shard killed, median", "s", must=3),
+    Bar(19, "shard killed, longest", "s", must=6),
+    Bar(19, "provider killed, median", "s", must=3),
+    Bar(19, "provider killed, longest", "s", must=5),
+    Bar(19, "cut for 10 s, median", "s", must=3),
+    Bar(19, "cut for 10 s, longest", "s", must=5),
+    Bar(19, "cut for 150 s, median", "s", must=3),
+    Bar(19, "cut for 150 s, longest", "s", must=5),
+    Bar(19, "answer to List lost, longest", "s", must=12),
+)
 REFERENCE_BARS = (Bar(11, "speed against the plain model", "times", must=1000, at_least=True),)
 
 
@@ -112,6 +132,31 @@ class Judged:
 def judge(bars: Sequence[Bar], values: Mapping[str, float]) -> list[Judged]:
     """Every bar with its value."""
     return [Judged(bar, values.get(bar.name)) for bar in bars]
+
+
+def reaction_values(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What the bars on the reaction look at; nothing where there is no test control plane."""
+    if "not_measured" in measured:
+        return {}
+    single, many = measured["single"]["total_s"], measured["many"]
+    return {
+        "pod to Create call, median": single["p50"],
+        "pod to Create call, p99": single["p99"],
+        "last Create call after 1,000 pods": measured["burst"]["last_create_after_last_pod_s"],
+        "pod to Create call, 50,000 requests, p99": many["total_s"]["p99"],
+        "operator, 50,000 requests, 10 changes/s": many["operator_cpu_percent"],
+        "roll-up, 50,000 requests, p99": many["rollup_s"]["p99"],
+    }
+
+
+def recovery_values(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What the bars on recovery look at."""
+    cases = {name: case["total"] for name, case in measured.items() if isinstance(case, dict)}
+    return {
+        f"{name}, {word}": total[key]
+        for name, total in cases.items()
+        for word, key in (("median", "p50_s"), ("longest", "max_s"))
+    }
 
 
 def engine_values(units: Mapping[str, float], bytes_per_machine: float) -> dict[str, float]:

@@ -22,6 +22,7 @@ from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from bigfleet.transport.grpc_net import GrpcNet
+from scaletest.bench.histograms import histogram_quantiles
 from scaletest.bench.operator_demand import request_document
 from tests.support.control_plane import build
 from tests.support.control_plane.cluster import Cluster
@@ -82,9 +83,11 @@ async def measure(requests: int, seconds: int) -> dict[str, Any]:
         "resident_mib_at_end": round(at_end["process_resident_memory_bytes"] / 2**20),
         "acknowledged_meanwhile": int(at_end.get("bigfleet_operator_acknowledged_total", 0)),
         "node_state_frames": seconds * EVENTS_PER_SECOND,
-        "node_state_update_s": _quantiles(at_end, "bigfleet_operator_node_state_update_duration_seconds"),
-        "rollup_s": _quantiles(at_end, "bigfleet_operator_rollup_duration_seconds"),
-        "loop_lag_s": _quantiles(at_end, "bigfleet_event_loop_lag_seconds"),
+        "node_state_update_s": histogram_quantiles(
+            at_end, "bigfleet_operator_node_state_update_duration_seconds"
+        ),
+        "rollup_s": histogram_quantiles(at_end, "bigfleet_operator_rollup_duration_seconds"),
+        "loop_lag_s": histogram_quantiles(at_end, "bigfleet_event_loop_lag_seconds"),
     }
 
 
@@ -126,21 +129,6 @@ def _metrics(program: RunningProgram) -> dict[str, float]:
     _, page = program.http("/metrics")
     pairs = (line.rpartition(" ") for line in page.splitlines() if line and not line.startswith("#"))
     return {name: float(value) for name, _, value in pairs}
-
-
-def _quantiles(metrics: dict[str, float], name: str) -> dict[str, float]:
-    """Return the upper bounds of the buckets that hold the median and the 99th percentile, over all labels."""
-    counts: dict[float, float] = {}
-    for series, value in metrics.items():
-        if series.startswith(f"{name}_bucket"):
-            bound = float(series.partition('le="')[2].partition('"')[0].replace("+Inf", "inf"))
-            counts[bound] = counts.get(bound, 0.0) + value
-    total = counts.get(float("inf"), 0.0)
-    found = {
-        f"p{share}": next((bound for bound in sorted(counts) if counts[bound] >= total * share / 100), 0.0)
-        for share in (50, 99)
-    }
-    return {**{key: round(bound, 4) for key, bound in found.items()}, "count": total}
 
 
 if __name__ == "__main__":

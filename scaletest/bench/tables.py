@@ -19,6 +19,15 @@ def tables(measured: Measured, name: str) -> Iterator[str]:
         yield ""
         yield from _table(measured, measured.get("profile", name))
         return
+    if "hops_s" in measured:
+        yield ""
+        yield f"{name}: {measured['pods']} pods; seconds from pod to Create call, and of each hop"
+        for hop, times in {"total": measured["total_s"], **measured["hops_s"]}.items():
+            yield f"{hop:<24} {times['p50']:>10} {times['p99']:>10} {times['max']:>10}"
+        return
+    if "rounds_s" in measured:
+        yield f"{name:<48} {measured['p50_s']:>10} {measured['max_s']:>10}"
+        return
     if "answers" in measured:
         yield ""
         yield f"{name}: {measured['machines']:,} machines, {measured['needs']:,} needs; median CPU ms and bytes per answer"

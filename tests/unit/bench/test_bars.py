@@ -10,12 +10,16 @@ from scaletest.bench.bars import (
     ENGINE_BARS,
     GROWTH_BARS,
     INVENTORY_BARS,
+    REACTION_BARS,
+    RECOVERY_BARS,
     REFERENCE_BARS,
     SHARD_BARS,
     Bar,
     engine_values,
     growth_values,
     judge,
+    reaction_values,
+    recovery_values,
 )
 
 ALL = (
@@ -27,6 +31,8 @@ ALL = (
     *COORDINATOR_LOAD_BARS,
     *SHARD_BARS,
     *DASHBOARD_BARS,
+    *REACTION_BARS,
+    *RECOVERY_BARS,
 )
 
 
@@ -45,7 +51,7 @@ def test_a_bar_is_met_at_its_bound_and_missed_beyond_it(bar: Bar) -> None:
 
 
 def test_all_bars_are_there() -> None:
-    assert {bar.number for bar in ALL} == set(range(1, 17))
+    assert {bar.number for bar in ALL} == set(range(1, 20))
     assert len({bar.name for bar in ALL}) == len(ALL)
 
 
@@ -70,3 +76,19 @@ def test_every_bar_finds_its_value_among_the_figures() -> None:
         "zero-change cycle, 50k to 500k": 2.0,
     }
     assert set(growth) == {bar.name for bar in GROWTH_BARS}
+
+
+def test_the_bars_on_reaction_and_recovery_find_their_values() -> None:
+    times = {"p50": 0.3, "p99": 0.9}
+    measured = {
+        "single": {"total_s": times},
+        "burst": {"last_create_after_last_pod_s": 5.0},
+        "many": {"total_s": times, "operator_cpu_percent": 20.0, "rollup_s": times},
+    }
+    assert set(reaction_values(measured)) == {bar.name for bar in REACTION_BARS}
+    assert reaction_values({"not_measured": "make testbed"}) == {}
+    cases = ("shard killed", "provider killed", "cut for 10 s", "cut for 150 s", "answer to List lost")
+    total = {"total": {"p50_s": 1.0, "max_s": 2.0}}
+    values = recovery_values({"rounds": 10, **dict.fromkeys(cases, total)})
+    assert {bar.name for bar in RECOVERY_BARS} <= set(values)
+    assert (values["shard killed, median"], values["shard killed, longest"]) == (1.0, 2.0)

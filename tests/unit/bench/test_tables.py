@@ -29,3 +29,15 @@ def test_worlds_are_found_in_lists_and_under_names() -> None:
 
 def test_a_part_without_worlds_prints_nothing() -> None:
     assert list(tables({"times_faster": 1319.3, "engine": {"name": "full_pass"}}, "reference")) == []
+
+
+def test_hops_and_rounds_are_told_in_seconds() -> None:
+    times = {"p50": 0.25, "p99": 0.5, "max": 0.75}
+    lines = list(tables({"single": {"pods": 3, "total_s": times, "hops_s": {"operator": times}}}, "reaction"))
+    assert [line.split() for line in lines[2:]] == [
+        ["total", "0.25", "0.5", "0.75"],
+        ["operator", "0.25", "0.5", "0.75"],
+    ]
+    rounds = {"p50_s": 1.5, "max_s": 2.5, "rounds_s": [1.5, 2.5]}
+    (line,) = tables({"shard killed": {"total": rounds}}, "recovery")
+    assert line.split() == ["recovery", "shard", "killed", "total", "1.5", "2.5"]
