@@ -40,13 +40,22 @@ class ChangeQueue(Generic[T]):
         self._before.setdefault(key, before)
         self._filled.set()
 
-    async def take(self) -> StoreChange[T]:
-        """Wait for a change and return the oldest one, with the object as it is now."""
+    async def wait(self) -> None:
+        """Return once a change is queued."""
         while not self._before:
             self._filled.clear()
             await self._filled.wait()
-        key = next(iter(self._before))
-        return StoreChange(key, self._before.pop(key), self._look_up(key))
+
+    async def take(self) -> StoreChange[T]:
+        """Wait for a change and return the oldest one, with the object as it is now."""
+        while (change := self.take_now()) is None:
+            await self.wait()
+        return change
+
+    def take_now(self) -> StoreChange[T] | None:
+        """Return the oldest change, with the object as it is now; None if there is none."""
+        key = next(iter(self._before), None)
+        return None if key is None else StoreChange(key, self._before.pop(key), self._look_up(key))
 
     def take_all(self) -> list[StoreChange[T]]:
         """Return all changes that are queued now, without waiting."""
