@@ -23,7 +23,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.metrics import OPERATOR_METRICS
-from bigfleet.operator.rollup_loop import RollupLoop
+from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
 from bigfleet.operator.session.uplink import Uplink
 from tests.support.kube_api.api import InMemoryApi
 
@@ -69,7 +69,9 @@ async def measure(count: int) -> dict[str, Any]:
     caches = OperatorCaches(client, clock, SeededRng(1))
     events = EventRecorder(client, "bench", clock=clock)
     acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=counts, concurrency=16)
-    rollups = RollupLoop("bench", caches, acknowledger, clock=clock, metrics=counts, interval_s=10.0)
+    rollups = RollupLoop(
+        "bench", caches, acknowledger, clock=clock, metrics=counts, cadence=RollupCadence(10.0, 0.1, 1.0)
+    )
     uplink = Uplink(clock, counts)
     lines = [json.dumps(request_document(number, acknowledged=True)) for number in range(count)]
     before = resident_bytes()

@@ -66,9 +66,10 @@ class KeptDemand:
         _keep(self.unmarked, key, view if view is not None and view.wants_refusal else None)
         if before is not None and view is not None and _adds_the_same(before, view):
             return before.uid != view.uid
-        old = before is not None and self._count(before, -1)
-        new = view is not None and self._count(view, 1)
-        return old or new
+        # The new one first, so that a row does not go and come back.
+        added = view is not None and self._count(view, 1)
+        removed = before is not None and self._count(before, -1)
+        return added or removed
 
     def take_changed(self) -> Iterator[tuple[DemandRow, RollupRow | None]]:
         """Yield every row that changed since it was last yielded, None if it is gone."""
