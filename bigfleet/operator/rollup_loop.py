@@ -25,7 +25,7 @@ from bigfleet.operator.core.rollup import KeptDemand
 from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.wire.operator_frames import RollupWriter, encoded_row
 
-_REQUESTS_PER_TURN: Final = 4_000
+_REQUESTS_PER_TURN: Final = 2_000
 _ROWS_PER_TURN: Final = 250
 _SHORTEST_SLEEP_S: Final = 0.001
 
@@ -88,10 +88,7 @@ class RollupLoop:
 
     def _apply_some(self) -> bool:
         """Apply queued changes for one turn of the event loop; return whether none is left."""
-        for _ in range(_REQUESTS_PER_TURN):
-            change = self._changes.take_now()
-            if change is None:
-                return True
+        for change in self._changes.take_some(_REQUESTS_PER_TURN):
             if self._demand.put(change.key, change.after):
                 self._last_change_s = monotonic_s(self._clock)
                 if not self._changed.is_set():
@@ -161,13 +158,14 @@ class RollupLoop:
     async def _build(self, *, first: bool) -> PreparedRollup:
         changed_s = self._first_change_s if self._changed.is_set() and not first else None
         self._changed.clear()
-        for number, (row, added_up) in enumerate(self._demand.take_changed(), 1):
-            if added_up is None:
-                self._encoded.pop(row, None)
-            else:
-                self._encoded[row] = encoded_row(row.profile, added_up.total, added_up.unit, row.group)
-            if number % _ROWS_PER_TURN == 0:
-                await self._clock.sleep(0)
+        while changed := self._demand.take_changed(_ROWS_PER_TURN):
+            # No await before all of these are encoded: the session may end at any of them.
+            for row, added_up in changed:
+                if added_up is None:
+                    self._encoded.pop(row, None)
+                else:
+                    self._encoded[row] = encoded_row(row.profile, added_up.total, added_up.unit, row.group)
+            await self._clock.sleep(0)
         order = self._demand.order()
         if order is not self._fingerprints_of:
             self._fingerprints_of = order

@@ -67,7 +67,7 @@ def rows(specs: list[dict[str, Any]]) -> list[RollupRow]:
     for number, spec in enumerate(specs):
         view = view_of({}, None, makes.of({"namespace": "shop"}, spec))
         assert demand.put(ObjectKey("shop", f"r{number}"), view)
-    made = dict(demand.take_changed())
+    made = dict(demand.take_changed(10**6))
     found = [made[row] for row in demand.order()]
     return [row for row in found if row is not None]
 
@@ -108,13 +108,22 @@ def test_rows_are_distinct(specs: list[dict[str, Any]]) -> None:
     assert len(set(identities)) == len(identities)
 
 
-NAMES = st.sampled_from([f"r{number}" for number in range(6)])
+NAMES = st.sampled_from(["r0", "r1", "r2"])
+# Few rows and amounts, so that requests share them; all the others are rare.
+SHARED = st.fixed_dictionaries(
+    {
+        "priority": st.integers(1, 2),
+        "resources": st.sampled_from([{"cpu": "1"}, {"cpu": "1Gi"}, {"cpu": "3"}]),
+    },
+    optional={"coLocation": st.just({"topologyKey": "rack"})},
+)
+BAD = st.sampled_from([None, {}, {"resources": {"cpu": "-1"}}])
 REQUESTS = st.fixed_dictionaries(
     {
-        "spec": st.one_of(SPECS, SPECS, SPECS, st.sampled_from([None, {}, {"resources": {"cpu": "-1"}}])),
+        "spec": st.one_of(SHARED, SHARED, SHARED, SPECS, BAD),
         "uid": st.sampled_from(["u1", "u2"]),
-        "scope": st.sampled_from(["", "team-a", "team-b"]),
-        "phase": st.sampled_from(["", "Pending", "Acknowledged"]),
+        "scope": st.sampled_from(["", "team-a"]),
+        "phase": st.sampled_from(["", "Acknowledged"]),
     }
 )
 STEPS = st.lists(
@@ -125,9 +134,8 @@ STEPS = st.lists(
         st.tuples(st.just("deleted"), NAMES),
         st.tuples(st.just("listed again"), st.dictionaries(NAMES, REQUESTS)),
         st.tuples(st.just("followed")),
-        st.tuples(st.just("sent")),
     ),
-    max_size=25,
+    max_size=8,
 )
 
 
@@ -182,26 +190,25 @@ class Kept:
                 await self.store.finish_list(self.version)
             case "followed":
                 self.rollups._apply_some()
-            case "sent":
-                await self.check()
 
     async def check(self) -> None:
         await self.rollups._tick(self.uplink, first=False)
         assert self.uplink._rollup is not None
         plain = plain_rollup("c", self.clock.wall_ns(), self.documents.values())
         assert self.uplink._rollup.frame == plain
+        assert set(self.rollups._encoded) == set(self.rollups._demand.order())  # nothing is left behind
 
 
 @pytest.mark.rule("operator#kept-demand", "testing#i32")
-@given(STEPS)
+@given(st.lists(STEPS, min_size=1, max_size=6))
 def test_after_any_events_of_requests_the_kept_rollup_is_the_sum_from_scratch_byte_for_byte(
-    steps: list[tuple[Any, ...]],
+    times: list[list[tuple[Any, ...]]],
 ) -> None:
     async def story() -> None:
         kept = Kept()
-        for step in steps:
-            await kept.step(*step)
-        await kept.check()
-        assert set(kept.rollups._encoded) == set(kept.rollups._demand.order())  # nothing is left behind
+        for steps in times:
+            for step in steps:
+                await kept.step(*step)
+            await kept.check()
 
     run_virtual(story())

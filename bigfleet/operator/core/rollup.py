@@ -8,8 +8,9 @@ Rules: `operator#rollup-cadence`, `operator#kept-demand`, `operator#contribution
 `operator#left-out-requests`, `wire#need-identity`; ADR-0027, ADR-0039, ADR-0205.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 
 from bigfleet.kube.event_reasons import NOT_REPORTED
@@ -71,13 +72,12 @@ class KeptDemand:
         removed = before is not None and self._count(before, -1)
         return added or removed
 
-    def take_changed(self) -> Iterator[tuple[DemandRow, RollupRow | None]]:
-        """Yield every row that changed since it was last yielded, None if it is gone."""
-        while self._changed:
-            row = next(iter(self._changed))
+    def take_changed(self, most: int) -> list[tuple[DemandRow, RollupRow | None]]:
+        """Return some rows that changed since they were last returned, added up; None for a row that is gone."""
+        rows = list(islice(self._changed, most))
+        for row in rows:
             del self._changed[row]
-            counts = self._counts.get(row)
-            yield row, None if counts is None else _added_up(row, counts)
+        return [(row, _added_up(row, self._counts[row]) if row in self._counts else None) for row in rows]
 
     def order(self) -> Mapping[DemandRow, None]:
         """Return the rows by falling priority; equal demand gives an equal order. The same object while no row came or went."""

@@ -310,6 +310,35 @@ def test_a_large_change_gives_the_loop_away_every_few_requests_and_rows(
     play(scene)
 
 
+@pytest.mark.rule("operator#kept-demand")
+def test_a_session_that_ends_in_the_middle_of_a_build_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollup_loop, "_ROWS_PER_TURN", 10)
+    monkeypatch.setattr(rollup_loop, "_REQUESTS_PER_TURN", 10)
+
+    async def scene(world: World) -> None:
+        assert world.operator is not None
+        rollups, store = world.operator.rollups, world.operator.caches.requests
+        uplink = Uplink(world.clock, world.operator._metrics)
+        for turns in range(1, 12):
+            for number in range(50):
+                document = capacity_request(f"r{number}", "shop", priority=number + turns)
+                version = 10**6 + turns * 1000 + number
+                document["metadata"] |= {"uid": f"u{number}", "resourceVersion": str(version)}
+                store.apply(document)
+            building = asyncio.ensure_future(rollups._tick(uplink, first=True))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            building.cancel()
+            await asyncio.wait({building})
+            await rollups._tick(uplink, first=True)
+            assert uplink._rollup is not None
+            message = shard_pb2.OperatorMessage.FromString(uplink._rollup.frame)
+            told = [need.priority for need in message.rollup.needs]
+            assert told == [number + turns for number in reversed(range(50))]
+
+    play(scene)
+
+
 @pytest.mark.rule("operator#s6")
 def test_a_build_slower_than_the_interval_piles_nothing_up() -> None:
     async def scene(world: World) -> None:

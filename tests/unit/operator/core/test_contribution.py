@@ -34,7 +34,7 @@ def row(*specs: dict[str, Any]) -> RollupRow:
         found = makes.of(META, {"priority": 1, **spec})
         assert isinstance(found, Contribution)
         demand.put(ObjectKey("shop", str(number)), view_of(META, None, found))
-    ((_, only),) = demand.take_changed()
+    ((_, only),) = demand.take_changed(10**6)
     assert only is not None
     return only
 

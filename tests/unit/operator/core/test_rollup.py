@@ -28,7 +28,7 @@ def build(specs: list[dict[str, Any]]) -> KeptDemand:
 
 
 def rows(demand: KeptDemand) -> list[RollupRow]:
-    made = dict(demand.take_changed())
+    made = dict(demand.take_changed(10**6))
     found = [made[row] for row in demand.order()]
     return [row for row in found if row is not None]
 
@@ -91,17 +91,17 @@ def test_the_largest_unit_goes_down_when_its_last_request_goes() -> None:
 def test_only_rows_that_changed_are_added_up_again_and_an_empty_one_is_named_as_gone() -> None:
     other = {**ONE, "priority": 2}
     demand = build([ONE, other])
-    assert len(list(demand.take_changed())) == 2
-    assert list(demand.take_changed()) == []
+    assert len(list(demand.take_changed(10**6))) == 2
+    assert list(demand.take_changed(10**6)) == []
     order = demand.order()
     demand.put(key(0), view(FOUR))
-    ((row, made),) = demand.take_changed()
+    ((row, made),) = demand.take_changed(10**6)
     assert row.profile.priority == 1
     assert made is not None
     assert made.total == {"cpu": "4"}
     assert demand.order() is order
     demand.put(key(0), None)
-    assert [made for _, made in demand.take_changed()] == [None]
+    assert [made for _, made in demand.take_changed(10**6)] == [None]
     assert [row.profile.priority for row in demand.order()] == [2]
 
 
