@@ -8,6 +8,7 @@ Rules: `operator#reflector`.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeVar
 
 from bigfleet.kube.resources import ObjectKey
@@ -40,13 +41,21 @@ class ChangeQueue(Generic[T]):
         self._before.setdefault(key, before)
         self._filled.set()
 
-    async def take(self) -> StoreChange[T]:
-        """Wait for a change and return the oldest one, with the object as it is now."""
+    async def wait(self) -> None:
+        """Return once a change is queued."""
         while not self._before:
             self._filled.clear()
             await self._filled.wait()
-        key = next(iter(self._before))
-        return StoreChange(key, self._before.pop(key), self._look_up(key))
+
+    async def take(self) -> StoreChange[T]:
+        """Wait for a change and return the oldest one, with the object as it is now."""
+        await self.wait()
+        return self.take_some(1)[0]
+
+    def take_some(self, most: int) -> list[StoreChange[T]]:
+        """Return up to so many changes, the oldest ones, without waiting; many at once cost less than one by one."""
+        keys = list(islice(self._before, most))
+        return [StoreChange(key, self._before.pop(key), self._look_up(key)) for key in keys]
 
     def take_all(self) -> list[StoreChange[T]]:
         """Return all changes that are queued now, without waiting."""

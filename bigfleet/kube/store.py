@@ -75,6 +75,7 @@ class Store(Generic[T]):
         self._staging: _Table[T] | None = None
         self._subscribers: list[ChangeQueue[T]] = []
         self._synced = asyncio.Event()
+        self._queueing = 0
         self._seen_version = 0
         self._ahead: dict[ObjectKey, int] = {}  # versions that writes returned and the watch has not reached
         self._in_step_s: float | None = None
@@ -89,6 +90,11 @@ class Store(Generic[T]):
     async def wait_synced(self) -> None:
         """Return once the first complete list is in."""
         await self._synced.wait()
+
+    @property
+    def queues_a_list(self) -> bool:
+        """Whether some differences of a full list are not queued for the subscribers yet."""
+        return self._queueing > 0
 
     def age_s(self) -> float | None:
         """Return the time since the store was last known to be in step with the API server; None before the first list."""
@@ -190,7 +196,11 @@ class Store(Generic[T]):
         self._seen_version = version
         self._synced.set()
         if self._subscribers:
-            await self._queue_differences(old, staging)
+            self._queueing += 1
+            try:
+                await self._queue_differences(old, staging)
+            finally:
+                self._queueing -= 1
 
     def _staged(self) -> _Table[T]:
         if self._staging is None:

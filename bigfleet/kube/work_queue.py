@@ -6,6 +6,7 @@ Rules: `operator#one-request-per-pod`, `operator#request-life`, `operator#work-q
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
@@ -23,7 +24,8 @@ class WorkQueue(Generic[K]):
 
     def __init__(self, *, clock: Clock, stream: RandomStream, policy: BackoffPolicy = RETRY) -> None:
         self._clock, self._stream, self._policy = clock, stream, policy
-        self._due: dict[K, None] = {}
+        # Taken from the front, which a plain dict finds more slowly the more was taken: seconds with 50,000 pods.
+        self._due: OrderedDict[K, None] = OrderedDict()
         self._working: dict[K, None] = {}
         self._again: dict[K, None] = {}
         self._later: dict[K, Timer] = {}
@@ -56,8 +58,7 @@ class WorkQueue(Generic[K]):
         while self._closed or not self._due:
             self._filled.clear()
             await self._filled.wait()
-        key = next(iter(self._due))
-        del self._due[key]
+        key, _ = self._due.popitem(last=False)
         self._working[key] = None
         self._idle.clear()
         return key

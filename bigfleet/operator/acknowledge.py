@@ -7,6 +7,7 @@ Rules: `operator#rollup-cadence`, `operator#left-out-requests`, `operator#acknow
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ class Acknowledger:
         self._clock, self._metrics, self._concurrency = clock, metrics, concurrency
         # Consumed one by one: making 50,000 jobs at once would block the event loop.
         self._sent: Iterator[tuple[ObjectKey, RequestView]] = iter(())
-        self._refused: dict[ObjectKey, RequestView] = {}
+        self._refused: OrderedDict[ObjectKey, RequestView] = OrderedDict()
         self._began_s: float | None = None
         self._filled = asyncio.Event()
         self._writing: set[ObjectKey] = set()
@@ -96,8 +97,7 @@ class Acknowledger:
     def _next(self) -> _Job | None:
         """Return the next request that is not being written; None, and the batch is over, when there is none."""
         while self._refused:
-            key = next(iter(self._refused))
-            view = self._refused.pop(key)
+            key, view = self._refused.popitem(last=False)
             if key not in self._writing:
                 return _Job(key, view)
         for key, view in self._sent:

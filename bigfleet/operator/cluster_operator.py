@@ -28,7 +28,7 @@ from bigfleet.operator.drains.drains import Drain, Drains
 from bigfleet.operator.drains.reclaims import Reclaims
 from bigfleet.operator.events import ReclaimEvents
 from bigfleet.operator.options import READY_WITHOUT_SESSION_S, OperatorOptions
-from bigfleet.operator.rollup_loop import RollupLoop
+from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
 from bigfleet.operator.session.reconnect import keep_sessions
 from bigfleet.operator.session.session import SessionState, ShardSession
 from bigfleet.operator.tasks import DrainEndedTask
@@ -90,7 +90,9 @@ class ClusterOperator:
             self._acknowledger,
             clock=clock,
             metrics=metrics,
-            interval_s=options.rollup_interval_s,
+            cadence=RollupCadence(
+                options.rollup_interval_s, options.rollup_quiet_s, options.rollup_max_delay_s
+            ),
         )
         self._hints = AvailableCapacities(
             client,
@@ -142,6 +144,7 @@ class ClusterOperator:
         self._reclaims.resume_drains()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._acknowledger.run())
+            group.create_task(self.rollups.follow())
             group.create_task(NodeRefWatcher(self.caches, self.dispatch.node_seen).run())
             group.create_task(self._hints.sweep())
             group.create_task(

@@ -82,6 +82,11 @@ OPERATOR_METRICS = catalogue(
             "How long writing a roll-up to the stream took.",
             buckets=Buckets.B,
         ),
+        histogram(
+            "bigfleet_operator_rollup_delay_seconds",
+            "From the first change of a request that a roll-up tells to the roll-up sent; the first roll-up of a session is left out.",
+            buckets=Buckets.ROLLUP,
+        ),
         gauge("bigfleet_operator_rollup_bytes", "Size of the last roll-up."),
         gauge("bigfleet_operator_rollup_rows", "Rows of the last roll-up."),
         gauge(

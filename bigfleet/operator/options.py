@@ -30,6 +30,8 @@ class OperatorOptions:
     cluster: str
     shard_addr: str
     rollup_interval_s: float = 10.0
+    rollup_quiet_s: float = 0.1
+    rollup_max_delay_s: float = 1.0
     ack_concurrency: int = 16
     cache_sync_timeout_s: float = 600.0
     orphan_sweep: bool = True

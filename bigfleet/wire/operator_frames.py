@@ -5,8 +5,8 @@ Must never: log or show `user_data`, or invent a field that the shard did not se
 Rules: `wire#session-stream`, `wire#session`, `wire#additions`, `operator#frame-dispatch`.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from bigfleet.model.frames import (
     BlobAnswer,
@@ -24,6 +24,7 @@ from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import OPERATOR_WORDS, Profile
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
+from bigfleet.wire.raw import twin_of
 from bigfleet.wire.requirements import requirement_from_proto
 from bigfleet.wire.rollups import row_to_proto
 
@@ -35,6 +36,9 @@ _CONFIDENCES: Final = {
     shard_pb2.AvailableCapacityUpdate.CONFIDENCE_HIGH: "High",
 }
 _STATES: Final = {int(state): state for state in MachineState}
+# Any: a derived class has no stub.
+_RAW_ROLLUP: Final[Any] = twin_of(capacity_pb2.ClusterCapacityNeeds.DESCRIPTOR)
+_RAW_MESSAGE: Final[Any] = twin_of(shard_pb2.OperatorMessage.DESCRIPTOR)
 
 
 def frame_from_proto(message: shard_pb2.ShardMessage) -> ShardFrame | str:
@@ -116,21 +120,31 @@ def hello_frame(cluster: str) -> bytes:
     return shard_pb2.OperatorMessage(hello=hello).SerializeToString()
 
 
+def encoded_row(profile: Profile, total: Mapping[str, str], unit: Mapping[str, str], group: str) -> bytes:
+    """Write one row of demand; maps are sorted, or two runs of one demand would differ."""
+    return row_to_proto(profile, total, unit, group).SerializeToString(deterministic=True)
+
+
 class RollupWriter:
-    """Writes a roll-up row by row; equal demand at equal times gives equal bytes."""
+    """Writes a roll-up row by row; equal demand at equal times gives equal bytes.
+
+    Rows are taken as bytes, so that a row that did not change is not encoded again.
+    """
 
     def __init__(self, cluster: str, built_ns: int) -> None:
-        self._message = shard_pb2.OperatorMessage()
-        self._message.rollup.cluster_id = cluster
-        self._message.rollup.timestamp_unix_nanos = built_ns
+        self._rollup: Any = _RAW_ROLLUP(cluster_id=cluster, timestamp_unix_nanos=built_ns)
 
     def add(self, profile: Profile, total: Mapping[str, str], unit: Mapping[str, str], group: str) -> None:
         """Add one row."""
-        self._message.rollup.needs.append(row_to_proto(profile, total, unit, group))
+        self.add_encoded([encoded_row(profile, total, unit, group)])
+
+    def add_encoded(self, rows: Iterable[bytes]) -> None:
+        """Add rows that `encoded_row` has written."""
+        self._rollup.needs.extend(rows)
 
     def frame(self) -> bytes:
-        """Return the encoded frame; maps are sorted, or two runs of one demand would differ."""
-        return self._message.SerializeToString(deterministic=True)
+        """Return the encoded frame."""
+        return _RAW_MESSAGE(rollup=self._rollup.SerializeToString()).SerializeToString()
 
 
 def answer_frame(answer: BlobAnswer | ReclaimAck) -> bytes:

@@ -5,6 +5,7 @@ JSON object. Times are wall-clock of this machine and are reported, never judged
 """
 
 import asyncio
+import itertools
 import json
 import statistics
 import sys
@@ -23,11 +24,12 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.metrics import OPERATOR_METRICS
-from bigfleet.operator.rollup_loop import RollupLoop
+from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
 from bigfleet.operator.session.uplink import Uplink
 from tests.support.kube_api.api import InMemoryApi
 
 ROUNDS = 60
+_VERSIONS = itertools.count(10**7)
 PRIORITIES = (0, 100, 1000, 100_000, 1_000_000)
 TYPES = tuple(f"m{number}.large" for number in range(14))
 ZONES = ("a", "b", "c", "d", "e")
@@ -69,7 +71,9 @@ async def measure(count: int) -> dict[str, Any]:
     caches = OperatorCaches(client, clock, SeededRng(1))
     events = EventRecorder(client, "bench", clock=clock)
     acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=counts, concurrency=16)
-    rollups = RollupLoop("bench", caches, acknowledger, clock=clock, metrics=counts, interval_s=10.0)
+    rollups = RollupLoop(
+        "bench", caches, acknowledger, clock=clock, metrics=counts, cadence=RollupCadence(10.0, 0.1, 1.0)
+    )
     uplink = Uplink(clock, counts)
     lines = [json.dumps(request_document(number, acknowledged=True)) for number in range(count)]
     before = resident_bytes()
@@ -82,12 +86,11 @@ async def measure(count: int) -> dict[str, Any]:
     memory = resident_bytes() - before
     stalls: list[float] = []
     sampling = asyncio.ensure_future(_sample(stalls))
-    builds = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        await rollups._tick(uplink)
-        builds.append((time.perf_counter() - began) * 1000)
-        await asyncio.sleep(0)
+    builds = {}
+    for name, changes in (("first", None), ("at_rest", 0), ("ten_changes", 10), ("all_changed", count)):
+        builds[name] = await _build_times(
+            rollups, uplink, caches, 1 if changes is None else ROUNDS, changes or 0
+        )
     sampling.cancel()
     prepared = uplink._rollup
     assert prepared is not None
@@ -97,12 +100,29 @@ async def measure(count: int) -> dict[str, Any]:
         "rollup_bytes": len(prepared.frame),
         "fill_us_per_request": round(filled_s / count * 1e6, 1),
         "bytes_per_request": round(memory / count),
-        "build_ms": {
-            "p50": round(statistics.median(builds), 1),
-            "longest": round(max(builds), 1),
-        },
+        "build_ms": builds,
         "longest_hold_of_the_loop_ms": round(max(stalls, default=0.0), 1),
     }
+
+
+async def _build_times(
+    rollups: RollupLoop, uplink: Uplink, caches: OperatorCaches, rounds: int, changes: int
+) -> dict[str, float]:
+    """Build roll-ups, each after so many requests changed their size; the changes themselves are not in the time."""
+    times = []
+    for turn in range(min(rounds, ROUNDS if changes <= 10 else 5)):
+        for number in range(changes):
+            document = request_document(number, acknowledged=True)
+            document["spec"]["resources"]["cpu"] = f"{turn + 1}"
+            document["metadata"]["resourceVersion"] = str(next(_VERSIONS))
+            caches.requests.apply(document)
+            if number % 64 == 63:  # as the reflector does
+                await asyncio.sleep(0)
+        began = time.perf_counter()
+        await rollups._tick(uplink, first=False)
+        times.append((time.perf_counter() - began) * 1000)
+        await asyncio.sleep(0)
+    return {"p50": round(statistics.median(times), 1), "longest": round(max(times), 1)}
 
 
 async def _sample(stalls: list[float]) -> None:

@@ -42,7 +42,13 @@ class OperatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_OPERATOR_"):
     burst: int = Field(default=100, ge=1, description="calls to the API server allowed in a burst")
     ack_concurrency: int = Field(default=16, ge=1, description="requests to acknowledge at the same time")
     rollup_interval: Annotated[Duration, Cli(default="10s")] = Field(
-        default=0.0, description="time between two roll-ups; 0 means 10s"
+        default=0.0, description="longest time between two roll-ups; 0 means 10s"
+    )
+    rollup_quiet: Duration = Field(
+        default=0.1, ge=0, description="time without a change of demand after which a roll-up is sent"
+    )
+    rollup_max_delay: Duration = Field(
+        default=1.0, ge=0, description="longest time from a change of demand to its roll-up"
     )
     bootstrap_template_file: OptionalPath = Field(
         default=None,
@@ -85,8 +91,8 @@ RUN = CliCommand(
     OperatorSettings,
     _run,
     """Represent one Kubernetes cluster. The operator adds up the CapacityRequests of the cluster and sends the whole demand
-    to one shard every few seconds, shows machines on their way as UpcomingNodes and hints as AvailableCapacities, renders
-    bootstrap blobs, and drains nodes that have to leave: cordon, then eviction within disruption budgets.
+    to one shard when it changes and every few seconds, shows machines on their way as UpcomingNodes and hints as
+    AvailableCapacities, renders bootstrap blobs, and drains nodes that have to leave: cordon, then eviction within disruption budgets.
 
     It only dials out, and listens for metrics and probes only. Run one per cluster.""",
     (

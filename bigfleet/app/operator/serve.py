@@ -79,6 +79,8 @@ def options_of(settings: OperatorSettings) -> OperatorOptions:
         cluster=settings.cluster_id,
         shard_addr=settings.shard_addr,
         rollup_interval_s=settings.rollup_interval or DEFAULT_ROLLUP_S,
+        rollup_quiet_s=settings.rollup_quiet,
+        rollup_max_delay_s=settings.rollup_max_delay,
         ack_concurrency=settings.ack_concurrency,
         cache_sync_timeout_s=settings.cache_sync_timeout,
         orphan_sweep=settings.orphan_sweep,

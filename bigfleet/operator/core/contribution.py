@@ -41,12 +41,13 @@ Spec = Mapping[str, Any]
 
 
 class DemandRow:
-    """The profile and group of a row of demand; equal rows are one object."""
+    """The profile and group of a row of demand, and its place in a roll-up; equal rows are one object."""
 
-    __slots__ = ("__weakref__", "group", "profile")
+    __slots__ = ("__weakref__", "group", "order", "profile")
 
     def __init__(self, profile: Profile, group: str) -> None:
         self.profile, self.group = profile, group
+        self.order = (-profile.priority, profile.fingerprint, group)
 
 
 class RequestAmounts:

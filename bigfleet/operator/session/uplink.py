@@ -8,7 +8,7 @@ Rules: `operator#outbox`.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
@@ -30,6 +30,8 @@ class PreparedRollup:
     frame: bytes
     rows: int
     sent: Callable[[], None]
+    changed_s: float | None = None
+    """When the oldest change in it was seen, by the monotonic clock; None if there was none."""
 
 
 class Uplink:
@@ -45,6 +47,8 @@ class Uplink:
 
     def offer_rollup(self, rollup: PreparedRollup) -> None:
         """Queue a roll-up in place of the one that waits, if any."""
+        if self._rollup is not None and self._rollup.changed_s is not None:
+            rollup = replace(rollup, changed_s=self._rollup.changed_s)
         self._rollup = rollup
         self._filled.set()
 
@@ -98,9 +102,12 @@ class Uplink:
             return
         began_s = monotonic_s(self._clock)
         await stream.send(rollup.frame)
-        self._metrics.histogram("bigfleet_operator_rollup_send_duration_seconds").observe(
-            monotonic_s(self._clock) - began_s
-        )
+        sent_s = monotonic_s(self._clock)
+        self._metrics.histogram("bigfleet_operator_rollup_send_duration_seconds").observe(sent_s - began_s)
+        if rollup.changed_s is not None:
+            self._metrics.histogram("bigfleet_operator_rollup_delay_seconds").observe(
+                sent_s - rollup.changed_s
+            )
         self._metrics.gauge("bigfleet_operator_rollup_bytes").set(len(rollup.frame))
         self._metrics.gauge("bigfleet_operator_rollup_rows").set(rollup.rows)
         rollup.sent()

@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
+from bigfleet.kube import store as store_module
 from bigfleet.kube.cache_set import CacheSyncError
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.kube.transport import ApiCall, ApiResponse
 from bigfleet.operator import rollup_loop
+from bigfleet.operator.session.uplink import Uplink
+from bigfleet.v1alpha1 import shard_pb2
 from tests.support.kube_api.faults import Fault, Trouble
+from tests.support.kube_api.world import capacity_request
 from tests.unit.operator.world import World, play
 
 GOOD = ObjectKey("shop", "good")
@@ -273,14 +277,15 @@ def test_all_calls_are_within_the_role() -> None:
 
 
 @pytest.mark.rule("operator#demand-bulk", "operator#loop-discipline")
-def test_a_build_gives_the_loop_away_every_few_thousand_requests(
+def test_a_large_change_gives_the_loop_away_every_few_requests_and_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rollup_loop, "_REQUESTS_PER_TURN", 100)
+    monkeypatch.setattr(rollup_loop, "_ROWS_PER_TURN", 100)
 
     async def scene(world: World) -> None:
-        await world.add_requests(1000)
-        await world.clock.sleep(1)
+        assert world.operator is not None
+        rollups, store = world.operator.rollups, world.operator.caches.requests
         turns = 0
 
         async def others() -> None:
@@ -289,11 +294,47 @@ def test_a_build_gives_the_loop_away_every_few_thousand_requests(
                 await asyncio.sleep(0)
                 turns += 1
 
-        assert world.operator is not None
         waiting = asyncio.ensure_future(others())
-        await world.operator.rollups._build(world.operator.caches.requests.snapshot())
-        assert turns >= 10
+        for number in range(1000):
+            document = capacity_request(f"r{number}", "shop", priority=number)
+            document["metadata"] |= {"uid": f"u{number}", "resourceVersion": str(10**6 + number)}
+            store.apply(document)
+        await rollups._catch_up()
+        assert turns >= 9
+        turns = 0
+        prepared = await rollups._build(first=False)
+        assert turns >= 9
+        assert prepared.rows == 1000
         waiting.cancel()
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#kept-demand")
+def test_a_session_that_ends_in_the_middle_of_a_build_loses_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollup_loop, "_ROWS_PER_TURN", 10)
+    monkeypatch.setattr(rollup_loop, "_REQUESTS_PER_TURN", 10)
+
+    async def scene(world: World) -> None:
+        assert world.operator is not None
+        rollups, store = world.operator.rollups, world.operator.caches.requests
+        uplink = Uplink(world.clock, world.operator._metrics)
+        for turns in range(1, 12):
+            for number in range(50):
+                document = capacity_request(f"r{number}", "shop", priority=number + turns)
+                version = 10**6 + turns * 1000 + number
+                document["metadata"] |= {"uid": f"u{number}", "resourceVersion": str(version)}
+                store.apply(document)
+            building = asyncio.ensure_future(rollups._tick(uplink, first=True))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            building.cancel()
+            await asyncio.wait({building})
+            await rollups._tick(uplink, first=True)
+            assert uplink._rollup is not None
+            message = shard_pb2.OperatorMessage.FromString(uplink._rollup.frame)
+            told = [need.priority for need in message.rollup.needs]
+            assert told == [number + turns for number in reversed(range(50))]
 
     play(scene)
 
@@ -305,17 +346,149 @@ def test_a_build_slower_than_the_interval_piles_nothing_up() -> None:
         inner = world.operator.rollups._build
         building: list[int] = []
 
-        async def slow(requests: Any) -> Any:
+        async def slow(*, first: bool) -> Any:
             building.append(1)
             assert len(building) == 1
             await world.clock.sleep(25)
             building.pop()
-            return await inner(requests)
+            return await inner(first=first)
 
         world.operator.rollups._build = slow  # type: ignore[method-assign]
         before = len(world.shard.current.rollups)
         await world.clock.sleep(260)
         assert 9 <= len(world.shard.current.rollups) - before <= 11
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#rollup-cadence")
+def test_one_change_is_sent_after_the_quiet_time_and_unchanged_demand_at_the_interval() -> None:
+    async def scene(world: World) -> None:
+        await world.clock.sleep(25)
+        before, began_s = len(world.shard.current.rollups), world.now_s
+        await world.add_request("one")
+        await world.eventually(lambda: len(world.shard.current.rollups) > before)
+        assert cpu(world) == ["500m"]
+        assert 0.1 <= world.now_s - began_s <= 0.2  # looked at every 50 ms
+        count = len(world.shard.current.rollups)
+        await world.clock.sleep(9.8)
+        # The acknowledgement changed the request, but no demand.
+        assert status(world, "one")["phase"] == "Acknowledged"
+        assert len(world.shard.current.rollups) == count
+        await world.clock.sleep(0.4)
+        assert len(world.shard.current.rollups) == count + 1
+        await world.clock.sleep(60)
+        assert len(world.shard.current.rollups) == count + 7
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#rollup-cadence")
+def test_changes_without_a_pause_are_sent_a_second_after_the_first() -> None:
+    async def scene(world: World) -> None:
+        await world.clock.sleep(25)
+        sent_s: list[float] = []
+        before, began_s = len(world.shard.current.rollups), world.now_s
+        for number in range(60):
+            await world.add_request(f"r{number}")
+            await world.clock.sleep(0.05)
+            if len(world.shard.current.rollups) > before + len(sent_s):
+                sent_s.append(world.now_s - began_s)
+        assert len(sent_s) == 2
+        assert 1.0 <= sent_s[0] <= 1.1
+        assert 2.0 <= sent_s[1] <= 2.2
+        await world.clock.sleep(0.2)
+        assert cpu(world) == ["30"]
+        assert len(world.shard.current.rollups) == before + 3
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#rollup-cadence")
+def test_a_withdrawn_and_a_replaced_request_are_sent_as_quickly() -> None:
+    async def scene(world: World) -> None:
+        await world.add_request("one")
+        await world.eventually(lambda: cpu(world) == ["500m"])
+        await world.delete(CAPACITY_REQUESTS, ObjectKey("shop", "one"))
+        await world.clock.sleep(0.2)
+        assert cpu(world) == []
+        await world.add_request("one")
+        await world.clock.sleep(0.2)
+        assert status(world, "one")["phase"] == "Acknowledged"
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#rollup-cadence")
+def test_quiet_time_and_longest_delay_are_options() -> None:
+    async def scene(world: World) -> None:
+        await world.clock.sleep(25)
+        await world.add_request("one")
+        await world.clock.sleep(2.9)
+        assert cpu(world) == []
+        await world.clock.sleep(0.2)
+        assert cpu(world) == ["500m"]
+
+    play(scene, rollup_quiet_s=5.0, rollup_max_delay_s=3.0)
+
+
+@pytest.mark.rule("operator#rollup-cadence")
+def test_a_demand_that_is_too_large_is_not_built_again_for_each_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rollup_loop, "MAX_MESSAGE_BYTES", 10)
+
+    async def scene(world: World) -> None:
+        await world.eventually(lambda: world.shard.is_connected)
+        began = world.value("rollup_duration_seconds_count")
+        for number in range(100):
+            await world.add_request(f"r{number}")
+            await world.clock.sleep(0.3)
+        assert world.value("rollup_duration_seconds_count") - began <= 4
+
+    async def start(world: World) -> None:
+        world.start_operator()
+        await scene(world)
+
+    play(start, connect=False)
+
+
+@pytest.mark.rule("operator#operator-metrics")
+def test_the_time_from_a_change_to_its_rollup_is_measured_and_a_new_session_is_not() -> None:
+    async def scene(world: World) -> None:
+        assert world.value("rollup_delay_seconds_count") == 0
+        await world.add_request("one")
+        await world.clock.sleep(25)
+        assert world.value("rollup_delay_seconds_count") == 1
+        assert 0.1 <= world.value("rollup_delay_seconds_sum") <= 0.11
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#demand-outlives-api", "operator#rollup-cadence")
+def test_no_rollup_tells_part_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_KEYS_PER_TURN", 1)
+    monkeypatch.setattr(rollup_loop, "_REQUESTS_PER_TURN", 1)
+
+    async def scene(world: World) -> None:
+        assert world.operator is not None
+        store = world.operator.caches.requests
+        store.begin_list()
+        for number in range(20):
+            document = capacity_request(f"r{number}", "shop")
+            document["metadata"] |= {"uid": f"u{number}", "resourceVersion": str(10**6 + number)}
+            store.stage(document)
+        listing = asyncio.ensure_future(store.finish_list(10**6 + 20))
+        await asyncio.sleep(0)
+        uplink = Uplink(world.clock, world.operator._metrics)
+        told = set()
+        while not listing.done():
+            await world.operator.rollups._tick(uplink, first=False)
+            assert uplink._rollup is not None
+            message = shard_pb2.OperatorMessage.FromString(uplink._rollup.frame)
+            told.add(tuple(need.aggregate_resources["cpu"] for need in message.rollup.needs))
+            await asyncio.sleep(0)
+        assert told == {("10",)}
 
     play(scene)
 

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from bigfleet.kube.event_reasons import NOT_REPORTED
+from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.profile import Requirement, RequirementOperator, Spread
 from bigfleet.operator.core.contribution import Contribution, Contributions
 from bigfleet.operator.core.refusal import RequestRefusal
-from bigfleet.operator.core.rollup import RollupBuilder, RollupRow
+from bigfleet.operator.core.request_status import view_of
+from bigfleet.operator.core.rollup import KeptDemand, RollupRow
 
 META = {"name": "cr", "namespace": "shop"}
 VALUES = [f"{number:063d}" for number in range(200)]
@@ -27,12 +29,13 @@ def refused(**spec: Any) -> RequestRefusal:
 
 
 def row(*specs: dict[str, Any]) -> RollupRow:
-    makes, builder = Contributions(), RollupBuilder()
-    for spec in specs:
+    makes, demand = Contributions(), KeptDemand()
+    for number, spec in enumerate(specs):
         found = makes.of(META, {"priority": 1, **spec})
         assert isinstance(found, Contribution)
-        builder.add(found)
-    (only,) = builder.rows()
+        demand.put(ObjectKey("shop", str(number)), view_of(META, None, found))
+    ((_, only),) = demand.take_changed(10**6)
+    assert only is not None
     return only
 
 
