@@ -13,7 +13,6 @@ from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import (
     EDGES,
-    INT64_MAX,
     MAX_BLOB_BYTES,
     MAX_GRACE_S,
     MAX_ID_BYTES,
@@ -127,7 +126,10 @@ def _recorded(kind: OperationKind, entry: MachineEntry) -> int:
 
 
 def _flaw(call: MutatingCall, rules: CallRules) -> str:
-    """Return which argument is invalid, empty when none is; these checks come before the fence."""
+    """Return which argument is invalid, empty when none is; these checks come before the fence.
+
+    Epoch and sequence are not among them: any number of 64 bits, negative ones included, is for the fence to compare.
+    """
     token = call.token
     for field, text in (
         ("machine_id", call.machine_id),
@@ -136,9 +138,6 @@ def _flaw(call: MutatingCall, rules: CallRules) -> str:
     ):
         if len(text) > MAX_ID_BYTES or len(text.encode()) > MAX_ID_BYTES:
             return f"{field}: found {len(text.encode())} bytes, allowed is at most {MAX_ID_BYTES}"
-    for field, number in (("shard_epoch", token.epoch), ("sequence_number", token.sequence)):
-        if not 0 <= number <= INT64_MAX:
-            return f"{field}: found {number}, allowed is 0 to {INT64_MAX}"
     if not token.shard_id and not token.is_empty:
         return "shard_id: found '', allowed with an epoch or sequence number is an id"
     if token.is_empty and rules.require_fencing:

@@ -55,6 +55,7 @@ class ProviderState:
         self.head = 0
         self._reserved = 0
         self._log = ChangeLog()
+        self._next_row = 0  # where the next capped listing begins
 
     # For decisions.
 
@@ -137,14 +138,22 @@ class ProviderState:
     def select(self, states: Sequence[MachineState], since: bytes, at_most: int) -> NDArray[np.intp]:
         """Return the rows of a listing: changed after the cursor, in these states, at most so many.
 
-        A cursor that cannot be read yields everything.
+        A cursor that cannot be read yields everything. Each capped listing begins where the one before it ended.
         """
         cursor = read_cursor(since, self.head) if since else None
         if cursor is None or cursor < self._log.floor:
             rows = self.table.rows(states)
         else:
             rows = self.table.rows_of(self._log.since(cursor, self.table.revisions), states)
-        return rows[:at_most] if at_most else rows
+        return self._capped(rows, at_most) if 0 < at_most < rows.size else rows
+
+    def _capped(self, rows: NDArray[np.intp], at_most: int) -> NDArray[np.intp]:
+        # By row and not by place in the answer: which machines match may change from one call to the next.
+        ordered = np.sort(rows)
+        first = int(np.searchsorted(ordered, self._next_row))
+        taken: NDArray[np.intp] = np.take(ordered, np.arange(first, first + at_most), mode="wrap")
+        self._next_row = int(taken[-1]) + 1
+        return taken
 
     def revision(self) -> bytes:
         """Return the head as a cursor."""
