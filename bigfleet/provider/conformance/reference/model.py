@@ -43,6 +43,7 @@ class ReferenceProvider:
         self.store = store if store is not None else ReferenceStore()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready: dict[str, asyncio.Event] = {}
+        self._last_capped = ""
         if self.store.records:
             self.reload()
         else:
@@ -255,7 +256,16 @@ class ReferenceProvider:
         return in_state and (since is None or record.changed > since)
 
     def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
-        return records[:limit] if limit > 0 else records
+        """Cut a listing, and begin the next one that is cut after the last machine of this one."""
+        if not 0 < limit < len(records):
+            return records
+        places = {machine_id: place for place, machine_id in enumerate(self.store.records)}
+        last = places.get(self._last_capped, -1)
+        later = [record for record in records if places[record.machine.id] > last]
+        earlier = [record for record in records if places[record.machine.id] <= last]
+        taken = [*later, *earlier][:limit]
+        self._last_capped = taken[-1].machine.id
+        return taken
 
     def read_cursor(self, cursor: bytes) -> int | None:
         if not self.options.cursor or not cursor.isdigit() or len(cursor) > 20:

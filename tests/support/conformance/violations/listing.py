@@ -37,6 +37,14 @@ class CapOffByOne(ReferenceProvider):
         return super().capped(records, limit + 1 if limit else 0)
 
 
+@violation("cap-always-first", "B302")
+class CapAlwaysFirst(ReferenceProvider):
+    """A capped listing always begins with the first machine."""
+
+    def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
+        return records[:limit] if limit > 0 else records
+
+
 @violation("revision-stuck", "A12")
 class RevisionStuck(ReferenceProvider):
     """The revision never moves."""
