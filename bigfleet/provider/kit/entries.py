@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState, Shape
-from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachine, StateChange
+from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachine, ShardEpoch, StateChange
 from bigfleet.provider.kit.encoding import decode_shape, encode_shape, id_of
 
 VERSION = 1
 CHUNK_BYTES = 1 << 20
 
-_HEADER, _PUT, _ROW, _SHAPE, _MARK, _DROP = b"H", b"P", b"R", b"S", b"M", b"D"
+_HEADER, _PUT, _ROW, _SHAPE, _MARK, _DROP, _EPOCH = b"H", b"P", b"R", b"S", b"M", b"D", b"E"
 _FIXED = struct.Struct(
     "<BqqqqqqI"
 )  # state, revision, four operations, time of the tombstone, length of the own part
@@ -24,6 +24,7 @@ _NUMBERS = struct.Struct("<II")
 _SAME = 0xFFFF_FFFF  # in place of a length: the offer is what is shown
 _LENGTH = struct.Struct("<I")
 _MARKED = struct.Struct("<IIqq")
+_EPOCHED = struct.Struct("<Iq")
 _HEAD = struct.Struct("<HqI")
 
 
@@ -94,7 +95,10 @@ def _fixed(put: PutMachine) -> bytes:
     return _FIXED.pack(put.state, put.revision, *put.operations, put.gone_at_s, len(put.own))
 
 
-def _encode_small(change: FenceMark | DropMachine) -> bytes:
+def _encode_small(change: FenceMark | ShardEpoch | DropMachine) -> bytes:
+    if isinstance(change, ShardEpoch):
+        text = change.shard_id.encode()
+        return _EPOCH + _EPOCHED.pack(len(text), change.epoch) + text
     if isinstance(change, DropMachine):
         text = change.id.encode()
         return _DROP + _LENGTH.pack(len(text)) + text
@@ -115,6 +119,7 @@ class EntryDecoder:
             _SHAPE[0]: self._numbered_shape,
             _MARK[0]: self._mark,
             _DROP[0]: self._drop,
+            _EPOCH[0]: self._epoch,
         }
 
     def decode(self, entry: bytes) -> Sequence[StateChange | SnapshotHeader]:
@@ -175,6 +180,11 @@ class EntryDecoder:
         middle = at + shard_bytes
         end = middle + machine_bytes
         return FenceMark(entry[at:middle].decode(), entry[middle:end].decode(), epoch, sequence), end
+
+    def _epoch(self, entry: bytes, at: int) -> tuple[ShardEpoch, int]:
+        length, epoch = _EPOCHED.unpack_from(entry, at)
+        at += _EPOCHED.size
+        return ShardEpoch(entry[at : at + length].decode(), epoch), at + length
 
     def _drop(self, entry: bytes, at: int) -> tuple[DropMachine, int]:
         (length,) = _LENGTH.unpack_from(entry, at)

@@ -2,7 +2,8 @@
 
 Why: the contract fixes which of several errors a caller gets, and that a refused call leaves its fence mark and nothing else.
 Must never: apply anything, read a clock, or call author code before the call is accepted.
-Rules: `providers#check-order`, `providers#idempotency-table`, `providers#fence-mark`, `providers#status-codes`.
+Rules: `providers#check-order`, `providers#idempotency-table`, `providers#fence-mark`, `providers#epoch-per-shard`,
+`providers#status-codes`.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from bigfleet.provider.contract import (
     MAX_METADATA_BYTES,
     OperationKind,
 )
-from bigfleet.provider.kit.core.changes import FenceMark, StateChange
+from bigfleet.provider.kit.core.changes import FenceMark, ShardEpoch, StateChange
 from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 
@@ -35,6 +36,8 @@ class MutatingCall:
     shard_metadata: Mapping[str, str] = NO_TEXTS
     blob_bytes: int = 0
     grace_s: int = 0
+    exclusive: bool = False
+    """Whether the caller announced that its epochs are exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,13 @@ def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDe
     marks: tuple[StateChange, ...] = ()
     token = call.token
     if not token.is_empty:
+        if call.exclusive and state.fence.is_over(token):
+            return CallDecision(refusal=CallRefusal.FENCED, detail=_over(state, token))
         if not state.fence.passes(token, call.machine_id, row):
             return CallDecision(refusal=CallRefusal.FENCED, detail=_fenced(state, call, row))
         marks = (FenceMark(token.shard_id, call.machine_id, token.epoch, token.sequence),)
+        if call.exclusive and state.fence.raises_epoch(token.shard_id, token.epoch):
+            marks = (*marks, ShardEpoch(token.shard_id, token.epoch))
     entry = state.entry(call.machine_id)
     if entry is None:
         return CallDecision(marks, CallRefusal.UNKNOWN, "this provider knows no such machine")
@@ -157,3 +164,8 @@ def _flaw(call: MutatingCall, rules: CallRules) -> str:
 def _fenced(state: ProviderState, call: MutatingCall, row: int | None) -> str:
     mark = state.fence.mark(call.token.shard_id, call.machine_id, row)
     return f"epoch and sequence {call.token.position} of {call.token.shard_id} are not newer than {mark}"
+
+
+def _over(state: ProviderState, token: FencingToken) -> str:
+    newest = state.fence.epoch(token.shard_id)
+    return f"epoch {token.epoch} of {token.shard_id} is over, as a process with epoch {newest} has started"

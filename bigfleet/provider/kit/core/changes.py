@@ -43,10 +43,18 @@ class FenceMark:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardEpoch:
+    """Records the highest epoch of a shard that announced exclusive epochs."""
+
+    shard_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class DropMachine:
     """Removes a tombstone whose retention has ended."""
 
     id: str
 
 
-StateChange = PutMachine | FenceMark | DropMachine
+StateChange = PutMachine | FenceMark | ShardEpoch | DropMachine

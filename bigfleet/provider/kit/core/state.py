@@ -21,6 +21,7 @@ from bigfleet.provider.kit.core.changes import (
     FenceMark,
     Operations,
     PutMachine,
+    ShardEpoch,
     StateChange,
 )
 from bigfleet.provider.kit.core.fence import Fence
@@ -122,10 +123,8 @@ class ProviderState:
             if known is None or change.revision >= self.table.revisions[known]:
                 self.table.put(change)
             self._note(change.revision)
-        elif isinstance(change, FenceMark):
-            self.fence.set(change, self.table.row(change.machine_id))
         else:
-            self._drop(change)
+            self._apply_small(change)
 
     def opened(self, head: int) -> None:
         """Start serving: every record gets the head as its revision, so an older cursor yields everything."""
@@ -169,14 +168,21 @@ class ProviderState:
         yield from self.table.puts()
         pairs = [(machine_id, self.table.row(machine_id)) for machine_id in list(self.table.ids())]
         yield from self.fence.marks((machine_id, row) for machine_id, row in pairs if row is not None)
+        yield from self.fence.epochs()
 
     def _apply(self, change: StateChange) -> None:
         if isinstance(change, PutMachine):
             row = self.table.put(change)
             self._note(change.revision)
             self._log.add(change.revision, row)
-        elif isinstance(change, FenceMark):
+        else:
+            self._apply_small(change)
+
+    def _apply_small(self, change: FenceMark | ShardEpoch | DropMachine) -> None:
+        if isinstance(change, FenceMark):
             self.fence.set(change, self.table.row(change.machine_id))
+        elif isinstance(change, ShardEpoch):
+            self.fence.set_epoch(change)
         else:
             self._drop(change)
 

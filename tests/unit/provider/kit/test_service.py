@@ -23,6 +23,7 @@ from bigfleet.provider.kit.limits import Limits
 from bigfleet.providerkit.scripted import MemoryStore, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.loop import run_virtual
+from bigfleet.transport.inside import InsideCall
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.support.builders import shape
 
@@ -341,7 +342,7 @@ def test_a_filter_with_an_unknown_state_is_refused(slots: MakeSlots, number: int
         async with VirtualProvider(ScriptedBackend(slots())) as provider:
             request = pb.ListFilter.FromString(b"\x08" + _varint(number))
             with pytest.raises(Exception, match="states: found") as refused:
-                await provider.kit.service.list(request, None)  # type: ignore[arg-type]  # the handler does not read the call
+                await provider.kit.service.list(request, InsideCall("/test"))
             assert getattr(refused.value, "code", None) is Code.INVALID_ARGUMENT
 
     run_virtual(ask())
