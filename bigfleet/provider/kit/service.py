@@ -28,6 +28,7 @@ from bigfleet.provider.exclusive_epochs import announced_epoch, is_announced
 from bigfleet.provider.kit.core.calls import CallDecision, CallRefusal, CallRules, MutatingCall, decide
 from bigfleet.provider.kit.core.changes import ShardEpoch
 from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.core.values import Timestamp
 from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
 from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
@@ -57,12 +58,13 @@ class ProviderService:
         rules: CallRules,
         begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
         clock: Clock,
+        now: Callable[[], Timestamp],
         observer: ProviderObserver,
         max_message_bytes: int,
         synchronous: bool = False,
     ) -> None:
         self._writer, self._rules, self._begin = writer, rules, begin
-        self._clock, self._observer = clock, observer
+        self._clock, self._now, self._observer = clock, now, observer
         self._max_message_bytes, self._synchronous = max_message_bytes, synchronous
 
     async def create(self, request: pb.CreateRequest, call: Call) -> Answer:
@@ -89,6 +91,7 @@ class ProviderService:
             request.machine_id,
             _token(request),
             grace_s=request.grace_period_seconds,
+            grace_end_s=self._now().seconds + request.grace_period_seconds,
             exclusive=is_announced(call.metadata),
         )
         return await self._timed("Drain", self._mutate(asked))

@@ -84,7 +84,7 @@ async def a_mark_for_each_pair(context: BehaviourContext) -> None:
     4. Shard D: slot A (5,30), slot B (5,7): OK; both again and slot B (4,999): FAILED_PRECONDITION.
     """
     one, two, three = await context.fence_probes(3)
-    named = []
+    named: list[str] = []
     for number in range(3):
         listing = await context.calls.list((context.endpoint.start_state,), max_results=1)
         ids = listed(listing, f"capped List {number}").ids

@@ -164,11 +164,14 @@ class ReferenceProvider:
             self.bind(record, request)
         self.touch(record)
         if self.options.latency_s or self.is_fault(kind, record) or self.options.staged:
-            task = asyncio.get_running_loop().create_task(self.work(kind, record, record.serial))
-            self._tasks[task] = None
-            task.add_done_callback(lambda done: self._tasks.pop(done, None))
+            self.start_work(kind, record)
         else:
             self.complete(kind, record, record.serial)
+
+    def start_work(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        task = asyncio.get_running_loop().create_task(self.work(kind, record, record.serial))
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         record.machine.cluster = request.cluster_id
@@ -293,10 +296,18 @@ class ReferenceProvider:
 
     def reload(self) -> None:
         """Go on with what an earlier process left behind."""
+        kinds = {edge.through: kind for kind, edge in EDGES.items()}
         for record in self.store.records.values():
-            if record.machine.state in TRANSITIONAL:
-                record.machine.state, record.machine.last_error = F, "interrupted by restart"
-                self.touch(record)
+            kind = kinds.get(record.machine.state)
+            if kind is not None:
+                self.resume(kind, record)
+
+    def resume(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        """Do the work again that a kill cut short; what was to fail anyway fails at once."""
+        if self.is_fault(kind, record):
+            self.fail(kind, record, record.serial, "interrupted by restart")
+        else:
+            self.start_work(kind, record)
 
     # What an operator of the substrate might do.
 

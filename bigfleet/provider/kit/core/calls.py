@@ -20,7 +20,7 @@ from bigfleet.provider.contract import (
     MAX_METADATA_BYTES,
     OperationKind,
 )
-from bigfleet.provider.kit.core.changes import FenceMark, ShardEpoch, StateChange
+from bigfleet.provider.kit.core.changes import FenceMark, GraceEnd, ShardEpoch, StateChange
 from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 
@@ -36,6 +36,8 @@ class MutatingCall:
     shard_metadata: Mapping[str, str] = NO_TEXTS
     blob_bytes: int = 0
     grace_s: int = 0
+    grace_end_s: int = 0
+    """When the grace period of a Drain ends, in seconds since 1970."""
     exclusive: bool = False
     """Whether the caller announced that its epochs are exclusive."""
 
@@ -121,7 +123,8 @@ def _accept(
         # Copied, as the caller may change its map afterwards.
         machine = replace(machine, cluster=call.cluster, shard_metadata=FrozenMap(call.shard_metadata))
     put = state.put(machine, entry.offer, entry.operations, starts=call.kind)
-    return CallDecision((*marks, put), operation=put.revision, begins=True)
+    ends = (GraceEnd(machine.id, put.revision, call.grace_end_s),) if call.grace_s else ()
+    return CallDecision((*marks, put, *ends), operation=put.revision, begins=True)
 
 
 def _recorded(kind: OperationKind, entry: MachineEntry) -> int:

@@ -51,10 +51,19 @@ class ShardEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class GraceEnd:
+    """Records when the grace period of a drain ends, so that a restart neither extends it nor cuts it short."""
+
+    machine_id: str
+    operation: int
+    at_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class DropMachine:
     """Removes a tombstone whose retention has ended."""
 
     id: str
 
 
-StateChange = PutMachine | FenceMark | ShardEpoch | DropMachine
+StateChange = PutMachine | FenceMark | ShardEpoch | GraceEnd | DropMachine

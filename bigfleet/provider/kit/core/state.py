@@ -19,6 +19,7 @@ from bigfleet.provider.kit.core.changes import (
     NO_OPERATIONS,
     DropMachine,
     FenceMark,
+    GraceEnd,
     Operations,
     PutMachine,
     ShardEpoch,
@@ -56,6 +57,7 @@ class ProviderState:
         self.head = 0
         self._reserved = 0
         self._log = ChangeLog()
+        self._grace_ends: dict[str, GraceEnd] = {}  # of machines that are draining
         self._next_row = 0  # where the next capped listing begins
 
     # For decisions.
@@ -121,7 +123,7 @@ class ProviderState:
             known = self.table.row(change.id)
             # A snapshot is written while changes go on, so it may be newer than the journal beside it.
             if known is None or change.revision >= self.table.revisions[known]:
-                self.table.put(change)
+                self._put(change)
             self._note(change.revision)
         else:
             self._apply_small(change)
@@ -163,26 +165,41 @@ class ProviderState:
         rows = self.table.rows([edge.during for edge in EDGES.values()])
         return [self.table.id(row) for row in rows.tolist()]
 
+    def grace_left_s(self, machine_id: str, operation: int, now_s: int) -> int:
+        """Return how long the grace period of a drain still lasts; 0 if it has ended or there is none."""
+        end = self._grace_ends.get(machine_id)
+        return max(end.at_s - now_s, 0) if end is not None and end.operation == operation else 0
+
     def everything(self) -> Iterator[StateChange]:
         """Yield changes that build this state from an empty one; others may be applied in between."""
         yield from self.table.puts()
         pairs = [(machine_id, self.table.row(machine_id)) for machine_id in list(self.table.ids())]
         yield from self.fence.marks((machine_id, row) for machine_id, row in pairs if row is not None)
         yield from self.fence.epochs()
+        yield from list(self._grace_ends.values())
 
     def _apply(self, change: StateChange) -> None:
         if isinstance(change, PutMachine):
-            row = self.table.put(change)
+            row = self._put(change)
             self._note(change.revision)
             self._log.add(change.revision, row)
         else:
             self._apply_small(change)
 
-    def _apply_small(self, change: FenceMark | ShardEpoch | DropMachine) -> None:
+    def _put(self, put: PutMachine) -> int:
+        if put.state is not MachineState.DRAINING:
+            self._grace_ends.pop(put.id, None)
+        return self.table.put(put)
+
+    def _apply_small(self, change: FenceMark | ShardEpoch | GraceEnd | DropMachine) -> None:
         if isinstance(change, FenceMark):
             self.fence.set(change, self.table.row(change.machine_id))
         elif isinstance(change, ShardEpoch):
             self.fence.set_epoch(change)
+        elif isinstance(change, GraceEnd):
+            row = self.table.row(change.machine_id)
+            if row is not None and self.table.state(row) is MachineState.DRAINING:
+                self._grace_ends[change.machine_id] = change
         else:
             self._drop(change)
 
