@@ -197,11 +197,15 @@ class ProviderState:
         elif isinstance(change, ShardEpoch):
             self.fence.set_epoch(change)
         elif isinstance(change, GraceEnd):
-            row = self.table.row(change.machine_id)
-            if row is not None and self.table.state(row) is MachineState.DRAINING:
-                self._grace_ends[change.machine_id] = change
+            self._set_grace_end(change)
         else:
             self._drop(change)
+
+    def _set_grace_end(self, end: GraceEnd) -> None:
+        row, known = self.table.row(end.machine_id), self._grace_ends.get(end.machine_id)
+        is_draining = row is not None and self.table.state(row) is MachineState.DRAINING
+        if is_draining and (known is None or end.operation >= known.operation):
+            self._grace_ends[end.machine_id] = end
 
     def _drop(self, drop: DropMachine) -> None:
         row = self.table.drop(drop.id)
