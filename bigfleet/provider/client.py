@@ -1,8 +1,10 @@
 """A shard's client of its provider: sets the fencing token, applies timeouts, maps status codes to typed errors.
 
+Every call announces that the epochs of this shard are exclusive.
+
 Must never: retry a mutating call, reuse a sequence number, or log a blob.
 Rules: `shard#provider-client`, `wire#provider`, `wire#codes`, `shard#unanswered-calls`, `shard#large-listings`,
-`shard#provider-calls`.
+`shard#provider-calls`, `wire#exclusive-epochs`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ from bigfleet.provider.errors import (
     OutcomeUnknownError,
     ProviderError,
 )
+from bigfleet.provider.exclusive_epochs import ANNOUNCED, announcement
 from bigfleet.provider.methods import (
     CONFIGURE,
     CREATE,
@@ -54,6 +57,7 @@ class ProviderClient:
 
     def __init__(self, channel: Channel, *, shard_id: str, epoch: int) -> None:
         self._channel, self._shard_id, self._epoch = channel, shard_id, epoch
+        self._announcement = announcement(shard_id, epoch)
         self._sequence = 0
 
     async def create(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
@@ -86,7 +90,9 @@ class ProviderClient:
 
     async def get(self, machine_id: str, *, timeout_s: float = CALL_TIMEOUT_S) -> Machine:
         try:
-            reply = await self._channel.unary(GET, pb.MachineRef(id=machine_id), timeout_s=timeout_s)
+            reply = await self._channel.unary(
+                GET, pb.MachineRef(id=machine_id), timeout_s=timeout_s, metadata=self._announcement
+            )
         except RpcError as error:
             raise _typed("Get", machine_id, error) from error
         return _record("Get", machine_id, reply.message)
@@ -99,7 +105,9 @@ class ProviderClient:
             states=[pb.MachineState.ValueType(int(state)) for state in states], since_revision=since
         )
         try:
-            reply = await self._channel.unary(ENCODED_LIST, request, timeout_s=timeout_s)
+            reply = await self._channel.unary(
+                ENCODED_LIST, request, timeout_s=timeout_s, metadata=self._announcement
+            )
         except RpcError as error:
             if error.code is Code.RESOURCE_EXHAUSTED:
                 raise ListTooLargeError.from_detail(error.detail) from error
@@ -121,7 +129,7 @@ class ProviderClient:
         request.sequence_number = self._sequence
         machine_id = request.machine_id
         try:
-            reply = await self._channel.unary(method, request, timeout_s=timeout_s)
+            reply = await self._channel.unary(method, request, timeout_s=timeout_s, metadata=ANNOUNCED)
         except RpcError as error:
             raise _typed(call, machine_id, error) from error
         if not reply.message.HasField("machine"):

@@ -22,6 +22,7 @@ from bigfleet.provider.kit.audit import RepairAuditFile
 from bigfleet.provider.kit.backend import (
     Backend,
     BackendError,
+    CannotResume,
     Deletes,
     KnowsReadiness,
     NotOffered,
@@ -47,6 +48,7 @@ __all__ = [
     "AdminSocket",
     "Backend",
     "BackendError",
+    "CannotResume",
     "CapacityType",
     "CreatedHost",
     "Deletes",

@@ -12,7 +12,9 @@ from bigfleet.provider.kit.core.fence import Fence, FencingToken
 
 SHARDS, MACHINES = 5, 20
 # Near each other, so that tokens meet the mark; and the ends of what the wire can carry.
-NUMBERS = st.one_of(st.integers(0, 6), st.sampled_from([INT64_MAX - 1, INT64_MAX]))
+NUMBERS = st.one_of(
+    st.integers(-3, 6), st.sampled_from([-INT64_MAX - 1, -INT64_MAX, INT64_MAX - 1, INT64_MAX])
+)
 
 
 class Naive:

@@ -15,7 +15,7 @@ from bigfleet.provider.fake.events import EventLog
 from bigfleet.provider.fake.injected_faults import LATE_S, FailureMode, InjectedFaults, OperationFault
 from bigfleet.provider.fake.nodes import FakeNodes, JoiningNode
 from bigfleet.provider.fake.specs import READY
-from bigfleet.provider.kit.backend import Op, Permanent, StockOut, Transient
+from bigfleet.provider.kit.backend import Op, Permanent, ResumeOutcome, StockOut, Transient
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 
 Seeds: TypeAlias = Callable[[], Iterable[DescribedMachine]]
@@ -74,6 +74,19 @@ class FakeBackend:
 
     async def delete(self, machine: MachineRecord, _op: Op) -> None:
         await self._step(OperationKind.DELETE.value, machine)
+
+    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:
+        """Repeat the step: the pretend cloud forgets what it was doing, as its process ended too."""
+        match op.kind:
+            case OperationKind.CREATE:
+                return ResumeOutcome(await self.create(machine, op))
+            case OperationKind.CONFIGURE:
+                await self.configure(machine, machine.cluster, b"", op)
+            case OperationKind.DRAIN:
+                await self.drain(machine, op.grace, op)
+            case OperationKind.DELETE:
+                await self.delete(machine, op)
+        return ResumeOutcome()
 
     async def _step(self, kind: str, machine: MachineRecord) -> None:
         fault = self._faults.take_operation_fault(kind, machine)

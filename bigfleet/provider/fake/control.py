@@ -13,7 +13,7 @@ from bigfleet.aio.net import Code
 from bigfleet.document.errors import DocumentError
 from bigfleet.document.fields import REQUIRED, Fields, Form
 from bigfleet.model.machine import CapacityType, MachineState
-from bigfleet.provider.contract import STATES, OperationKind
+from bigfleet.provider.contract import INT64_MAX, STATES, OperationKind
 from bigfleet.provider.fake.injected_faults import FailureMode
 from bigfleet.provider.fake.inventory import POOL, pool_of, read_form
 from bigfleet.provider.fake.provider import FORCED, FakeProvider
@@ -46,7 +46,7 @@ _CAPACITY_TYPES: Final[Mapping[str, CapacityType | None]] = {
 }
 _COUNT: Final = (0, 2**31 - 1)
 _CALL_FAULT: Final[Form] = {"rpc": ANY, "probability": 1, "times": 0, "seconds": None}
-_TOKEN_PART: Final = (0, 2**63 - 1)
+_TOKEN_PART: Final = (-INT64_MAX - 1, INT64_MAX)
 
 
 class _Window(TypedDict):

@@ -15,7 +15,7 @@ from bigfleet.aio.clock import Clock
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, Shape
-from bigfleet.provider.kit.backend import Op, Permanent
+from bigfleet.provider.kit.backend import CannotResume, Op, Permanent, ResumeOutcome
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.limits import Limits
 
@@ -96,6 +96,10 @@ class FaultBackend:
 
     async def delete(self, machine: MachineRecord, op: Op) -> None:
         """Give the host back; no trigger makes this fail."""
+
+    async def resume(self, _machine: MachineRecord, _op: Op) -> ResumeOutcome:
+        """Refuse, as B1006 demands of a provider that follows the fault convention."""
+        raise CannotResume("the fault provider does not resume")
 
     async def _until_too_late(self) -> None:
         """Wait for the kit's cancellation, ignore it, and succeed a second later."""

@@ -23,7 +23,7 @@ from bigfleet.provider.hook.hooks import HookResult, HookRunner
 from bigfleet.provider.hook.host_labels import HostLabels
 from bigfleet.provider.hook.processes import SpawnError
 from bigfleet.provider.hook.sources import InventorySource
-from bigfleet.provider.kit.backend import Op, Permanent, ResumeOutcome, StockOut, Transient
+from bigfleet.provider.kit.backend import CannotResume, Op, Permanent, ResumeOutcome, StockOut, Transient
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 
 READY_TIMEOUT_S: Final = 30.0
@@ -43,7 +43,7 @@ class DiscoverError(BigFleetError):
 
 
 class HookBackend:
-    """Implements `bigfleet.provider.kit.backend.Backend` with `delete` and `node_ready`."""
+    """Implements `bigfleet.provider.kit.backend.Backend` with `delete`, `node_ready` and `resume`."""
 
     def __init__(
         self,
@@ -103,6 +103,21 @@ class HookBackend:
         await self._do(HookKind.DELETE, machine, op)
         if self._host_labels.forget(machine.id):
             self._on_labels_changed()
+
+    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:
+        """Call the hook again with the same `operation_id`; configure gets no blob, as blobs are not stored."""
+        if not self._source.inventory.resume:
+            raise CannotResume("the inventory says resume: false")
+        match op.kind:
+            case OperationKind.CREATE:
+                return ResumeOutcome(await self.create(machine, op))
+            case OperationKind.CONFIGURE:
+                await self._do(HookKind.CONFIGURE, machine, op, cluster=machine.cluster)
+            case OperationKind.DRAIN:
+                await self.drain(machine, op.grace, op)
+            case OperationKind.DELETE:
+                await self.delete(machine, op)
+        return ResumeOutcome()
 
     async def node_ready(self, machine: MachineRecord, cluster: str, op: Op) -> bool:
         inventory = self._source.inventory
@@ -220,22 +235,3 @@ class HookBackend:
         if result.outcome is not HookOutcome.DONE:
             raise DiscoverError(f"the discover hook failed: {result.reason}")
         return result.output
-
-
-class ResumingHookBackend(HookBackend):
-    """The same with `resume: true`: after a restart it calls a hook again with the same `operation_id`.
-
-    Blobs are not stored, so the configure hook gets none then.
-    """
-
-    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:
-        match op.kind:
-            case OperationKind.CREATE:
-                return ResumeOutcome(await self.create(machine, op))
-            case OperationKind.CONFIGURE:
-                await self._do(HookKind.CONFIGURE, machine, op, cluster=machine.cluster)
-            case OperationKind.DRAIN:
-                await self.drain(machine, timedelta(0), op)
-            case OperationKind.DELETE:
-                await self.delete(machine, op)
-        return ResumeOutcome()

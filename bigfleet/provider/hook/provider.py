@@ -13,7 +13,7 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock
 from bigfleet.aio.disk import Disk
 from bigfleet.model.errors import BigFleetError
-from bigfleet.provider.hook.backend import HookBackend, NodeReadiness, ResumingHookBackend
+from bigfleet.provider.hook.backend import HookBackend, NodeReadiness
 from bigfleet.provider.hook.core.errors import InventoryError
 from bigfleet.provider.hook.core.inventory import InventoryMode, warnings_of
 from bigfleet.provider.hook.hooks import DEFAULT_PARALLEL, HookRunner
@@ -47,7 +47,7 @@ class HookProvider:
         probe_s: float = INTERVAL_S,
         **kit: Any,  # Any: whatever ProviderKit takes besides
     ) -> None:
-        """The source must be loaded; name, mode and `resume` of its inventory are fixed for this provider."""
+        """The source must be loaded; name and mode of its inventory are fixed for this provider."""
         inventory = source.inventory
         self._source, self._clock, self._log, self._watch_s = source, clock, log, watch_s
         self._host_labels = HostLabels(disk, state_directory)
@@ -61,7 +61,7 @@ class HookProvider:
             log=log,
             parallel=parallel,
         )
-        self.backend = (ResumingHookBackend if inventory.resume else HookBackend)(
+        self.backend = HookBackend(
             source,
             self._hooks,
             clock=clock,

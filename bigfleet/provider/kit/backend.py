@@ -30,6 +30,10 @@ class Op:
     """When the kit cancels the coroutine and fails the machine, in UTC."""
     attempt: int
     log: FilteringBoundLogger = field(repr=False)
+    resumed: bool = False
+    """Whether a restart interrupted the operation. A Configure then has no blob, as blobs are not stored."""
+    grace: timedelta = timedelta(0)
+    """What is left of the grace period of a Drain."""
 
 
 class BackendError(BigFleetError):
@@ -50,6 +54,10 @@ class Permanent(BackendError):  # noqa: N818
 
 class NotOffered(BackendError):  # noqa: N818
     """This machine does not support the operation."""
+
+
+class CannotResume(BackendError):  # noqa: N818
+    """After a restart the backend cannot know what became of an operation; the machine is Failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +104,11 @@ class KnowsReadiness(Protocol):
 
 @runtime_checkable
 class Resumes(Protocol):
-    """A backend that can continue an operation after a restart, by its `op.id`."""
+    """A backend with a way of its own to go on after a restart. Without it the kit repeats the interrupted step."""
 
-    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome: ...
+    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:
+        """Complete the operation with this `op.id`, or find out what became of it; raise `CannotResume` if that is unknown."""
+        ...
 
 
 @runtime_checkable

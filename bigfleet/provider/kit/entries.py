@@ -10,13 +10,21 @@ from dataclasses import dataclass
 
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState, Shape
-from bigfleet.provider.kit.core.changes import DropMachine, FenceMark, PutMachine, StateChange
+from bigfleet.provider.kit.core.changes import (
+    DropMachine,
+    FenceMark,
+    GraceEnd,
+    PutMachine,
+    ShardEpoch,
+    StateChange,
+)
 from bigfleet.provider.kit.encoding import decode_shape, encode_shape, id_of
 
 VERSION = 1
 CHUNK_BYTES = 1 << 20
 
 _HEADER, _PUT, _ROW, _SHAPE, _MARK, _DROP = b"H", b"P", b"R", b"S", b"M", b"D"
+_EPOCH, _GRACE = b"E", b"G"
 _FIXED = struct.Struct(
     "<BqqqqqqI"
 )  # state, revision, four operations, time of the tombstone, length of the own part
@@ -24,6 +32,8 @@ _NUMBERS = struct.Struct("<II")
 _SAME = 0xFFFF_FFFF  # in place of a length: the offer is what is shown
 _LENGTH = struct.Struct("<I")
 _MARKED = struct.Struct("<IIqq")
+_EPOCHED = struct.Struct("<Iq")
+_GRACED = struct.Struct("<Iqq")
 _HEAD = struct.Struct("<HqI")
 
 
@@ -94,7 +104,13 @@ def _fixed(put: PutMachine) -> bytes:
     return _FIXED.pack(put.state, put.revision, *put.operations, put.gone_at_s, len(put.own))
 
 
-def _encode_small(change: FenceMark | DropMachine) -> bytes:
+def _encode_small(change: FenceMark | ShardEpoch | GraceEnd | DropMachine) -> bytes:
+    if isinstance(change, GraceEnd):
+        text = change.machine_id.encode()
+        return _GRACE + _GRACED.pack(len(text), change.operation, change.at_s) + text
+    if isinstance(change, ShardEpoch):
+        text = change.shard_id.encode()
+        return _EPOCH + _EPOCHED.pack(len(text), change.epoch) + text
     if isinstance(change, DropMachine):
         text = change.id.encode()
         return _DROP + _LENGTH.pack(len(text)) + text
@@ -115,6 +131,8 @@ class EntryDecoder:
             _SHAPE[0]: self._numbered_shape,
             _MARK[0]: self._mark,
             _DROP[0]: self._drop,
+            _EPOCH[0]: self._epoch,
+            _GRACE[0]: self._grace,
         }
 
     def decode(self, entry: bytes) -> Sequence[StateChange | SnapshotHeader]:
@@ -175,6 +193,16 @@ class EntryDecoder:
         middle = at + shard_bytes
         end = middle + machine_bytes
         return FenceMark(entry[at:middle].decode(), entry[middle:end].decode(), epoch, sequence), end
+
+    def _epoch(self, entry: bytes, at: int) -> tuple[ShardEpoch, int]:
+        length, epoch = _EPOCHED.unpack_from(entry, at)
+        at += _EPOCHED.size
+        return ShardEpoch(entry[at : at + length].decode(), epoch), at + length
+
+    def _grace(self, entry: bytes, at: int) -> tuple[GraceEnd, int]:
+        length, operation, at_s = _GRACED.unpack_from(entry, at)
+        at += _GRACED.size
+        return GraceEnd(entry[at : at + length].decode(), operation, at_s), at + length
 
     def _drop(self, entry: bytes, at: int) -> tuple[DropMachine, int]:
         (length,) = _LENGTH.unpack_from(entry, at)

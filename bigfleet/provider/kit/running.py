@@ -5,7 +5,7 @@ Rules: `providers#refresh`, `providers#restart`, `providers#backend`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,12 @@ from bigfleet.aio.rng import Rng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.errors import NoSuchMachineError
-from bigfleet.provider.kit.backend import Backend, Resumes, SubstrateEvent, Watches
+from bigfleet.provider.kit.backend import Backend, SubstrateEvent, Watches
 from bigfleet.provider.kit.core.calls import CallRules
-from bigfleet.provider.kit.core.changes import PutMachine, StateChange
+from bigfleet.provider.kit.core.changes import PutMachine
 from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.texts import one_line
-from bigfleet.provider.kit.core.transitions import Lost, interrupt, lose, reprice
+from bigfleet.provider.kit.core.transitions import Lost, lose, reprice
 from bigfleet.provider.kit.core.validation import RecordValidator
 from bigfleet.provider.kit.core.values import DescribedMachine, Timestamp
 from bigfleet.provider.kit.limits import Limits
@@ -77,6 +77,7 @@ class RunningProvider:
             rules=dependencies.rules,
             begin=self.workers.begin,
             clock=dependencies.clock,
+            now=dependencies.now,
             observer=dependencies.observer,
             max_message_bytes=dependencies.limits.max_message_bytes,
             synchronous=dependencies.synchronous,
@@ -97,15 +98,12 @@ class RunningProvider:
         return self.writer.state
 
     async def settle(self, *, found: bool) -> None:
-        """Bring the state up to date before serving: fail interrupted operations, then read the backend."""
+        """Bring the state up to date with the backend before serving."""
         if not found:
             await self._refresher.seed(self.state)
             self.state.opened(self.state.head)
             await write_snapshot(self._dependencies.store, self.state)
         else:
-            cut_off = self.state.transitional()
-            if cut_off and not isinstance(self._dependencies.backend, Resumes):
-                await self.writer.commit_many(cut_off, lambda: _interrupted(self.state, cut_off))
             await self._refresher.refresh(fatal=True)
         self._dependencies.observer.counted(self.state)
 
@@ -176,8 +174,11 @@ class RunningProvider:
             return
         kind = KIND_OF_TRANSITIONAL[entry.machine.state]
         number = entry.operation(kind)
+        grace_s = self.state.grace_left_s(machine_id, number, self._dependencies.now().seconds)
+        operation_id = self.state.operation_id(number)
+        self._log.info("operation_resumed", machine=machine_id, kind=kind.value, operation=operation_id)
         self.workers.begin(
-            AcceptedOperation(entry.machine, kind, number, self.state.operation_id(number), resumed=True)
+            AcceptedOperation(entry.machine, kind, number, operation_id, grace_s=grace_s, resumed=True)
         )
 
     def _loop(self, forever: Coroutine[Any, Any, None], name: str) -> None:
@@ -224,12 +225,6 @@ class RunningProvider:
             await work()
         except Exception as problem:  # author code or the disk; the next round may succeed
             self._log.warning(event, why=_spell(problem))
-
-
-def _interrupted(state: ProviderState, machine_ids: Sequence[str]) -> Sequence[StateChange]:
-    entries = (state.entry(machine_id) for machine_id in machine_ids)
-    puts = (interrupt(state, entry) for entry in entries if entry is not None)
-    return [put for put in puts if put is not None]
 
 
 def _spell(problem: Exception) -> str:

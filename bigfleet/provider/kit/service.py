@@ -2,7 +2,7 @@
 
 Must never: log or echo a bootstrap blob, decode a record to list it, or answer what is not durable.
 Rules: `providers#check-order`, `providers#reads`, `providers#status-codes`, `providers#listing-size`,
-`providers#transport`, `wire#provider`, `wire#identity`.
+`providers#transport`, `providers#epoch-per-shard`, `wire#provider`, `wire#identity`.
 """
 
 import asyncio
@@ -22,9 +22,13 @@ from bigfleet.provider.errors import (
     NotOfferedError,
     OutOfPositionError,
     ProviderError,
+    StoreUnavailableError,
 )
+from bigfleet.provider.exclusive_epochs import announced_epoch, is_announced
 from bigfleet.provider.kit.core.calls import CallDecision, CallRefusal, CallRules, MutatingCall, decide
+from bigfleet.provider.kit.core.changes import ShardEpoch
 from bigfleet.provider.kit.core.fence import FencingToken
+from bigfleet.provider.kit.core.values import Timestamp
 from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
 from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
@@ -41,6 +45,7 @@ _ERRORS: Final[dict[CallRefusal, type[ProviderError]]] = {
 }
 
 Answer = bytes
+_NO_MACHINE: Final = ""  # no machine has this id, so decisions about shards wait for each other only
 
 
 class ProviderService:
@@ -53,44 +58,55 @@ class ProviderService:
         rules: CallRules,
         begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
         clock: Clock,
+        now: Callable[[], Timestamp],
         observer: ProviderObserver,
         max_message_bytes: int,
         synchronous: bool = False,
     ) -> None:
         self._writer, self._rules, self._begin = writer, rules, begin
-        self._clock, self._observer = clock, observer
+        self._clock, self._now, self._observer = clock, now, observer
         self._max_message_bytes, self._synchronous = max_message_bytes, synchronous
 
-    async def create(self, request: pb.CreateRequest, _call: Call) -> Answer:
-        call = MutatingCall(OperationKind.CREATE, request.machine_id, _token(request))
-        return await self._timed("Create", self._mutate(call))
+    async def create(self, request: pb.CreateRequest, call: Call) -> Answer:
+        asked = MutatingCall(
+            OperationKind.CREATE, request.machine_id, _token(request), exclusive=is_announced(call.metadata)
+        )
+        return await self._timed("Create", self._mutate(asked))
 
-    async def configure(self, request: pb.ConfigureRequest, _call: Call) -> Answer:
-        call = MutatingCall(
+    async def configure(self, request: pb.ConfigureRequest, call: Call) -> Answer:
+        asked = MutatingCall(
             OperationKind.CONFIGURE,
             request.machine_id,
             _token(request),
             cluster=request.cluster_id,
             shard_metadata=request.shard_metadata,
             blob_bytes=len(request.bootstrap_blob),
+            exclusive=is_announced(call.metadata),
         )
-        return await self._timed("Configure", self._mutate(call, request.bootstrap_blob))
+        return await self._timed("Configure", self._mutate(asked, request.bootstrap_blob))
 
-    async def drain(self, request: pb.DrainRequest, _call: Call) -> Answer:
-        call = MutatingCall(
-            OperationKind.DRAIN, request.machine_id, _token(request), grace_s=request.grace_period_seconds
+    async def drain(self, request: pb.DrainRequest, call: Call) -> Answer:
+        asked = MutatingCall(
+            OperationKind.DRAIN,
+            request.machine_id,
+            _token(request),
+            grace_s=request.grace_period_seconds,
+            grace_end_s=self._now().seconds + request.grace_period_seconds,
+            exclusive=is_announced(call.metadata),
         )
-        return await self._timed("Drain", self._mutate(call))
+        return await self._timed("Drain", self._mutate(asked))
 
-    async def delete(self, request: pb.DeleteRequest, _call: Call) -> Answer:
-        call = MutatingCall(OperationKind.DELETE, request.machine_id, _token(request))
-        return await self._timed("Delete", self._mutate(call))
+    async def delete(self, request: pb.DeleteRequest, call: Call) -> Answer:
+        asked = MutatingCall(
+            OperationKind.DELETE, request.machine_id, _token(request), exclusive=is_announced(call.metadata)
+        )
+        return await self._timed("Delete", self._mutate(asked))
 
-    async def get(self, request: pb.MachineRef, _call: Call) -> Answer:
-        return await self._timed("Get", self._get(request))
+    async def get(self, request: pb.MachineRef, call: Call) -> Answer:
+        return await self._timed("Get", self._get(request, call))
 
-    async def list(self, request: pb.ListFilter, _call: Call) -> Answer:
-        return await self._timed("List", self._list(request))
+    async def list(self, request: pb.ListFilter, call: Call) -> Answer:
+        return await self._timed("List", self._list(request, call))
 
     async def _mutate(self, call: MutatingCall, blob: bytes = b"") -> Answer:
         state = self._writer.state
@@ -142,7 +158,8 @@ class ProviderService:
             raise NoSuchMachineError("ack", machine_id, "dropped while its call was answered")
         return ack(state.operation_id(operation), *state.table.record_bytes(row))
 
-    async def _get(self, request: pb.MachineRef) -> Answer:
+    async def _get(self, request: pb.MachineRef, call: Call) -> Answer:
+        await self._learn_epoch(call)
         if not request.id:
             raise BadArgumentError("Get", "", "id: found '', allowed is an id")
         table = self._writer.state.table
@@ -152,7 +169,8 @@ class ProviderService:
         own, shape = table.record_bytes(row)
         return own + shape
 
-    async def _list(self, request: pb.ListFilter) -> Answer:
+    async def _list(self, request: pb.ListFilter, call: Call) -> Answer:
+        await self._learn_epoch(call)
         if request.max_results < 0:
             raise BadArgumentError(
                 "List", "", f"max_results: found {request.max_results}, allowed is 0 or more"
@@ -164,6 +182,27 @@ class ProviderService:
         if size > self._max_message_bytes:
             raise ListTooLargeError(size, self._max_message_bytes)
         return listing(pieces, revision)
+
+    async def _learn_epoch(self, call: Call) -> None:
+        """Record the epoch that a read announces, durably, if it is new; from then on lower ones are refused."""
+        announced = announced_epoch(call.metadata)
+        if announced is None or not self._speaks_for(announced[0], call):
+            return
+        fence = self._writer.state.fence
+        if not fence.raises_epoch(*announced):
+            return
+
+        def decide_epoch() -> DecidedChanges[None]:
+            return None, (ShardEpoch(*announced),) if fence.raises_epoch(*announced) else ()
+
+        try:
+            await self._writer.decide(_NO_MACHINE, decide_epoch)
+        except StoreUnavailableError:
+            return  # what the read shows is true all the same, and the process ends if the store has failed
+
+    def _speaks_for(self, _shard_id: str, _call: Call) -> bool:
+        """Return whether a caller may announce the epoch of a shard."""
+        return True
 
     async def _timed(self, rpc: str, answering: Awaitable[Answer]) -> Answer:
         started_s = monotonic_s(self._clock)
@@ -184,6 +223,10 @@ class ProviderService:
 
 class ShardOnlyService(ProviderService):
     """The same for callers whose certificate names the shard of their token; plaintext connections skip it (`wire#identity`)."""
+
+    def _speaks_for(self, shard_id: str, call: Call) -> bool:
+        who = call.peer.identity
+        return not call.peer.secured or (who is not None and (who.role, who.id) == (Role.SHARD, shard_id))
 
     create = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.create)
     configure = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.configure)

@@ -1,9 +1,11 @@
 """Carries out accepted operations: author code in a bounded pool, with timeouts, retries and readiness.
 
+After a restart it repeats the interrupted step, or asks the backend what became of it.
+
 Why: a call is answered at once and its operation follows. Author code may raise, hang, or return late or wrong results; each
 case must end in a stable state with a one-line reason.
 Must never: wait for author code beyond its timeout, keep a blob after the operation, or use a late result.
-Rules: `providers#kit`, `providers#late-results`, `providers#stockout`; ADR-0056.
+Rules: `providers#kit`, `providers#restart`, `providers#late-results`, `providers#stockout`; ADR-0056.
 """
 
 import asyncio
@@ -17,11 +19,12 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.backoff import Backoff
 from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s
 from bigfleet.aio.rng import RandomStream
-from bigfleet.provider.contract import STOCKOUT_PREFIX, OperationKind
+from bigfleet.provider.contract import INTERRUPTED, STOCKOUT_PREFIX, OperationKind
 from bigfleet.provider.errors import StoreUnavailableError
 from bigfleet.provider.kit.backend import (
     Backend,
     BackendError,
+    CannotResume,
     Deletes,
     KnowsReadiness,
     NotOffered,
@@ -167,7 +170,15 @@ class Workers:
         attempt = 0
         while True:
             attempt += 1
-            op = Op(operation.operation_id, operation.kind, deadline, attempt, log)
+            op = Op(
+                operation.operation_id,
+                operation.kind,
+                deadline,
+                attempt,
+                log,
+                operation.resumed,
+                timedelta(seconds=operation.grace_s),
+            )
             try:
                 host = await self._step(operation, op)
                 break
@@ -187,6 +198,14 @@ class Workers:
         backend, machine = self._backend, operation.machine
         if operation.resumed and isinstance(backend, Resumes):
             return (await backend.resume(machine, op)).host
+        if operation.resumed and operation.kind is OperationKind.CONFIGURE:
+            # The blob is gone: a node that has joined is left alone, and success must be visible in the cluster.
+            if not isinstance(backend, KnowsReadiness):
+                raise CannotResume(
+                    "the blob is not stored, and the backend has neither resume nor node_ready"
+                )
+            if await backend.node_ready(machine, machine.cluster, op):
+                return None
         match operation.kind:
             case OperationKind.CREATE:
                 return await backend.create(machine, op)
@@ -231,6 +250,8 @@ class Workers:
         match problem:
             case StockOut():
                 return f"{STOCKOUT_PREFIX} {problem}"
+            case CannotResume():
+                return f"{INTERRUPTED}: {problem}"
             case NotOffered():
                 return f"not offered: {problem}"
             case BackendError():

@@ -61,6 +61,7 @@ type provider struct {
 	revision uint64
 	started  int64
 	count    uint64
+	listed   string        // the last machine of the last capped listing
 	takes    time.Duration // how long each operation takes
 }
 
@@ -137,6 +138,7 @@ func (p *provider) List(_ context.Context, r *pb.ListFilter) (*pb.MachineList, e
 	defer p.mutex.Unlock()
 	since, partial := p.cursor(r.GetSinceRevision())
 	answer := &pb.MachineList{Revision: strconv.AppendUint(nil, p.revision, 10)}
+	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(p.entries)) {
 		found := p.entries[id]
 		if partial && found.changed <= since {
@@ -145,12 +147,26 @@ func (p *provider) List(_ context.Context, r *pb.ListFilter) (*pb.MachineList, e
 		if len(r.GetStates()) > 0 && !slices.Contains(r.GetStates(), found.machine.GetState()) {
 			continue
 		}
-		if r.GetMaxResults() > 0 && len(answer.Machines) >= int(r.GetMaxResults()) {
-			break
-		}
-		answer.Machines = append(answer.Machines, copied(found.machine))
+		ids = append(ids, id)
+	}
+	if limit := int(r.GetMaxResults()); limit > 0 && limit < len(ids) {
+		ids = p.capped(ids, limit)
+	}
+	for _, id := range ids {
+		answer.Machines = append(answer.Machines, copied(p.entries[id].machine))
 	}
 	return answer, nil
+}
+
+// capped begins after the last machine of the capped listing before and wraps: asking for one machine three times gives three.
+func (p *provider) capped(ids []string, limit int) []string {
+	first := 0
+	for first < len(ids) && ids[first] <= p.listed {
+		first++
+	}
+	taken := append(slices.Clone(ids[first:]), ids[:first]...)[:limit]
+	p.listed = taken[limit-1]
+	return taken
 }
 
 // cursor reads a revision of ours; whatever else it is given means a full list, never an error.

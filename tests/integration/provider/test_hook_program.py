@@ -138,8 +138,11 @@ def test_a_process_serves_reloads_on_sighup_keeps_its_bindings_and_ends_with_0(s
                     "prod",
                     {"k": "v"},
                 )
-                cut = await client.get("m-2")
-                assert (cut.state, cut.last_error) == (pb.MACHINE_STATE_FAILED, "interrupted by restart")
+                resumed = await running.settled(client, "m-2")
+                assert (resumed.state, resumed.last_error) == (
+                    pb.MACHINE_STATE_FAILED,
+                    "configure failed: no blob",
+                )
                 repaired = await asyncio.create_subprocess_exec(
                     *(sys.executable, "cmd/bigfleet", "provider-admin", "repair", "m-2", "--to", "idle"),
                     *("--socket", str(site.folder / "state" / "admin.sock")),
@@ -153,6 +156,7 @@ def test_a_process_serves_reloads_on_sighup_keeps_its_bindings_and_ends_with_0(s
                 await channel.close()
 
     asyncio.run(first())
+    site.hook('test -n "$BF_BLOB_FILE" || { echo no blob >&2; exit 1; }')
     asyncio.run(second())
 
 

@@ -278,6 +278,10 @@ def test_a_resumed_configure_over_ssh_without_its_stamp_fails(ssh: dict[str, str
     without_blob = {"PATH": ssh["PATH"]}
     ended = run("ssh", HookKind.CONFIGURE, without_blob, variables={"dir": str(tmp_path / "remote")})
     assert (ended.returncode, "there is no blob" in ended.stderr) == (1, True)
+    # While the first run goes on, which outlives the provider, it is waited for.
+    (tmp_path / "remote" / "started-op-1").touch()
+    ended = run("ssh", HookKind.CONFIGURE, without_blob, variables={"dir": str(tmp_path / "remote")})
+    assert (ended.returncode, ended.stderr) == (75, "the first run has not finished\n")
 
 
 @pytest.mark.parametrize("kind", [HookKind.CONFIGURE, HookKind.DRAIN, HookKind.PROBE])

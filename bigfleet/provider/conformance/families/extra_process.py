@@ -16,7 +16,7 @@ from bigfleet.provider.conformance.checks import fail, failed_with_reason, fence
 from bigfleet.provider.conformance.context import BehaviourContext
 from bigfleet.provider.conformance.errors import NoMachineError, NotRunError, ViolationError
 from bigfleet.provider.conformance.settings import Substrate
-from bigfleet.provider.conformance.states import TRANSITIONAL, C, I, S, State, state_name
+from bigfleet.provider.conformance.states import TRANSITIONAL, C, F, I, State, state_name
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 _EXTRA: Final = Lane.EXTRA
@@ -32,9 +32,11 @@ class _Fact:
 
     machine_id: str
     token: CallToken
+    target: State = I
+    """Where the acknowledged call leads."""
     cluster: str = ""
-    in_doubt: bool = False
-    """A later call got no answer, so it may or may not have taken effect."""
+    doubtful: State | None = None
+    """Where a later call leads that got no answer, so that it may or may not have taken effect."""
 
 
 @behaviour("X07", lane=_EXTRA, profiles=(), needs=(Prerequisite.START, Prerequisite.LONG), bare_metal=False)
@@ -43,7 +45,8 @@ async def kills_under_load(context: BehaviourContext) -> None:
 
     1. Twenty times: workers create, bind and drain machines with tokens; at a random moment the process is killed and
        started again.
-    2. Nothing is in a transitional state; every acknowledged token is fenced; every acknowledged binding is there.
+    2. Every transition that was cut short ends: where the acknowledged call leads, or, if the provider cannot resume it, in
+       FAILED with last_error. Every acknowledged token is fenced; every acknowledged binding is there.
     """
     lots = context.lots()
     for number in range(context.settings.sizes.kills):
@@ -147,13 +150,14 @@ async def _load(context: BehaviourContext, facts: list[_Fact], shard: str, most:
             token = CallToken(shard, 1, 3 * number + step + 1)
             ack = await _ask(context, machine_id, step, token)
             if ack.code in _LOST:
-                fact.in_doubt = True
+                fact.doubtful = state
                 return
             if not ack.ok:
                 fail(f"under load on {machine_id}: found {ack}, due was OK")
             if not step:
                 facts.append(fact)
-            fact.token, fact.cluster = token, context.cluster() if state == C else ""
+            fact.token, fact.target = token, state
+            fact.cluster = context.cluster() if state == C else ""
             if not await _settled(context, machine_id, state):
                 return
 
@@ -180,21 +184,32 @@ async def _settled(context: BehaviourContext, machine_id: str, state: State) -> 
 
 
 async def _check_facts(context: BehaviourContext, facts: list[_Fact]) -> None:
-    machines = {machine.id: machine for machine in (await context.all()).machines}
+    listed_ids = (await context.all()).ids
     for fact in facts:
-        machine = machines.get(fact.machine_id)
-        if machine is None:
+        if fact.machine_id not in listed_ids:
             fail(f"{fact.machine_id} is no longer listed after the restart")
+        machine = await context.poll(
+            fact.machine_id, context.timings.settle_s, context.timings.poll_s, _has_settled
+        )
         found = state_name(machine.state)
-        require(machine.state not in TRANSITIONAL, f"{fact.machine_id} is {found} after the restart")
-        require(machine.state != S, f"{fact.machine_id} is a slot again after the restart")
-        if fact.cluster and not fact.in_doubt:
+        require(_has_settled(machine), f"{fact.machine_id} is still {found} after the restart")
+        if machine.state == F:
+            failed_with_reason(machine, "after the restart")
+        else:
+            due = state_name(fact.target)
+            reached = machine.state in (fact.target, fact.doubtful)
+            require(reached, f"{fact.machine_id} is {found} after the restart, due was {due}")
+        if fact.cluster and fact.doubtful is None:
             kept = machine.cluster
             require(kept == fact.cluster, f"{fact.machine_id} has cluster {kept!r} after the restart")
         fenced(
             await context.calls.create(fact.machine_id, fact.token),
             f"replay of {fact.token} after the restart",
         )
+
+
+def _has_settled(machine: pb.Machine) -> bool:
+    return machine.state not in TRANSITIONAL
 
 
 PROCESS: Final[tuple[Behaviour, ...]] = (kills_under_load, orderly_end)

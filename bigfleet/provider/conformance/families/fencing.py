@@ -76,13 +76,21 @@ async def ghost_has_a_mark(context: BehaviourContext) -> None:
 
 @behaviour("B302")
 async def a_mark_for_each_pair(context: BehaviourContext) -> None:
-    """Marks belong to a pair of shard and machine.
+    """Marks belong to a pair of shard and machine, and capped listings do not all name one machine.
 
-    1. Three distinct slots; shards A, B, C on one each: (9,9), (7,3), (1,1): OK.
-    2. A (1,1), B (7,3), C (1,1): FAILED_PRECONDITION; B (7,4): OK.
-    3. Shard D: slot A (5,30), slot B (5,7): OK; both again and slot B (4,999): FAILED_PRECONDITION.
+    1. Three times List of slots with max_results 1: one slot each, not three times the same.
+    2. Three distinct slots; shards A, B, C on one each: (9,9), (7,3), (1,1): OK.
+    3. A (1,1), B (7,3), C (1,1): FAILED_PRECONDITION; B (7,4): OK.
+    4. Shard D: slot A (5,30), slot B (5,7): OK; both again and slot B (4,999): FAILED_PRECONDITION.
     """
     one, two, three = await context.fence_probes(3)
+    named: list[str] = []
+    for number in range(3):
+        listing = await context.calls.list((context.endpoint.start_state,), max_results=1)
+        ids = listed(listing, f"capped List {number}").ids
+        require(len(ids) == 1, f"List with max_results 1 names {len(ids)} machines")
+        named += ids
+    require(len(set(named)) > 1, f"three Lists with max_results 1 name only {named[0]}")
     a, b, c, d = (context.shard(name) for name in "abcd")
     accepted(await one(a, 9, 9), "shard A with (9,9)")
     accepted(await two(b, 7, 3), "shard B with (7,3)")

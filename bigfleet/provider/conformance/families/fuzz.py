@@ -43,9 +43,10 @@ _ALPHABETS: Final = ((0x20, 0x7E), (0x00, 0x1F), (0x80, 0x24F), (0x4E00, 0x4FFF)
 
 @behaviour("B1201")
 async def tokens_at_boundaries(context: BehaviourContext) -> None:
-    """Tokens at the ends of number ranges are judged as the order says.
+    """Tokens at the ends of number ranges, and negative ones, are judged as the order says.
 
-    1. Send 240 seeded tokens near 2^15, 2^31, 2^32, 2^53, 2^62 and the maximum to one machine.
+    1. Send 240 seeded tokens near 0, 2^15, 2^31, 2^32, 2^53, 2^62 and the maximum to one machine; near 0 parts are
+       negative, and ten times a higher epoch comes with a negative sequence.
     2. Accepted if greater than every one accepted before, else FAILED_PRECONDITION.
     """
     probe, lots = await context.fence_probe(), context.lots()
@@ -53,6 +54,8 @@ async def tokens_at_boundaries(context: BehaviourContext) -> None:
     for number in range(240):
         if number % 12 == 0:
             pair = _CLIMBS[number // 12]
+        elif mark is not None and number % 24 == 18:
+            pair = (mark[0] + 1, -lots.randint(1, 3))
         else:
             epoch, sequence = mark or (0, 1)
             pair = (_near(epoch, lots.choice((-1, 0, 0, 0))), _near(sequence, lots.randint(-2, 2)))
@@ -100,7 +103,8 @@ async def random_walks(context: BehaviourContext) -> None:
 async def tokens_of_many_pairs(context: BehaviourContext) -> None:
     """Every pair of shard and machine has a mark of its own.
 
-    1. Send 200 seeded tokens of 3 shards to 4 machines: each judged by the mark of its pair alone.
+    1. Send 200 seeded tokens of 3 shards to 4 machines: each judged by the mark of its pair alone. Parts may be negative,
+       but for the first token of a pair.
     2. A new shard with (1,1): OK.
     """
     probes, lots = await context.fence_probes(4), context.lots()
@@ -108,7 +112,12 @@ async def tokens_of_many_pairs(context: BehaviourContext) -> None:
     for _ in range(200):
         key = lots.randrange(3), lots.randrange(4)
         mark = marks.get(key)
-        pair = (lots.randint(1, 4), lots.randint(0, 9))
+        if mark is None:
+            pair = (lots.randint(1, 4), lots.randint(0, 9))
+        elif lots.random() < 0.5:
+            pair = (mark[0] + lots.choice((-1, 0, 0, 0)), mark[1] + lots.randint(-2, 2))
+        else:
+            pair = (lots.randint(-1, 4), lots.randint(-3, 9))
         passes = mark is None or pair > mark
         ack = await probes[key[1]](context.shard(f"s{key[0]}"), *pair)
         judge(ack, passes, f"shard {key[0]}, machine {key[1]}, token {pair} against the mark {mark}")
@@ -150,7 +159,7 @@ async def odd_arguments(context: BehaviourContext) -> None:
 
 
 def _near(value: int, step: int) -> int:
-    return min(max(value + step, 0), _MAX)
+    return min(value + step, _MAX)
 
 
 def _text(lots: RandomStream, least: int, most: int) -> str:

@@ -43,6 +43,7 @@ class ReferenceProvider:
         self.store = store if store is not None else ReferenceStore()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready: dict[str, asyncio.Event] = {}
+        self._last_capped = ""
         if self.store.records:
             self.reload()
         else:
@@ -163,11 +164,14 @@ class ReferenceProvider:
             self.bind(record, request)
         self.touch(record)
         if self.options.latency_s or self.is_fault(kind, record) or self.options.staged:
-            task = asyncio.get_running_loop().create_task(self.work(kind, record, record.serial))
-            self._tasks[task] = None
-            task.add_done_callback(lambda done: self._tasks.pop(done, None))
+            self.start_work(kind, record)
         else:
             self.complete(kind, record, record.serial)
+
+    def start_work(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        task = asyncio.get_running_loop().create_task(self.work(kind, record, record.serial))
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def bind(self, record: ReferenceRecord, request: pb.ConfigureRequest) -> None:
         record.machine.cluster = request.cluster_id
@@ -255,7 +259,16 @@ class ReferenceProvider:
         return in_state and (since is None or record.changed > since)
 
     def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
-        return records[:limit] if limit > 0 else records
+        """Cut a listing, and begin the next one that is cut after the last machine of this one."""
+        if not 0 < limit < len(records):
+            return records
+        places = {machine_id: place for place, machine_id in enumerate(self.store.records)}
+        last = places.get(self._last_capped, -1)
+        later = [record for record in records if places[record.machine.id] > last]
+        earlier = [record for record in records if places[record.machine.id] <= last]
+        taken = [*later, *earlier][:limit]
+        self._last_capped = taken[-1].machine.id
+        return taken
 
     def read_cursor(self, cursor: bytes) -> int | None:
         if not self.options.cursor or not cursor.isdigit() or len(cursor) > 20:
@@ -283,10 +296,18 @@ class ReferenceProvider:
 
     def reload(self) -> None:
         """Go on with what an earlier process left behind."""
+        kinds = {edge.through: kind for kind, edge in EDGES.items()}
         for record in self.store.records.values():
-            if record.machine.state in TRANSITIONAL:
-                record.machine.state, record.machine.last_error = F, "interrupted by restart"
-                self.touch(record)
+            kind = kinds.get(record.machine.state)
+            if kind is not None:
+                self.resume(kind, record)
+
+    def resume(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        """Do the work again that a kill cut short; what was to fail anyway fails at once."""
+        if self.is_fault(kind, record):
+            self.fail(kind, record, record.serial, "interrupted by restart")
+        else:
+            self.start_work(kind, record)
 
     # What an operator of the substrate might do.
 

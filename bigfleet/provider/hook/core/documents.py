@@ -62,7 +62,7 @@ def read_inventory(files: Iterable[tuple[str, bytes]], sets: HookSets) -> HookIn
         clusters=values.get("clusters", {}),
         hooks={**values.get("hook_set", {}), **values.get("hooks", {})},
         pass_env=values.get("pass_env", ()),
-        resume=values.get("resume", False),
+        resume=values.get("resume", True),
         entries=draft.entries,
     )
     faults_found = [*draft.faults, *(faults_of(inventory) if not draft.faults else ())]

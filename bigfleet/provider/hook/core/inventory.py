@@ -59,7 +59,7 @@ class HookInventory:
     """Kubeconfig file by cluster, for the built-in readiness check."""
     hooks: Mapping[HookKind, str] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
-    resume: bool = False
+    resume: bool = True
     entries: Mapping[str, InventoryEntry] = field(default_factory=dict)
 
     @property
@@ -114,7 +114,6 @@ def changes_refused(before: HookInventory, after: HookInventory) -> list[str]:
     pairs = (
         ("name", before.name, after.name),
         ("mode", before.mode.value, after.mode.value),
-        ("resume", before.resume, after.resume),
     )
     return [
         f"{what}: found {new!r}, allowed is {old!r} until the provider is restarted"

@@ -2,7 +2,8 @@
 
 Why: the contract fixes which of several errors a caller gets, and that a refused call leaves its fence mark and nothing else.
 Must never: apply anything, read a clock, or call author code before the call is accepted.
-Rules: `providers#check-order`, `providers#idempotency-table`, `providers#fence-mark`, `providers#status-codes`.
+Rules: `providers#check-order`, `providers#idempotency-table`, `providers#fence-mark`, `providers#epoch-per-shard`,
+`providers#status-codes`.
 """
 
 from collections.abc import Mapping
@@ -13,14 +14,13 @@ from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import (
     EDGES,
-    INT64_MAX,
     MAX_BLOB_BYTES,
     MAX_GRACE_S,
     MAX_ID_BYTES,
     MAX_METADATA_BYTES,
     OperationKind,
 )
-from bigfleet.provider.kit.core.changes import FenceMark, StateChange
+from bigfleet.provider.kit.core.changes import FenceMark, GraceEnd, ShardEpoch, StateChange
 from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 
@@ -36,6 +36,10 @@ class MutatingCall:
     shard_metadata: Mapping[str, str] = NO_TEXTS
     blob_bytes: int = 0
     grace_s: int = 0
+    grace_end_s: int = 0
+    """When the grace period of a Drain ends, in seconds since 1970."""
+    exclusive: bool = False
+    """Whether the caller announced that its epochs are exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,13 @@ def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDe
     marks: tuple[StateChange, ...] = ()
     token = call.token
     if not token.is_empty:
+        if call.exclusive and state.fence.is_over(token):
+            return CallDecision(refusal=CallRefusal.FENCED, detail=_over(state, token))
         if not state.fence.passes(token, call.machine_id, row):
             return CallDecision(refusal=CallRefusal.FENCED, detail=_fenced(state, call, row))
         marks = (FenceMark(token.shard_id, call.machine_id, token.epoch, token.sequence),)
+        if call.exclusive and state.fence.raises_epoch(token.shard_id, token.epoch):
+            marks = (*marks, ShardEpoch(token.shard_id, token.epoch))
     entry = state.entry(call.machine_id)
     if entry is None:
         return CallDecision(marks, CallRefusal.UNKNOWN, "this provider knows no such machine")
@@ -115,7 +123,8 @@ def _accept(
         # Copied, as the caller may change its map afterwards.
         machine = replace(machine, cluster=call.cluster, shard_metadata=FrozenMap(call.shard_metadata))
     put = state.put(machine, entry.offer, entry.operations, starts=call.kind)
-    return CallDecision((*marks, put), operation=put.revision, begins=True)
+    ends = (GraceEnd(machine.id, put.revision, call.grace_end_s),) if call.grace_s else ()
+    return CallDecision((*marks, put, *ends), operation=put.revision, begins=True)
 
 
 def _recorded(kind: OperationKind, entry: MachineEntry) -> int:
@@ -127,7 +136,10 @@ def _recorded(kind: OperationKind, entry: MachineEntry) -> int:
 
 
 def _flaw(call: MutatingCall, rules: CallRules) -> str:
-    """Return which argument is invalid, empty when none is; these checks come before the fence."""
+    """Return which argument is invalid, empty when none is; these checks come before the fence.
+
+    Epoch and sequence are not among them: any number of 64 bits, negative ones included, is for the fence to compare.
+    """
     token = call.token
     for field, text in (
         ("machine_id", call.machine_id),
@@ -136,9 +148,6 @@ def _flaw(call: MutatingCall, rules: CallRules) -> str:
     ):
         if len(text) > MAX_ID_BYTES or len(text.encode()) > MAX_ID_BYTES:
             return f"{field}: found {len(text.encode())} bytes, allowed is at most {MAX_ID_BYTES}"
-    for field, number in (("shard_epoch", token.epoch), ("sequence_number", token.sequence)):
-        if not 0 <= number <= INT64_MAX:
-            return f"{field}: found {number}, allowed is 0 to {INT64_MAX}"
     if not token.shard_id and not token.is_empty:
         return "shard_id: found '', allowed with an epoch or sequence number is an id"
     if token.is_empty and rules.require_fencing:
@@ -158,3 +167,8 @@ def _flaw(call: MutatingCall, rules: CallRules) -> str:
 def _fenced(state: ProviderState, call: MutatingCall, row: int | None) -> str:
     mark = state.fence.mark(call.token.shard_id, call.machine_id, row)
     return f"epoch and sequence {call.token.position} of {call.token.shard_id} are not newer than {mark}"
+
+
+def _over(state: ProviderState, token: FencingToken) -> str:
+    newest = state.fence.epoch(token.shard_id)
+    return f"epoch {token.epoch} of {token.shard_id} is over, as a process with epoch {newest} has started"

@@ -43,10 +43,27 @@ class FenceMark:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardEpoch:
+    """Records the highest epoch of a shard that announced exclusive epochs."""
+
+    shard_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraceEnd:
+    """Records when the grace period of a drain ends, so that a restart neither extends it nor cuts it short."""
+
+    machine_id: str
+    operation: int
+    at_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class DropMachine:
     """Removes a tombstone whose retention has ended."""
 
     id: str
 
 
-StateChange = PutMachine | FenceMark | DropMachine
+StateChange = PutMachine | FenceMark | ShardEpoch | GraceEnd | DropMachine

@@ -1,20 +1,23 @@
-"""Fence marks: per shard and machine the newest token that passed.
+"""Fence marks: per shard and machine the newest token that passed; per shard the highest exclusive epoch.
 
-Why: an outdated shard process must not move a machine, and 32 workers of one live shard must not fence each other; one mark
-per pair of shard and machine gives both (ADR-0058).
-Must never: compare across machines or shards, wrap around, or forget the first shard's mark of a known machine.
-Rules: `providers#fence-mark`. Marks of unknown machines, and of further shards on one machine, are bounded and the
-oldest are dropped: a lost mark reopens the window until that shard's next call.
+Why: 32 workers of one live shard must not fence each other, so a mark belongs to a pair of shard and machine (ADR-0058). It stops
+an outdated shard process only on machines that its successor has touched. Shards that announce exclusive epochs are stopped
+on every machine (ADR-0201).
+Must never: compare across shards, wrap around, use an epoch against callers that do not announce it, or forget the first
+shard's mark of a known machine.
+Rules: `providers#fence-mark`, `providers#epoch-per-shard`. Marks of unknown machines, of further shards on one machine, and
+epochs are bounded and the oldest are dropped: a lost mark reopens the window until that shard's next call.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.provider.contract import MAX_FURTHER_MARKS, MAX_UNKNOWN_MARKS
-from bigfleet.provider.kit.core.changes import FenceMark
+from bigfleet.provider.contract import MAX_FURTHER_MARKS, MAX_SHARD_EPOCHS, MAX_UNKNOWN_MARKS
+from bigfleet.provider.kit.core.changes import FenceMark, ShardEpoch
 
 _NOBODY = -1
 _FIRST_ROWS = 1024
@@ -42,18 +45,26 @@ NO_TOKEN = FencingToken()
 
 _Position = tuple[int, int]
 _Pair = tuple[str, str]  # shard id, machine id
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 class Fence:
     """All marks. That of a known machine's first shard is kept in columns; usually there is no other."""
 
-    def __init__(self, unknown_kept: int = MAX_UNKNOWN_MARKS, further_kept: int = MAX_FURTHER_MARKS) -> None:
-        self._unknown_kept, self._further_kept = unknown_kept, further_kept
+    def __init__(
+        self,
+        unknown_kept: int = MAX_UNKNOWN_MARKS,
+        further_kept: int = MAX_FURTHER_MARKS,
+        epochs_kept: int = MAX_SHARD_EPOCHS,
+    ) -> None:
+        self._unknown_kept, self._further_kept, self._epochs_kept = unknown_kept, further_kept, epochs_kept
         self._shards: list[str] = []
         self._numbers: dict[str, int] = {}
         self._first: NDArray[np.int32] = np.full(_FIRST_ROWS, _NOBODY, dtype=np.int32)
         self._positions: NDArray[np.int64] = np.zeros((_FIRST_ROWS, 2), dtype=np.int64)
-        # Both in the order in which they were last written, oldest first.
+        # All in the order in which they were last written, oldest first.
+        self._epochs: dict[str, int] = {}
         self._further: dict[_Pair, _Position] = {}
         self._unknown: dict[_Pair, _Position] = {}
 
@@ -85,6 +96,30 @@ class Fence:
             self._positions[row] = position
         else:
             _write(self._further, pair, position, self._further_kept)
+
+    def epoch(self, shard_id: str) -> int | None:
+        """Return the highest exclusive epoch of a shard, None for none."""
+        return self._epochs.get(shard_id)
+
+    def raises_epoch(self, shard_id: str, epoch: int) -> bool:
+        """Return whether an epoch is higher than every exclusive one seen of its shard."""
+        known = self._epochs.get(shard_id)
+        return known is None or epoch > known
+
+    def is_over(self, token: FencingToken) -> bool:
+        """Return whether a higher exclusive epoch of the token's shard was seen."""
+        known = self._epochs.get(token.shard_id)
+        return known is not None and token.epoch < known
+
+    def set_epoch(self, change: ShardEpoch) -> None:
+        """Record an exclusive epoch; a lower one than known changes nothing."""
+        if self.raises_epoch(change.shard_id, change.epoch):
+            _write(self._epochs, change.shard_id, change.epoch, self._epochs_kept)
+
+    def epochs(self) -> Iterator[ShardEpoch]:
+        """Yield every exclusive epoch, the oldest first."""
+        for shard_id, epoch in list(self._epochs.items()):
+            yield ShardEpoch(shard_id, epoch)
 
     def forget_row(self, row: int, machine_id: str) -> None:
         """Free a row; its mark is kept by the machine's id, as for any unknown machine."""
@@ -130,8 +165,8 @@ class Fence:
             self._positions = np.concatenate([self._positions, np.zeros((more, 2), dtype=np.int64)])
 
 
-def _write(marks: dict[_Pair, _Position], pair: _Pair, position: _Position, kept: int) -> None:
-    marks.pop(pair, None)
-    marks[pair] = position
-    if len(marks) > kept:
-        del marks[next(iter(marks))]
+def _write(kept: dict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]

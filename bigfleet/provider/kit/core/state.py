@@ -19,8 +19,10 @@ from bigfleet.provider.kit.core.changes import (
     NO_OPERATIONS,
     DropMachine,
     FenceMark,
+    GraceEnd,
     Operations,
     PutMachine,
+    ShardEpoch,
     StateChange,
 )
 from bigfleet.provider.kit.core.fence import Fence
@@ -55,6 +57,8 @@ class ProviderState:
         self.head = 0
         self._reserved = 0
         self._log = ChangeLog()
+        self._grace_ends: dict[str, GraceEnd] = {}  # of machines that are draining
+        self._next_row = 0  # where the next capped listing begins
 
     # For decisions.
 
@@ -119,12 +123,10 @@ class ProviderState:
             known = self.table.row(change.id)
             # A snapshot is written while changes go on, so it may be newer than the journal beside it.
             if known is None or change.revision >= self.table.revisions[known]:
-                self.table.put(change)
+                self._put(change)
             self._note(change.revision)
-        elif isinstance(change, FenceMark):
-            self.fence.set(change, self.table.row(change.machine_id))
         else:
-            self._drop(change)
+            self._apply_small(change)
 
     def opened(self, head: int) -> None:
         """Start serving: every record gets the head as its revision, so an older cursor yields everything."""
@@ -137,14 +139,22 @@ class ProviderState:
     def select(self, states: Sequence[MachineState], since: bytes, at_most: int) -> NDArray[np.intp]:
         """Return the rows of a listing: changed after the cursor, in these states, at most so many.
 
-        A cursor that cannot be read yields everything.
+        A cursor that cannot be read yields everything. Each capped listing begins where the one before it ended.
         """
         cursor = read_cursor(since, self.head) if since else None
         if cursor is None or cursor < self._log.floor:
             rows = self.table.rows(states)
         else:
             rows = self.table.rows_of(self._log.since(cursor, self.table.revisions), states)
-        return rows[:at_most] if at_most else rows
+        return self._capped(rows, at_most) if 0 < at_most < rows.size else rows
+
+    def _capped(self, rows: NDArray[np.intp], at_most: int) -> NDArray[np.intp]:
+        # By row and not by place in the answer: which machines match may change from one call to the next.
+        ordered = np.sort(rows)
+        first = int(np.searchsorted(ordered, self._next_row))
+        taken: NDArray[np.intp] = np.take(ordered, np.arange(first, first + at_most), mode="wrap")
+        self._next_row = int(taken[-1]) + 1
+        return taken
 
     def revision(self) -> bytes:
         """Return the head as a cursor."""
@@ -155,21 +165,47 @@ class ProviderState:
         rows = self.table.rows([edge.during for edge in EDGES.values()])
         return [self.table.id(row) for row in rows.tolist()]
 
+    def grace_left_s(self, machine_id: str, operation: int, now_s: int) -> int:
+        """Return how long the grace period of a drain still lasts; 0 if it has ended or there is none."""
+        end = self._grace_ends.get(machine_id)
+        return max(end.at_s - now_s, 0) if end is not None and end.operation == operation else 0
+
     def everything(self) -> Iterator[StateChange]:
         """Yield changes that build this state from an empty one; others may be applied in between."""
         yield from self.table.puts()
         pairs = [(machine_id, self.table.row(machine_id)) for machine_id in list(self.table.ids())]
         yield from self.fence.marks((machine_id, row) for machine_id, row in pairs if row is not None)
+        yield from self.fence.epochs()
+        yield from list(self._grace_ends.values())
 
     def _apply(self, change: StateChange) -> None:
         if isinstance(change, PutMachine):
-            row = self.table.put(change)
+            row = self._put(change)
             self._note(change.revision)
             self._log.add(change.revision, row)
-        elif isinstance(change, FenceMark):
+        else:
+            self._apply_small(change)
+
+    def _put(self, put: PutMachine) -> int:
+        if put.state is not MachineState.DRAINING:
+            self._grace_ends.pop(put.id, None)
+        return self.table.put(put)
+
+    def _apply_small(self, change: FenceMark | ShardEpoch | GraceEnd | DropMachine) -> None:
+        if isinstance(change, FenceMark):
             self.fence.set(change, self.table.row(change.machine_id))
+        elif isinstance(change, ShardEpoch):
+            self.fence.set_epoch(change)
+        elif isinstance(change, GraceEnd):
+            self._set_grace_end(change)
         else:
             self._drop(change)
+
+    def _set_grace_end(self, end: GraceEnd) -> None:
+        row, known = self.table.row(end.machine_id), self._grace_ends.get(end.machine_id)
+        is_draining = row is not None and self.table.state(row) is MachineState.DRAINING
+        if is_draining and (known is None or end.operation >= known.operation):
+            self._grace_ends[end.machine_id] = end
 
     def _drop(self, drop: DropMachine) -> None:
         row = self.table.drop(drop.id)

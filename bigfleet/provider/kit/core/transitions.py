@@ -1,4 +1,4 @@
-"""Transitions of a machine without a call: the end of an operation, a restart, a loss, a refresh, a repair.
+"""Transitions of a machine without a call: the end of an operation, a loss, a refresh, a repair.
 
 Why: every way a record can change is in this module or in `calls`, each as one function from entry to change.
 Must never: apply anything, move a machine that is in another state than the event assumes, or change a bound machine's cluster.
@@ -13,7 +13,6 @@ from bigfleet.model.machine import Shape, check_state
 from bigfleet.provider.contract import (
     BOUND_STATES,
     EDGES,
-    INTERRUPTED,
     KIND_OF_TRANSITIONAL,
     REMOVED_LABEL,
     REMOVED_PREFIX,
@@ -79,13 +78,6 @@ def fail(
     if not _under_way(entry, kind, number):
         return None
     return _put(state, entry, _failed(entry.machine, reason))
-
-
-def interrupt(state: ProviderState, entry: MachineEntry) -> PutMachine | None:
-    """Fail a machine whose operation was in progress when the process ended."""
-    if entry.machine.state not in KIND_OF_TRANSITIONAL:
-        return None
-    return _put(state, entry, _failed(entry.machine, INTERRUPTED))
 
 
 def lose(state: ProviderState, entry: MachineEntry, event: Lost, now: Timestamp) -> PutMachine | None:

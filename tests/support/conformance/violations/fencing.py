@@ -262,6 +262,26 @@ class SequenceIn32Bits(ReferenceProvider):
         return (token.epoch, token.sequence % 2**32) > (mark[0], mark[1] % 2**32)
 
 
+@violation("negative-token-refused", "B1201")
+class NegativeTokenRefused(ReferenceProvider):
+    """A negative part is refused as an argument before the token is compared."""
+
+    def fence(self, kind: ReferenceOperation, machine_id: str, token: ReferenceToken) -> None:
+        if min(token.pair) < 0:
+            raise RpcRefusedError(Code.INVALID_ARGUMENT, "a token is not negative")
+        super().fence(kind, machine_id, token)
+
+
+@violation("sequence-unsigned", "B1204")
+class SequenceUnsigned(ReferenceProvider):
+    """A negative sequence is compared as a very large number without a sign."""
+
+    def newer(self, token: ReferenceToken, mark: tuple[int, int] | None) -> bool:
+        if mark is None:
+            return True
+        return (token.epoch, token.sequence % _WRAP) > (mark[0], mark[1] % _WRAP)
+
+
 @violation("marks-of-two-shards", "B1204")
 class MarksOfTwoShards(ReferenceProvider):
     """A machine keeps the marks of two shards only."""

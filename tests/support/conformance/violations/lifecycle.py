@@ -117,7 +117,7 @@ class LateCluster(ReferenceProvider):
 
     def complete(self, kind: ReferenceOperation, record: ReferenceRecord, serial: int) -> None:
         if kind is ReferenceOperation.CONFIGURE:
-            record.machine.cluster = self._late[record.machine.id]
+            record.machine.cluster = self._late.get(record.machine.id, "")
         super().complete(kind, record, serial)
 
 

@@ -9,13 +9,14 @@ from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.provider.conformance.reference.model import ReferenceProvider
 from bigfleet.provider.conformance.reference.values import (
+    EDGES,
     ReferenceOperation,
     ReferenceOptions,
     ReferenceRecord,
     ReferenceStore,
     ReferenceToken,
 )
-from bigfleet.provider.conformance.states import REAL, TRANSITIONAL, F, I, S, State
+from bigfleet.provider.conformance.states import REAL, F, I, S, State
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.support.conformance.violation import violation
 
@@ -35,6 +36,14 @@ class CapOffByOne(ReferenceProvider):
 
     def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
         return super().capped(records, limit + 1 if limit else 0)
+
+
+@violation("cap-always-first", "B302")
+class CapAlwaysFirst(ReferenceProvider):
+    """A capped listing always begins with the first machine."""
+
+    def capped(self, records: Sequence[ReferenceRecord], limit: int) -> Sequence[ReferenceRecord]:
+        return records[:limit] if limit > 0 else records
 
 
 @violation("revision-stuck", "A12")
@@ -253,16 +262,19 @@ class ReuseId(ReferenceProvider):
 class TransitionalAfterRestart(ReferenceProvider):
     """A transition that a kill cut short is never ended."""
 
-    def reload(self) -> None:
-        caught = {
-            key: record.machine.state
-            for key, record in self.store.records.items()
-            if record.machine.state in TRANSITIONAL
-        }
-        super().reload()
-        for key, state in caught.items():
-            machine = self.store.records[key].machine
-            machine.state, machine.last_error = state, ""
+    def resume(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        pass
+
+
+@violation("lost-after-restart", "X07")
+class LostAfterRestart(ReferenceProvider):
+    """A transition that a kill cut short is forgotten: the machine is where it was before."""
+
+    def resume(self, kind: ReferenceOperation, record: ReferenceRecord) -> None:
+        record.machine.state = EDGES[kind].source
+        if kind is ReferenceOperation.CONFIGURE:
+            self.unbind(record)
+        self.touch(record)
 
 
 @violation("wary-after-restart", "B1007")

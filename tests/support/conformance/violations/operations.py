@@ -93,6 +93,8 @@ class DeleteWhileBound(ReferenceProvider):
 class DrainWithoutGraceHangs(ReferenceProvider):
     """A drain without grace never ends."""
 
+    _hasty = False
+
     def begin(self, kind: ReferenceOperation, record: ReferenceRecord, request: Mutation) -> None:
         self._hasty = isinstance(request, pb.DrainRequest) and request.grace_period_seconds == 0
         super().begin(kind, record, request)
@@ -106,6 +108,8 @@ class DrainWithoutGraceHangs(ReferenceProvider):
 @violation("drain-reverts", "A16")
 class DrainReverts(ReferenceProvider):
     """A drain without grace falls back to Configured."""
+
+    _hasty = False
 
     def begin(self, kind: ReferenceOperation, record: ReferenceRecord, request: Mutation) -> None:
         self._hasty = isinstance(request, pb.DrainRequest) and request.grace_period_seconds == 0

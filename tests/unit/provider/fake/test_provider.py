@@ -207,7 +207,7 @@ def test_a_stale_cursor_repeats_old_news_and_misses_nothing() -> None:
     run_virtual(scene())
 
 
-def test_a_restart_keeps_what_the_state_kept_and_breaks_what_was_under_way() -> None:
+def test_a_restart_keeps_what_the_state_kept_and_resumes_what_was_under_way() -> None:
     async def scene() -> None:
         process = virtual_process("fake")
         state = JournalState("/state", disk=process.disk, clock=process.clock, rng=process.rng)
@@ -227,7 +227,9 @@ def test_a_restart_keeps_what_the_state_kept_and_breaks_what_was_under_way() -> 
             assert (await world.client.configure("m-0", "prod")).operation_id == ack.operation_id
             assert (await world.client.get("m-1")).price_per_hour == 7.5
             assert await code_of(world.client.get("more-0")) is Code.OK
-            assert (await world.client.get("m-2")).last_error == "interrupted by restart"
+            assert S((await world.client.get("m-2")).state) is S.CREATING
+            await world.settled("m-2")
+            assert S((await world.client.get("m-2")).state) is S.IDLE
             await world.fake.restart(forget=True)
             assert {machine.state for machine in world.fake.machines(Selector(prefix="m-"))} == {
                 S.SPECULATIVE

@@ -187,24 +187,27 @@ def test_a_discovered_machine_that_a_file_has_too_is_refused() -> None:
     run_virtual(scenario())
 
 
-def test_after_a_restart_an_interrupted_operation_fails_unless_resume_is_set() -> None:
+@pytest.mark.rule("providers#restart")
+def test_a_hook_that_cannot_be_repeated_says_so_and_its_machine_fails_after_a_restart() -> None:
     async def scenario() -> None:
-        async with World(inventory(["m-1"])) as world:
+        async with World(inventory(["m-1"], more="resume: false\n")) as world:
             world.hooks.next(HookKind.CONFIGURE, HookReply(takes_s=1000))
             await world.client.configure("m-1", "prod", blob=b"join me")
             await world.clock.sleep(1)
             await world.restart()
             machine = await world.settled("m-1")
-            assert (machine.state, machine.last_error) == (S.FAILED, INTERRUPTED)
+            assert machine.state is S.FAILED
+            assert machine.last_error == f"{INTERRUPTED}: the inventory says resume: false"
             assert (world.hooks.count(HookKind.CONFIGURE), len(world.hooks.ended)) == (1, 1)
 
     run_virtual(scenario())
 
 
+@pytest.mark.rule("providers#restart")
 @pytest.mark.parametrize("kind", ["create", "configure", "drain", "delete"])
-def test_with_resume_the_hook_is_called_again_with_the_same_operation(kind: str) -> None:
+def test_after_a_restart_the_hook_is_called_again_with_the_same_operation(kind: str) -> None:
     async def scenario() -> None:
-        async with World(inventory(["m-1"], POWER_MANAGED, "resume: true\n")) as world:
+        async with World(inventory(["m-1"], POWER_MANAGED)) as world:
             if kind != "create":
                 await world.client.create("m-1")
                 await world.settled("m-1")
@@ -212,7 +215,13 @@ def test_with_resume_the_hook_is_called_again_with_the_same_operation(kind: str)
                 await world.configured("m-1")
             world.hooks.next(HookKind(kind), HookReply(takes_s=1000))
             call = getattr(world.client, kind)
-            await (call("m-1", "prod", blob=b"join me") if kind == "configure" else call("m-1"))
+            match kind:
+                case "configure":
+                    await call("m-1", "prod", blob=b"join me")
+                case "drain":
+                    await call("m-1", grace_s=60)
+                case _:
+                    await call("m-1")
             await world.clock.sleep(1)
             await world.restart()
             machine = await world.settled("m-1")
@@ -220,6 +229,8 @@ def test_with_resume_the_hook_is_called_again_with_the_same_operation(kind: str)
             assert (machine.state, machine.last_error) == (expected[kind], "")
             first, again = (call for call in world.hooks.calls if call.kind == kind)
             assert first.document["operation_id"] == again.document["operation_id"]
+            if kind == "drain":  # the rest of the grace period
+                assert (first.document["grace_seconds"], again.document["grace_seconds"]) == (60, 59)
             # A blob is kept nowhere, so there is none to hand out a second time.
             assert "BF_BLOB_FILE" not in again.environment
 

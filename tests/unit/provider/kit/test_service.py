@@ -23,6 +23,7 @@ from bigfleet.provider.kit.limits import Limits
 from bigfleet.providerkit.scripted import MemoryStore, ScriptedBackend
 from bigfleet.providerkit.virtual import VirtualProvider
 from bigfleet.testing.loop import run_virtual
+from bigfleet.transport.inside import InsideCall
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.support.builders import shape
 
@@ -309,13 +310,39 @@ def test_a_listing_is_a_set_by_states_capped_and_by_cursor(slots: MakeSlots) -> 
     run_virtual(listing())
 
 
+@pytest.mark.rule("providers#capped-listings-rotate")
+def test_capped_listings_begin_where_the_last_one_ended_and_wrap(slots: MakeSlots) -> None:
+    async def listing() -> None:
+        async with VirtualProvider(ScriptedBackend(slots(5))) as provider:
+            client = provider.client
+
+            async def ids(at_most: int, *states: S, since: bytes = b"") -> list[str]:
+                found = await client.list(states, since=since, at_most=at_most)
+                return [machine.id for machine in found.machines]
+
+            assert [await ids(1) for _ in range(3)] == [["m-0"], ["m-1"], ["m-2"]]
+            assert await ids(3) == ["m-3", "m-4", "m-0"]
+            # A listing that leaves nothing out does not move the place.
+            assert await ids(5) == ["m-0", "m-1", "m-2", "m-3", "m-4"]
+            assert await ids(2) == ["m-1", "m-2"]
+            head = (await client.list()).revision
+            for machine_id in ("m-3", "m-1"):
+                await client.create(machine_id)
+                await provider.settled(machine_id)
+            # Machines that no longer match are passed over, none is named twice before all were named.
+            assert [await ids(1, S.SPECULATIVE) for _ in range(4)] == [["m-4"], ["m-0"], ["m-2"], ["m-4"]]
+            assert sorted([await ids(1, since=head) for _ in range(2)]) == [["m-1"], ["m-3"]]
+
+    run_virtual(listing())
+
+
 @pytest.mark.parametrize("number", [0, 9, 42, -1, 2**31 - 1])
 def test_a_filter_with_an_unknown_state_is_refused(slots: MakeSlots, number: int) -> None:
     async def ask() -> None:
         async with VirtualProvider(ScriptedBackend(slots())) as provider:
             request = pb.ListFilter.FromString(b"\x08" + _varint(number))
             with pytest.raises(Exception, match="states: found") as refused:
-                await provider.kit.service.list(request, None)  # type: ignore[arg-type]  # the handler does not read the call
+                await provider.kit.service.list(request, InsideCall("/test"))
             assert getattr(refused.value, "code", None) is Code.INVALID_ARGUMENT
 
     run_virtual(ask())

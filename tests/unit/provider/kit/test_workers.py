@@ -10,8 +10,8 @@ import pytest
 from bigfleet.aio.backoff import BackoffPolicy
 from bigfleet.aio.clock import NANOSECONDS
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import EDGES, INTERRUPTED, OperationKind
-from bigfleet.provider.kit.backend import NotOffered, Op, Permanent, ResumeOutcome, StockOut, Transient
+from bigfleet.provider.contract import EDGES, OperationKind
+from bigfleet.provider.kit.backend import NotOffered, Op, Permanent, StockOut, Transient
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.limits import Limits, Timeouts
 from bigfleet.providerkit.scripted import ReadyBackend, ScriptedBackend
@@ -286,59 +286,6 @@ def test_a_backend_without_readiness_is_warned_about_once(slots: MakeSlots) -> N
 
 async def hang(_machine: MachineRecord, _op: Op) -> None:
     await asyncio.get_running_loop().create_future()
-
-
-@pytest.mark.parametrize("kind", list(OperationKind))
-def test_what_was_under_way_at_a_restart_is_failed(slots: MakeSlots, kind: OperationKind) -> None:
-    async def run() -> None:
-        backend = ScriptedBackend(slots())
-        backend.next(kind, hang)
-        async with VirtualProvider(backend, limits=LIMITS) as provider:
-            await walk_to(provider, kind)
-            before = provider.machine("m-0")
-            assert before.state is EDGES[kind].during
-            head = provider.kit.state.revision()
-            await provider.restart()
-            machine = provider.machine("m-0")
-            assert (machine.state, machine.last_error) == (S.FAILED, INTERRUPTED)
-            assert (machine.host, machine.cluster) == (before.host, before.cluster)
-            # A delta since the last revision has this machine and no other.
-            delta = await provider.another_client().list(since=head)
-            assert [record.id for record in delta.machines] == ["m-0"]
-
-    run_virtual(run())
-
-
-class Resuming(ScriptedBackend):
-    """Knows its operations by id, and ends them when asked after a restart."""
-
-    def __init__(self, slots: list[DescribedMachine]) -> None:
-        super().__init__(slots)
-        self.resumed: list[tuple[str, OperationKind, str]] = []
-
-    async def resume(self, machine: MachineRecord, op: Op) -> ResumeOutcome:
-        self.resumed.append((machine.id, op.kind, op.id))
-        return ResumeOutcome(CreatedHost("found again") if op.kind is OperationKind.CREATE else None)
-
-
-@pytest.mark.parametrize("kind", list(OperationKind))
-def test_a_backend_that_resumes_goes_on_with_the_same_operation(
-    slots: MakeSlots, kind: OperationKind
-) -> None:
-    async def run() -> None:
-        backend = Resuming(slots())
-        backend.next(kind, hang)
-        async with VirtualProvider(backend, limits=LIMITS) as provider:
-            await walk_to(provider, kind)
-            operation = backend.calls[-1].operation_id
-            await provider.restart()
-            (machine,) = await provider.settled("m-0")
-            assert machine.state is EDGES[kind].target
-            assert backend.resumed == [("m-0", kind, operation)]
-            if kind is OperationKind.CREATE:
-                assert machine.host == "found again"
-
-    run_virtual(run())
 
 
 def test_operation_ids_survive_a_restart_and_are_not_used_again(slots: MakeSlots) -> None:

@@ -199,8 +199,6 @@ def test_a_call_out_of_position_moves_the_mark_and_nothing_else(state_with: Make
     [
         (OperationKind.DRAIN, {"grace_s": -5}, "grace_period_seconds"),
         (OperationKind.DRAIN, {"grace_s": MAX_GRACE_S + 1}, "grace_period_seconds"),
-        (OperationKind.CREATE, {"token": FencingToken("shard", -1, 1)}, "shard_epoch"),
-        (OperationKind.CREATE, {"token": FencingToken("shard", 1, -1)}, "sequence_number"),
         (OperationKind.CREATE, {"token": FencingToken("", 1, 0)}, "shard_id"),
         (OperationKind.CREATE, {"token": FencingToken("s" * 1025, 1, 1)}, "shard_id"),
         (OperationKind.CREATE, {"machine_id": "é" * 600}, "machine_id"),
@@ -251,3 +249,20 @@ def test_five_operations_have_five_ids_and_a_repeat_returns_the_last(state_with:
     assert len(set(ids)) == 5
     repeat = decide(provider_state, call(OperationKind.DRAIN, token=NO_TOKEN), CallRules())
     assert (repeat.begins, provider_state.operation_id(repeat.operation)) == (False, ids[-1])
+
+
+@pytest.mark.rule("providers#negative-token-parts")
+@pytest.mark.parametrize("kind", OperationKind)
+def test_negative_parts_of_a_token_are_compared_like_any_number(
+    state_with: MakeBook, kind: OperationKind
+) -> None:
+    state = state_with(EDGES[kind].source)
+    state.load(FenceMark("shard", "m", 1, 1))
+    for position in ((1, -1), (-1, 9), (-7, -3)):
+        fenced = decide(state, call(kind, token=FencingToken("shard", *position)), CallRules())
+        assert (fenced.refusal, fenced.changes) == (CallRefusal.FENCED, ())
+    first = decide(state, call(kind, token=FencingToken("another", -7, -3)), CallRules())
+    assert first.refusal is None
+    state.apply(first.changes)
+    assert state.fence.mark("another", "m", state.table.row("m")) == (-7, -3)
+    assert state.fence.passes(FencingToken("another", -7, -2), "m", state.table.row("m"))

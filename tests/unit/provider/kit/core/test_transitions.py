@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from bigfleet.model.machine import MachineState as S
-from bigfleet.provider.contract import BOUND_STATES, EDGES, INTERRUPTED, REMOVED_LABEL, STATES, OperationKind
+from bigfleet.provider.contract import BOUND_STATES, EDGES, REMOVED_LABEL, STATES, OperationKind
 from bigfleet.provider.kit.core.changes import PutMachine
 from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.transitions import (
@@ -14,7 +14,6 @@ from bigfleet.provider.kit.core.transitions import (
     admit,
     fail,
     forget,
-    interrupt,
     lose,
     make_tombstone,
     may_make_tombstone,
@@ -83,16 +82,6 @@ def test_a_result_counts_only_for_the_operation_that_is_under_way(
         wrong = number + 1 if state is EDGES[kind].during else number
         assert succeed(provider_state, entry, kind, wrong, CreatedHost("h")) is None
         assert fail(provider_state, entry, kind, wrong, "late") is None
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_a_restart_fails_what_was_under_way_and_nothing_else(state_with: MakeBook, state: S) -> None:
-    provider_state = state_with(state, *OperationKind)
-    put = interrupt(provider_state, entry_of(provider_state))
-    if state in {edge.during for edge in EDGES.values()}:
-        assert after(provider_state, put).last_error == INTERRUPTED
-    else:
-        assert put is None
 
 
 @pytest.mark.parametrize("state", STATES)
