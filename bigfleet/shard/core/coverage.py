@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.engine.verdicts import Verdicts, needs_of, short_places
+from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.machine import MachineState
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.shard.core.views import CycleView
@@ -34,31 +35,6 @@ _PART_OF[MachineState.CONFIGURED] = _RUNNING
 _PART_OF[MachineState.CONFIGURING] = _JOINING
 _PART_OF[MachineState.CREATING] = _ON_ORDER
 _PART_OF[MachineState.DRAINING] = _LEAVING
-
-
-@dataclass(frozen=True, slots=True)
-class CoverageSplit:
-    """The machines of a need, of a cluster or of everything, by how far they are."""
-
-    running: int = 0
-    """Configured."""
-    joining: int = 0
-    """Configuring."""
-    on_order: int = 0
-    """Creating, and accepted by the provider."""
-    wanted: int = 0
-    """Decided, and not accepted by the provider: not called yet, held off or failed."""
-    missing: Resources = ZERO
-    """What running, joining and on order leave of the demand."""
-    held_off: str = ""
-    """Why wanted machines do not come: a `HoldOff`, or `NOT_ACCEPTED`; empty when nothing holds them off."""
-    waiting_s: float = 0.0
-    """For how long machines have been wanted and none was accepted."""
-
-    @property
-    def covered(self) -> bool:
-        """Whether running, joining and on order cover the demand."""
-        return self.missing.is_zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +77,11 @@ class HeldMachines:
     def open_places(self) -> frozenset[int]:
         """The needs with machines in flight; the split of all others is the same until the next cycle."""
         return frozenset(np.unique(self.places).tolist())
+
+
+def held_off_reason(held_off: str) -> str:
+    """A reason why machines do not come, in the form of a verdict's reason: `PROVIDER_UNREACHABLE`."""
+    return held_off.upper().replace("-", "_")
 
 
 def _holders(view: CycleView) -> NDArray[np.int32]:
@@ -151,6 +132,11 @@ class Coverage:
             self._reason(place) if waits else "",
             self._waiting_s(place) if waits else 0.0,
         )
+
+    @property
+    def open_places(self) -> frozenset[int]:
+        """The needs with machines in flight; the split of all others is the same until the next cycle."""
+        return self._held.open_places
 
     @property
     def total(self) -> CoverageSplit:

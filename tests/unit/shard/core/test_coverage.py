@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigfleet.model.action import Action, ActionKind
+from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.machine import Assignment, Machine
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.resources import ZERO
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.coverage import NOT_ACCEPTED, Coverage, CoverageSplit, HeldMachines, LiveMachines
+from bigfleet.shard.core.coverage import NOT_ACCEPTED, Coverage, HeldMachines, LiveMachines
 from bigfleet.shard.core.views import CycleFacts, CycleView, HoldOff
 from tests.support.builders import amounts, assigned, machine, shape
 from tests.support.shard_views import cycle_of
