@@ -13,7 +13,6 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
 from bigfleet.obs.metrics import Metrics
-from bigfleet.shard.core.coverage import Coverage
 from bigfleet.shard.core.problems import Problem, ProblemKind, problems_of
 from bigfleet.shard.core.read.status_sources import StatusSources
 from bigfleet.shard.core.views import CycleView, ShardViews
@@ -70,8 +69,3 @@ class ProblemWatch:
 
 def _may_be_short(view: CycleView) -> bool:
     return bool(view.decision.unresolved or view.held_off or view.waiting_since_s)
-
-
-def covered_needs(coverage: Coverage, needs: int) -> int:
-    """How many needs are covered by machines that run, join or are on order."""
-    return needs - len(coverage.uncovered)
