@@ -14,7 +14,7 @@ from typing import Final
 from bigfleet.explain.amounts import amounts_words
 from bigfleet.explain.durations import duration_text
 from bigfleet.explain.hold_offs import hold_off_words, verdict_words
-from bigfleet.model.machine import CapacityType
+from bigfleet.explain.left_out import next_attempt, offering_name
 from bigfleet.model.need import Need
 from bigfleet.shard.core.coverage import Coverage
 from bigfleet.shard.core.read.status_sources import StatusSources
@@ -80,20 +80,8 @@ def actions_waiting(view: CycleView | None) -> int:
 
 def cool_off_text(item: OfferingCoolOff, now_s: float) -> str:
     """An offering in cool-off, as `m5.large in za (Spot) is stocked out; next attempt in 40 s`."""
-    return f"{offering_text(item)} is stocked out; {next_attempt(item.until_s - now_s)}"
-
-
-def offering_text(item: OfferingCoolOff) -> str:
-    """The name of an offering."""
-    name = item.instance_type or "machines without an instance type"
-    zone = f" in {item.zone}" if item.zone else ""
-    kind = "" if item.capacity_type is CapacityType.UNSPECIFIED else f" ({item.capacity_type.label})"
-    return f"{name}{zone}{kind}"
-
-
-def next_attempt(left_s: float) -> str:
-    """When something is tried again."""
-    return f"next attempt in {duration_text(left_s)}" if left_s > 0 else "the next attempt is due"
+    name = offering_name(item.instance_type, item.zone, item.capacity_type)
+    return f"{name} is stocked out; {next_attempt(item.until_s - now_s)}"
 
 
 def need_name(need: Need) -> str:

@@ -28,7 +28,7 @@ from bigfleet.shard.core.read.status_sources import StatusSources
 from bigfleet.shard.core.views import CycleView, ShardViews
 from bigfleet.shard.read.coverage_reader import CoverageReader
 from bigfleet.shard.read.cycle_follower import CycleFollower
-from bigfleet.shard.read.explainer import Explained, Explainer, bare_situation_of
+from bigfleet.shard.read.explainer import Explained, Explainer, PresentFacts, bare_situation_of
 from bigfleet.shard.read.insight_messages import (
     cycle_message,
     cycle_summary_message,
@@ -181,7 +181,13 @@ class InsightService:
             raise InvalidFieldError("need", "", "a number, cluster or cluster/group, or a key in its place")
         view = self._completed()
         try:
-            explained = await self._explainer.need(view, request.need, key, quick=request.quick)
+            explained = await self._explainer.need(
+                view,
+                request.need,
+                key,
+                quick=request.quick,
+                now=PresentFacts(await self._coverage.now(view), self._sources.now(view.now)),
+            )
         except AmbiguousNeedError as error:
             raise RpcRefusedError(Code.INVALID_ARGUMENT, str(error)) from None
         except InvalidFieldError as error:
@@ -207,7 +213,9 @@ class InsightService:
             )
         explained: Explained | None = None
         if not request.quick:
-            explained = await self._explainer.machine(view, request.machine)
+            explained = await self._explainer.machine(
+                view, request.machine, now_s=self._sources.now(view.now)
+            )
         records = self._follower.decisions.newest_first(DecisionQuery(machine_id=request.machine))
         return pb.ExplainMachineResponse(
             cycle=cycle_message(self._views.status(), view),

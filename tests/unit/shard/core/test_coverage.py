@@ -187,7 +187,13 @@ def test_the_split_equals_a_count_machine_by_machine(situation: Situation, data:
             counts[part] += 1
             if part != "wanted":
                 capacity += by_id[machine_id].shape.capacity
-        assert found.of(place) == CoverageSplit(**counts, missing=verdict.need.total - capacity)
+        assert found.of(place) == CoverageSplit(
+            counts["running"],
+            counts["joining"],
+            counts["on_order"],
+            counts["wanted"],
+            verdict.need.total - capacity,
+        )
 
 
 def test_capacity_counts_as_a_whole_like_in_the_engine() -> None:
