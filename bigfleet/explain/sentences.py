@@ -53,7 +53,7 @@ def coverage_text(split: CoverageSplit) -> str:
         (split.on_order, "on order"),
         (split.wanted, "wanted"),
     )
-    return ", ".join(f"{count} {part}" for count, part in counts if count) or "no machine"
+    return ", ".join(f"{count} {part}" for count, part in counts if count) or "it has no machine"
 
 
 def _stocked_out(explanation: NeedExplanation) -> str:
@@ -99,11 +99,12 @@ def _fares(explanation: NeedExplanation) -> str:
         return f"{_short(explanation)}; {why}{refused}{_does_not_come(split)}."
     if split.covered:
         return f"Covered: {amounts_text(need.total)} by {coverage_text(split)}{where}."
-    comes = _does_not_come(split) or "; the wanted ones are being obtained"
-    return (
-        f"Not covered yet: {amounts_text(split.missing)} of {amounts_text(need.total)} missing, "
-        f"{coverage_text(split)}{where}{comes}."
+    lacking = (
+        f"{amounts_text(split.missing)} of {amounts_text(need.total)} missing, {coverage_text(split)}{where}"
     )
+    if split.held_off:
+        return f"Not covered: {lacking}{_does_not_come(split)}."
+    return f"Covered once the wanted machines come: {lacking}."
 
 
 def _short(explanation: NeedExplanation) -> str:
